@@ -1,0 +1,1 @@
+"""Items, the features that describe them, and what those cost."""

@@ -1,0 +1,71 @@
+"""The root of every error this package raises on purpose.
+
+PolydomError
+├── BadItem            an item cannot be used: not an image, wrong kind, too large
+├── BadFeature         a feature broke its promise: raised, NaN, width changed
+├── BadProject         PROJECT.toml or the data it names cannot be used
+├── BadInput           a caller's argument is outside its range
+├── BadModel           an estimator or a stored model cannot be evaluated
+├── BadIndexFile       an index file is damaged, foreign or of another version
+└── NothingFits        no trained set fits the budget
+"""
+
+
+class PolydomError(Exception):
+    """Base of every error a caller may want to catch.
+
+    `code` is stable and goes over the wire; the message is for people and may change.
+    """
+
+    code = "polydom_error"
+
+
+class BadItem(PolydomError):
+    """An item cannot be used: not what it claims to be, empty, or too large."""
+
+    code = "bad_item"
+
+
+class BadFeature(PolydomError):
+    """A feature or step broke its promise, or does not exist."""
+
+    code = "bad_feature"
+
+
+class BadProject(PolydomError):
+    """A project file, or the data it names, cannot be used."""
+
+    code = "bad_project"
+
+
+class BadInput(PolydomError, ValueError):
+    """An argument is outside the range its documentation states."""
+
+    code = "bad_input"
+
+
+class BadModel(PolydomError):
+    """An estimator has no compiled form, or stored arrays are no model."""
+
+    code = "bad_model"
+
+
+class BadIndexFile(PolydomError):
+    """An index file is damaged, truncated, foreign or of another version."""
+
+    code = "bad_index_file"
+
+
+class NothingFits(PolydomError):
+    """No trained feature set fits the budget, not even the empty one."""
+
+    code = "nothing_fits"
+
+    def __init__(self, *, budget_s: float, cheapest_s: float, size: float) -> None:
+        self.budget_s = budget_s
+        self.cheapest_s = cheapest_s
+        self.size = size
+        super().__init__(
+            f"a budget of {budget_s * 1e6:.0f} us is below the cheapest model's "
+            f"{cheapest_s * 1e6:.0f} us for an item of size {size:g}"
+        )

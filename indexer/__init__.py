@@ -1,0 +1,1 @@
+"""The offline build, and the index it makes."""

@@ -1,0 +1,1 @@
+"""Learners, and their models as flat arrays with compiled evaluators."""

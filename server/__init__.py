@@ -1,0 +1,1 @@
+"""Answers inside a time budget, over HTTP."""

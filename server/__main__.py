@@ -1,0 +1,1 @@
+"""``python -m polydom.server`` and the ``polydom`` command."""

@@ -1,0 +1,24 @@
+"""What every test shares: where the real data is, and a fixed seed for draws."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "polydom",
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("polydom")
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def data() -> Path:
+    """Folder of the real data sets; a test that needs it skips where it is absent."""
+    if not DATA.is_dir():
+        pytest.skip(f"the real data sets are not here: {DATA} is no folder")
+    return DATA

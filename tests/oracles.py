@@ -1,0 +1,1 @@
+"""Slow, obvious versions of the algorithms, to compare the fast ones with."""
