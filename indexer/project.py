@@ -1,0 +1,230 @@
+"""PROJECT.toml: what to learn from, with which features, how exactly, how fast."""
+
+import difflib
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import msgspec
+from msgspec import Meta
+
+from ..features.errors import BadProject
+
+AtLeastOne = Annotated[float, Meta(ge=1)]
+Share = Annotated[float, Meta(gt=0, lt=1)]
+Positive = Annotated[int, Meta(ge=1)]
+
+
+class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of PROJECT.toml; its fields are the keys it may hold."""
+
+
+class Data(Part):
+    """Where the labelled items are: exactly one of the first four.
+
+    Attributes
+    ----------
+    images
+        A folder with one sub-folder of JPEG/PNG files for each class.
+    table
+        A CSV or Parquet file; each row is a record.
+    texts
+        A JSON Lines file; each line an object with the text and its label.
+    items
+        `module:function` beside the project file; calling it yields (item, label) or
+        (item, label, group): bytes are images, str texts, mappings records.
+    label, text, group
+        Columns (or keys) that hold the label, the text, and what must not be split
+        between training and testing, such as a patient or an original image.
+    ignore
+        Columns of a table that are no features.
+    on_bad_item
+        "skip" leaves out unusable items, and says how many and why; "stop" stops.
+    """
+
+    images: str | None = None
+    table: str | None = None
+    texts: str | None = None
+    items: str | None = None
+    label: str = "label"
+    text: str = "text"
+    group: str | None = None
+    ignore: list[str] = []
+    on_bad_item: Literal["skip", "stop"] = "skip"
+
+
+class Columns(Part):
+    """A group of a record's columns as one feature, with what it costs to know them."""
+
+    name: str
+    columns: Annotated[list[str], Meta(min_length=1)]
+    cost: dict[str, Annotated[float, Meta(ge=0)]] = {}
+
+
+class Features(Part):
+    """Which features to choose from; for a table, its columns where none is named.
+
+    Attributes
+    ----------
+    use
+        Names of ready-made features, or of the user's own where `files` define more
+        than are wanted.
+    files
+        Python files with the user's own features, beside the project file.
+    columns
+        Groups of a table's columns.
+    """
+
+    use: list[str] = []
+    files: list[str] = []
+    columns: list[Columns] = []
+
+
+class Search(Part):
+    """How thoroughly the feature sets are searched (ICSP, Problem 1).
+
+    Attributes
+    ----------
+    alpha
+        The chosen model's accuracy times alpha is at least that of any set that fits.
+    tolerance
+        By how much more features may hurt a model's accuracy (relaxed Axiom 2.1).
+    sizes
+        Smallest and largest item size to choose for; the data's own by default.
+    held_out
+        Share of the items (whole groups) that accuracy is measured on.
+    folds
+        Cross-validate over this many folds instead.
+    """
+
+    alpha: AtLeastOne = 1.0
+    tolerance: Annotated[float, Meta(ge=0, le=1)] = 0.0
+    sizes: tuple[Annotated[float, Meta(gt=0)], Annotated[float, Meta(gt=0)]] | None = (
+        None
+    )
+    held_out: Share = 0.25
+    folds: Annotated[int, Meta(ge=2)] | None = None
+
+
+class Costs(Part):
+    """What a plan's cost is made of.
+
+    Attributes
+    ----------
+    quantile
+        Cost curves lie above this share of the measured times.
+    items, repeats
+        How many items are timed, and how often each.
+    weights
+        Budget units per unit of cost. The default counts measured seconds alone;
+        `{ usd = 1.0 }` counts money that columns declare, and no time.
+    """
+
+    quantile: Share = 0.99
+    items: Positive = 48
+    repeats: Positive = 5
+    weights: dict[str, Annotated[float, Meta(ge=0)]] = msgspec.field(
+        default_factory=lambda: {"s": 1.0}
+    )
+
+
+class Project(Part):
+    """A whole PROJECT.toml, checked; `folder` is where its relative paths start."""
+
+    data: Data
+    features: Features = Features()
+    learner: dict[str, Any] = msgspec.field(
+        default_factory=lambda: {"name": "logistic"}
+    )
+    search: Search = Search()
+    costs: Costs = Costs()
+    seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
+    workers: Positive | None = None
+    folder: str = "."
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read and check the project file at `path`.
+
+        Raises
+        ------
+        BadProject
+            If it cannot be read, a key is unknown (the nearest known one is named), or
+            a value is outside its range.
+        """
+        try:
+            with open(path, "rb") as file:
+                content = tomllib.load(file)
+        except OSError as error:
+            raise BadProject(f"{os.fspath(path)}: {error.strerror}") from error
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise BadProject(f"{os.fspath(path)}: no valid TOML: {error}") from error
+        try:
+            return cls.from_mapping(content, folder=Path(path).resolve().parent)
+        except BadProject as error:
+            raise BadProject(f"{os.fspath(path)}: {error}") from error
+
+    @classmethod
+    def from_mapping(
+        cls, content: Mapping[str, Any], *, folder: str | os.PathLike[str] = "."
+    ) -> Self:
+        """Check a project given as the mapping that its TOML stands for."""
+        _refuse_unknown(content, cls, "")
+        try:
+            project = msgspec.convert(
+                {**content, "folder": os.fspath(folder)}, cls, strict=True
+            )
+        except msgspec.ValidationError as error:
+            raise BadProject(str(error).replace("`$.", "`")) from error
+        project._check()
+        return project
+
+    def path(self, name: str) -> Path:
+        """Where a path written in the project file leads."""
+        return Path(self.folder, name)
+
+    def _check(self) -> None:
+        data = self.data
+        sources = (data.images, data.table, data.texts, data.items)
+        if sum(source is not None for source in sources) != 1:
+            raise BadProject("[data] needs exactly one of images, table, texts, items")
+        name = self.learner.get("name")
+        if not isinstance(name, str):
+            raise BadProject("[learner] needs a name, such as name = 'logistic'")
+        if self.search.sizes and self.search.sizes[0] > self.search.sizes[1]:
+            raise BadProject(f"search.sizes is {self.search.sizes}: empty range")
+        if not any(self.costs.weights.values()):
+            raise BadProject("costs.weights counts nothing: one must be above 0")
+        for group in self.features.columns:
+            for unit in group.cost:
+                if unit != "s" and unit not in self.costs.weights:
+                    raise BadProject(
+                        f"features.columns {group.name!r} costs {unit!r}, for which "
+                        "costs.weights has no weight"
+                    )
+
+
+def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:
+    """Name the nearest known key for the first unknown one; types come later."""
+    if not isinstance(content, Mapping):
+        return
+    fields = {field.name: field.type for field in msgspec.structs.fields(part)}
+    fields.pop("folder", None)
+    for key, value in content.items():
+        if key not in fields:
+            near = difflib.get_close_matches(str(key), fields, n=1, cutoff=0.4)
+            known = (
+                f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
+            )
+            raise BadProject(f"unknown key {where + str(key)!r}; {known}")
+        inner = fields[key]
+        if isinstance(inner, type) and issubclass(inner, Part):
+            _refuse_unknown(value, inner, f"{where}{key}.")
+        elif inner == list[Columns] and isinstance(value, list):
+            for one in value:
+                _refuse_unknown(one, Columns, f"{where}{key}.")
+
+
+TEMPLATE = Path(__file__).with_name("template.toml").read_text(encoding="utf-8")

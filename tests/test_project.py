@@ -1,0 +1,76 @@
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polydom.features.errors import BadProject
+from polydom.indexer.project import TEMPLATE, Project
+
+MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
+
+
+def test_project_template_is_a_valid_project(tmp_path: Path) -> None:
+    (tmp_path / "PROJECT.toml").write_text(TEMPLATE)
+    project = Project.load(tmp_path / "PROJECT.toml")
+    assert project.learner == {"name": "logistic"}
+    assert project.path("photos") == tmp_path / "photos"
+
+
+def test_project_template_shows_every_key_with_its_default() -> None:
+    uncommented = "\n".join(
+        line[2:] if line.startswith("# ") and ("=" in line or "[[" in line) else line
+        for line in TEMPLATE.splitlines()[2:]
+    )
+    shown = tomllib.loads(uncommented)
+    known = Project.from_mapping(MINIMAL)
+    for name in ("data", "features", "search", "costs"):
+        assert set(shown[name]) == set(getattr(known, name).__struct_fields__)
+    for name in ("alpha", "tolerance", "held_out"):
+        assert shown["search"][name] == getattr(known.search, name)
+    assert shown["costs"] == {
+        name: getattr(known.costs, name) for name in known.costs.__struct_fields__
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"serch": {}}, "unknown key 'serch'; did you mean 'search'?"),
+        ({"search": {"alfa": 1}}, "unknown key 'search.alfa'; did you mean 'alpha'?"),
+        ({"folder": "/"}, "unknown key 'folder'"),
+        ({"features": {"columns": [{"nam": "x"}]}}, "'features.columns.nam'; did you"),
+        ({"search": {"alpha": 0.5}}, "Expected `float` >= 1.0 - at `search.alpha`"),
+        ({"search": {"held_out": 1}}, "Expected `float` < 1.0 - at `search.held_out`"),
+        ({"search": {"folds": "5"}}, "Expected `int | null`, got `str`"),
+        ({"search": {"sizes": [5, 1]}}, "empty range"),
+        ({"data": {}}, "exactly one of images, table, texts, items"),
+        ({"data": {"images": "a", "texts": "b"}}, "exactly one of"),
+        ({"learner": {"C": 1}}, "needs a name"),
+        ({"costs": {"weights": {"s": 0}}}, "counts nothing"),
+        ({"costs": {"weights": {"s": -1}}}, ">= 0"),
+        ({"seed": -1}, ">= 0"),
+        (
+            {
+                "features": {
+                    "columns": [{"name": "x", "columns": ["a"], "cost": {"e": 1}}]
+                }
+            },
+            "'x' costs 'e', for which costs.weights has no weight",
+        ),
+    ],
+)
+def test_project_says_what_is_wrong_and_where(
+    change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(BadProject, match=re.escape(message)):
+        Project.from_mapping(MINIMAL | change)
+
+
+def test_project_that_is_absent_or_no_toml_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadProject, match=r"none\.toml: No such file"):
+        Project.load(tmp_path / "none.toml")
+    (tmp_path / "a.toml").write_text("[data\n")
+    with pytest.raises(BadProject, match=r"a\.toml: no valid TOML"):
+        Project.load(tmp_path / "a.toml")
