@@ -1,0 +1,32 @@
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test check install clean
+
+# A new virtual environment with polydom, its extras and the development tools.
+install: $(VENV)/installed
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable '.[boosting,image,parquet,plot]' --group dev
+	touch $@
+
+# Build an index from real images, serve it, ask it at several budgets.
+demo: install
+	$(BIN)/python docs/demo/demo.py
+
+# Everything that must hold before a change lands.
+test: check
+	$(BIN)/pytest -q
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m 'not jit'
+
+check: install
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .polydom-cache .mypy_cache .ruff_cache

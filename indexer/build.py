@@ -1,0 +1,269 @@
+"""The whole build: from a project's items to an index, one hop after the other."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.cost import CostTable
+from .cache import Cache, digest
+from .candidates import prune
+from .catalogue import StoredFeature, choose_features, load_extractor, project_files
+from .costing import Curve, measure_curves, measuring_items, time_models, weigh_costs
+from .data import Dataset, load_data, split
+from .index import Index
+from .lattice import Search, search_lattice
+from .order import order_features
+from .package import Package
+from .progress import Progress, Silence
+from .project import Project
+from .training import Task, Trainer
+from .values import compute_values
+
+SAMPLES = 6
+SAMPLES_BYTES = 1 << 20
+
+
+def build(
+    project: Project | str | os.PathLike[str],
+    *,
+    output: str | os.PathLike[str] | None = None,
+    cache: str | os.PathLike[str] = ".polydom-cache",
+    progress: Progress | None = None,
+) -> Index:
+    """Build the index that a project describes.
+
+    What is finished is kept in `cache`: an interrupted build goes on where it stopped,
+    and the same project with the same measured times gives the same bytes.
+
+    Parameters
+    ----------
+    project
+        A `Project`, or the path of its PROJECT.toml.
+    output
+        Where to save the index; it appears there whole or not at all.
+    cache
+        Folder for finished work; made if it is not there.
+    progress
+        Told of each stage.
+
+    Raises
+    ------
+    BadProject
+        If the project or its data cannot be used.
+    BadFeature
+        If a feature breaks its promise on some item, which is named.
+    """
+    if not isinstance(project, Project):
+        project = Project.load(project)
+    work = _Work(project, Cache(Path(cache)), progress or Silence())
+    index = work.index()
+    if output is not None:
+        index.save(output)
+        index = Index.load(output)
+    return index
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One build's settings, shared by its hops."""
+
+    project: Project
+    cache: Cache
+    progress: Progress
+
+    @property
+    def workers(self) -> int:
+        return self.project.workers or os.cpu_count() or 1
+
+    def index(self) -> Index:
+        project = self.project
+        dataset = load_data(project)
+        features = choose_features(project, dataset)
+        dataset, values = compute_values(
+            dataset,
+            features,
+            project_files(project),
+            on_bad_item=project.data.on_bad_item,
+            workers=self.workers,
+            cache=self.cache,
+            progress=self.progress,
+        )
+        curves, costs = self.costs(dataset, features)
+        trainer = self.trainer(dataset, features, values)
+        search = self.search(trainer, len(features))
+        return self.assemble(dataset, features, values, curves, costs, trainer, search)
+
+    def costs(
+        self, dataset: Dataset, features: Sequence[StoredFeature]
+    ) -> tuple[list[Curve], CostTable]:
+        project = self.project
+        extractor = load_extractor(features, project_files(project))
+        key = digest(
+            dataset.digest(),
+            [feature.fingerprint for feature in features],
+            [project.costs.items, project.costs.repeats, project.seed],
+        )
+        of_features, of_steps, overhead_s = measure_curves(
+            extractor,
+            dataset,
+            project.costs,
+            project.seed,
+            cache=self.cache,
+            name=f"times/{key}",
+            progress=self.progress,
+        )
+        weights = project.costs.weights
+        costs = weigh_costs(extractor, of_features, of_steps, overhead_s, weights)
+        return [*of_features, *of_steps], costs
+
+    def trainer(
+        self,
+        dataset: Dataset,
+        features: Sequence[StoredFeature],
+        values: NDArray[np.float32],
+    ) -> Trainer:
+        project, search = self.project, self.project.search
+        splits = split(
+            dataset, seed=project.seed, held_out=search.held_out, folds=search.folds
+        )
+        key = digest(
+            dataset.digest(),
+            [feature.fingerprint for feature in features],
+            project.learner,
+            [project.seed, search.held_out, search.folds],
+        )
+        starts = np.concatenate([[0], np.cumsum([f.width for f in features])])
+        task = Task(
+            values=self.cache.matrix(f"sets/{key}/values", values),
+            codes=dataset.codes,
+            splits=splits,
+            learner=project.learner,
+            seed=project.seed,
+            starts=tuple(starts.tolist()),
+            cache=self.cache,
+            key=key,
+        )
+        return Trainer(task, self.workers)
+
+    def search(self, trainer: Trainer, m: int) -> Search:
+        search = self.project.search
+        with self.progress.stage("training sets", 2**m) as tell:
+            return search_lattice(
+                m,
+                evaluate_many=trainer.accuracies,
+                alpha=search.alpha,
+                tolerance=search.tolerance,
+                progress=tell,
+            )
+
+    def assemble(
+        self,
+        dataset: Dataset,
+        features: Sequence[StoredFeature],
+        values: NDArray[np.float32],
+        curves: Sequence[Curve],
+        costs: CostTable,
+        trainer: Trainer,
+        search: Search,
+    ) -> Index:
+        """Drop what is dominated, order the rest, and put all in one package."""
+        sets = sorted(search.expanded)
+        accuracies = np.array([search.expanded[mask] for mask in sets])
+        models = [trainer.model(mask) for mask in sets]
+        model_costs = self.model_costs(trainer, sets, values)
+        curves_of_sets = costs.of_many(np.array(sets, np.uint64))
+        curves_of_sets[:, 0] += model_costs
+        # the empty set is the answer when nothing else fits, so it costs no model
+        curves_of_sets[0] = costs.overhead
+        sizes = self.sizes(dataset)
+        kept = prune(curves_of_sets, accuracies, sizes)
+        kept = np.union1d(kept, [0])
+        masks = [sets[row] for row in kept]
+        orders, fallbacks = order_features(masks, accuracies[kept])
+        package = Package(
+            kind=dataset.kind,
+            labels=dataset.labels,
+            features=tuple(features),
+            costs=costs,
+            masks=np.array(masks, np.uint64),
+            orders=orders,
+            fallbacks=fallbacks,
+            models=tuple(models[row] for row in kept),
+            model_s=model_costs[kept],
+            overhead_s=float(costs.overhead[0]),
+            meta=self.report(dataset, curves, trainer, search),
+        )
+        return Index.from_candidates(
+            curves_of_sets[kept], accuracies[kept], sizes, package
+        )
+
+    def model_costs(
+        self, trainer: Trainer, sets: Sequence[int], values: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        """Cost of evaluating each set's model, measured once and then recalled."""
+        quantile = self.project.costs.quantile
+        name = f"times/{digest(trainer.task.key, list(sets), quantile)}"
+        stored = self.cache.load(name)
+        if stored is None:
+            models = [trainer.model(mask) for mask in sets]
+            seconds = time_models(models, values, quantile, self.progress)
+            self.cache.store(name, {}, {"models": seconds})
+        else:
+            seconds = np.asarray(stored[1]["models"])
+        return seconds * self.project.costs.weights.get("s", 0.0)
+
+    def sizes(self, dataset: Dataset) -> tuple[float, float]:
+        if self.project.search.sizes is not None:
+            return self.project.search.sizes
+        return float(dataset.sizes.min()), float(dataset.sizes.max())
+
+    def report(
+        self,
+        dataset: Dataset,
+        curves: Sequence[Curve],
+        trainer: Trainer,
+        search: Search,
+    ) -> dict[str, Any]:
+        """Plain data for `polydom inspect`, and samples to warm a server up with."""
+        project = self.project
+        weights = {unit: w for unit, w in project.costs.weights.items() if w}
+        return {
+            "unit": "s" if set(weights) == {"s"} else " + ".join(sorted(weights)),
+            "weights": weights,
+            "learner": project.learner,
+            "seed": project.seed,
+            "items": len(dataset.items),
+            "skipped": [list(one) for one in dataset.skipped],
+            "testing": msgspec.to_builtins(project.search),
+            "quantile": project.costs.quantile,
+            "curves": [curve.facts() for curve in curves],
+            "search": {
+                "sets": 2 ** (len(trainer.task.starts) - 1),
+                "expanded": len(search.expanded),
+                "alpha": search.alpha,
+                "tolerance": search.tolerance,
+                "violations": search.violations,
+            },
+            "remarks": trainer.remarks(sorted(search.expanded)),
+            "samples": _samples(dataset),
+        }
+
+
+def _samples(dataset: Dataset) -> list[Any]:
+    """Items of different sizes, small ones first as far as they fit."""
+    samples, left = [], SAMPLES_BYTES
+    for item in measuring_items(dataset, SAMPLES):
+        payload = item.payload
+        left -= len(payload) if isinstance(payload, (bytes, str)) else 0
+        if left < 0 and samples:
+            break
+        samples.append(
+            dict(payload) if not isinstance(payload, (bytes, str)) else payload
+        )
+    return samples

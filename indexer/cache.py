@@ -1,0 +1,58 @@
+"""What a build has finished, kept in files so that the next run continues there."""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadIndexFile
+from .file import read_file, write_file
+
+Array = NDArray[Any]
+
+
+def digest(*parts: Any) -> str:
+    """Short name for plain data: equal parts give equal names, in every process."""
+    content = msgspec.msgpack.encode(parts, order="deterministic")
+    return hashlib.sha256(content).hexdigest()[:24]
+
+
+class Cache:
+    """A folder of small `.pdx` files; safe to share between processes.
+
+    An entry is whole or absent: files are replaced in one step, and one that cannot be
+    read counts as absent and is made again.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def load(self, name: str) -> tuple[dict[str, Any], dict[str, Array]] | None:
+        """Return what was stored under `name`, None if nothing usable."""
+        try:
+            meta, arrays, _ = read_file(self._path(name))
+        except BadIndexFile:
+            return None
+        return meta, arrays
+
+    def store(
+        self, name: str, meta: dict[str, Any], arrays: Mapping[str, Array]
+    ) -> None:
+        """Keep `meta` and `arrays` under `name`, replacing what was there."""
+        path = self._path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_file(path, meta, arrays)
+
+    def matrix(self, name: str, array: Array) -> Path:
+        """Keep one array as a file that worker processes map; return its path."""
+        path = self._path(name).with_suffix(".npy")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.save(path, array, allow_pickle=False)
+        return path
+
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.pdx"

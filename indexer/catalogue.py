@@ -1,0 +1,152 @@
+"""The features an index chooses from, named and fingerprinted, never as code."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..features.errors import BadFeature, BadProject
+from ..features.extract import Extractor
+from ..features.record import columns, learn_vocabularies
+from ..features.registry import Feature, fingerprint, load_features
+from .data import Dataset
+from .project import Columns, Project
+
+MAX_FEATURES = 62
+
+
+class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One feature as the index remembers it.
+
+    `columns` holds the arguments of `polydom.features.columns` for a feature that is
+    a group of a record's columns, and is None for one that is a function.
+    """
+
+    name: str
+    width: int
+    fingerprint: str
+    ready_made: bool
+    columns: dict[str, Any] | None = None
+
+
+def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, ...]:
+    """Find the project's features and how wide each is on the data's items.
+
+    Raises
+    ------
+    BadProject
+        If none or more than 62 are named, a name comes twice, or one is for items
+        of another kind.
+    BadFeature
+        If a name is unknown or a feature does not keep its promises.
+    """
+    stored = [*_functions(project), *_columns(project, dataset)]
+    if not 1 <= len(stored) <= MAX_FEATURES:
+        raise BadProject(
+            f"[features] names {len(stored)} features; it needs 1 to {MAX_FEATURES}"
+        )
+    names = [feature.name for feature in stored]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadProject(f"[features] names {name!r} twice")
+    found = [_resolve(feature, project_files(project)) for feature in stored]
+    for feature in found:
+        if feature.kind != dataset.kind:
+            raise BadProject(
+                f"feature {feature.name!r} is for {feature.kind} items; "
+                f"the data's items are {dataset.kind}s"
+            )
+    widths = Extractor.probe(found, dataset.items)
+    return tuple(
+        msgspec.structs.replace(feature, width=width)
+        for feature, width in zip(stored, widths, strict=True)
+    )
+
+
+def load_extractor(
+    stored: Sequence[StoredFeature], files: Sequence[Path] = ()
+) -> Extractor:
+    """Find the code of every stored feature and check that it is what was indexed.
+
+    Raises
+    ------
+    BadFeature
+        If a feature is not there, or differs from the one the index was built with.
+    """
+    return Extractor(
+        [_resolve(feature, files) for feature in stored],
+        [feature.width for feature in stored],
+    )
+
+
+def project_files(project: Project) -> list[Path]:
+    """Where the project's own features are defined."""
+    return [project.path(name) for name in project.features.files]
+
+
+def _functions(project: Project) -> list[StoredFeature]:
+    own = {f.name: f for f in load_features([], project_files(project))}
+    named = project.features.use
+    ready_made = {f.name: f for f in load_features([n for n in named if n not in own])}
+    if not any(name in own for name in named):
+        named = [*named, *own]
+    return [
+        StoredFeature(name, 0, fingerprint((own | ready_made)[name]), name not in own)
+        for name in named
+    ]
+
+
+def _columns(project: Project, dataset: Dataset) -> list[StoredFeature]:
+    groups = project.features.columns
+    chosen = groups or project.features.use or project.features.files
+    if dataset.kind == "record" and not chosen:
+        groups = [Columns(name, [name]) for name in _column_names(dataset)]
+    if not groups:
+        return []
+    names = sorted({name for group in groups for name in group.columns})
+    known = learn_vocabularies(dataset.items, names)
+    stored = []
+    for group in groups:
+        arguments = {
+            "columns": group.columns,
+            "vocabularies": {
+                name: list(known[name]) for name in group.columns if name in known
+            },
+            "declared": dict(group.cost),
+        }
+        feature = columns(group.name, **arguments)
+        stored.append(
+            StoredFeature(group.name, 0, fingerprint(feature), True, arguments)
+        )
+    return stored
+
+
+def _column_names(dataset: Dataset) -> list[str]:
+    names: dict[str, None] = {}
+    for item in dataset.items:
+        assert isinstance(item.payload, Mapping)
+        names.update(dict.fromkeys(item.payload))
+    return list(names)
+
+
+def _resolve(stored: StoredFeature, files: Sequence[Path]) -> Feature:
+    if stored.columns is not None:
+        feature = columns(stored.name, **stored.columns)
+    elif stored.ready_made:
+        (feature,) = load_features([stored.name])
+    else:
+        own = {f.name: f for f in load_features([], files)}
+        if stored.name not in own:
+            raise BadFeature(
+                f"feature {stored.name!r} is the user's own and no file given defines "
+                "it; name the file it was built from with --features FILE"
+            )
+        feature = own[stored.name]
+    if fingerprint(feature) != stored.fingerprint:
+        cure = "" if stored.ready_made else "give the file it was built from, or "
+        raise BadFeature(
+            f"feature {stored.name!r} is not the code that the index was built with; "
+            f"{cure}build the index again"
+        )
+    return feature

@@ -1,0 +1,129 @@
+"""The offline commands: `polydom init`, `polydom build`, `polydom inspect`."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..features.errors import BadProject
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+app = typer.Typer(
+    name="polydom",
+    help="Answer predictions inside a time budget, with the most accurate model "
+    "that fits.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+IndexFile = Annotated[Path, typer.Argument(metavar="INDEX", help="A .pdx file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.command(epilog="Example: polydom init PROJECT.toml")
+def init(
+    path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path(
+        "PROJECT.toml"
+    ),
+) -> None:
+    """Write a commented project file to start from."""
+    from .project import TEMPLATE
+
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(TEMPLATE)
+    except FileExistsError as error:
+        raise BadProject(f"{path} exists; it is not overwritten") from error
+    typer.echo(f"wrote {path}; edit [data] and [features], then: polydom build {path}")
+
+
+@app.command(epilog="Example: polydom build PROJECT.toml -o my.pdx")
+def build(
+    project: Annotated[Path, typer.Argument(help="The project file.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Where the index goes.")
+    ],
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Keeps finished work; default: .polydom-cache beside OUTPUT."
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes; default: the project's.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure features, search their sets, and write the index.
+
+    Interrupt it with Ctrl-C at any time: the same command goes on where it stopped.
+    """
+    import msgspec
+    from rich.console import Console
+
+    from .build import build as build_index
+    from .project import Project
+    from .report import facts_of, show
+
+    if not output.parent.is_dir():
+        raise BadProject(f"{output}: there is no folder {output.parent}")
+    plan = Project.load(project)
+    if workers is not None:
+        plan = msgspec.structs.replace(plan, workers=workers)
+    index = build_index(
+        plan,
+        output=output,
+        cache=cache or output.parent / ".polydom-cache",
+        progress=Bars(Console(stderr=True)),
+    )
+    if as_json:
+        typer.echo(json.dumps(facts_of(index)))
+    else:
+        show(facts_of(index), Console())
+        typer.echo(f"wrote {output}; next: polydom serve {output}")
+
+
+@app.command(epilog="Example: polydom inspect my.pdx --json")
+def inspect(index: IndexFile, as_json: AsJson = False) -> None:
+    """Say what an index holds: cost curves, sets trained and pruned, skylines."""
+    from rich.console import Console
+
+    from .index import Index
+    from .report import facts_of, show
+
+    facts = facts_of(Index.load(index))
+    if as_json:
+        typer.echo(json.dumps(facts))
+    else:
+        show(facts, Console())
+
+
+class Bars:
+    """A Progress as one bar per stage, with the time that is left."""
+
+    def __init__(self, console: "Console") -> None:
+        self.console = console
+
+    @contextmanager
+    def stage(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+        """Show a bar while the stage lasts; a line at its end where bars cannot be."""
+        from rich import progress
+
+        with progress.Progress(
+            progress.TextColumn("{task.description:<20}"),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            progress.TextColumn("left"),
+            progress.TimeRemainingColumn(),
+            console=self.console,
+        ) as bars:
+            task = bars.add_task(name, total=total)
+            yield lambda done: bars.update(task, completed=done)

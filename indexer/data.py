@@ -1,0 +1,339 @@
+"""Labelled items: read from where a project says they are, and split for testing."""
+
+import csv
+import hashlib
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadItem, BadProject
+from ..features.items import Item, Kind, Value, image_item, record_item, text_item
+from .project import Data, Project
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png")
+
+# what a reader yields: a name for messages, what it holds, its label and group
+Row = tuple[str, Any, Any, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dataset:
+    """Labelled items in memory.
+
+    Attributes
+    ----------
+    items
+        N items of one kind.
+    names
+        Where each item came from, for messages.
+    labels
+        The K class names, sorted.
+    codes : (N,) int64
+        Position of each item's class in `labels`.
+    groups : (N,) int64
+        Items with the same number are never split between training and testing.
+    skipped
+        Items left out: (name, why).
+    """
+
+    items: tuple[Item, ...]
+    names: tuple[str, ...]
+    labels: tuple[str, ...]
+    codes: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    skipped: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        """What all items are."""
+        return self.items[0].kind
+
+    @property
+    def sizes(self) -> NDArray[np.float64]:
+        """Size of each item, (N,)."""
+        return np.array([item.size for item in self.items])
+
+    def digest(self) -> str:
+        """Identify items, labels and groups, whatever folder they were read from."""
+        digest = hashlib.sha256(msgspec.msgpack.encode([self.kind, self.labels]))
+        for item in self.items:
+            digest.update(msgspec.msgpack.encode(item.payload))
+        digest.update(self.codes.tobytes() + self.groups.tobytes())
+        return digest.hexdigest()
+
+    def without(self, bad: Mapping[int, str]) -> "Dataset":
+        """Leave out items by position, each with the reason why."""
+        if not bad:
+            return self
+        kept = [i for i in range(len(self.items)) if i not in bad]
+        return make_dataset(
+            [self.items[i] for i in kept],
+            [self.names[i] for i in kept],
+            [self.labels[c] for c in self.codes[kept]],
+            self.groups[kept].tolist(),
+            (*self.skipped, *((self.names[i], bad[i]) for i in sorted(bad))),
+        )
+
+
+def load_data(project: Project) -> Dataset:
+    """Read the items that `project.data` names, in an order that never varies.
+
+    Raises
+    ------
+    BadProject
+        If there is nothing, one class only, a label is missing, or an item is unusable
+        and the project says to stop.
+    """
+    items: list[Item] = []
+    names: list[str] = []
+    labels: list[str] = []
+    groups: list[Any] = []
+    skipped: list[tuple[str, str]] = []
+    for name, content, label, group in _rows(project):
+        if label is None or label == "" or label != label:  # NaN is no label either
+            raise BadProject(f"{name}: no label; each item needs one")
+        try:
+            items.append(make_item(content))
+        except BadItem as error:
+            if project.data.on_bad_item == "stop":
+                raise BadProject(f"{name}: {error}") from error
+            skipped.append((name, str(error)))
+            continue
+        names.append(name)
+        labels.append(_label(label))
+        groups.append(len(groups) if group is None else group)
+    if not items:
+        left_out = f": all {len(skipped)} were unusable" if skipped else ""
+        raise BadProject(f"the data holds no items{left_out}")
+    return make_dataset(items, names, labels, groups, skipped)
+
+
+def make_dataset(
+    items: Sequence[Item],
+    names: Sequence[str],
+    labels: Sequence[str],
+    groups: Sequence[Any],
+    skipped: Sequence[tuple[str, str]] = (),
+) -> Dataset:
+    """Put items together, numbering labels and groups; one kind, two classes."""
+    kinds = sorted({item.kind for item in items})
+    if len(kinds) > 1:
+        raise BadProject(f"the data mixes {' and '.join(kinds)} items; one kind only")
+    known = sorted(set(labels))
+    if len(known) < 2:
+        raise BadProject(
+            f"all {len(items)} items have the label {known[0]!r}; "
+            "a classifier needs two classes"
+        )
+    numbers: dict[Any, int] = {}
+    return Dataset(
+        tuple(items),
+        tuple(names),
+        tuple(known),
+        np.array([known.index(label) for label in labels], np.int64),
+        np.array([numbers.setdefault(g, len(numbers)) for g in groups], np.int64),
+        tuple(skipped),
+    )
+
+
+def split(
+    dataset: Dataset, *, seed: int, held_out: float, folds: int | None
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Split into (training rows, testing rows), once or once for each fold.
+
+    Classes keep their shares as far as groups allow (scikit-learn's
+    StratifiedGroupKFold). A held-out share s is one fold of round(1 / s).
+
+    Raises
+    ------
+    BadProject
+        If a class has too few groups to be in every part.
+    """
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    count = folds or max(2, round(1 / held_out))
+    for code, label in enumerate(dataset.labels):
+        have = len(np.unique(dataset.groups[dataset.codes == code]))
+        if have < count:
+            raise BadProject(
+                f"class {label!r} has {have} independent items; splitting "
+                f"into {count} parts needs at least {count} of each class"
+            )
+    parts = StratifiedGroupKFold(count, shuffle=True, random_state=seed)
+    rows = np.zeros(len(dataset.codes))
+    pairs = list(parts.split(rows, dataset.codes, dataset.groups))
+    return pairs if folds else pairs[:1]
+
+
+def _rows(project: Project) -> Iterator[Row]:
+    data = project.data
+    if data.images is not None:
+        return _image_rows(project.path(data.images))
+    if data.table is not None:
+        return _table_rows(project.path(data.table), data)
+    if data.texts is not None:
+        return _text_rows(project.path(data.texts), data)
+    assert data.items is not None
+    return _called_rows(project, data.items)
+
+
+def make_item(content: Any) -> Item:
+    """Take bytes as an image, str as a text, a mapping as a record."""
+    match content:
+        case Item():
+            return content
+        case bytes():
+            return image_item(content)
+        case str():
+            return text_item(content)
+        case Mapping():
+            return record_item(content)
+    raise BadItem(
+        f"an item is bytes, str or a mapping; this is {type(content).__name__}"
+    )
+
+
+def _label(label: Any) -> str:
+    # a table may read the classes 1, 2, 3 as floats
+    if isinstance(label, float) and label.is_integer():
+        label = int(label)
+    return str(label)
+
+
+def _image_rows(folder: Path) -> Iterator[Row]:
+    if not folder.is_dir():
+        raise BadProject(f"{folder}: no such folder of images")
+    for path in sorted(folder.rglob("*")):
+        if path.suffix.lower() in IMAGE_ENDINGS and path.is_file():
+            name = path.relative_to(folder)
+            if len(name.parts) < 2:
+                raise BadProject(f"{path}: no label; images lie in folders named so")
+            yield str(name), path.read_bytes(), name.parts[0], None
+
+
+def _text_rows(path: Path, data: Data) -> Iterator[Row]:
+    with _open(path) as file:
+        for number, line in enumerate(file, 1):
+            if not line.strip():
+                continue
+            where = f"{path.name}, line {number}"
+            try:
+                row = msgspec.json.decode(line, type=dict[str, Any])
+            except msgspec.DecodeError as error:
+                raise BadProject(f"{where}: no JSON object: {error}") from error
+            if not isinstance(row.get(data.text), str):
+                raise BadProject(f"{where}: no text under the key {data.text!r}")
+            group = row.get(data.group) if data.group else None
+            yield where, row[data.text], row.get(data.label), group
+
+
+def _table_rows(path: Path, data: Data) -> Iterator[Row]:
+    columns = (
+        _parquet_columns(path) if path.suffix == ".parquet" else _csv_columns(path)
+    )
+    special = {data.label, *([data.group] if data.group else [])}
+    for name in sorted({*special, *data.ignore}):
+        if name not in columns:
+            raise BadProject(
+                f"{path.name}: no column {name!r}; it has {', '.join(columns)}"
+            )
+    left_out = special | set(data.ignore)
+    used = [name for name in columns if name not in left_out]
+    for i in range(len(columns[data.label])):
+        record = {name: columns[name][i] for name in used}
+        group = columns[data.group][i] if data.group else None
+        yield f"{path.name}, row {i + 1}", record, columns[data.label][i], group
+
+
+def _csv_columns(path: Path) -> dict[str, list[Value]]:
+    with _open(path, newline="") as file:
+        reader = csv.reader(file)
+        names = next(reader, [])
+        rows = [row for row in reader if row]
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(names):
+            raise BadProject(
+                f"{path.name}, row {number}: {len(row)} cells under {len(names)} names"
+            )
+    return {name: _typed([row[i] for row in rows]) for i, name in enumerate(names)}
+
+
+def _typed(cells: list[str]) -> list[Value]:
+    """Read a column as numbers when every cell that is not empty is one."""
+    try:
+        return [float(cell) if cell.strip() else None for cell in cells]
+    except ValueError:
+        return [cell.strip() or None for cell in cells]
+
+
+def _parquet_columns(path: Path) -> dict[str, list[Value]]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError as error:
+        raise BadProject(
+            f"{path.name}: reading Parquet needs pyarrow: pip install polydom[parquet]"
+        ) from error
+    try:
+        columns: dict[str, list[Value]] = parquet.read_table(path).to_pydict()
+    except (OSError, ArrowException) as error:
+        raise BadProject(f"{path}: {error}") from error
+    return columns
+
+
+def _called_rows(project: Project, target: str) -> Iterator[Row]:
+    function = import_function(project.folder, target)
+    pairs: Iterable[tuple[Any, ...]] = function()
+    for number, pair in enumerate(pairs):
+        if not isinstance(pair, tuple) or len(pair) not in (2, 3):
+            raise BadProject(
+                f"{target} must yield (item, label) or (item, label, group); "
+                f"item {number} is {type(pair).__name__}"
+            )
+        yield (
+            f"{target}, item {number}",
+            pair[0],
+            pair[1],
+            pair[2] if pair[2:] else None,
+        )
+
+
+def import_function(folder: str, target: str) -> Callable[[], Any]:
+    """Import `module:function`, where the module may lie in `folder`."""
+    module_name, _, name = target.partition(":")
+    try:
+        with _importable(folder):
+            function = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise BadProject(f"data.items is {target!r}: {error}") from error
+    if not callable(function):
+        raise BadProject(f"data.items is {target!r}: that is no function")
+    called: Callable[[], Any] = function
+    return called
+
+
+@contextmanager
+def _importable(folder: str) -> Iterator[None]:
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        sys.path.remove(folder)
+
+
+@contextmanager
+def _open(path: Path, newline: str | None = None) -> Iterator[Any]:
+    try:
+        with path.open(encoding="utf-8", newline=newline) as file:
+            yield file
+    except OSError as error:
+        raise BadProject(f"{path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadProject(f"{path}: not UTF-8: {error}") from error

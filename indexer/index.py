@@ -1,0 +1,187 @@
+"""The index: for every item size and budget, the most accurate candidate that fits."""
+
+import os
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
+from .file import read_file, write_file
+from .lookup import Lookup
+from .package import Package, pack, unpack
+
+
+class Candidate(NamedTuple):
+    """What a budget buys: `row` of the index, its cost at this size, its accuracy."""
+
+    row: int
+    cost_s: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Index:
+    """The skylines for all sizes, and with `package` all that serving needs.
+
+    Immutable; safe to share between threads and, once saved, between processes.
+
+    Attributes
+    ----------
+    coefficients : (C, d + 1) float64
+        Cost polynomial of each candidate, constant first, seconds.
+    accuracies : (C,) float64
+        Expected accuracy of each candidate, in [0, 1].
+    sizes
+        The range of item sizes, `(low, high)`, for which the choice is the best.
+    lookup
+        The structure that is searched.
+    package
+        Features, models and orders; None in an index made of bare candidates.
+    version
+        Checksum of the file the index was loaded from, hex; "" before it is saved.
+    """
+
+    coefficients: NDArray[np.float64]
+    accuracies: NDArray[np.float64]
+    sizes: tuple[float, float]
+    lookup: Lookup
+    package: Package | None = None
+    version: str = ""
+
+    @classmethod
+    def from_candidates(
+        cls,
+        coefficients: ArrayLike,
+        accuracies: ArrayLike,
+        sizes: tuple[float, float],
+        package: Package | None = None,
+    ) -> Self:
+        """Index candidates by their cost curves and accuracies (ICSP, section 3.2).
+
+        Parameters
+        ----------
+        coefficients : (C, d + 1)
+            Cost polynomials in the item size, constant first, seconds.
+        accuracies : (C,)
+            In [0, 1].
+        sizes
+            Smallest and largest item size to choose for.
+
+        Raises
+        ------
+        BadInput
+            If shapes disagree, a number is out of its range, or a cost is negative
+            somewhere between the sizes.
+
+        Examples
+        --------
+        >>> cheap, dear = [1e-3, 0.0], [2e-3, 1e-6]
+        >>> index = Index.from_candidates([cheap, dear], [0.7, 0.9], (1, 10_000))
+        >>> index.best(size=500, budget_s=2e-3)
+        Candidate(row=0, cost_s=0.001, accuracy=0.7)
+        >>> index.best(size=500, budget_s=3e-3).accuracy
+        0.9
+        """
+        costs = np.ascontiguousarray(coefficients, np.float64)
+        gains = np.ascontiguousarray(accuracies, np.float64)
+        low, high = float(sizes[0]), float(sizes[1])
+        lookup = Lookup.build(costs, gains, (low, high))
+        return cls(costs, gains, (low, high), lookup, package)
+
+    def best(self, size: float, budget_s: float) -> Candidate:
+        """Most accurate candidate that costs at most `budget_s` at this size.
+
+        Solves ICSP's Problem 1 with alpha = 1 over the indexed candidates. For a size
+        outside `sizes` the nearest size's skyline is searched with the costs at the
+        true size: the budget still holds, the choice may not be the best.
+
+        Parameters
+        ----------
+        size
+            Item size, greater than 0, in the unit the cost curves were fitted in.
+        budget_s
+            Seconds allowed for features and model together; infinity is allowed.
+
+        Raises
+        ------
+        BadInput
+            If `size` is not a finite number above 0, or `budget_s` is negative or NaN.
+        NothingFits
+            If even the cheapest candidate costs more than `budget_s`.
+        """
+        if not 0 < size < np.inf:
+            raise BadInput(f"size is {size!r}; it must be finite and greater than 0")
+        if not budget_s >= 0:
+            raise BadInput(f"budget_s is {budget_s!r}; it must not be negative")
+        row = self.lookup.best(size, budget_s)
+        if row < 0:
+            cheapest_s = self.cost_s(int(self.skyline(size)[0]), size)
+            raise NothingFits(budget_s=budget_s, cheapest_s=cheapest_s, size=size)
+        return Candidate(row, self.cost_s(row, size), float(self.accuracies[row]))
+
+    def skyline(self, size: float) -> NDArray[np.int64]:
+        """Rows of the candidates worth buying at `size`, by ascending cost."""
+        return self.lookup.skyline(size)
+
+    def cost_s(self, row: int, size: float) -> float:
+        """Seconds that candidate `row` costs on an item of `size`."""
+        cost_s = 0.0
+        for coefficient in self.coefficients[row, ::-1].tolist():
+            cost_s = cost_s * size + coefficient
+        return cost_s
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to `path`, all or nothing (docs/file-format.md)."""
+        meta: dict[str, Any] = {"sizes": list(self.sizes)}
+        arrays = {"coefficients": self.coefficients, "accuracies": self.accuracies}
+        for name, array in self.lookup.arrays().items():
+            arrays[f"lookup/{name}"] = array
+        if self.package is not None:
+            meta["package"], more = pack(self.package)
+            arrays |= more
+        write_file(path, meta, arrays)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Map the index at `path`.
+
+        Raises
+        ------
+        BadIndexFile
+            If it is not a file that `save` wrote, whole and of this format version.
+        """
+        meta, arrays, version = read_file(path)
+        try:
+            coefficients, accuracies = arrays["coefficients"], arrays["accuracies"]
+            low, high = (float(size) for size in meta["sizes"])
+            lookup = Lookup.from_arrays(
+                {
+                    name.removeprefix("lookup/"): array
+                    for name, array in arrays.items()
+                    if name.startswith("lookup/")
+                }
+            )
+            package = unpack(meta["package"], arrays) if "package" in meta else None
+            index = cls(coefficients, accuracies, (low, high), lookup, package, version)
+            index._check()
+        except (KeyError, TypeError, ValueError, PolydomError) as error:
+            reason = f"damaged: {error!r}" if isinstance(error, KeyError) else error
+            raise BadIndexFile(f"{os.fspath(path)}: {reason}") from error
+        return index
+
+    def _check(self) -> None:
+        """Refuse arrays that contradict each other; the look-up checked its own."""
+        low, high = self.sizes
+        count = len(self.accuracies)
+        if self.coefficients.ndim != 2 or len(self.coefficients) != count:
+            raise BadIndexFile("damaged: costs and accuracies differ in number")
+        if self.coefficients.dtype != np.float64 or self.accuracies.dtype != np.float64:
+            raise BadIndexFile("damaged: costs or accuracies are not float64")
+        if not (np.isfinite(self.coefficients).all() and 0 < low <= high < np.inf):
+            raise BadIndexFile("damaged: its costs or sizes are not finite")
+        if not ((self.accuracies >= 0) & (self.accuracies <= 1)).all():
+            raise BadIndexFile("damaged: an accuracy outside [0, 1]")
+        if self.package is not None and len(self.package.masks) != count:
+            raise BadIndexFile("damaged: its package has other candidates")

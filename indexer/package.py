@@ -1,0 +1,239 @@
+"""What a server needs beside the look-up: features, models, and what each costs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.cost import CostTable
+from ..features.errors import BadIndexFile
+from ..features.extract import Extractor
+from ..features.items import Kind
+from ..models.model import Model, load_model
+from .catalogue import StoredFeature, load_extractor
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Package:
+    """Everything that turns a look-up's row into an answer; immutable.
+
+    Row r of every per-candidate field belongs to row r of the index. The empty set
+    is always one of the rows.
+
+    Attributes
+    ----------
+    kind
+        What the items are: "image", "text" or "record".
+    labels
+        Class names; models answer with positions in them.
+    features
+        The m features, in the order of the bits of `masks`.
+    costs
+        Cost curves of features and of the steps they share.
+    masks : (C,) uint64
+        Feature set of each candidate.
+    orders
+        Feature positions of each candidate's set in the order to compute them.
+    fallbacks
+        `fallbacks[r][k]` is the most accurate row whose set lies within the first k
+        features of `orders[r]`, for k = 0 .. len(orders[r]).
+    models
+        The model of each candidate; it reads the full row of all features.
+    model_s : (C,) float64
+        Seconds that evaluating each model takes.
+    overhead_s
+        Seconds that every plan costs, whatever it computes.
+    meta
+        Plain data for people and for warming up: see docs/file-format.md.
+    """
+
+    kind: Kind
+    labels: tuple[str, ...]
+    features: tuple[StoredFeature, ...]
+    costs: CostTable
+    masks: NDArray[np.uint64]
+    orders: tuple[tuple[int, ...], ...]
+    fallbacks: tuple[tuple[int, ...], ...]
+    models: tuple[Model, ...]
+    model_s: NDArray[np.float64]
+    overhead_s: float
+    meta: dict[str, Any]
+
+    def names(self, row: int) -> tuple[str, ...]:
+        """Return the names of the features in `row`'s set, in computing order."""
+        return tuple(self.features[f].name for f in self.orders[row])
+
+    def extractor(self, files: Sequence[Path] = ()) -> Extractor:
+        """Find the code of every feature and check that it is what was indexed.
+
+        Parameters
+        ----------
+        files
+            Python files of the operator's own features; an index never names any.
+
+        Raises
+        ------
+        BadFeature
+            If a feature is not there, or differs from the one the index was built
+            with.
+        """
+        return load_extractor(self.features, files)
+
+
+class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
+    """The part of a package that goes into a file's header."""
+
+    kind: Kind
+    labels: list[str]
+    features: list[StoredFeature]
+    needs: list[list[int]]
+    model_kinds: list[str]
+    overhead_s: float
+    meta: dict[str, Any]
+
+
+def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Split a package into plain data and named arrays, for a file."""
+    facts = PackageFacts(
+        package.kind,
+        list(package.labels),
+        list(package.features),
+        [list(steps) for steps in package.costs.needs],
+        [model.kind for model in package.models],
+        package.overhead_s,
+        package.meta,
+    )
+    arrays: dict[str, Array] = {
+        "costs/features": package.costs.feature_coefficients,
+        "costs/steps": package.costs.step_coefficients,
+        "costs/overhead": package.costs.overhead,
+        "masks": package.masks,
+        "orders": _pad(package.orders),
+        "fallbacks": _pad(package.fallbacks),
+        "model_s": package.model_s,
+    }
+    for row, model in enumerate(package.models):
+        for name, array in model.arrays().items():
+            arrays[f"models/{row}/{name}"] = array
+    plain: dict[str, Any] = msgspec.to_builtins(facts)
+    return plain, arrays
+
+
+def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
+    """Put a package together again, checking what the numbers mean.
+
+    Raises
+    ------
+    BadIndexFile
+        If sets, orders, fallbacks or costs contradict each other.
+    BadModel
+        If a model's arrays would lead its evaluator astray.
+    """
+    try:
+        facts = msgspec.convert(plain, PackageFacts)
+        costs = CostTable(
+            _take(arrays, "costs/features", "<f8", 2),
+            _take(arrays, "costs/steps", "<f8", 2),
+            tuple(tuple(steps) for steps in facts.needs),
+            _take(arrays, "costs/overhead", "<f8", 1),
+        )
+    except (msgspec.ValidationError, ValueError) as error:
+        raise BadIndexFile(f"damaged: {error}") from error
+    masks = _take(arrays, "masks", "<u8", 1)
+    package = Package(
+        kind=facts.kind,
+        labels=tuple(facts.labels),
+        features=tuple(facts.features),
+        costs=costs,
+        masks=masks,
+        orders=_unpad(_take(arrays, "orders", "<i4", 2)),
+        fallbacks=_unpad(_take(arrays, "fallbacks", "<i4", 2)),
+        models=_models(facts, arrays),
+        model_s=_take(arrays, "model_s", "<f8", 1),
+        overhead_s=facts.overhead_s,
+        meta=facts.meta,
+    )
+    _check(package)
+    return package
+
+
+def _models(facts: PackageFacts, arrays: Mapping[str, Array]) -> tuple[Model, ...]:
+    own: list[dict[str, Array]] = [{} for _ in facts.model_kinds]
+    for name, array in arrays.items():
+        if name.startswith("models/"):
+            _, row, part = name.split("/", 2)
+            if not row.isdecimal() or int(row) >= len(own):
+                raise BadIndexFile(f"damaged: array {name!r} belongs to no model")
+            own[int(row)][part] = array
+    width = sum(feature.width for feature in facts.features)
+    return tuple(
+        load_model(kind, own[row], width=width)
+        for row, kind in enumerate(facts.model_kinds)
+    )
+
+
+def _take(arrays: Mapping[str, Array], name: str, dtype: str, axes: int) -> Array:
+    array = arrays.get(name)
+    if array is None or array.dtype.str != dtype or array.ndim != axes:
+        raise BadIndexFile(f"damaged: array {name!r} is missing or of another form")
+    if not np.isfinite(array).all():
+        raise BadIndexFile(f"damaged: array {name!r} holds numbers that are not finite")
+    return array
+
+
+def _pad(rows: Sequence[Sequence[int]]) -> Array:
+    padded = np.full((len(rows), max(map(len, rows), default=0)), -1, np.int32)
+    for row, values in enumerate(rows):
+        padded[row, : len(values)] = values
+    return padded
+
+
+def _unpad(padded: Array) -> tuple[tuple[int, ...], ...]:
+    return tuple(tuple(v for v in row if v >= 0) for row in padded.tolist())
+
+
+def _check(package: Package) -> None:
+    count, m = len(package.masks), len(package.features)
+    if not 0 <= m <= 62 or package.kind not in get_args(Kind):
+        raise BadIndexFile(f"damaged: {m} features of kind {package.kind!r}")
+    if any(feature.width < 1 for feature in package.features):
+        raise BadIndexFile("damaged: a feature without columns")
+    if len(set(package.labels)) != len(package.labels) or not package.labels:
+        raise BadIndexFile("damaged: its class names are not distinct")
+    fields = (package.orders, package.fallbacks, package.models, package.model_s)
+    if any(len(field) != count for field in fields) or 0 not in package.masks:
+        raise BadIndexFile("damaged: its candidates are incomplete")
+    if not package.overhead_s >= 0 or (package.model_s < 0).any():
+        raise BadIndexFile("damaged: a cost below zero")
+    if len(package.costs.needs) != m:
+        raise BadIndexFile("damaged: its cost curves are not its features'")
+    for row in range(count):
+        _check_row(package, row)
+
+
+def _check_row(package: Package, row: int) -> None:
+    order, fallbacks = package.orders[row], package.fallbacks[row]
+    mask = int(package.masks[row])
+    if len(set(order)) != len(order) or sum(1 << f for f in order) != mask:
+        raise BadIndexFile(f"damaged: candidate {row}'s order is not its feature set")
+    if len(fallbacks) != len(order) + 1:
+        raise BadIndexFile(f"damaged: candidate {row}'s fallbacks are incomplete")
+    done = 0
+    for k, other in enumerate(fallbacks):
+        done |= 1 << order[k - 1] if k else 0
+        if other >= len(package.masks) or int(package.masks[other]) & ~done:
+            raise BadIndexFile(
+                f"damaged: candidate {row} falls back on what is not done"
+            )
+    classes = package.models[row].classes
+    if (
+        classes.dtype.kind not in "iu"
+        or not ((classes >= 0) & (classes < len(package.labels))).all()
+    ):
+        raise BadIndexFile(f"damaged: candidate {row}'s model answers no known class")

@@ -1,0 +1,141 @@
+"""What people want to know of an index: plain facts, and the tables that show them."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .index import Index
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+SKYLINE_SIZES = 4
+
+
+def facts_of(index: Index) -> dict[str, Any]:
+    """Describe an index as plain data, the same facts that `show` prints."""
+    low, high = index.sizes
+    facts: dict[str, Any] = {
+        "version": index.version,
+        "sizes": [low, high],
+        "candidates": len(index.accuracies),
+        "breakpoints": len(index.lookup.breakpoints),
+        "skylines": [skyline_facts(index, float(n)) for n in _sizes(low, high)],
+    }
+    if index.package is not None:
+        package = index.package
+        facts |= {
+            "kind": package.kind,
+            "labels": list(package.labels),
+            "features": [feature.name for feature in package.features],
+            "overhead_us": package.overhead_s * 1e6,
+            "build": {k: v for k, v in package.meta.items() if k != "samples"},
+        }
+    return facts
+
+
+def unit_of(index: Index) -> tuple[float, str]:
+    """Return the factor and the name to show costs in: seconds as microseconds."""
+    unit = index.package.meta["unit"] if index.package else "s"
+    return (1e6, "us") if unit == "s" else (1.0, unit)
+
+
+def skyline_facts(index: Index, size: float) -> dict[str, Any]:
+    """List what is worth buying at one size, by ascending cost."""
+    rows = index.skyline(size).tolist()
+    package = index.package
+    factor, unit = unit_of(index)
+    return {
+        "size": size,
+        "unit": unit,
+        "skyline": [
+            {
+                "row": row,
+                "cost": index.cost_s(row, size) * factor,
+                "accuracy": float(index.accuracies[row]),
+                "features": list(package.names(row)) if package else [],
+            }
+            for row in rows
+        ],
+    }
+
+
+def show(facts: dict[str, Any], console: "Console") -> None:
+    """Print the facts as tables."""
+    built = facts.get("build", {})
+    low, high = facts["sizes"]
+    console.print(
+        f"index {facts['version'][:12] or '(not saved)'}: {facts['candidates']} "
+        f"candidates, {facts['breakpoints']} breakpoints, sizes {low:g} to {high:g}"
+    )
+    if built:
+        _show_build(facts, built, console)
+        show_curves(built["curves"], console)
+    for at in facts["skylines"]:
+        show_skyline(at, console)
+
+
+def _show_build(
+    facts: dict[str, Any], built: dict[str, Any], console: "Console"
+) -> None:
+    search = built["search"]
+    console.print(
+        f"{facts['kind']} items in {len(facts['labels'])} classes; "
+        f"{built['items']} used, {len(built['skipped'])} left out; "
+        f"learner {built['learner']['name']}"
+    )
+    for name, why in built["skipped"][:5]:
+        console.print(f"  left out {name}: {why}")
+    console.print(
+        f"feature sets: {search['sets']} possible, {search['expanded']} trained, "
+        f"{search['sets'] - search['expanded']} pruned "
+        f"(alpha {search['alpha']:g}, tolerance {search['tolerance']:g}), "
+        f"{facts['candidates']} kept"
+    )
+    for remark, count in built["remarks"].items():
+        console.print(f"  in {count} trainings: {remark}")
+
+
+def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:
+    """Print cost curves: the polynomial, and measured against fitted by size."""
+    from rich.table import Table
+
+    table = Table(title="cost curves, us: measured quantile / fitted, by item size")
+    table.add_column("feature or step")
+    for size, _, _ in curves[0]["points"]:
+        table.add_column(f"{size:.0f}", justify="right")
+    table.add_column("covered", justify="right")
+    table.add_column("degree", justify="right")
+    for curve in curves:
+        coefficients = np.trim_zeros(np.array(curve["coefficients"]), "b")
+        table.add_row(
+            curve["name"],
+            *(f"{m * 1e6:.0f} / {f * 1e6:.0f}" for _, m, f in curve["points"]),
+            f"{curve['covered']:.1%}",
+            str(max(len(coefficients) - 1, 0)),
+        )
+    console.print(table)
+
+
+def show_skyline(at: dict[str, Any], console: "Console") -> None:
+    """Print the skyline at one size."""
+    from rich.table import Table
+
+    table = Table(title=f"skyline at size {at['size']:.0f}")
+    table.add_column(f"predicted {at['unit']}", justify="right")
+    table.add_column("accuracy", justify="right")
+    table.add_column("features, in computing order")
+    for candidate in at["skyline"]:
+        table.add_row(
+            f"{candidate['cost']:.6g}",
+            f"{candidate['accuracy']:.4f}",
+            ", ".join(candidate["features"]) or "none: the class prior",
+        )
+    console.print(table)
+
+
+def _sizes(low: float, high: float) -> list[float]:
+    """Return a few sizes that show how the skyline changes, each once."""
+    if low == high:
+        return [low]
+    return [float(n) for n in np.geomspace(low, high, SKYLINE_SIZES)]

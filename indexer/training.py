@@ -1,0 +1,168 @@
+"""Training a learner on feature sets: in parallel, each once, kept between runs."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ..features.errors import BadProject, PolydomError
+from ..models.compile import compile_model
+from ..models.learners import make_learner
+from ..models.model import Model, load_model
+from ..models.prior import Prior
+from .cache import Cache
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """What training on any feature set needs; sent to worker processes once a call.
+
+    Attributes
+    ----------
+    values
+        A file with the feature values (N, width) float32.
+    codes : (N,) int64
+        Class of each item.
+    splits
+        (training rows, testing rows), once, or once for each fold.
+    learner, seed
+        The learner's name and parameters.
+    starts
+        First column of each feature, and after the last the width.
+    cache, key
+        Where trained sets are kept: entries `sets/{key}/{mask}`.
+    """
+
+    values: Path
+    codes: NDArray[np.int64]
+    splits: Sequence[tuple[Rows, Rows]]
+    learner: dict[str, Any]
+    seed: int
+    starts: tuple[int, ...]
+    cache: Cache
+    key: str
+
+    def name(self, mask: int) -> str:
+        """Return the cache entry of a trained set."""
+        return f"sets/{self.key}/{mask:x}"
+
+
+class Trainer:
+    """Trains feature sets of one task and remembers their accuracy and model.
+
+    Accuracy is that of the compiled model, which is what will be served, on items it
+    was not trained on: those held out, or all of them fold by fold. With held-out items
+    the model kept is the one measured; with folds it is trained on all items.
+    """
+
+    def __init__(self, task: Task, workers: int) -> None:
+        self.task = task
+        self.workers = workers
+
+    def accuracies(self, masks: Sequence[int]) -> list[float]:
+        """Train the sets that have not been yet; return the accuracy of each."""
+        known = [self.task.cache.load(self.task.name(mask)) for mask in masks]
+        missing = [m for m, k in zip(masks, known, strict=True) if k is None]
+        trained = dict(
+            zip(
+                missing,
+                Parallel(self.workers)(
+                    delayed(_train)(self.task, mask) for mask in missing
+                ),
+                strict=True,
+            )
+        )
+        return [
+            trained[mask] if entry is None else float(entry[0]["accuracy"])
+            for mask, entry in zip(masks, known, strict=True)
+        ]
+
+    def model(self, mask: int) -> Model:
+        """Return the compiled model of a trained set."""
+        meta, arrays = self._entry(mask)
+        return load_model(meta["kind"], arrays, width=self.task.starts[-1])
+
+    def remarks(self, masks: Sequence[int]) -> dict[str, int]:
+        """Count what the learner warned of while training these sets."""
+        counts: dict[str, int] = {}
+        for mask in masks:
+            for remark in self._entry(mask)[0]["remarks"]:
+                counts[remark] = counts.get(remark, 0) + 1
+        return counts
+
+    def _entry(self, mask: int) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        entry = self.task.cache.load(self.task.name(mask))
+        if entry is None:
+            raise KeyError(f"feature set {mask:#x} has not been trained")
+        return entry
+
+
+def _train(task: Task, mask: int) -> float:
+    """Train one set, keep its model, return its accuracy."""
+    columns = _columns(task.starts, mask)
+    values = _map(task.values)[:, columns].astype(np.float64)
+    right, remarks = 0, list[str]()
+    tested = sum(len(test) for _, test in task.splits)
+    try:
+        for train, test in task.splits:
+            model = _fit(task, values, train, columns, remarks)
+            right += int(
+                (model.predict(_map(task.values)[test]) == task.codes[test]).sum()
+            )
+        if len(task.splits) > 1:
+            everything = np.arange(len(task.codes))
+            model = _fit(task, values, everything, columns, remarks)
+    except PolydomError:
+        raise
+    except Exception as error:
+        raise BadProject(
+            f"learner {task.learner['name']!r} failed on feature set {mask:#x}: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+    accuracy = right / tested
+    meta = {"accuracy": accuracy, "kind": model.kind, "remarks": sorted(set(remarks))}
+    task.cache.store(task.name(mask), meta, model.arrays())
+    return accuracy
+
+
+def _fit(
+    task: Task,
+    values: NDArray[np.float64],
+    train: Rows,
+    columns: NDArray[np.int32],
+    remarks: list[str],
+) -> Model:
+    codes = task.codes[train]
+    if not len(columns):
+        return Prior.fit(codes)
+    estimator = make_learner(task.learner, task.seed)
+    with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator.fit(values[train], codes)
+    remarks += [f"{w.category.__name__}: {w.message}".splitlines()[0] for w in caught]
+    return compile_model(estimator, columns)
+
+
+def _columns(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
+    """Positions in the full row of a set's columns, ascending."""
+    parts = [
+        np.arange(starts[f], starts[f + 1], dtype=np.int32)
+        for f in range(len(starts) - 1)
+        if mask >> f & 1
+    ]
+    return np.concatenate([np.empty(0, np.int32), *parts])
+
+
+@lru_cache(maxsize=1)
+def _map(path: Path) -> NDArray[np.float32]:
+    mapped: NDArray[np.float32] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped

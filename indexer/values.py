@@ -1,0 +1,137 @@
+"""Feature values of all items, computed in parallel and kept between runs."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from ..features.errors import BadFeature, BadItem, BadProject
+from ..features.items import Item
+from .cache import Cache, digest
+from .catalogue import StoredFeature, load_extractor
+from .data import Dataset
+from .progress import Progress
+
+CHUNK_ITEMS = 64
+
+Chunk = tuple[int, NDArray[np.float32], dict[int, str]]
+
+
+def compute_values(
+    dataset: Dataset,
+    features: Sequence[StoredFeature],
+    files: Sequence[Path],
+    *,
+    on_bad_item: str,
+    workers: int,
+    cache: Cache,
+    progress: Progress,
+) -> tuple[Dataset, NDArray[np.float32]]:
+    """Compute every feature of every item.
+
+    Returns
+    -------
+    The data set without items that turned out unusable, and the values
+    (N, total width), one row per item, one slice of columns per feature.
+
+    Raises
+    ------
+    BadProject
+        If an item is unusable and `on_bad_item` is "stop".
+    BadFeature
+        If a feature raises, gives NaN, another width, or other values the second time.
+    """
+    data = dataset.digest()
+    count = len(dataset.items)
+    starts = range(0, count, CHUNK_ITEMS)
+    width = sum(feature.width for feature in features)
+    values = np.empty((count, width), np.float32)
+    bad: dict[int, str] = {}
+    tasks = (
+        delayed(_compute_chunk)(
+            dataset.items[start : start + CHUNK_ITEMS],
+            dataset.names[start : start + CHUNK_ITEMS],
+            start,
+            features,
+            files,
+            cache,
+            data,
+        )
+        for start in starts
+    )
+    done = 0
+    with progress.stage("computing features", count) as tell:
+        for start, chunk, found in Parallel(workers, return_as="generator_unordered")(
+            tasks
+        ):
+            values[start : start + len(chunk)] = chunk
+            bad |= found
+            done += len(chunk)
+            tell(done)
+    if bad and on_bad_item == "stop":
+        first = min(bad)
+        raise BadProject(f"{dataset.names[first]}: {bad[first]}")
+    if len(bad) == count:
+        raise BadProject(f"all {count} items are unusable; the first: {bad[0]}")
+    kept = np.array([i not in bad for i in range(count)])
+    return dataset.without(bad), values[kept]
+
+
+def _compute_chunk(
+    items: Sequence[Item],
+    names: Sequence[str],
+    start: int,
+    features: Sequence[StoredFeature],
+    files: Sequence[Path],
+    cache: Cache,
+    data: str,
+) -> Chunk:
+    """Values of some items, from the cache as far as it has them, feature by feature.
+
+    An item counts as unusable when any feature finds it so.
+    """
+    names_of = [f"values/{digest(f.fingerprint, data)}/{start}" for f in features]
+    bad: dict[int, str] = {}
+    parts: list[NDArray[np.float32] | None] = []
+    for name in names_of:
+        stored = cache.load(name)
+        parts.append(None if stored is None else stored[1]["values"])
+        if stored is not None:
+            bad |= {int(i): why for i, why in stored[0]["bad"].items()}
+    missing = [i for i, part in enumerate(parts) if part is None]
+    if missing:
+        found, rows = _compute_rows(items, names, [features[i] for i in missing], files)
+        column = 0
+        for i in missing:
+            part = rows[:, column : column + features[i].width]
+            column += features[i].width
+            meta = {"bad": {str(start + at): why for at, why in found.items()}}
+            cache.store(names_of[i], meta, {"values": part})
+            parts[i] = part
+        bad |= {start + at: why for at, why in found.items()}
+    return start, np.hstack([part for part in parts if part is not None]), bad
+
+
+def _compute_rows(
+    items: Sequence[Item],
+    names: Sequence[str],
+    features: Sequence[StoredFeature],
+    files: Sequence[Path],
+) -> tuple[dict[int, str], NDArray[np.float32]]:
+    extractor = load_extractor(features, files)
+    rows = np.zeros((len(items), extractor.width), np.float32)
+    bad: dict[int, str] = {}
+    with threadpool_limits(1):
+        for at, item in enumerate(items):
+            try:
+                extraction = extractor.begin(item, rows[at])
+                for position in range(len(features)):
+                    extraction.compute(position)
+            except BadItem as error:
+                bad[at] = str(error)
+            except BadFeature as error:
+                raise BadFeature(f"{names[at]}: {error}") from error
+    return bad, rows

@@ -1,0 +1,208 @@
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+from polydom.features.errors import BadProject
+from polydom.indexer.data import Dataset, load_data, make_dataset, make_item, split
+from polydom.indexer.project import Project
+
+
+def load(folder: Path, **data: Any) -> Dataset:
+    return load_data(Project.from_mapping({"data": data}, folder=folder))
+
+
+def png(edge: int = 4) -> bytes:
+    file = io.BytesIO()
+    Image.new("L", (edge, edge), 9).save(file, "png")
+    return file.getvalue()
+
+
+def photos(folder: Path) -> Path:
+    for label in ("cat", "dog"):
+        for number in range(3):
+            path = folder / "photos" / label / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(png(4 + number))
+    return folder
+
+
+def test_images_are_labelled_by_their_folder(tmp_path: Path) -> None:
+    dataset = load(photos(tmp_path), images="photos")
+    assert dataset.kind == "image"
+    assert dataset.labels == ("cat", "dog")
+    assert dataset.codes.tolist() == [0, 0, 0, 1, 1, 1]
+    assert dataset.sizes.tolist() == [16, 25, 36, 16, 25, 36]
+    assert dataset.names[0] == str(Path("cat", "0.png"))
+
+
+def test_image_that_is_none_is_skipped_and_named(tmp_path: Path) -> None:
+    (photos(tmp_path) / "photos/cat/1.png").write_bytes(b"<html>")
+    dataset = load(tmp_path, images="photos")
+    ((name, why),) = dataset.skipped
+    assert len(dataset.items) == 5
+    assert name == str(Path("cat", "1.png"))
+    assert "image" in why
+
+
+def test_image_that_is_none_stops_where_asked(tmp_path: Path) -> None:
+    (photos(tmp_path) / "photos/cat/1.png").write_bytes(b"<html>")
+    with pytest.raises(BadProject, match=r"1\.png: "):
+        load(tmp_path, images="photos", on_bad_item="stop")
+
+
+def test_image_outside_a_class_folder_has_no_label(tmp_path: Path) -> None:
+    (photos(tmp_path) / "photos/loose.png").write_bytes(png())
+    with pytest.raises(BadProject, match=r"loose\.png: no label"):
+        load(tmp_path, images="photos")
+
+
+CSV = "age,town,label\n31,Rome,yes\n,Oslo,no\n40,,yes\n"
+
+
+def test_table_columns_become_numbers_where_all_cells_are(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    dataset = load(tmp_path, table="a.csv")
+    assert dataset.kind == "record"
+    assert dict(dataset.items[0].payload) == {"age": 31.0, "town": "Rome"}  # type: ignore[call-overload]
+    assert dict(dataset.items[1].payload) == {"age": None, "town": "Oslo"}  # type: ignore[call-overload]
+    assert dict(dataset.items[2].payload) == {"age": 40.0, "town": None}  # type: ignore[call-overload]
+
+
+def test_table_may_be_parquet(tmp_path: Path) -> None:
+    table = pa.table({"x": [1.5, None], "label": [1, 2], "who": ["a", "a"]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    dataset = load(tmp_path, table="a.parquet", group="who")
+    assert dataset.labels == ("1", "2")
+    assert dataset.groups.tolist() == [0, 0]
+    assert dict(dataset.items[1].payload) == {"x": None}  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    ("content", "data", "message"),
+    [
+        (CSV, {"label": "lable"}, "no column 'lable'; it has age, town, label"),
+        (CSV, {"ignore": ["id"]}, "no column 'id'"),
+        (CSV + "5,Bonn,\n", {}, "row 4: no label"),
+        (CSV + "5,Bonn\n", {}, "row 4: 2 cells under 3 names"),
+        ("age,label\n1,a\n2,a\n", {}, "all 2 items have the label 'a'"),
+        ("age,label\n", {}, "no items"),
+        ("", {}, "no column 'label'"),
+    ],
+)
+def test_table_says_what_is_wrong_and_where(
+    tmp_path: Path, content: str, data: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, table="a.csv", **data)
+
+
+def test_texts_come_from_json_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "hi", "label": "ham"}\n\n{"text": "buy!", "label": "spam"}\n'
+    )
+    dataset = load(tmp_path, texts="a.jsonl")
+    assert [item.payload for item in dataset.items] == ["hi", "buy!"]
+    assert dataset.sizes.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2: no JSON object"),
+        ("[]", "line 2: no JSON object"),
+        ('{"label": "x"}', "line 2: no text under the key 'text'"),
+        ('{"text": "x"}', "line 2: no label"),
+        ('{"text": "x", "label": null}', "line 2: no label"),
+    ],
+)
+def test_texts_say_which_line_is_wrong(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "hi", "label": "ham"}\n' + line)
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, texts="a.jsonl")
+
+
+def test_items_come_from_a_function_beside_the_project(tmp_path: Path) -> None:
+    (tmp_path / "own_items.py").write_text(
+        "def load():\n    yield 'a', 0, 7\n    yield 'b', 1, 7\n"
+    )
+    dataset = load(tmp_path, items="own_items:load")
+    assert dataset.labels == ("0", "1")
+    assert dataset.groups.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("no_such_module:load", "No module named"),
+        ("wrong_items:absent", "no attribute 'absent'"),
+        ("wrong_items:load", "item 0 is int"),
+        ("wrong_items:number", "no function"),
+    ],
+)
+def test_items_function_that_cannot_serve_is_named(
+    tmp_path: Path, target: str, message: str
+) -> None:
+    (tmp_path / "wrong_items.py").write_text("number = 1\ndef load():\n    yield 1\n")
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, items=target)
+
+
+def test_kinds_may_not_be_mixed() -> None:
+    items = [make_item("text"), make_item({"a": 1})]
+    with pytest.raises(BadProject, match="mixes record and text items"):
+        make_dataset(items, ["a", "b"], ["x", "y"], [0, 1])
+
+
+def texts(count: int, *, per_group: int = 1) -> Dataset:
+    items = [make_item(f"text {i}") for i in range(count)]
+    labels = [str(i // per_group % 2) for i in range(count)]
+    groups = [i // per_group for i in range(count)]
+    return make_dataset(items, [str(i) for i in range(count)], labels, groups)
+
+
+@pytest.mark.parametrize("folds", [None, 3])
+def test_split_never_separates_a_group(folds: int | None) -> None:
+    dataset = texts(120, per_group=4)
+    pairs = split(dataset, seed=1, held_out=0.25, folds=folds)
+    assert len(pairs) == (folds or 1)
+    for train, test in pairs:
+        assert not set(dataset.groups[train]) & set(dataset.groups[test])
+        assert sorted([*train, *test]) == list(range(120))
+        assert set(dataset.codes[test]) == {0, 1}
+
+
+def test_split_repeats_for_a_seed_and_keeps_its_share() -> None:
+    dataset = texts(200)
+    ((train, test),) = split(dataset, seed=3, held_out=0.25, folds=None)
+    ((_, again),) = split(dataset, seed=3, held_out=0.25, folds=None)
+    np.testing.assert_array_equal(test, again)
+    assert len(test) == 50
+    assert len(train) == 150
+
+
+def test_split_needs_enough_of_each_class() -> None:
+    with pytest.raises(BadProject, match=r"class '0' has 2 independent items"):
+        split(texts(16, per_group=4), seed=0, held_out=0.25, folds=None)
+
+
+def test_digest_ignores_names_but_not_labels_or_contents() -> None:
+    one = texts(4)
+    items, groups = one.items, one.groups.tolist()
+    labels = ["0", "1", "0", "1"]
+    assert make_dataset(items, list("abcd"), labels, groups).digest() == one.digest()
+    other = make_dataset(items, list("abcd"), ["0", "1", "1", "1"], groups)
+    assert other.digest() != one.digest()
+
+
+def test_items_left_out_later_are_reported() -> None:
+    dataset = texts(6).without({2: "truncated"})
+    assert len(dataset.items) == 5
+    assert dataset.skipped == (("2", "truncated"),)
+    assert dataset.codes.tolist() == [0, 1, 1, 0, 1]
