@@ -1,0 +1,117 @@
+"""Compiled last step of every model: raw scores to class scores, and the choice.
+
+`raw` holds R numbers per row: one for a binary margin, else one per class (R = K).
+A kernel never checks; `head.py` does, when a model is made.
+"""
+
+import math
+
+import numpy as np
+from numba import float64, int64, njit, void
+from numba.core.types import Array
+from numpy.typing import NDArray
+
+RAW = Array(float64, 2, "C", readonly=True)
+RAW_ROW = Array(float64, 1, "C", readonly=True)
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+
+# How raw scores become class scores.
+MARGIN, LOGISTIC, SOFTMAX, HUBER = range(4)
+# How a class is chosen: by the sign of one margin, or by the first largest of several.
+POSITIVE, NOT_NEGATIVE, LARGEST, LARGEST_SCORE = range(4)
+
+
+@njit(float64(float64), **OPTIONS)
+def logistic(margin: float) -> float:
+    """Logistic function, without overflow on either side."""
+    if margin >= 0.0:
+        return 1.0 / (1.0 + math.exp(-margin))
+    power = math.exp(margin)
+    return power / (1.0 + power)
+
+
+@njit(float64(float64, int64), **OPTIONS)
+def probability(margin: float, link: int) -> float:
+    """Probability-like value of one margin, in [0, 1]; NaN stays NaN."""
+    if link == HUBER:
+        return (min(max(margin, -1.0), 1.0) + 1.0) / 2.0
+    share: float = logistic(margin)
+    return share
+
+
+@njit(void(RAW_ROW, float64, float64[::1]), **OPTIONS)
+def softmax(raw: NDArray[np.float64], gain: float, out: NDArray[np.float64]) -> None:
+    """exp(gain * raw) / sum(exp(gain * raw)), shifted by the largest."""
+    largest = raw[0]
+    for k in range(1, raw.shape[0]):
+        largest = max(largest, raw[k])
+    total = 0.0
+    for k in range(raw.shape[0]):
+        out[k] = math.exp(gain * (raw[k] - largest))
+        total += out[k]
+    for k in range(raw.shape[0]):
+        out[k] /= total
+
+
+@njit(void(RAW_ROW, int64, float64, float64[::1]), **OPTIONS)
+def shares(
+    raw: NDArray[np.float64], link: int, gain: float, out: NDArray[np.float64]
+) -> None:
+    """One-against-rest probabilities, normalised; all zero becomes uniform."""
+    total = 0.0
+    for k in range(raw.shape[0]):
+        out[k] = probability(gain * raw[k], link)
+        total += out[k]
+    for k in range(raw.shape[0]):
+        out[k] = 1.0 / raw.shape[0] if total == 0.0 else out[k] / total
+
+
+@njit(void(RAW, int64, float64, float64[:, ::1]), **OPTIONS)
+def class_scores(
+    raw: NDArray[np.float64], link: int, gain: float, out: NDArray[np.float64]
+) -> None:
+    """Class scores `out` (N, K) of `raw` (N, R); a binary margin gives two columns."""
+    for i in range(raw.shape[0]):
+        if link == SOFTMAX:
+            softmax(raw[i], gain, out[i])
+        elif link == MARGIN and raw.shape[1] == out.shape[1]:
+            out[i] = raw[i]
+        elif link == MARGIN:
+            out[i, 0] = -raw[i, 0]
+            out[i, 1] = raw[i, 0]
+        elif raw.shape[1] == 1:
+            out[i, 1] = probability(gain * raw[i, 0], link)
+            out[i, 0] = 1.0 - out[i, 1]
+        else:
+            shares(raw[i], link, gain, out[i])
+
+
+@njit(int64(RAW_ROW), **OPTIONS)
+def first_largest(values: NDArray[np.float64]) -> int:
+    """Position of the largest value, as numpy.argmax: first of ties, first NaN wins."""
+    best = 0
+    for k in range(values.shape[0]):
+        if math.isnan(values[k]):
+            return k
+        if values[k] > values[best]:
+            best = k
+    return best
+
+
+@njit(void(RAW, RAW, int64, int64[::1]), **OPTIONS)
+def choices(
+    raw: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    rule: int,
+    out: NDArray[np.int64],
+) -> None:
+    """Position of the chosen class of each row: `out` (N,)."""
+    for i in range(raw.shape[0]):
+        if rule == POSITIVE:
+            out[i] = int(raw[i, 0] > 0.0)
+        elif rule == NOT_NEGATIVE:
+            out[i] = int(raw[i, 0] >= 0.0)
+        elif rule == LARGEST:
+            out[i] = first_largest(raw[i])
+        else:
+            out[i] = first_largest(scores[i])

@@ -1,0 +1,167 @@
+"""Compiled evaluation of tree ensembles.
+
+Nodes lie breadth first, tree after tree, the two children of a node side by side and
+after it, so a walk only moves forward. Nothing is checked here; `trees.py` does, when
+an ensemble is made or loaded.
+"""
+
+import math
+
+import numba
+import numpy as np
+from numba import float32, float64, int32, int64, njit, uint32, void
+from numba.core.types import Array
+from numpy.typing import NDArray
+
+from .model import Rows
+
+# column < 0 marks a leaf; child is then its row in the leaf values, else its left one.
+NODE = np.dtype(
+    [
+        ("threshold", "<f8"),
+        ("column", "<i4"),
+        ("child", "<i4"),
+        ("category", "<i4"),  # row of the category set, -1 for a numeric split
+        ("flags", "<i4"),
+    ]
+)
+MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, SET_LEFT, WHOLE_ONLY = 1, 2, 4, 8, 16
+ZERO_LIMIT = 1e-35  # LightGBM's kZeroThreshold
+
+NODES = Array(numba.from_dtype(NODE), 1, "C", readonly=True)
+SINGLES = Array(float32, 2, "C", readonly=True)
+DOUBLES = Array(float64, 2, "C", readonly=True)
+SINGLE_ROW = Array(float32, 1, "C", readonly=True)
+DOUBLE_ROW = Array(float64, 1, "C", readonly=True)
+STARTS = Array(int64, 1, "C", readonly=True)
+TARGETS = Array(int32, 1, "C", readonly=True)
+BITS = Array(uint32, 1, "C", readonly=True)
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+
+
+@njit(int64(float64, int64, STARTS, BITS), **OPTIONS)
+def in_set(
+    value: float, category: int, starts: NDArray[np.int64], bits: NDArray[np.uint32]
+) -> int:
+    """1 if the value, cut to a whole number, is in a category set, else 0.
+
+    Set s holds `bits[starts[s]:starts[s + 1]]`, 32 categories per word.
+    """
+    if not (value > -1.0 and value < 2147483648.0):
+        return 0
+    code = int(value)
+    word = starts[category] + (code >> 5)
+    if word >= starts[category + 1]:
+        return 0
+    return int((bits[word] >> uint32(code & 31)) & uint32(1))
+
+
+@njit(int64(float64, float64, int64, int64, STARTS, BITS), **OPTIONS)
+def goes_left(
+    value: float,
+    threshold: float,
+    category: int,
+    flags: int,
+    starts: NDArray[np.int64],
+    bits: NDArray[np.uint32],
+) -> int:
+    """1 if a row with this value goes to the left child of a node, else 0."""
+    if math.isnan(value):
+        if not flags & NAN_IS_ZERO:
+            return flags & MISSING_LEFT
+        value = 0.0
+    if category >= 0:
+        found = in_set(value, category, starts, bits)
+        if flags & WHOLE_ONLY and value != math.floor(value):
+            found = 0
+        return int((found == 1) == ((flags & SET_LEFT) != 0))
+    if flags & ZERO_IS_MISSING and abs(value) <= ZERO_LIMIT:
+        return flags & MISSING_LEFT
+    return int(value <= threshold)
+
+
+def _leaf_of(
+    row: Rows,
+    nodes: NDArray[np.void],
+    root: int,
+    starts: NDArray[np.int64],
+    bits: NDArray[np.uint32],
+) -> int:
+    """Row of `leaves` in which the walk from `root` ends."""
+    n = root
+    column = nodes[n]["column"]
+    while column >= 0:
+        left = goes_left(
+            row[column],
+            nodes[n]["threshold"],
+            nodes[n]["category"],
+            nodes[n]["flags"],
+            starts,
+            bits,
+        )
+        n = nodes[n]["child"] + 1 - left
+        column = nodes[n]["column"]
+    return int(nodes[n]["child"])
+
+
+leaf_of = njit(
+    [
+        int64(SINGLE_ROW, NODES, int64, STARTS, BITS),
+        int64(DOUBLE_ROW, NODES, int64, STARTS, BITS),
+    ],
+    **OPTIONS,
+)(_leaf_of)
+
+
+def _add_trees(
+    X: Rows,
+    nodes: NDArray[np.void],
+    roots: NDArray[np.int64],
+    targets: NDArray[np.int32],
+    leaves: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    bits: NDArray[np.uint32],
+    out: NDArray[np.float64],
+) -> None:
+    """Add every tree's leaf values to the raw scores `out` (N, R), tree by tree.
+
+    `leaves` is (L, V); the values of tree t go to columns `targets[t]` and following.
+    `roots` is (T + 1,), the last one the number of nodes.
+    """
+    for i in range(X.shape[0]):
+        for t in range(targets.shape[0]):
+            leaf = leaf_of(X[i], nodes, roots[t], starts, bits)
+            for v in range(leaves.shape[1]):
+                out[i, targets[t] + v] += leaves[leaf, v]
+
+
+add_trees = njit(
+    [
+        void(rows, NODES, STARTS, TARGETS, DOUBLES, STARTS, BITS, float64[:, ::1])
+        for rows in (SINGLES, DOUBLES)
+    ],
+    **OPTIONS,
+)(_add_trees)
+
+
+def _find_leaves(
+    X: Rows,
+    nodes: NDArray[np.void],
+    roots: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    bits: NDArray[np.uint32],
+    out: NDArray[np.int32],
+) -> None:
+    """Leaf row of each tree for each row of X: `out` (N, T)."""
+    for i in range(X.shape[0]):
+        for t in range(out.shape[1]):
+            out[i, t] = leaf_of(X[i], nodes, roots[t], starts, bits)
+
+
+find_leaves = njit(
+    [
+        void(rows, NODES, STARTS, STARTS, BITS, int32[:, ::1])
+        for rows in (SINGLES, DOUBLES)
+    ],
+    **OPTIONS,
+)(_find_leaves)

@@ -1,0 +1,75 @@
+"""Raw scores of Gaussian naive Bayes; the discrete kinds are linear sums."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._linear_kernels import gaussian
+from .model import Rows
+from .prepare import Preparation, load_preparation
+from .stored import Stored
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Gaussian:
+    """One normal distribution per class and input.
+
+    Log-likelihoods are summed input by input; NumPy sums pairwise, so they may differ
+    from scikit-learn's in the last bits, and a choice only where classes tie within
+    that.
+
+    Attributes
+    ----------
+    preparation
+        Takes the d inputs out of the full row.
+    means, variances : (K, d) float64
+    constants : (K,) float64
+        Log prior and normalising terms of each class.
+    """
+
+    preparation: Preparation
+    means: NDArray[np.float64]
+    variances: NDArray[np.float64]
+    constants: NDArray[np.float64]
+    kind: ClassVar[str] = "gaussian"
+
+    @property
+    def columns(self) -> NDArray[np.int32]:
+        """(d,) positions of the inputs in the full row."""
+        return self.preparation.columns
+
+    @property
+    def outputs(self) -> int:
+        """K: a log-likelihood per class."""
+        return len(self.constants)
+
+    def raw(self, X: Rows) -> NDArray[np.float64]:
+        """Joint log-likelihoods (N, K) of the full rows X (N, width)."""
+        out = np.empty((len(X), self.outputs))
+        Z = self.preparation.apply(X)
+        gaussian(Z, self.means, self.variances, self.constants, out)
+        return out
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays that `load` reads."""
+        return {
+            **self.preparation.arrays(),
+            "means": self.means,
+            "variances": self.variances,
+            "constants": self.constants,
+        }
+
+    @classmethod
+    def load(cls, stored: Stored, width: int) -> "Gaussian":
+        """Read the distributions; BadModel if the arrays are none."""
+        preparation = load_preparation(stored, width)
+        constants = stored.finite("constants", (None,))
+        if not len(constants):
+            raise stored.fail("it has no class")
+        shape = (len(constants), len(preparation.columns))
+        variances = stored.finite("variances", shape)
+        if not (variances > 0).all():
+            raise stored.fail("a variance is not greater than 0")
+        return cls(preparation, stored.finite("means", shape), variances, constants)

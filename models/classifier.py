@@ -1,0 +1,87 @@
+"""A compiled classifier: something that gives raw scores, and a head."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .head import Head, load_head
+from .model import Rows
+from .stored import Stored
+
+
+class Scorer(Protocol):
+    """Raw scores of full rows, before link function and choice."""
+
+    @property
+    def kind(self) -> str:
+        """Name under which `load_model` finds it."""
+
+    @property
+    def columns(self) -> NDArray[np.int32]:
+        """(d,) positions of the inputs in the full row."""
+
+    @property
+    def outputs(self) -> int:
+        """R, the number of raw scores."""
+
+    def raw(self, X: Rows) -> NDArray[np.float64]:
+        """Raw scores (N, R) of the full rows X (N, width)."""
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything it consists of."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Classifier:
+    """A `Model` (see there) whose raw scores and head are separate things."""
+
+    scorer: Scorer
+    head: Head
+
+    @property
+    def kind(self) -> str:
+        """Kind of the scorer."""
+        return self.scorer.kind
+
+    @property
+    def classes(self) -> NDArray[Any]:
+        """(K,) labels."""
+        return self.head.classes
+
+    @property
+    def columns(self) -> NDArray[np.int32]:
+        """(d,) positions of the inputs in the full row."""
+        return self.scorer.columns
+
+    def scores(self, row: Rows) -> NDArray[np.float64]:
+        """(K,) class scores of one full row."""
+        scores: NDArray[np.float64] = self.predict_scores(row[None])[0]
+        return scores
+
+    def choose(self, row: Rows) -> int:
+        """Position of the chosen class of one full row."""
+        return int(self.head.choose(self.scorer.raw(row[None]))[0])
+
+    def predict_scores(self, X: Rows) -> NDArray[np.float64]:
+        """(N, K) class scores."""
+        return self.head.scores(self.scorer.raw(X))
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """(N,) labels."""
+        return self.classes[self.head.choose(self.scorer.raw(X))]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays from which `load_model` makes this classifier again."""
+        return {**self.head.arrays(), **self.scorer.arrays()}
+
+
+def load_classifier(scorer: Scorer, stored: Stored) -> Classifier:
+    """Give a loaded scorer its head; BadModel unless they fit together."""
+    head = load_head(stored)
+    if head.inputs != scorer.outputs:
+        raise stored.fail(
+            f"it gives {scorer.outputs} raw scores, its head reads {head.inputs}"
+        )
+    return Classifier(scorer, head)

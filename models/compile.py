@@ -1,0 +1,225 @@
+"""Fitted scikit-learn classifiers to compiled models."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadModel
+from ._score_kernels import (
+    HUBER,
+    LARGEST,
+    LOGISTIC,
+    MARGIN,
+    POSITIVE,
+    SOFTMAX,
+)
+from .bayes import Gaussian
+from .classifier import Classifier
+from .from_sklearn import IMPORTERS, compile_trees
+from .head import Head
+from .linear import Linear
+from .model import Model
+from .prepare import TRANSFORMERS, Preparation, compile_preparation
+from .prior import Prior
+
+
+def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
+    """Compile a fitted classifier to arrays that answer as its `predict` does.
+
+    Parameters
+    ----------
+    estimator
+        A fitted scikit-learn classifier, or a Pipeline of simple transformers (see
+        `prepare.TRANSFORMERS`) and such a classifier at its end.
+    columns
+        (d,) positions in the full row of the columns it was fitted on; by default the
+        first d, in order.
+
+    Raises
+    ------
+    BadModel
+        If the estimator is not fitted, or has no compiled form.
+    """
+    transformers, classifier = _split(estimator)
+    _check(classifier)
+    preparation = compile_preparation(transformers, _columns(estimator, columns))
+    return COMPILERS[type(classifier).__name__](classifier, preparation)
+
+
+def compilable(estimator: Any) -> None:
+    """Raise BadModel unless `compile_model` has a form for this unfitted estimator.
+
+    What only fitting shows (an odd option, a category that is no integer) is not seen.
+    """
+    transformers, classifier = _split(estimator)
+    for transformer in transformers:
+        name = type(transformer).__name__
+        if transformer not in (None, "passthrough") and name not in TRANSFORMERS:
+            raise BadModel(
+                f"{name} in a Pipeline has no compiled form; these have: "
+                f"{', '.join(TRANSFORMERS)}"
+            )
+    _check_known(classifier)
+
+
+def _split(estimator: Any) -> tuple[Sequence[Any], Any]:
+    if type(estimator).__name__ != "Pipeline":
+        return (), estimator
+    *steps, (_, classifier) = estimator.steps
+    return [transformer for _, transformer in steps], classifier
+
+
+def _check_known(classifier: Any) -> None:
+    kind = type(classifier)
+    if kind.__name__ not in COMPILERS or not kind.__module__.startswith("sklearn."):
+        raise BadModel(
+            f"{kind.__module__}.{kind.__name__} has no compiled form; these have: "
+            f"{', '.join(sorted(COMPILERS))}, and Pipelines that put "
+            f"{', '.join(TRANSFORMERS)} before one of them"
+        )
+
+
+def _check(classifier: Any) -> None:
+    _check_known(classifier)
+    if not hasattr(classifier, "classes_"):
+        raise BadModel(f"{type(classifier).__name__} is not fitted")
+    if np.asarray(classifier.classes_).ndim != 1:
+        raise BadModel(f"{type(classifier).__name__} was fitted on several outputs")
+
+
+def _columns(estimator: Any, columns: NDArray[Any] | None) -> NDArray[np.int32]:
+    d = getattr(estimator, "n_features_in_", None)
+    if columns is None:
+        return np.arange(0 if d is None else d, dtype=np.int32)
+    if d is not None and len(columns) != d:
+        raise BadModel(
+            f"{len(columns)} columns given for {type(estimator).__name__}, "
+            f"which was fitted on {d}"
+        )
+    return np.asarray(columns, np.int32)
+
+
+def _linear(classifier: Any, preparation: Preparation) -> Model:
+    binary = len(classifier.classes_) == 2
+    link = LINKS.get(_loss(classifier), MARGIN)
+    if link == SOFTMAX and binary:
+        link = LOGISTIC
+    weights = np.atleast_2d(np.asarray(classifier.coef_, np.float64))
+    intercepts = np.broadcast_to(
+        np.asarray(classifier.intercept_, np.float64).reshape(-1), len(weights)
+    )
+    return _sums(
+        classifier,
+        preparation,
+        weights,
+        intercepts,
+        link=link,
+        rule=POSITIVE if binary else LARGEST,
+    )
+
+
+def _loss(classifier: Any) -> str:
+    """Find the key of `LINKS` for what turns a linear classifier's margins to scores."""
+    if type(classifier).__name__ == "SGDClassifier":
+        return str(classifier.loss)
+    if getattr(classifier, "solver", None) == "liblinear":
+        return "log_loss"
+    return type(classifier).__name__
+
+
+LINKS = {
+    "LogisticRegression": SOFTMAX,
+    "LogisticRegressionCV": SOFTMAX,
+    "LinearDiscriminantAnalysis": SOFTMAX,
+    "log_loss": LOGISTIC,
+    "modified_huber": HUBER,
+}
+
+
+def _bernoulli(classifier: Any, preparation: Preparation) -> Model:
+    if classifier.binarize is not None:
+        preparation = preparation.then_binarise(classifier.binarize)
+    log_on = classifier.feature_log_prob_
+    log_off = np.log(1 - np.exp(log_on))
+    constants = classifier.class_log_prior_ + log_off.sum(axis=1)
+    return _sums(classifier, preparation, log_on - log_off, constants)
+
+
+def _multinomial(classifier: Any, preparation: Preparation) -> Model:
+    log_shares = classifier.feature_log_prob_
+    return _sums(classifier, preparation, log_shares, classifier.class_log_prior_)
+
+
+def _complement(classifier: Any, preparation: Preparation) -> Model:
+    constants = np.zeros(len(classifier.classes_))
+    if len(constants) == 1:
+        constants = classifier.class_log_prior_
+    return _sums(classifier, preparation, classifier.feature_log_prob_, constants)
+
+
+def _sums(
+    classifier: Any,
+    preparation: Preparation,
+    weights: NDArray[np.float64],
+    intercepts: NDArray[np.float64],
+    link: int = SOFTMAX,
+    rule: int = LARGEST,
+) -> Model:
+    if not (np.isfinite(weights).all() and np.isfinite(intercepts).all()):
+        raise BadModel(
+            f"{type(classifier).__name__} has NaN or infinite coefficients; "
+            "more smoothing or regularisation avoids them"
+        )
+    scorer = Linear(
+        preparation,
+        np.ascontiguousarray(weights.T, np.float64),
+        np.ascontiguousarray(intercepts, np.float64),
+    )
+    return Classifier(scorer, Head(classifier.classes_, link, rule, scorer.outputs))
+
+
+def _gaussian(classifier: Any, preparation: Preparation) -> Model:
+    variances = np.ascontiguousarray(classifier.var_, np.float64)
+    constants = np.log(classifier.class_prior_)
+    constants = constants + -0.5 * np.log(2.0 * np.pi * variances).sum(axis=1)
+    if not np.isfinite(constants).all():
+        raise BadModel(
+            "GaussianNB has an input without variance, or a class of prior 0"
+        )
+    means = np.ascontiguousarray(classifier.theta_, np.float64)
+    scorer = Gaussian(preparation, means, variances, constants)
+    head = Head(classifier.classes_, SOFTMAX, LARGEST, scorer.outputs)
+    return Classifier(scorer, head)
+
+
+def _dummy(classifier: Any, preparation: Preparation) -> Model:
+    shares = np.asarray(classifier.class_prior_, np.float64)
+    if classifier.strategy == "most_frequent":
+        shares = np.eye(len(shares))[shares.argmax()]
+    elif classifier.strategy != "prior":
+        raise BadModel(
+            f"DummyClassifier(strategy={classifier.strategy!r}) has no compiled form; "
+            "'prior' and 'most_frequent' have"
+        )
+    return Prior(classifier.classes_, shares)
+
+
+COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
+    "DummyClassifier": _dummy,
+    "LogisticRegression": _linear,
+    "LogisticRegressionCV": _linear,
+    "SGDClassifier": _linear,
+    "LinearSVC": _linear,
+    "Perceptron": _linear,
+    "PassiveAggressiveClassifier": _linear,
+    "RidgeClassifier": _linear,
+    "RidgeClassifierCV": _linear,
+    "LinearDiscriminantAnalysis": _linear,
+    "GaussianNB": _gaussian,
+    "BernoulliNB": _bernoulli,
+    "MultinomialNB": _multinomial,
+    "ComplementNB": _complement,
+    **dict.fromkeys(IMPORTERS, compile_trees),
+}

@@ -1,0 +1,247 @@
+"""scikit-learn's tree ensembles to flat arrays."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadModel
+from ._score_kernels import (
+    LARGEST,
+    LOGISTIC,
+    MARGIN,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SOFTMAX,
+)
+from ._tree_kernels import MISSING_LEFT, SET_LEFT, WHOLE_ONLY
+from .classifier import Classifier
+from .head import Head
+from .prepare import Preparation
+from .trees import Tree, join
+
+
+def compile_trees(classifier: Any, preparation: Preparation) -> Classifier:
+    """Compile one of the classifiers named in `IMPORTERS`."""
+    return IMPORTERS[type(classifier).__name__](classifier, preparation)
+
+
+def _tree(
+    fitted: Any, values: NDArray[np.float64], inputs: NDArray[Any] | None = None
+) -> Tree:
+    """Read a fitted `tree_`; `inputs` are the columns its features stand for."""
+    column = np.where(fitted.children_left < 0, -1, fitted.feature)
+    if inputs is not None:
+        column = np.where(column < 0, -1, np.asarray(inputs)[column])
+    return Tree(
+        column=column,
+        threshold=fitted.threshold,
+        left=fitted.children_left,
+        right=fitted.children_right,
+        values=values,
+        flags=np.where(fitted.missing_go_to_left, MISSING_LEFT, 0),
+    )
+
+
+def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
+    """Class shares (n, K) of a classification tree's nodes, as predict_proba gives."""
+    shares: NDArray[np.float64] = tree.tree_.value[:, 0, :]
+    if tree.n_outputs_ != 1:
+        raise BadModel(f"{type(tree).__name__} was fitted on several outputs")
+    if shares.shape[1] == K:
+        return shares
+    spread = np.zeros((len(shares), K))
+    spread[:, tree.classes_.astype(np.int64)] = shares
+    return spread
+
+
+def _shares(classifier: Any, trees: list[Tree], preparation: Preparation) -> Classifier:
+    """Mean of the trees' class shares; the largest wins."""
+    K = len(classifier.classes_)
+    scorer = join(
+        trees,
+        [0] * len(trees),
+        preparation,
+        bias=np.zeros(K),
+        divisor=len(trees),
+        single=True,
+    )
+    return Classifier(scorer, Head(classifier.classes_, MARGIN, LARGEST, K))
+
+
+def _decision_tree(classifier: Any, preparation: Preparation) -> Classifier:
+    values = _probabilities(classifier, len(classifier.classes_))
+    return _shares(classifier, [_tree(classifier.tree_, values)], preparation)
+
+
+def _forest(classifier: Any, preparation: Preparation) -> Classifier:
+    K = len(classifier.classes_)
+    trees = [
+        _tree(tree.tree_, _probabilities(tree, K)) for tree in classifier.estimators_
+    ]
+    return _shares(classifier, trees, preparation)
+
+
+def _bagging(classifier: Any, preparation: Preparation) -> Classifier:
+    K = len(classifier.classes_)
+    _need_trees(classifier)
+    trees = [
+        _tree(tree.tree_, _probabilities(tree, K), inputs)
+        for tree, inputs in zip(
+            classifier.estimators_, classifier.estimators_features_, strict=True
+        )
+    ]
+    return _shares(classifier, trees, preparation)
+
+
+def _need_trees(classifier: Any) -> None:
+    known = ("DecisionTreeClassifier", "ExtraTreeClassifier")
+    for estimator in classifier.estimators_:
+        if type(estimator).__name__ not in known:
+            raise BadModel(
+                f"{type(classifier).__name__} of {type(estimator).__name__} has no "
+                f"compiled form; of {' or '.join(known)} it has"
+            )
+
+
+def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
+    """SAMME: each tree votes with its weight for a class and against the others."""
+    K = len(classifier.classes_)
+    _need_trees(classifier)
+    weights = classifier.estimator_weights_[: len(classifier.estimators_)]
+    trees = []
+    for tree, weight in zip(classifier.estimators_, weights, strict=True):
+        labels = tree.classes_[tree.tree_.value[:, 0, :].argmax(axis=1)]
+        chosen = labels[:, None] == classifier.classes_
+        votes = np.where(chosen, weight, -1 / max(K - 1, 1) * weight)
+        # With two classes scikit-learn takes the difference of two opposite sums.
+        trees.append(_tree(tree.tree_, 2 * votes[:, 1:] if K == 2 else votes))
+    R = 1 if K == 2 else K
+    scorer = join(
+        trees,
+        [0] * len(trees),
+        preparation,
+        bias=np.zeros(R),
+        divisor=classifier.estimator_weights_.sum(),
+        single=True,
+    )
+    if K == 2:
+        return Classifier(scorer, Head(classifier.classes_, LOGISTIC, POSITIVE, 1))
+    gain = 1 / max(K - 1, 1)
+    return Classifier(scorer, Head(classifier.classes_, SOFTMAX, LARGEST, K, gain))
+
+
+def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
+    """GradientBoosting: learning rate times leaf value, stage by stage."""
+    if classifier.init_ != "zero" and type(classifier.init_).__name__ != (
+        "DummyClassifier"
+    ):
+        raise BadModel(
+            "GradientBoostingClassifier with an init estimator of its own has no "
+            "compiled form; init=None and init='zero' have"
+        )
+    d = classifier.n_features_in_
+    bias = classifier._raw_predict_init(np.zeros((1, d), np.float32))[0]
+    trees = [
+        _tree(tree.tree_, classifier.learning_rate * tree.tree_.value[:, 0, :])
+        for stage in classifier.estimators_
+        for tree in stage
+    ]
+    R = len(bias)
+    targets = list(range(R)) * len(classifier.estimators_)
+    scorer = join(trees, targets, preparation, bias=bias, single=True)
+    if R > 1:
+        return Classifier(scorer, Head(classifier.classes_, SOFTMAX, LARGEST, R))
+    gain = 2.0 if classifier.loss == "exponential" else 1.0
+    head = Head(classifier.classes_, LOGISTIC, NOT_NEGATIVE, 1, gain)
+    return Classifier(scorer, head)
+
+
+def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
+    """HistGradientBoosting: missing values, and categories as sets."""
+    inputs, categories = _encoded(classifier)
+    trees = [
+        _hist_tree(predictor, inputs, categories)
+        for stage in classifier._predictors
+        for predictor in stage
+    ]
+    bias = np.asarray(classifier._baseline_prediction, np.float64).reshape(-1)
+    R = len(bias)
+    targets = list(range(R)) * len(classifier._predictors)
+    scorer = join(trees, targets, preparation, bias=bias, single=False)
+    if R > 1:
+        return Classifier(scorer, Head(classifier.classes_, SOFTMAX, LARGEST, R))
+    return Classifier(scorer, Head(classifier.classes_, LOGISTIC, POSITIVE, 1))
+
+
+def _encoded(
+    classifier: Any,
+) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
+    """Input that each of the trees' features stands for, and its categories if any.
+
+    HistGradientBoosting puts categorical columns first and numbers their values.
+    """
+    d = classifier.n_features_in_
+    if classifier._preprocessor is None:
+        return np.arange(d), {}
+    marked = np.asarray(classifier.is_categorical_, bool)
+    inputs = np.concatenate([np.flatnonzero(marked), np.flatnonzero(~marked)])
+    encoder = classifier._preprocessor.named_transformers_["encoder"]
+    categories = {}
+    for feature, values in enumerate(encoder.categories_):
+        known = np.asarray(values, np.float64)
+        known = known[~np.isnan(known)]
+        if not ((known >= 0) & (known < 2**20) & (known == np.floor(known))).all():
+            raise BadModel(
+                f"HistGradientBoostingClassifier: column {inputs[feature]} has "
+                "categories that are not whole numbers from 0 on"
+            )
+        categories[feature] = known.astype(np.int64)
+    return inputs, categories
+
+
+def _hist_tree(
+    predictor: Any,
+    inputs: NDArray[np.int64],
+    categories: dict[int, NDArray[np.int64]],
+) -> Tree:
+    nodes = predictor.nodes
+    leaf = nodes["is_leaf"].astype(bool)
+    missing_left = nodes["missing_go_to_left"].astype(bool)
+    flags = np.where(missing_left, MISSING_LEFT, 0)
+    sets = {}
+    for node in np.flatnonzero(~leaf & nodes["is_categorical"].astype(bool)):
+        known = categories[int(nodes["feature_idx"][node])]
+        words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][node]]
+        codes = np.arange(len(known))
+        goes_left = (words[codes // 32] >> (codes % 32).astype(np.uint32)) & 1 == 1
+        # An unknown category goes where a missing value goes, so the set holds those
+        # categories which go to the other side.
+        flags[node] |= WHOLE_ONLY
+        if missing_left[node]:
+            sets[int(node)] = known[~goes_left].tolist()
+        else:
+            sets[int(node)] = known[goes_left].tolist()
+            flags[node] |= SET_LEFT
+    return Tree(
+        column=np.where(leaf, -1, inputs[np.where(leaf, 0, nodes["feature_idx"])]),
+        threshold=np.where(np.isnan(nodes["num_threshold"]), 0, nodes["num_threshold"]),
+        left=nodes["left"],
+        right=nodes["right"],
+        values=nodes["value"][:, None].astype(np.float64),
+        flags=flags,
+        sets=sets,
+    )
+
+
+IMPORTERS: dict[str, Callable[[Any, Preparation], Classifier]] = {
+    "DecisionTreeClassifier": _decision_tree,
+    "ExtraTreeClassifier": _decision_tree,
+    "RandomForestClassifier": _forest,
+    "ExtraTreesClassifier": _forest,
+    "GradientBoostingClassifier": _boosting,
+    "HistGradientBoostingClassifier": _hist_boosting,
+    "AdaBoostClassifier": _ada_boost,
+    "BaggingClassifier": _bagging,
+}

@@ -1,0 +1,77 @@
+"""The head of a model: raw scores to class scores and to the chosen class."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._score_kernels import (
+    HUBER,
+    LARGEST,
+    LARGEST_SCORE,
+    MARGIN,
+    SOFTMAX,
+    choices,
+    class_scores,
+)
+from .stored import Stored
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """What a library does after its raw scores: link function and decision rule.
+
+    Attributes
+    ----------
+    classes : (K,)
+        Labels, ascending; the estimator's `classes_`.
+    link
+        How raw scores become class scores; one of the codes in `_score_kernels`.
+    rule
+        How the class is chosen. Libraries differ at exact ties: scikit-learn's
+        GradientBoosting takes the positive class at a raw score of 0, the others not.
+    inputs
+        R, the number of raw scores: 1 for a binary margin, else K.
+    gain
+        What raw scores are multiplied by before the link function.
+    """
+
+    classes: NDArray[Any]
+    link: int
+    rule: int
+    inputs: int
+    gain: float = 1.0
+
+    def scores(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Class scores (N, K) of raw scores (N, R)."""
+        out = np.empty((raw.shape[0], len(self.classes)))
+        class_scores(raw, self.link, self.gain, out)
+        return out
+
+    def choose(self, raw: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Positions (N,) of the chosen classes, the library's own choice."""
+        scores = self.scores(raw) if self.rule == LARGEST_SCORE else raw
+        out = np.empty(raw.shape[0], np.int64)
+        choices(raw, scores, self.rule, out)
+        return out
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays that `load_head` reads."""
+        numbers = [self.link, self.rule, self.inputs, self.gain]
+        return {"classes": self.classes, "head": np.array(numbers, np.float64)}
+
+
+def load_head(stored: Stored) -> Head:
+    """Read a head; BadModel unless link, rule and classes fit together."""
+    link, rule, inputs, gain = stored.finite("head", (4,)).tolist()
+    if link not in range(MARGIN, HUBER + 1) or rule not in range(LARGEST_SCORE + 1):
+        raise stored.fail(f"unknown link {link:g} or rule {rule:g}")
+    classes = stored.classes()
+    binary = inputs == 1 and len(classes) == 2 and link != SOFTMAX and rule != LARGEST
+    if not (binary or (inputs == len(classes) and rule >= LARGEST)):
+        raise stored.fail(
+            f"{inputs:g} raw scores with link {link:g} and rule {rule:g} cannot choose "
+            f"between {len(classes)} classes"
+        )
+    return Head(classes, int(link), int(rule), int(inputs), gain)

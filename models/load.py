@@ -1,0 +1,42 @@
+"""How a stored model is made again."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ..features.errors import BadModel
+from .bayes import Gaussian
+from .classifier import Scorer, load_classifier
+from .linear import Linear
+from .model import Model
+from .prior import Prior
+from .stored import Stored
+from .trees import Trees
+
+LOADERS: dict[str, Callable[[Stored, int], Scorer]] = {
+    "linear": Linear.load,
+    "gaussian": Gaussian.load,
+    "trees": Trees.load,
+}
+
+
+def load_model(kind: str, arrays: Mapping[str, NDArray[Any]], *, width: int) -> Model:
+    """Make the model that `arrays` describe, for full rows of `width` columns.
+
+    Kernels do not check anything, so all that they rely on is checked here: types,
+    shapes, columns inside the row, finite numbers, and for trees that every walk ends
+    at a leaf. The arrays are used in place, not copied.
+
+    Raises
+    ------
+    BadModel
+        If the kind is unknown or the arrays are not such a model.
+    """
+    stored = Stored(kind, arrays)
+    if kind == Prior.kind:
+        return Prior.load(stored)
+    if kind not in LOADERS:
+        known = ", ".join([Prior.kind, *LOADERS])
+        raise BadModel(f"unknown kind of model {kind!r}; known: {known}")
+    return load_classifier(LOADERS[kind](stored, width), stored)

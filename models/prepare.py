@@ -1,0 +1,239 @@
+"""What stands between a row and a model: its inputs taken out, filled and scaled."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput, BadModel
+from ._linear_kernels import (
+    AFFINE,
+    BINARISE,
+    CENTER,
+    FILL,
+    GAIN,
+    HIGH,
+    LARGEST_NORM,
+    LOW,
+    OFFSET,
+    SCALE,
+    SQUARE_NORM,
+    SUM_NORM,
+    prepare,
+)
+from .model import Rows
+from .stored import Stored
+
+NORMS = {"max": LARGEST_NORM, "l1": SUM_NORM, "l2": SQUARE_NORM}
+TRANSFORMERS = (
+    "StandardScaler",
+    "MinMaxScaler",
+    "MaxAbsScaler",
+    "RobustScaler",
+    "SimpleImputer",
+    "Normalizer",
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preparation:
+    """Columns of the full row, put through simple scikit-learn transformers.
+
+    The arithmetic is scikit-learn's, operation by operation, so that prepared values
+    are the same bits (Normalizer: within rounding of the norm).
+
+    Attributes
+    ----------
+    columns : (d,) int32
+        Positions in the full row of the model's inputs.
+    operations : (S,) int64
+        Codes in `_linear_kernels`.
+    table : (S, 7, d) float64
+        Of an affine operation: what fills a gap (NaN: the gap stays), center, scale,
+        gain, offset, low, high. Of a binarising one: the threshold, as its center.
+    """
+
+    columns: NDArray[np.int32]
+    operations: NDArray[np.int64]
+    table: NDArray[np.float64]
+
+    def apply(self, X: Rows) -> NDArray[np.float64]:
+        """Make the inputs (N, d) of the full rows X (N, width)."""
+        self.check(X)
+        out = np.empty((X.shape[0], len(self.columns)))
+        prepare(as_rows(X), self.columns, self.operations, self.table, out)
+        return out
+
+    def check(self, X: Rows) -> None:
+        """Raise BadInput unless X is rows (N, width) wide enough for the columns."""
+        last = int(self.columns.max(initial=-1))
+        if X.ndim != 2 or X.shape[1] <= last:
+            raise BadInput(
+                f"rows of shape {X.shape}; they must be (N, width) with width > {last}"
+            )
+
+    def then_binarise(self, threshold: float) -> "Preparation":
+        """Also turn every value above `threshold` into 1 and every other into 0."""
+        return self._then(BINARISE, _affine(len(self.columns), center=threshold))
+
+    def _then(self, operation: int, row: NDArray[np.float64]) -> "Preparation":
+        if operation == AFFINE and len(self.table) and _only_fills(self.table[-1]):
+            # A gap filled and the result scaled is one affine operation.
+            merged = row.copy()
+            merged[FILL] = np.where(
+                np.isnan(self.table[-1, FILL]), row[FILL], self.table[-1, FILL]
+            )
+            table = np.concatenate([self.table[:-1], merged[None]])
+            return Preparation(self.columns, self.operations, table)
+        return Preparation(
+            self.columns,
+            np.append(self.operations, operation),
+            np.concatenate([self.table, row[None]]),
+        )
+
+    def _keep(self, kept: NDArray[np.bool_]) -> "Preparation":
+        return Preparation(
+            self.columns[kept],
+            self.operations,
+            np.ascontiguousarray(self.table[:, :, kept]),
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays that `load_preparation` reads."""
+        return {
+            "columns": self.columns,
+            "operations": self.operations,
+            "preparation": self.table,
+        }
+
+
+def as_rows(X: Rows) -> Rows:
+    """Rows as the kernels take them: C-contiguous float32, else float64."""
+    rows: Rows = np.ascontiguousarray(
+        X, np.float32 if X.dtype == np.float32 else np.float64
+    )
+    return rows
+
+
+def plain(columns: NDArray[Any]) -> Preparation:
+    """Take the columns (d,) as they are."""
+    return Preparation(
+        np.ascontiguousarray(columns, np.int32),
+        np.empty(0, np.int64),
+        np.empty((0, 7, len(columns))),
+    )
+
+
+def compile_preparation(
+    transformers: Sequence[Any], columns: NDArray[Any]
+) -> Preparation:
+    """Compile the fitted transformers of a Pipeline, first to last.
+
+    Raises
+    ------
+    BadModel
+        If one is not among `TRANSFORMERS`, or uses an option without compiled form.
+    """
+    made = plain(columns)
+    for transformer in transformers:
+        if transformer is not None and transformer != "passthrough":
+            made = _add(made, transformer)
+    return made
+
+
+def _add(made: Preparation, transformer: Any) -> Preparation:
+    name = type(transformer).__name__
+    d = len(made.columns)
+    if getattr(transformer, "n_features_in_", d) != d:
+        raise BadModel(
+            f"{name} was fitted on {transformer.n_features_in_} columns, given {d}"
+        )
+    if name == "StandardScaler":
+        mean, scale = transformer.mean_, transformer.scale_
+        center = mean if transformer.with_mean else 0.0
+        return made._then(
+            AFFINE, _affine(d, center=center, scale=1.0 if scale is None else scale)
+        )
+    if name == "RobustScaler":
+        center, scale = transformer.center_, transformer.scale_
+        return made._then(
+            AFFINE,
+            _affine(
+                d,
+                center=0.0 if center is None else center,
+                scale=1.0 if scale is None else scale,
+            ),
+        )
+    if name == "MaxAbsScaler":
+        return made._then(AFFINE, _affine(d, scale=transformer.scale_))
+    if name == "MinMaxScaler":
+        low, high = transformer.feature_range if transformer.clip else (-np.inf, np.inf)
+        row = _affine(
+            d, gain=transformer.scale_, offset=transformer.min_, low=low, high=high
+        )
+        return made._then(AFFINE, row)
+    if name == "Normalizer":
+        return made._then(NORMS[transformer.norm], _affine(d))
+    if name == "SimpleImputer":
+        return _add_imputer(made, transformer)
+    raise BadModel(
+        f"{name} in a Pipeline has no compiled form; these have: "
+        f"{', '.join(TRANSFORMERS)}"
+    )
+
+
+def _add_imputer(made: Preparation, imputer: Any) -> Preparation:
+    gap = imputer.missing_values
+    if not (isinstance(gap, float) and np.isnan(gap)) or imputer.add_indicator:
+        raise BadModel(
+            "SimpleImputer has a compiled form for missing_values=NaN without "
+            "add_indicator only"
+        )
+    fill = np.asarray(imputer.statistics_, np.float64)
+    made = made._then(AFFINE, _affine(len(fill), fill=fill))
+    # The imputer drops columns without a single value to learn from.
+    kept = np.ones(len(fill), bool) if imputer.keep_empty_features else ~np.isnan(fill)
+    return made._keep(kept)
+
+
+def _affine(
+    d: int,
+    *,
+    fill: Any = np.nan,
+    center: Any = 0.0,
+    scale: Any = 1.0,
+    gain: Any = 1.0,
+    offset: Any = 0.0,
+    low: Any = -np.inf,
+    high: Any = np.inf,
+) -> NDArray[np.float64]:
+    row = np.empty((7, d))
+    row[[FILL, CENTER, SCALE, GAIN, OFFSET, LOW, HIGH]] = [
+        np.broadcast_to(np.asarray(value, np.float64), d)
+        for value in (fill, center, scale, gain, offset, low, high)
+    ]
+    return row
+
+
+def _only_fills(row: NDArray[np.float64]) -> bool:
+    return np.array_equal(row[1:], _affine(row.shape[1])[1:])
+
+
+def load_preparation(stored: Stored, width: int) -> Preparation:
+    """Read a preparation; BadModel unless every value it makes can be finite."""
+    columns = stored.columns(width)
+    operations = stored.array("operations", np.int64, (None,))
+    table = stored.array("preparation", np.float64, (len(operations), 7, len(columns)))
+    if operations.size and not (
+        operations.min() >= AFFINE and operations.max() <= SQUARE_NORM
+    ):
+        raise stored.fail("unknown operation in its preparation")
+    if not np.isfinite(table[:, CENTER : OFFSET + 1]).all():
+        raise stored.fail("NaN or infinity in its preparation")
+    if np.isinf(table[:, FILL]).any() or not (table[:, SCALE] != 0).all():
+        raise stored.fail("an infinite filling or a scale of 0 in its preparation")
+    if not (table[:, LOW] <= table[:, HIGH]).all():
+        raise stored.fail("a lower limit above its upper one in its preparation")
+    return Preparation(columns, operations, table)

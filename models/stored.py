@@ -1,0 +1,75 @@
+"""Stored arrays: read by name, with type and shape checked before anything is used."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ..features.errors import BadModel
+
+
+class Stored:
+    """The arrays of one model file; every look-up checks type and shape.
+
+    Nothing is copied unless an array is not C-contiguous, so that processes which map
+    the same file share its pages.
+    """
+
+    def __init__(self, kind: str, arrays: Mapping[str, NDArray[Any]]) -> None:
+        self.kind = kind
+        self.arrays = arrays
+
+    def fail(self, reason: str) -> BadModel:
+        """Make the error that names the kind of model and what is wrong with it."""
+        return BadModel(f"stored {self.kind} model: {reason}")
+
+    def array(
+        self, name: str, dtype: DTypeLike, shape: tuple[int | None, ...]
+    ) -> NDArray[Any]:
+        """Array `name`, which must have this type and shape (None: any length)."""
+        if name not in self.arrays:
+            raise self.fail(f"array {name!r} is missing")
+        array = np.asarray(self.arrays[name])
+        wanted = np.dtype(dtype)
+        if array.dtype != wanted:
+            raise self.fail(f"array {name!r} is {array.dtype}, it must be {wanted}")
+        if array.ndim != len(shape) or any(
+            length not in (None, found)
+            for length, found in zip(shape, array.shape, strict=True)
+        ):
+            text = ", ".join(
+                "any" if length is None else f"{length}" for length in shape
+            )
+            raise self.fail(
+                f"array {name!r} has shape {array.shape}, it must be ({text})"
+            )
+        return np.ascontiguousarray(array)
+
+    def finite(self, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+        """Float64 array `name` without NaN or infinity."""
+        array: NDArray[np.float64] = self.array(name, np.float64, shape)
+        if not np.isfinite(array).all():
+            raise self.fail(f"array {name!r} holds NaN or infinity")
+        return array
+
+    def columns(self, width: int) -> NDArray[np.int32]:
+        """Positions in the full row of a model's inputs, each below `width`."""
+        columns: NDArray[np.int32] = self.array("columns", np.int32, (None,))
+        if columns.size and not (columns.min() >= 0 and columns.max() < width):
+            raise self.fail(f"a column lies outside the row of {width} columns")
+        return columns
+
+    def classes(self) -> NDArray[Any]:
+        """Class labels: at least one, ascending, each once."""
+        if "classes" not in self.arrays:
+            raise self.fail("array 'classes' is missing")
+        classes = np.asarray(self.arrays["classes"])
+        if classes.dtype.kind not in "biufU" or classes.ndim != 1 or not classes.size:
+            raise self.fail(
+                f"array 'classes' is {classes.dtype} of shape {classes.shape}; "
+                "it must hold one number or text per class"
+            )
+        if not (classes[1:] > classes[:-1]).all():
+            raise self.fail("classes must ascend, each once")
+        return classes

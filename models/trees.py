@@ -1,0 +1,298 @@
+"""Tree ensembles as flat arrays."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadModel
+from ._tree_kernels import NODE, add_trees
+from .model import Rows
+from .prepare import Preparation, as_rows, load_preparation
+from .stored import Stored
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """One binary tree as its library numbers it; node 0 is the root.
+
+    Attributes
+    ----------
+    column : (n,) int
+        Input that a node tests; below 0 in a leaf.
+    threshold : (n,) float64
+        A row goes left if its value is <= threshold.
+    left, right : (n,) int
+        Children; meaningless in a leaf.
+    values : (n, V) float64
+        What a leaf adds to the raw scores; only the rows of leaves count.
+    flags : (n,) int
+        See `_tree_kernels`.
+    sets : mapping node -> categories
+        Nodes which test membership instead of a threshold.
+    """
+
+    column: NDArray[Any]
+    threshold: NDArray[Any]
+    left: NDArray[Any]
+    right: NDArray[Any]
+    values: NDArray[np.float64]
+    flags: NDArray[Any]
+    sets: dict[int, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trees:
+    """A sum of trees: decision tree, forest or boosting.
+
+    Leaf values are added to `bias` in float64 in the order of the trees, as
+    scikit-learn and LightGBM do, then divided by `divisor`: raw scores are bit-equal
+    to theirs.
+
+    Attributes
+    ----------
+    preparation
+        Takes the inputs out of the full row. Without operations the trees read the
+        full row itself, else the prepared one.
+    nodes : (M,) of `_tree_kernels.NODE`
+        Breadth first per tree, siblings side by side, children after their parent.
+    roots : (T + 1,) int64
+        First node of each tree, and M.
+    targets : (T,) int32
+        First raw score to which a tree's values are added.
+    leaves : (L, V) float64
+        V values per leaf: K in a forest, 1 in boosting.
+    set_starts, set_bits : (B + 1,) int64, (W,) uint32
+        Category sets, 32 categories per word.
+    bias : (R,) float64
+    divisor : float
+    single : bool
+        Inputs are rounded to float32 before they are compared, as scikit-learn's
+        trees, forests and GradientBoosting do.
+    """
+
+    preparation: Preparation
+    nodes: NDArray[np.void]
+    roots: NDArray[np.int64]
+    targets: NDArray[np.int32]
+    leaves: NDArray[np.float64]
+    set_starts: NDArray[np.int64]
+    set_bits: NDArray[np.uint32]
+    bias: NDArray[np.float64]
+    divisor: float
+    single: bool
+    kind: ClassVar[str] = "trees"
+
+    @property
+    def columns(self) -> NDArray[np.int32]:
+        """(d,) positions of the inputs in the full row."""
+        return self.preparation.columns
+
+    @property
+    def outputs(self) -> int:
+        """R, the number of raw scores."""
+        return len(self.bias)
+
+    def rows(self, X: Rows) -> Rows:
+        """Make the rows that the nodes' columns refer to."""
+        self.preparation.check(X)
+        if len(self.preparation.operations):
+            X = self.preparation.apply(X)
+        if self.single and X.dtype != np.float32:
+            X = _to_single(X)
+        return as_rows(X)
+
+    def raw(self, X: Rows) -> NDArray[np.float64]:
+        """Raw scores (N, R) of the full rows X (N, width)."""
+        out = np.tile(self.bias, (len(X), 1))
+        add_trees(
+            self.rows(X),
+            self.nodes,
+            self.roots,
+            self.targets,
+            self.leaves,
+            self.set_starts,
+            self.set_bits,
+            out,
+        )
+        if self.divisor != 1.0:
+            out /= self.divisor
+        return out
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays that `load` reads; the nodes as bytes, (M, itemsize)."""
+        return {
+            **self.preparation.arrays(),
+            "nodes": self.nodes.view(np.uint8).reshape(-1, NODE.itemsize),
+            "roots": self.roots,
+            "targets": self.targets,
+            "leaves": self.leaves,
+            "set_starts": self.set_starts,
+            "set_bits": self.set_bits,
+            "bias": self.bias,
+            "sum": np.array([self.divisor, self.single], np.float64),
+        }
+
+    @classmethod
+    def load(cls, stored: Stored, width: int) -> "Trees":
+        """Read trees; BadModel unless every walk over any row ends at a leaf."""
+        preparation = load_preparation(stored, width)
+        bias = stored.finite("bias", (None,))
+        divisor, single = stored.finite("sum", (2,)).tolist()
+        if not (divisor > 0 and single in (0, 1)):
+            raise stored.fail("a divisor not above 0, or a flag neither 0 nor 1")
+        bytes_ = stored.array("nodes", np.uint8, (None, NODE.itemsize))
+        made = cls(
+            preparation,
+            bytes_.reshape(-1).view(NODE),
+            stored.array("roots", np.int64, (None,)),
+            stored.array("targets", np.int32, (None,)),
+            stored.finite("leaves", (None, None)),
+            stored.array("set_starts", np.int64, (None,)),
+            stored.array("set_bits", np.uint32, (None,)),
+            bias,
+            divisor,
+            bool(single),
+        )
+        inputs = len(made.columns) if len(preparation.operations) else width
+        _check_order(made, stored)
+        _check_nodes(made, inputs, stored)
+        return made
+
+
+def _to_single(X: Rows) -> Rows:
+    # Values beyond float32 become infinite, as they do in scikit-learn's own cast.
+    with np.errstate(over="ignore"):
+        return X.astype(np.float32)
+
+
+def _check_order(made: Trees, stored: Stored) -> None:
+    roots, starts, targets = made.roots, made.set_starts, made.targets
+    if not len(roots) or roots[0] != 0 or roots[-1] != len(made.nodes):
+        raise stored.fail("its roots do not begin at 0 and end at the last node")
+    if not (roots[1:] > roots[:-1]).all():
+        raise stored.fail("its roots do not ascend")
+    if len(targets) != len(roots) - 1:
+        raise stored.fail(f"{len(roots) - 1} trees and {len(targets)} targets")
+    room = made.outputs - made.leaves.shape[1]
+    if targets.size and not (targets.min() >= 0 and targets.max() <= room):
+        raise stored.fail("a tree adds to a raw score that does not exist")
+    if not len(starts) or starts[0] != 0 or starts[-1] != len(made.set_bits):
+        raise stored.fail("its category sets do not cover their bits")
+    if not (starts[1:] >= starts[:-1]).all():
+        raise stored.fail("its category sets do not ascend")
+
+
+def _check_nodes(made: Trees, inputs: int, stored: Stored) -> None:
+    nodes = made.nodes
+    column, child, category = nodes["column"], nodes["child"], nodes["category"]
+    leaf = column < 0
+    if not (column < inputs).all():
+        raise stored.fail(f"a node tests a column outside the {inputs} there are")
+    if np.isnan(nodes["threshold"]).any():
+        raise stored.fail("a threshold is NaN")
+    if not ((child[leaf] >= 0) & (child[leaf] < len(made.leaves))).all():
+        raise stored.fail("a leaf has no values")
+    end = np.repeat(made.roots[1:], np.diff(made.roots))
+    forward = (child > np.arange(len(nodes))) & (child.astype(np.int64) + 1 < end)
+    if not forward[~leaf].all():
+        raise stored.fail("a child does not follow its parent within its tree")
+    if not ((category >= -1) & (category < len(made.set_starts) - 1)).all():
+        raise stored.fail("a node tests a category set that does not exist")
+
+
+def join(
+    trees: Sequence[Tree],
+    targets: Sequence[int],
+    preparation: Preparation,
+    *,
+    bias: NDArray[np.float64],
+    divisor: float = 1.0,
+    single: bool,
+) -> Trees:
+    """Lay trees out one after the other, in the order in which they are summed.
+
+    `Tree.column` counts the preparation's inputs; without operations it is replaced
+    by the position in the full row.
+    """
+    if not trees:
+        raise BadModel("an ensemble without trees")
+    nodes: list[NDArray[np.void]] = []
+    leaves: list[NDArray[np.float64]] = []
+    sets: list[Sequence[int]] = []
+    roots, leaf_count = [0], 0
+    for tree in trees:
+        laid, values = _lay_out(tree, sets)
+        inner = laid["column"] >= 0
+        laid["child"] += np.where(inner, roots[-1], leaf_count)
+        if not len(preparation.operations):
+            laid["column"][inner] = preparation.columns[laid["column"][inner]]
+        nodes.append(laid)
+        leaves.append(values)
+        leaf_count += len(values)
+        roots.append(roots[-1] + len(laid))
+    starts, bits = _pack_sets(sets)
+    return Trees(
+        preparation,
+        np.concatenate(nodes),
+        np.array(roots, np.int64),
+        np.array(targets, np.int32),
+        np.ascontiguousarray(np.concatenate(leaves), np.float64),
+        starts,
+        bits,
+        np.ascontiguousarray(bias, np.float64),
+        float(divisor),
+        single,
+    )
+
+
+def _lay_out(
+    tree: Tree, sets: list[Sequence[int]]
+) -> tuple[NDArray[np.void], NDArray[np.float64]]:
+    """Nodes of one tree breadth first, and its leaf values in the order of its leaves.
+
+    Its category sets are appended to `sets`.
+    """
+    order = _breadth_first(tree)
+    laid = np.zeros(len(order), NODE)
+    inner = tree.column[order] >= 0
+    laid["column"] = np.where(inner, tree.column[order], -1)
+    laid["threshold"] = np.where(inner, tree.threshold[order], 0.0)
+    laid["flags"] = np.where(inner, tree.flags[order], 0)
+    # The k-th inner node's children were appended as nodes 2k + 1 and 2k + 2.
+    laid["child"][inner] = 1 + 2 * np.arange(inner.sum())
+    laid["child"][~inner] = np.arange((~inner).sum())
+    laid["category"] = -1
+    if tree.sets:
+        for position in np.flatnonzero(inner):
+            node = int(order[position])
+            if node in tree.sets:
+                laid["category"][position] = len(sets)
+                sets.append(tree.sets[node])
+    return laid, tree.values[order[~inner]]
+
+
+def _breadth_first(tree: Tree) -> NDArray[np.int64]:
+    level = np.zeros(1, np.int64)
+    levels = []
+    while level.size:
+        levels.append(level)
+        inner = level[tree.column[level] >= 0]
+        level = np.column_stack([tree.left[inner], tree.right[inner]]).reshape(-1)
+        level = level.astype(np.int64)
+    return np.concatenate(levels)
+
+
+def _pack_sets(
+    sets: Sequence[Sequence[int]],
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    words = []
+    for members in sets:
+        packed = np.zeros(max(members, default=0) // 32 + 1, np.uint32)
+        for member in members:
+            packed[member // 32] |= np.uint32(1) << np.uint32(member % 32)
+        words.append(packed)
+    starts = np.cumsum([0, *map(len, words)], dtype=np.int64)
+    return starts, np.concatenate([np.empty(0, np.uint32), *words])
