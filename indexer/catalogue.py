@@ -6,10 +6,11 @@ from typing import Any
 
 import msgspec
 
-from ..features.errors import BadFeature, BadProject
+from ..features.errors import BadFeature, BadItem, BadProject
 from ..features.extract import Extractor
+from ..features.fingerprint import fingerprint
 from ..features.record import columns, learn_vocabularies
-from ..features.registry import Feature, fingerprint, load_features
+from ..features.registry import Feature, load_features
 from .data import Dataset
 from .project import Columns, Project
 
@@ -57,11 +58,27 @@ def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, 
                 f"feature {feature.name!r} is for {feature.kind} items; "
                 f"the data's items are {dataset.kind}s"
             )
-    widths = Extractor.probe(found, dataset.items)
+    extractor = _probe(found, dataset)
     return tuple(
         msgspec.structs.replace(feature, width=width)
-        for feature, width in zip(stored, widths, strict=True)
+        for feature, width in zip(stored, extractor.widths, strict=True)
     )
+
+
+def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
+    """Find widths on the first usable item, and check that a second time is the same.
+
+    Unusable items are named when the values of all are computed.
+    """
+    unusable: BadItem | None = None
+    for item, name in zip(dataset.items, dataset.names, strict=True):
+        try:
+            extractor = Extractor.probe(features, item, name)
+            extractor.check(item, name)
+            return extractor
+        except BadItem as error:
+            unusable = error
+    raise BadProject(f"all {len(dataset.items)} items are unusable; the last: {unusable}")
 
 
 def load_extractor(

@@ -1,7 +1,7 @@
 """The offline commands: `polydom init`, `polydom build`, `polydom inspect`."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +12,8 @@ from ..features.errors import BadProject
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from .progress import Tell
 
 app = typer.Typer(
     name="polydom",
@@ -68,7 +70,7 @@ def build(
     import msgspec
     from rich.console import Console
 
-    from .build import build as build_index
+    from .builder import build as build_index
     from .project import Project
     from .report import facts_of, show
 
@@ -112,7 +114,7 @@ class Bars:
         self.console = console
 
     @contextmanager
-    def stage(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    def stage(self, name: str, total: int | None) -> Iterator["Tell"]:
         """Show a bar while the stage lasts; a line at its end where bars cannot be."""
         from rich import progress
 
@@ -126,4 +128,9 @@ class Bars:
             console=self.console,
         ) as bars:
             task = bars.add_task(name, total=total)
-            yield lambda done: bars.update(task, completed=done)
+
+            def tell(done: int, left: int | None = None) -> None:
+                known = total if left is None else done + left
+                bars.update(task, completed=done, total=known)
+
+            yield tell

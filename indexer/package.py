@@ -13,7 +13,8 @@ from ..features.cost import CostTable
 from ..features.errors import BadIndexFile
 from ..features.extract import Extractor
 from ..features.items import Kind
-from ..models.model import Model, load_model
+from ..models.load import load_model
+from ..models.model import Model
 from .catalogue import StoredFeature, load_extractor
 
 Array = NDArray[Any]

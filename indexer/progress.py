@@ -1,8 +1,15 @@
 """How a build tells how far it is, to whoever wants to know."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
+
+
+class Tell(Protocol):
+    """Takes how many steps are done, and perhaps how many are still to come."""
+
+    def __call__(self, done: int, left: int | None = None) -> None:
+        """Take the count."""
 
 
 class Progress(Protocol):
@@ -10,10 +17,11 @@ class Progress(Protocol):
 
     def stage(
         self, name: str, total: int | None
-    ) -> AbstractContextManager[Callable[[int], None]]:
-        """Begin a stage of `total` steps (None: unknown).
+    ) -> AbstractContextManager[Tell]:
+        """Begin a stage of `total` steps (None: not known in advance).
 
-        Entering the context gives a function that takes the steps done so far.
+        Entering the context gives a function to call with the steps done so far and,
+        where it is known only then, how many are still to come.
         """
 
 
@@ -21,6 +29,6 @@ class Silence:
     """A Progress that tells nobody."""
 
     @contextmanager
-    def stage(self, name: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    def stage(self, name: str, total: int | None) -> Iterator[Tell]:
         """Ignore the stage."""
-        yield lambda done: None
+        yield lambda done, left=None: None

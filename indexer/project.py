@@ -97,6 +97,11 @@ class Search(Part):
         Share of the items (whole groups) that accuracy is measured on.
     folds
         Cross-validate over this many folds instead.
+    covering
+        Also use the covering rule, sound only where returns diminish (ICSP, 3.4).
+    trainings, seconds
+        What the search may spend; it then begins with a large alpha and reports the
+        one that it came to.
     """
 
     alpha: AtLeastOne = 1.0
@@ -106,6 +111,9 @@ class Search(Part):
     )
     held_out: Share = 0.25
     folds: Annotated[int, Meta(ge=2)] | None = None
+    covering: bool = False
+    trainings: Annotated[int, Meta(ge=2)] | None = None
+    seconds: Annotated[float, Meta(gt=0)] | None = None
 
 
 class Costs(Part):

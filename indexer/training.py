@@ -1,7 +1,7 @@
 """Training a learner on feature sets: in parallel, each once, kept between runs."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 from ..features.errors import BadProject, PolydomError
 from ..models.compile import compile_model
 from ..models.learners import make_learner
-from ..models.model import Model, load_model
+from ..models.load import load_model
+from ..models.model import Model
 from ..models.prior import Prior
 from .cache import Cache
 
@@ -68,23 +69,15 @@ class Trainer:
         self.task = task
         self.workers = workers
 
-    def accuracies(self, masks: Sequence[int]) -> list[float]:
-        """Train the sets that have not been yet; return the accuracy of each."""
+    def accuracies(self, masks: Sequence[int]) -> Iterator[float]:
+        """Yield the accuracy of each set, training those that have not been yet."""
         known = [self.task.cache.load(self.task.name(mask)) for mask in masks]
         missing = [m for m, k in zip(masks, known, strict=True) if k is None]
-        trained = dict(
-            zip(
-                missing,
-                Parallel(self.workers)(
-                    delayed(_train)(self.task, mask) for mask in missing
-                ),
-                strict=True,
-            )
+        trained = Parallel(self.workers, return_as="generator")(
+            delayed(_train)(self.task, mask) for mask in missing
         )
-        return [
-            trained[mask] if entry is None else float(entry[0]["accuracy"])
-            for mask, entry in zip(masks, known, strict=True)
-        ]
+        for entry in known:
+            yield next(trained) if entry is None else float(entry[0]["accuracy"])
 
     def model(self, mask: int) -> Model:
         """Return the compiled model of a trained set."""

@@ -8,7 +8,7 @@ from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ..features.errors import BadFeature, BadItem, BadProject
+from ..features.errors import BadItem, BadProject
 from ..features.items import Item
 from .cache import Cache, digest
 from .catalogue import StoredFeature, load_extractor
@@ -127,11 +127,9 @@ def _compute_rows(
     with threadpool_limits(1):
         for at, item in enumerate(items):
             try:
-                extraction = extractor.begin(item, rows[at])
+                extraction = extractor.begin(item, rows[at], names[at])
                 for position in range(len(features)):
                     extraction.compute(position)
             except BadItem as error:
                 bad[at] = str(error)
-            except BadFeature as error:
-                raise BadFeature(f"{names[at]}: {error}") from error
     return bad, rows

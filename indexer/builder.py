@@ -17,7 +17,7 @@ from .catalogue import StoredFeature, choose_features, load_extractor, project_f
 from .costing import Curve, measure_curves, measuring_items, time_models, weigh_costs
 from .data import Dataset, load_data, split
 from .index import Index
-from .lattice import Search, search_lattice
+from .lattice import LatticeSearch, search_lattice
 from .order import order_features
 from .package import Package
 from .progress import Progress, Silence
@@ -61,8 +61,8 @@ def build(
     """
     if not isinstance(project, Project):
         project = Project.load(project)
-    work = _Work(project, Cache(Path(cache)), progress or Silence())
-    index = work.index()
+    builder = Builder(project, Cache(Path(cache)), progress or Silence())
+    index = builder.index()
     if output is not None:
         index.save(output)
         index = Index.load(output)
@@ -70,8 +70,8 @@ def build(
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """One build's settings, shared by its hops."""
+class Builder:
+    """One build's settings, and its hops."""
 
     project: Project
     cache: Cache
@@ -151,14 +151,18 @@ class _Work:
         )
         return Trainer(task, self.workers)
 
-    def search(self, trainer: Trainer, m: int) -> Search:
+    def search(self, trainer: Trainer, m: int) -> LatticeSearch:
         search = self.project.search
-        with self.progress.stage("training sets", 2**m) as tell:
+        with self.progress.stage("training sets", None) as tell:
             return search_lattice(
                 m,
-                evaluate_many=trainer.accuracies,
+                trainer.accuracies,
+                batch=True,
                 alpha=search.alpha,
                 tolerance=search.tolerance,
+                covering=search.covering,
+                budget=search.trainings,
+                budget_s=search.seconds,
                 progress=tell,
             )
 
@@ -170,7 +174,7 @@ class _Work:
         curves: Sequence[Curve],
         costs: CostTable,
         trainer: Trainer,
-        search: Search,
+        search: LatticeSearch,
     ) -> Index:
         """Drop what is dominated, order the rest, and put all in one package."""
         sets = sorted(search.expanded)
@@ -228,7 +232,7 @@ class _Work:
         dataset: Dataset,
         curves: Sequence[Curve],
         trainer: Trainer,
-        search: Search,
+        search: LatticeSearch,
     ) -> dict[str, Any]:
         """Plain data for `polydom inspect`, and samples to warm a server up with."""
         project = self.project
@@ -248,16 +252,29 @@ class _Work:
                 "expanded": len(search.expanded),
                 "alpha": search.alpha,
                 "tolerance": search.tolerance,
-                "violations": search.violations,
+                "complete": search.complete,
+                "violations": _violations(search),
             },
             "remarks": trainer.remarks(sorted(search.expanded)),
             "samples": _samples(dataset),
         }
 
 
+def _violations(search: LatticeSearch) -> dict[str, Any]:
+    """Say how often a larger set was less accurate, and by how much (ICSP, 3.10)."""
+    found = search.violations
+    return {
+        "pairs": int(found.pairs.sum()),
+        "count": found.count,
+        "p95": found.quantile(0.95),
+        "largest": found.tolerance,
+    }
+
+
 def _samples(dataset: Dataset) -> list[Any]:
     """Items of different sizes, small ones first as far as they fit."""
-    samples, left = [], SAMPLES_BYTES
+    samples: list[Any] = []
+    left = SAMPLES_BYTES
     for item in measuring_items(dataset, SAMPLES):
         payload = item.payload
         left -= len(payload) if isinstance(payload, (bytes, str)) else 0

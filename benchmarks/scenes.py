@@ -1,0 +1,47 @@
+"""ICSP's scene images at four sizes, as a project's items (shared data: scene15)."""
+
+import csv
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+from PIL import Image
+
+FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "scene15"
+SCALES = (0.5, 1.0, 1.5, 2.0)
+QUALITY = 90
+
+
+def load() -> Iterator[tuple[bytes, str, str]]:
+    """Yield (JPEG bytes, scene, group) for every image at one of the sizes in turn."""
+    for number, (path, label, group) in enumerate(manifest()):
+        yield rescale(path, SCALES[number % len(SCALES)]), label, group
+
+
+def load_all_sizes() -> Iterator[tuple[bytes, str, str]]:
+    """Yield every image at all four sizes; an image's four share a group."""
+    for path, label, group in manifest():
+        for scale in SCALES:
+            yield rescale(path, scale), label, group
+
+
+def manifest() -> Iterator[tuple[Path, str, str]]:
+    """Yield path, label and checksum of every distinct image, in the list's order."""
+    seen: set[str] = set()
+    with (FOLDER / "manifest.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            if row["sha256"] not in seen:
+                seen.add(row["sha256"])
+                yield FOLDER / row["path"], row["label"], row["sha256"]
+
+
+def rescale(path: Path, scale: float) -> bytes:
+    """Return the image at another size, as JPEG."""
+    if scale == 1:
+        return path.read_bytes()
+    with Image.open(path) as image:
+        width, height = (max(1, round(edge * scale)) for edge in image.size)
+        file = io.BytesIO()
+        resized = image.resize((width, height), Image.Resampling.LANCZOS)
+        resized.save(file, "jpeg", quality=QUALITY)
+        return file.getvalue()

@@ -1,0 +1,191 @@
+"""Whole builds of small real projects."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polydom.features.errors import BadFeature, BadProject
+from polydom.indexer import Index, build
+from polydom.indexer.progress import Tell
+from polydom.indexer.project import Project
+
+from . import projects
+
+pytestmark = pytest.mark.jit
+
+
+class Stages:
+    """Records the stages of a build, and stops it in the middle of one if asked."""
+
+    def __init__(self, stop_in: str | None = None) -> None:
+        self.done: dict[str, int] = {}
+        self.stop_in = stop_in
+
+    @contextmanager
+    def stage(self, name: str, total: int | None) -> Iterator[Tell]:
+        def tell(done: int, left: int | None = None) -> None:
+            self.done[name] = done
+            if name == self.stop_in and done > 0:
+                raise KeyboardInterrupt
+
+        yield tell
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a finished project, its index `my.pdx` and its cache."""
+    folder = projects.texts(tmp_path_factory.mktemp("built"))
+    build(folder / "PROJECT.toml", output=folder / "my.pdx", cache=folder / "cache")
+    return folder
+
+
+def test_build_answers_every_budget(built: Path) -> None:
+    index = Index.load(built / "my.pdx")
+    package = index.package
+    assert package is not None
+    low, high = index.sizes
+    for size in np.linspace(low, high, 7):
+        nothing = index.best(size, package.overhead_s)
+        everything = index.best(size, 1.0)
+        assert package.masks[nothing.row] == 0
+        assert nothing.accuracy < everything.accuracy
+        assert everything.cost_s <= 1.0
+
+
+def test_build_gives_the_same_bytes_for_the_same_measured_times(built: Path) -> None:
+    before = (built / "my.pdx").read_bytes()
+    build(built / "PROJECT.toml", output=built / "again.pdx", cache=built / "cache")
+    assert (built / "again.pdx").read_bytes() == before
+
+
+@pytest.mark.parametrize("stage", ["computing features", "training sets"])
+def test_build_goes_on_where_it_was_interrupted(tmp_path: Path, stage: str) -> None:
+    folder = projects.texts(tmp_path)
+    arguments = {"output": folder / "my.pdx", "cache": folder / "cache"}
+    with pytest.raises(KeyboardInterrupt):
+        build(folder / "PROJECT.toml", progress=Stages(stop_in=stage), **arguments)
+    assert not (folder / "my.pdx").exists()
+    kept = {path: path.stat().st_mtime_ns for path in (folder / "cache").rglob("*.pdx")}
+    assert kept
+    build(folder / "PROJECT.toml", **arguments)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert Index.load(folder / "my.pdx").package is not None
+
+
+def test_build_with_folds_trains_the_kept_models_on_all_items(tmp_path: Path) -> None:
+    folder = projects.texts(
+        tmp_path, project=projects.TEXTS + "[search]\nfolds = 3\ntolerance = 0.01\n"
+    )
+    index = build(folder / "PROJECT.toml", cache=folder / "cache")
+    assert index.accuracies.max() > 0.9
+
+
+OWN = """
+from polydom.features import feature
+
+@feature(kind="text")
+def vowels(text):
+    return [sum(text.count(v) for v in "aeiou") / len(text)]
+
+@feature(kind="text")
+def {name}(text):
+    {body}
+"""
+
+
+def own_project(folder: Path, name: str, body: str) -> Path:
+    projects.texts(
+        folder,
+        project=projects.TEXTS.replace(
+            'use = ["text_length", "punctuation", "casing", "hashed_words"]',
+            'use = ["text_length"]\nfiles = ["own.py"]',
+        ),
+    )
+    (folder / "own.py").write_text(OWN.format(name=name, body=body))
+    return folder / "PROJECT.toml"
+
+
+def test_build_uses_features_of_the_users_own(tmp_path: Path) -> None:
+    project = own_project(tmp_path, "bangs", 'return [text.count("!") / len(text)]')
+    index = build(project, cache=tmp_path / "cache")
+    assert index.package is not None
+    assert [f.name for f in index.package.features] == [
+        "text_length",
+        "vowels",
+        "bangs",
+    ]
+    assert index.package.extractor([tmp_path / "own.py"]).width >= 3
+    with pytest.raises(BadFeature, match=r"'vowels' is the user's own .* --features"):
+        index.package.extractor()
+    changed = (tmp_path / "own.py").read_text().replace('"!"', '"?"')
+    (tmp_path / "own.py").write_text(changed)
+    with pytest.raises(BadFeature, match="'bangs' is not the code"):
+        index.package.extractor([tmp_path / "own.py"])
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("return 1 / 0", "raiser.*ZeroDivisionError"),
+        ("return [float('nan')]", "raiser.*(NaN|nan|finite)"),
+        ("return list(range(len(text) % 3 + 1))", "raiser.*columns"),
+        ("import random; return [random.random()]", "raiser.*(same|twice|determin)"),
+    ],
+    ids=["raises", "gives NaN", "changes width", "is not deterministic"],
+)
+def test_build_names_a_feature_that_breaks_its_promise(
+    tmp_path: Path, body: str, message: str
+) -> None:
+    project = own_project(tmp_path, "raiser", body)
+    with pytest.raises(BadFeature, match=message):
+        build(project, output=tmp_path / "my.pdx", cache=tmp_path / "cache")
+    assert not (tmp_path / "my.pdx").exists()
+
+
+@pytest.mark.parametrize(
+    ("use", "message"),
+    [
+        ('["hog"]', "'hog' is for image items; the data's items are texts"),
+        ('["casing", "casing"]', "'casing' twice"),
+        ('["casin"]', "casing"),
+    ],
+)
+def test_build_refuses_features_that_do_not_suit(
+    tmp_path: Path, use: str, message: str
+) -> None:
+    text = projects.TEXTS.replace(
+        '["text_length", "punctuation", "casing", "hashed_words"]', use
+    )
+    folder = projects.texts(tmp_path, project=text)
+    with pytest.raises((BadProject, BadFeature), match=message):
+        build(folder / "PROJECT.toml", cache=folder / "cache")
+
+
+MONEY = {
+    "data": {"table": "rows.csv"},
+    "features": {
+        "columns": [
+            {"name": "free", "columns": ["a"], "cost": {"usd": 0}},
+            {"name": "dear", "columns": ["b", "town"], "cost": {"usd": 7}},
+        ]
+    },
+    "learner": {"name": "tree"},
+    "costs": {"weights": {"usd": 1.0}, "items": 4, "repeats": 1},
+    "workers": 1,
+}
+
+
+def test_build_counts_money_where_the_project_says_so(tmp_path: Path) -> None:
+    rows = ["a,b,town,label"]
+    for i in range(80):
+        rows.append(f"{i % 5},{i % 2},{'Rome' if i % 4 < 2 else 'Oslo'},{i % 2}")
+    (tmp_path / "rows.csv").write_text("\n".join(rows))
+    project = Project.from_mapping(MONEY, folder=tmp_path)
+    index = build(project, cache=tmp_path / "cache")
+    assert index.package is not None
+    assert index.package.meta["unit"] == "usd"
+    assert index.best(1, 6.99).accuracy < index.best(1, 7).accuracy == 1
+    assert index.best(1, 7).cost_s == 7
