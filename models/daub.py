@@ -1,0 +1,111 @@
+"""DAUB: give data to the learner with the best upper bound on its final accuracy."""
+
+import math
+from collections.abc import Sequence
+
+from ..features.errors import BadInput
+from .allocation import Curve, Race
+
+
+def daub(
+    race: Race,
+    *,
+    granularity: int = 500,
+    ratio: float = 1.5,
+    training_bound: bool = True,
+) -> str:
+    """Choose a learner by DAUB as published (Algorithm 1).
+
+    Every learner is trained on b, rb and r²b examples; then, until one has had all N,
+    the one with the largest bound gets r times as many as it last had. The bound is
+    the line through its last three validation scores, carried on to N, cut at its
+    training score. Ties go to the learner named first.
+
+    The listing's correction of a falling curve has its two signs the wrong way round;
+    the text's "meet in the middle" is what is done here.
+
+    Parameters
+    ----------
+    race
+        With `limit` set to N.
+    granularity
+        The paper's b, examples of the first training.
+    ratio
+        The paper's r > 1, growth from one training to the next.
+    training_bound
+        Whether the training score, where the race has one, cuts the bound.
+
+    Returns
+    -------
+    str
+        The learner that was trained on all N examples.
+
+    Raises
+    ------
+    BadInput
+        If r <= 1, b < 1, b r² > N, or every learner fails.
+    """
+    limit = need_limit(race)
+    if not ratio > 1:
+        raise BadInput(f"ratio is {ratio!r}; it must be greater than 1")
+    if granularity < 1 or granularity * ratio**2 > limit:
+        raise BadInput(
+            f"granularity is {granularity} and ratio {ratio:g}; granularity * ratio^2 "
+            f"must be at least 1 and at most the {limit} examples there are"
+        )
+
+    def bound(curve: Curve) -> float:
+        return line_bound(curve, limit, training_bound=training_bound)
+
+    for power in range(3):
+        amount = whole(granularity * ratio**power)
+        race.train_all([(name, amount) for name in race.active], bound)
+    while not (done := [name for name in race.active if race.had(name) == limit]):
+        name = max(race.active, key=lambda name: race.bound(name))
+        race.train(name, max(whole(ratio * race.had(name)), race.had(name) + 1), bound)
+    return race.leader(done)
+
+
+def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> float:
+    """Bound the score at `limit` examples (DAUB, UpdateBound).
+
+    f + (N - n) f', where f' is the least-squares slope through the last three points
+    of the monotone curve; at most the training score at n, if `training_bound`.
+    """
+    amounts = [line.amount for line in curve][-3:]
+    scores = monotone([line.score for line in curve if line.score is not None])[-3:]
+    bound = scores[-1] + (limit - amounts[-1]) * slope(amounts, scores)
+    train_score = curve[-1].train_score
+    if training_bound and train_score is not None:
+        return min(train_score, bound)
+    return bound
+
+
+def monotone(scores: Sequence[float]) -> list[float]:
+    """Mend a learning curve point by point: a fall makes both its ends their mean."""
+    mended: list[float] = []
+    for score in scores:
+        if mended and score < mended[-1]:
+            score = mended[-1] = (mended[-1] + score) / 2
+        mended.append(score)
+    return mended
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> float:
+    """Return the least-squares slope, 0 through a single point."""
+    x_mean, y_mean = sum(x) / len(x), sum(y) / len(y)
+    spread = sum((value - x_mean) ** 2 for value in x)
+    joint = sum((a - x_mean) * (b - y_mean) for a, b in zip(x, y, strict=True))
+    return joint / spread if spread else 0.0
+
+
+def whole(amount: float) -> int:
+    """Round up to whole examples, but not for a product's rounding error."""
+    return math.ceil(amount - 1e-9 * amount)
+
+
+def need_limit(race: Race) -> int:
+    """Return the race's N; BadInput if it has none."""
+    if race.limit is None:
+        raise BadInput("the race has no limit; DAUB needs to know N, the most examples")
+    return race.limit

@@ -1,0 +1,225 @@
+"""DAUB by measured seconds: what a training costs and can still win is extrapolated.
+
+DAUB counts examples and assumes that cost grows at least linearly with them. Today's
+learners break that: histogram boosting costs nearly as much on 500 rows as on 15,000,
+an ensemble has a price before its first row, and the ladder of refits then costs more
+than it saves. Here the next training is chosen by what it may win per second.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..features.errors import BadInput
+from .allocation import Allocation, Curve, Race
+from .daub import need_limit, slope, whole
+
+FIRST_SHARE = 1 / 81  # of N: cheap even for a portfolio of 40
+FIRST_LEAST, FIRST_MOST = 100, 500
+LEAST_ERROR = 1e-4  # below any validation set's resolution; keeps logarithms finite
+NEARLY_ALL = 0.6  # a rung above this share of N teaches what N itself would
+SHORTEST_STEP = 1.5  # times the last examples; less would teach too little
+PEERS = 5  # finished curves needed before they say what any curve can gain
+
+
+def daub_by_seconds(
+    race: Race,
+    *,
+    delta: float = 0.005,
+    granularity: int | None = None,
+    growth: float = 3.0,
+    peer_factor: float = 1.5,
+) -> str:
+    """Choose a learner by bounds on its final score and by measured seconds.
+
+    Every learner is trained once on `granularity` examples. From then on, a learner is
+    a *rival* if its bound on the score at N exceeds the best score seen by more than
+    `delta`. The rival with the most to win per second is trained next, on as many
+    examples as `growth` times its last cost should pay for: so a learner's trainings
+    cost a geometric series whatever the shape of its cost curve, and one that is
+    hardly dearer on N examples goes there at once. Without rivals, the leader is
+    trained on all N and, if it then still leads, is the answer.
+
+    The bound on the error is the smaller fall of two, both on log-log axes, where
+    learning curves c n^-a + d are convex: the learner's own last slope carried on to
+    N, and `peer_factor` times the steepest fall from n to N among the learners that
+    have been trained on N. The error is `race.best` minus the score.
+
+    Parameters
+    ----------
+    race
+        With `limit` set to N.
+    delta
+        What a rival must still be able to win, in units of the score, >= 0.
+    granularity
+        Examples of the first training; None for N / 81, but 100 to 500.
+    growth
+        How much dearer a learner's next training may be than its last, > 1.
+    peer_factor
+        How much more than any finished learner another may gain, >= 1.
+
+    Returns
+    -------
+    str
+        A learner that was trained on all N examples.
+
+    Raises
+    ------
+    BadInput
+        If a parameter is out of range or every learner fails.
+    """
+    limit = need_limit(race)
+    for name, value, least in (
+        ("delta", delta, 0.0),
+        ("growth", growth, 1.0),
+        ("peer_factor", peer_factor, 1.0),
+    ):
+        if not value >= least or (name == "growth" and value == 1):
+            raise BadInput(f"{name} is {value!r}; it must be at least {least:g}")
+    first = granularity
+    if first is None:
+        share = whole(limit * FIRST_SHARE)
+        first = min(max(share, FIRST_LEAST), FIRST_MOST, limit)
+    if not 1 <= first <= limit:
+        raise BadInput(f"granularity is {first}; it must be in 1..{limit}")
+
+    hunt = _Hunt(race, limit, delta, growth, peer_factor)
+    race.train_all([(name, first) for name in race.active], hunt.bound)
+    while True:
+        rivals = hunt.rivals()
+        race.left_s = hunt.left_s(rivals)
+        if rivals:
+            name = max(rivals, key=hunt.gain_per_second)
+            race.train(name, hunt.next_amount(name), hunt.bound)
+        elif race.had(leader := race.leader()) < limit:
+            race.train(leader, limit, hunt.bound)
+        else:
+            return leader
+
+
+@dataclass(frozen=True, slots=True)
+class _Hunt:
+    """The rules of `daub_by_seconds`, read off the curves of the race so far."""
+
+    race: Race
+    limit: int
+    delta: float
+    growth: float
+    peer_factor: float
+
+    def rivals(self) -> list[str]:
+        """Name the learners that may still win by more than delta."""
+        needed = self.best_score() + self.delta
+        return [
+            name
+            for name in self.race.active
+            if self.race.had(name) < self.limit
+            and self.bound(self.race.curves[name]) > needed
+        ]
+
+    def best_score(self) -> float:
+        return self.race.best - self.race.loss(self.race.leader())
+
+    def gain_per_second(self, name: str) -> float:
+        curve = self.race.curves[name]
+        gain = self.bound(curve) - self.best_score()
+        seconds = cost_at(curve, self.next_amount(name))
+        return gain / seconds if seconds else math.inf
+
+    def next_amount(self, name: str) -> int:
+        """Give the most examples that `growth` times the last cost should pay for."""
+        curve = self.race.curves[name]
+        had, payable_s = curve[-1].amount, self.growth * curve[-1].seconds
+        low, high = min(had + 1, self.limit), self.limit
+        while low < high:
+            middle = (low + high + 1) // 2
+            if cost_at(curve, middle) <= payable_s:
+                low = middle
+            else:
+                high = middle - 1
+        amount = max(low, whole(had * SHORTEST_STEP))
+        return amount if amount < NEARLY_ALL * self.limit else self.limit
+
+    def bound(self, curve: Curve) -> float:
+        """Bound the final score by the learner's own slope and by its peers' gains."""
+        had, score = curve[-1].amount, curve[-1].score
+        assert score is not None
+        if had >= self.limit:
+            return score
+        falls = [self.peer_factor * self.peer_fall(had)]
+        if len(curve) > 1:
+            recent = curve[-3:]
+            amounts = [math.log(line.amount) for line in recent]
+            errors = [self.log_error(line) for line in recent]
+            rate = max(-slope(amounts, errors), 0.0)
+            falls.append(rate * math.log(self.limit / had))
+        return self.race.best - math.exp(self.log_error(curve[-1]) - min(falls))
+
+    def peer_fall(self, amount: int) -> float:
+        """Return the steepest fall of log error from `amount` to N seen so far."""
+        falls = [
+            self.log_error_at(curve, amount) - self.log_error(curve[-1])
+            for name, curve in self.race.curves.items()
+            if name not in self.race.failed
+            and self.race.had(name) == self.limit
+            and curve[0].amount <= amount
+        ]
+        return max(max(falls), 0.0) if len(falls) >= PEERS else math.inf
+
+    def log_error(self, line: Allocation) -> float:
+        assert line.score is not None
+        return math.log(max(self.race.best - line.score, LEAST_ERROR))
+
+    def log_error_at(self, curve: Curve, amount: int) -> float:
+        """Read a curve between its points: straight on log-log axes."""
+        right = next(k for k, line in enumerate(curve) if line.amount >= amount)
+        if curve[right].amount == amount:
+            return self.log_error(curve[right])
+        before, after = curve[right - 1], curve[right]
+        share = math.log(amount / before.amount) / math.log(
+            after.amount / before.amount
+        )
+        return self.log_error(before) * (1 - share) + self.log_error(after) * share
+
+    def left_s(self, rivals: Sequence[str]) -> float:
+        """Estimate the seconds to go, were each rival and the leader fully trained."""
+        names = {self.race.leader(), *rivals}
+        curves = [self.race.curves[name] for name in names]
+        return sum(
+            cost_at(curve, self.limit)
+            for curve in curves
+            if curve[-1].amount < self.limit
+        )
+
+
+def cost_at(curve: Curve, amount: int) -> float:
+    """Extrapolate the seconds a training on `amount` examples will take.
+
+    Linear through one point and the origin, or through two; three give the marginal
+    cost per example a power of n, between n^-1 and n^1. A marginal cost never falls
+    below a tenth of the mean cost per example.
+    """
+    points = [(line.amount, line.seconds) for line in curve[-3:]]
+    n, seconds = points[-1]
+    if len(points) == 1:
+        return seconds * amount / n
+    middle, marginal = _marginal(points[-2], points[-1])
+    power = 0.0
+    if len(points) == 3:
+        earlier, cheaper = _marginal(points[0], points[1])
+        if marginal > 0 and cheaper > 0:
+            power = math.log(marginal / cheaper) / math.log(middle / earlier)
+            power = min(max(power, -1.0), 1.0)
+    at_n = marginal * math.pow(n / middle, power) * n
+    ratio = amount / n
+    if power == -1.0:
+        return seconds + at_n * math.log(ratio)
+    return seconds + at_n * (math.pow(ratio, power + 1) - 1) / (power + 1)
+
+
+def _marginal(
+    before: tuple[int, float], after: tuple[int, float]
+) -> tuple[float, float]:
+    """Half-way examples between two points, and the seconds per example there."""
+    (n0, s0), (n1, s1) = before, after
+    return (n0 + n1) / 2, max((s1 - s0) / (n1 - n0), 0.1 * s1 / n1)

@@ -1,0 +1,145 @@
+"""Which rows a learner is trained on and which validate it.
+
+Training rows are put in one order once; a draw of n examples is its first n rows, so
+draws are nested and every learner sees the same ones. With classes, each prefix holds
+every class and keeps their shares to within one row.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """One division of the data.
+
+    Attributes
+    ----------
+    X, y
+        Training rows, (N, D) and (N,), in the order in which they are drawn.
+    X_valid, y_valid
+        Validation rows.
+    """
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    X_valid: NDArray[Any]
+    y_valid: NDArray[Any]
+
+
+def nested_order(
+    y: NDArray[Any], rng: np.random.Generator, *, labels: bool = True
+) -> NDArray[np.int64]:
+    """Order the rows so that every prefix is a fair draw.
+
+    With `labels`, the first K rows hold each of the K classes once, and any prefix
+    holds each class within one row of its share: the i-th of a class's n_k rows, in
+    random order, sorts at i / n_k.
+    """
+    order = rng.permutation(len(y))
+    if not labels:
+        return order
+    rank, count = _within_class(y[order])
+    return order[np.argsort(rank / count, kind="stable")]
+
+
+def split(
+    X: NDArray[Any],
+    y: NDArray[Any],
+    *,
+    validation: float | int | tuple[NDArray[Any], NDArray[Any]] = 0.3,
+    labels: bool = True,
+    seed: int = 0,
+) -> tuple[Split, ...]:
+    """Divide the data into what trains and what validates.
+
+    Parameters
+    ----------
+    validation
+        A share in (0, 1) of each class to hold out, a number of folds of at least 2,
+        or the validation rows and their targets.
+
+    Raises
+    ------
+    BadInput
+        If X and y differ in length, there is but one class, the validation rows hold a
+        class that no training row has, or a side would be empty.
+    """
+    X, y = np.asarray(X), np.asarray(y)
+    if len(X) != len(y):
+        raise BadInput(f"X has {len(X)} rows and y has {len(y)}; they must be as many")
+    classes = len(np.unique(y))
+    if labels and classes < 2:
+        raise BadInput(f"y holds {classes} class(es); at least 2 are needed")
+
+    rng = np.random.default_rng(seed)
+    if isinstance(validation, tuple):
+        X_valid, y_valid = (np.asarray(part) for part in validation)
+        sides = [(np.arange(len(y)), X_valid, y_valid)]
+    else:
+        held = _held(y, validation, rng, labels)
+        sides = [(np.flatnonzero(~rows), X[rows], y[rows]) for rows in held]
+    splits = []
+    for train, X_valid, y_valid in sides:
+        rows = train[nested_order(y[train], rng, labels=labels)]
+        splits.append(Split(X[rows], y[rows], X_valid, y_valid))
+        _check(splits[-1], labels)
+    return tuple(splits)
+
+
+def _within_class(y: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Of each row: how many of its class stand before it, and how many there are."""
+    _, code, counts = np.unique(y, return_inverse=True, return_counts=True)
+    grouped = np.argsort(code, kind="stable")
+    rank = np.empty(len(y), dtype=np.int64)
+    rank[grouped] = np.arange(len(y)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rank, counts[code]
+
+
+def _held(
+    y: NDArray[Any], validation: float | int, rng: np.random.Generator, labels: bool
+) -> list[NDArray[np.bool_]]:
+    """Masks of the validation rows, one per division."""
+    order = rng.permutation(len(y))
+    if isinstance(validation, int) and 2 <= validation <= len(y):
+        if labels:  # dealt class by class, so that each fold gets its share of each
+            order = order[np.argsort(y[order], kind="stable")]
+        fold = np.empty(len(y), dtype=np.int64)
+        fold[order] = np.arange(len(y)) % validation
+        return [fold == k for k in range(validation)]
+    if not 0 < validation < 1:
+        raise BadInput(
+            f"validation is {validation!r} for {len(y)} rows; a share in (0, 1), a "
+            "number of folds from 2 to the rows, or validation rows are needed"
+        )
+    rank = np.empty(len(y), dtype=np.int64)
+    rank[order] = _within_class(y[order])[0] if labels else np.arange(len(y))
+    # The i-th row of a class is held out where i * share passes a whole number.
+    return [np.floor((rank + 1) * validation) > np.floor(rank * validation)]
+
+
+def _check(part: Split, labels: bool) -> None:
+    if not len(part.X) or not len(part.X_valid):
+        raise BadInput(
+            f"{len(part.X)} training and {len(part.X_valid)} validation rows; "
+            "at least 1 of each is needed"
+        )
+    if part.X_valid.shape[1:] != part.X.shape[1:]:
+        raise BadInput(
+            f"the validation rows have shape {part.X_valid.shape}, the training rows "
+            f"{part.X.shape}; as many columns are needed"
+        )
+    if len(part.X_valid) != len(part.y_valid):
+        raise BadInput(
+            f"{len(part.X_valid)} validation rows have {len(part.y_valid)} targets"
+        )
+    unseen = np.setdiff1d(part.y_valid, part.y) if labels else np.empty(0)
+    if unseen.size:
+        raise BadInput(
+            f"the validation rows hold class {unseen[0]!r}, which no training row has"
+        )

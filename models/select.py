@@ -1,0 +1,249 @@
+"""Choose a learner: the small interface over races, strategies and measures."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+from .allocation import Allocation, Race
+from .daub_seconds import cost_at, daub_by_seconds
+from .draws import Split, split
+from .measures import Measure, find_measure
+from .trainer import Examples, Iterations
+from .worker import isolated
+
+Strategy = Callable[[Race], str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Selection:
+    """What a race between learners came to.
+
+    Attributes
+    ----------
+    name
+        The chosen learner.
+    model
+        Its fitted estimator: on the training rows of the division, or on all rows
+        where k folds were used.
+    score
+        Its validation score; larger is better.
+    amount
+        Examples, or iterations, the chosen learner was trained on.
+    log
+        Every allocation in order; `[line.to_dict() for line in log]` is plain data.
+    curves
+        Each learner's allocations, learning curve and bounds in one; no failed ones.
+    failed
+        Why a learner is out, by name.
+    seconds
+        CPU seconds of the race.
+    full_s
+        CPU seconds that training every learner once on everything would take: measured
+        where the race did it, extrapolated where not.
+    """
+
+    name: str
+    model: Any
+    score: float
+    amount: int
+    log: tuple[Allocation, ...]
+    curves: Mapping[str, tuple[Allocation, ...]]
+    failed: Mapping[str, str]
+    seconds: float
+    full_s: float
+
+
+def train_all(race: Race) -> str:
+    """Train every learner on all there is, and name the best: what DAUB saves."""
+    if race.limit is None:
+        raise BadInput("the race has no limit; training on everything needs one")
+    race.train_all([(name, race.limit) for name in race.active])
+    return race.leader()
+
+
+def select(
+    learners: Mapping[str, Any],
+    X: NDArray[Any],
+    y: NDArray[Any],
+    *,
+    strategy: Strategy = daub_by_seconds,
+    measure: str = "accuracy",
+    validation: float | int | tuple[NDArray[Any], NDArray[Any]] = 0.3,
+    iterations: int | None = None,
+    batch: int | None = None,
+    scored: int | None = 0,
+    seed: int = 0,
+    log: Iterable[Mapping[str, Any]] = (),
+    progress: Callable[[Race], None] | None = None,
+    jobs: int = 1,
+    limit_s: float | None = None,
+) -> Selection:
+    """Choose a near-optimal learner for a fraction of the cost of training them all.
+
+    Parameters
+    ----------
+    learners
+        Unfitted scikit-learn estimators by name; ties go to the one named first.
+    X, y
+        (N, D) rows and (N,) targets.
+    strategy
+        What allocates: `daub_by_seconds`, `daub`, `train_all`, or a bandit with its
+        budget filled in (`partial(successive_halving, budget=1000)`).
+    measure
+        A name in `measures.MEASURES`.
+    validation
+        A share to hold out, a number of folds, or (X, y) to validate on.
+    iterations
+        None to allocate examples; else the most iterations a learner may get, and
+        iterations on all rows are what is allocated (no folds then).
+    batch
+        Rows per iteration of a learner with `partial_fit`; None for all of them.
+    scored
+        How many rows trained on give the training score, which DAUB's published bound
+        uses: None for all of them, 0 for no training score.
+    seed
+        Of the division, the draws and the learners. With the same seed and learners,
+        strategies that count examples or iterations repeat themselves exactly;
+        `daub_by_seconds` does so as far as the measured seconds do, or a `log` does.
+    log
+        The log of an interrupted selection with the same arguments, as plain data;
+        nothing in it is trained again.
+    progress
+        Called with the race after every allocation: `race.log[-1]` is the newest line,
+        `race.left_s` an estimate of the seconds to go. What it raises interrupts.
+    jobs
+        Worker processes. With more than 1, trainings a strategy asks for at once run
+        side by side; with 1 and no `limit_s`, everything runs in this process.
+    limit_s
+        Wall seconds a single training may take before it is stopped and its learner
+        out; trainings then run in a process of their own.
+
+    Raises
+    ------
+    BadInput
+        If there are no learners, y holds one class, the validation rows hold a class
+        the training rows do not, a parameter is out of range, the log is another
+        selection's, or every learner fails.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from sklearn.dummy import DummyClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> select({"dummy": DummyClassifier(), "bayes": GaussianNB()}, X, y).name
+    'bayes'
+    """
+    if jobs < 1 or not (limit_s is None or limit_s > 0):
+        raise BadInput(
+            f"jobs is {jobs} and limit_s {limit_s}; both must be greater than 0"
+        )
+    if not learners:
+        raise BadInput("there are no learners to choose from; at least 1 is needed")
+    found = find_measure(measure)
+    splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
+    arms, limit = (
+        _by_examples(learners, splits, found, scored, seed)
+        if iterations is None
+        else _by_iterations(learners, splits, found, iterations, batch, scored, seed)
+    )
+
+    with _placed(arms, jobs, limit_s) as placed:
+        race = Race(
+            placed,
+            limit=limit,
+            carries_on=iterations is not None,
+            best=found.best,
+            past=[Allocation.from_dict(line) for line in log],
+            progress=progress,
+            jobs=jobs,
+        )
+        name = strategy(race)
+        amount = race.had(name)
+        model = placed[name].models(amount)[0]
+        if len(splits) > 1:
+            model = model.fit(X, y)
+    return _conclude(race, name, model)
+
+
+def _by_examples(
+    learners: Mapping[str, Any],
+    splits: tuple[Split, ...],
+    measure: Measure,
+    scored: int | None,
+    seed: int,
+) -> tuple[dict[str, Any], int]:
+    arms = {
+        name: Examples(learner, splits, measure, seed=seed, scored=scored)
+        for name, learner in learners.items()
+    }
+    return arms, min(len(part.y) for part in splits)
+
+
+def _by_iterations(
+    learners: Mapping[str, Any],
+    splits: tuple[Split, ...],
+    measure: Measure,
+    iterations: int,
+    batch: int | None,
+    scored: int | None,
+    seed: int,
+) -> tuple[dict[str, Any], int]:
+    if len(splits) > 1 or iterations < 1:
+        raise BadInput(
+            f"{iterations} iterations on {len(splits)} division(s); at least 1 "
+            "iteration and a single division are needed"
+        )
+    arms = {
+        name: Iterations(learner, splits[0], measure, batch, seed, scored)
+        for name, learner in learners.items()
+    }
+    return arms, iterations
+
+
+@contextmanager
+def _placed(
+    arms: dict[str, Any], jobs: int, limit_s: float | None
+) -> Iterator[Mapping[str, Any]]:
+    """Give the arms where they are to run: here, or in processes of their own."""
+    if jobs == 1 and limit_s is None:
+        yield arms
+    else:
+        with isolated(arms, jobs=jobs, limit_s=limit_s) as placed:
+            yield placed
+
+
+def _conclude(race: Race, name: str, model: Any) -> Selection:
+    latest = race.curves[name][-1]
+    assert latest.score is not None
+    return Selection(
+        name=name,
+        model=model,
+        score=latest.score,
+        amount=latest.amount,
+        log=tuple(race.log),
+        curves={name: tuple(race.curves[name]) for name in race.active},
+        failed={name: line.error for name, line in race.failed.items()},
+        seconds=race.seconds,
+        full_s=full_seconds(race),
+    )
+
+
+def full_seconds(race: Race) -> float:
+    """Estimate the CPU seconds of giving every learner the race's limit, once."""
+    assert race.limit is not None
+    total_s = 0.0
+    for name in race.active:
+        curve = race.curves[name]
+        if not curve:
+            continue
+        if race.carries_on:
+            had_s = sum(line.seconds for line in curve)
+            total_s += had_s * race.limit / curve[-1].amount
+        else:
+            total_s += cost_at(curve, race.limit)
+    return total_s

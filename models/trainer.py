@@ -1,0 +1,220 @@
+"""Scikit-learn learners as arms of a race: trained on n examples, or k iterations more.
+
+Seconds are CPU seconds of the process, with one thread per numerical library, so that
+they mean the same on a busy machine as on an idle one.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from ..features.errors import BadInput
+from .allocation import Outcome
+from .draws import Split
+from .measures import Measure
+
+Clock = Callable[[], float]
+
+# Learners whose `partial_fit` on the further rows gives, to rounding, the model that
+# `fit` gives on all of them; and those with one optimum, which a warm start only
+# reaches sooner. Anywhere else a warm start would change what is learnt.
+ADDITIVE = ("BernoulliNB", "ComplementNB", "GaussianNB", "MultinomialNB")
+CONVEX = ("LogisticRegression",)
+
+
+@dataclass(eq=False)
+class Examples:
+    """A learner trained on the first n examples of each split.
+
+    Parameters
+    ----------
+    learner
+        An unfitted scikit-learn estimator.
+    splits
+        One for a fixed division, several for k folds: scores are then their mean and
+        seconds their sum.
+    seed
+        For the learner's own randomness.
+    scored
+        How many of the rows trained on give the training score; 0 for no training
+        score, None for all of them.
+    warm
+        Whether a larger training may start from a smaller one where that does not
+        change what is learnt.
+    now
+        The clock, in seconds.
+    """
+
+    learner: Any
+    splits: Sequence[Split]
+    measure: Measure
+    seed: int = 0
+    scored: int | None = None
+    warm: bool = True
+    now: Clock = time.process_time
+    _models: list[Any] = field(init=False, default_factory=list)
+    _had: int = field(init=False, default=0)
+
+    def __call__(self, amount: int) -> Outcome:
+        """Train on `amount` examples of each split, and validate."""
+        warm = self.warm and 0 < self._had < amount
+        earlier = self._models if warm else [None] * len(self.splits)
+        had, self._had, self._models = self._had, 0, []
+        with hearing() as complaints:
+            outcomes = []
+            for part, model in zip(self.splits, earlier, strict=True):
+                start = self.now()
+                model = self._fit(part, amount, model, had)
+                rows = slice(0, amount if self.scored is None else self.scored)
+                seen = part.X[:amount][rows], part.y[:amount][rows]
+                outcomes.append(self._validate(model, part, seen, start))
+                self._models.append(model)
+        self._had = amount
+        return replace(mean(outcomes), warnings=tuple(complaints))
+
+    def models(self, amount: int) -> list[Any]:
+        """Give the fitted estimator of each split, trained on `amount` examples."""
+        if self._had != amount:
+            self(amount)
+        return self._models
+
+    def _fit(self, part: Split, amount: int, model: Any, had: int) -> Any:
+        if type(self.learner).__name__ in ADDITIVE and self.warm:
+            model = model or prepare(self.learner, self.seed)
+            new = slice(had, amount)
+            return model.partial_fit(part.X[new], part.y[new], np.unique(part.y))
+        if model is None or type(last_step(self.learner)).__name__ not in CONVEX:
+            model = prepare(self.learner, self.seed)
+        if type(last_step(model)).__name__ in CONVEX and self.warm:
+            last_step(model).set_params(warm_start=True)
+        return model.fit(part.X[:amount], part.y[:amount])
+
+    def _validate(
+        self, model: Any, part: Split, seen: tuple[Any, Any], start: float
+    ) -> Outcome:
+        fitted = self.now()
+        score = self.measure.make_scorer()
+        valid = float(score(model, part.X_valid, part.y_valid))
+        train = float(score(model, *seen)) if len(seen[1]) else None
+        return Outcome(valid, train, fitted - start, self.now() - fitted)
+
+
+@dataclass(eq=False)
+class Iterations:
+    """A learner given iterations: one more pass, batch, tree or boosting round each.
+
+    Parameters
+    ----------
+    learner
+        An estimator with `partial_fit` (an iteration is one batch), or one with
+        `warm_start` and `n_estimators` or `max_iter` (an iteration is one of those).
+    split
+        Its training rows are all used; batches follow each other through them.
+    batch
+        Rows per iteration for `partial_fit`; None for all of them.
+    scored, seed, now
+        As for `Examples`.
+    """
+
+    learner: Any
+    split: Split
+    measure: Measure
+    batch: int | None = None
+    seed: int = 0
+    scored: int | None = 0
+    now: Clock = time.process_time
+    _model: Any = field(init=False, default=None)
+    _had: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.learner, "partial_fit") and self._count() is None:
+            raise BadInput(
+                f"{type(self.learner).__name__} cannot be trained by iterations; it "
+                "needs partial_fit, or warm_start with n_estimators or max_iter"
+            )
+
+    def __call__(self, amount: int) -> Outcome:
+        """Carry on to `amount` iterations in all, and validate."""
+        if self._model is None or amount < self._had:
+            self._model, self._had = prepare(self.learner, self.seed), 0
+        with hearing() as complaints:
+            start = self.now()
+            self._carry_on(amount)
+            fitted = self.now()
+            score = self.measure.make_scorer()
+            valid = float(score(self._model, self.split.X_valid, self.split.y_valid))
+            X, y = self.split.X[: self.scored], self.split.y[: self.scored]
+            train = float(score(self._model, X, y)) if len(y) else None
+            score_s = self.now() - fitted
+        self._had = amount
+        return Outcome(valid, train, fitted - start, score_s, tuple(complaints))
+
+    def models(self, amount: int) -> list[Any]:
+        """Give the estimator after `amount` iterations."""
+        if self._had != amount:
+            self(amount)
+        return [self._model]
+
+    def _count(self) -> str | None:
+        """Name the parameter that counts the iterations of a warm start."""
+        parameters = self.learner.get_params()
+        counts = [p for p in ("n_estimators", "max_iter") if p in parameters]
+        return counts[0] if "warm_start" in parameters and counts else None
+
+    def _carry_on(self, amount: int) -> None:
+        X, y, count = self.split.X, self.split.y, self._count()
+        if not hasattr(self._model, "partial_fit"):
+            self._model.set_params(warm_start=True, **{str(count): amount}).fit(X, y)
+            return
+        batch = min(self.batch or len(y), len(y))
+        classes = (np.unique(y),) if self.measure.labels else ()
+        for iteration in range(self._had, amount):
+            rows = (iteration * batch + np.arange(batch)) % len(y)
+            self._model.partial_fit(X[rows], y[rows], *classes)
+
+
+def prepare(learner: Any, seed: int) -> Any:
+    """Give an unfitted copy with its randomness seeded."""
+    from sklearn.base import clone
+
+    model = clone(learner)
+    parameters = model.get_params()
+    seeds = [p for p in parameters if p.split("__")[-1] == "random_state"]
+    return model.set_params(**dict.fromkeys(seeds, seed))
+
+
+def last_step(learner: Any) -> Any:
+    """Give the estimator proper: the last step of a Pipeline, or the learner itself."""
+    steps = getattr(learner, "steps", None)
+    return steps[-1][1] if steps else learner
+
+
+@contextmanager
+def hearing() -> Iterator[dict[str, None]]:
+    """Collect the warnings of the block, each once, instead of showing them.
+
+    They go into the log, so that none is lost; numerical libraries get one thread.
+    """
+    complaints: dict[str, None] = {}
+    with warnings.catch_warnings(record=True) as heard, threadpool_limits(1):
+        warnings.simplefilter("always")
+        yield complaints
+        for warning in heard:
+            complaints[f"{warning.category.__name__}: {warning.message}"] = None
+
+
+def mean(outcomes: Sequence[Outcome]) -> Outcome:
+    """Average the scores of several folds and add up their seconds."""
+    trained = [o.train_score for o in outcomes if o.train_score is not None]
+    return Outcome(
+        score=float(np.mean([outcome.score for outcome in outcomes])),
+        train_score=float(np.mean(trained)) if trained else None,
+        fit_s=sum(outcome.fit_s for outcome in outcomes),
+        score_s=sum(outcome.score_s for outcome in outcomes),
+    )

@@ -1,0 +1,358 @@
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.datasets import load_breast_cancer
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
+from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from polydom.features.errors import BadInput
+from polydom.models.allocation import Allocation, Outcome, Race
+from polydom.models.daub import daub
+from polydom.models.draws import nested_order, split
+from polydom.models.measures import MEASURES, find_measure
+from polydom.models.select import select, train_all
+from polydom.models.trainer import Examples, Iterations
+from polydom.models.worker import isolated
+
+from . import arms
+
+X, y = load_breast_cancer(return_X_y=True)  # 569 rows, 30 columns, 2 classes
+ACCURACY = MEASURES["accuracy"]
+LEARNERS = {
+    "dummy": DummyClassifier(),
+    "bayes": GaussianNB(),
+    "tree": DecisionTreeClassifier(max_depth=3),
+    "logistic": make_pipeline(StandardScaler(), LogisticRegression()),
+}
+
+
+class Crashes(DummyClassifier):  # type: ignore[misc]
+    """Fails on more than 100 rows, as a learner out of memory does."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        if len(X) > 100:
+            raise MemoryError("too many rows")
+        return super().fit(X, y)
+
+
+def test_select_finds_the_learner_that_is_best_when_all_are_trained() -> None:
+    everything = select(LEARNERS, X, y, strategy=train_all)
+    chosen = select(LEARNERS, X, y)
+    assert everything.name == "logistic"
+    assert chosen.name == "logistic"
+    assert chosen.score == everything.score
+    assert chosen.amount == 399  # 70 % of each class
+
+
+def test_select_gives_the_chosen_learner_fitted_on_the_training_rows() -> None:
+    chosen = select(LEARNERS, X, y, seed=3)
+    (part,) = split(X, y, seed=3)
+    assert chosen.model.score(part.X_valid, part.y_valid) == chosen.score
+
+
+@pytest.mark.parametrize("measure", [m for m in MEASURES if m != "squared_error"])
+def test_select_takes_every_measure_of_classes(measure: str) -> None:
+    chosen = select(LEARNERS, X, y, strategy=train_all, measure=measure)
+    assert chosen.name in ("logistic", "bayes")
+    assert chosen.score == max(line.score or -9.0 for line in chosen.log)
+
+
+def test_select_takes_regressors_by_squared_error() -> None:
+    line = X[:, 0] / X[:, 0].max()
+    learners = {"slow": SGDRegressor(eta0=1e-6), "fast": SGDRegressor(eta0=1e-1)}
+    rows = line[:, None]
+    chosen = select(learners, rows, line, measure="squared_error")
+    assert chosen.name == "fast"
+    assert -1e-2 < chosen.score < 0
+
+
+def test_select_validates_on_folds_and_then_trains_on_every_row() -> None:
+    chosen = select({"tree": DecisionTreeClassifier()}, X, y, validation=3)
+    assert chosen.amount == 379  # the smallest of the three training parts
+    assert chosen.model.score(X, y) == 1.0
+
+
+def test_select_validates_on_given_rows() -> None:
+    chosen = select(LEARNERS, X[:300], y[:300], validation=(X[300:], y[300:]))
+    assert chosen.amount == 300
+
+
+def test_select_repeats_itself_for_a_seed() -> None:
+    strategy = partial(daub, granularity=50)
+    first, second = (
+        select(LEARNERS, X, y, strategy=strategy, seed=5) for _ in range(2)
+    )
+    assert [(line.learner, line.amount, line.score) for line in first.log] == [
+        (line.learner, line.amount, line.score) for line in second.log
+    ]
+
+
+@pytest.mark.parametrize("stop_after", [1, 4, 7])
+def test_select_continues_an_interrupted_race_from_its_log(stop_after: int) -> None:
+    class Interrupted(Exception):
+        pass
+
+    stored: list[str] = []
+
+    def stop(race: Race) -> None:
+        stored.append(json.dumps(race.log[-1].to_dict()))
+        if len(race.log) == stop_after:
+            raise Interrupted
+
+    with pytest.raises(Interrupted):
+        select(LEARNERS, X, y, progress=stop)
+    before = [json.loads(line) for line in stored]
+    continued = select(LEARNERS, X, y, log=before)
+    assert [line.to_dict() for line in continued.log[:stop_after]] == before
+    assert continued.name == "logistic"
+
+    again = select(LEARNERS, X, y, log=[line.to_dict() for line in continued.log])
+    assert again.log == continued.log  # to the second: nothing was trained again
+    assert again.model.score(X, y) == continued.model.score(X, y)
+
+
+def test_select_reports_progress_with_bounds_and_the_time_left() -> None:
+    seen: list[tuple[str, float | None, float | None]] = []
+    select(
+        LEARNERS,
+        X,
+        y,
+        progress=lambda race: seen.append(
+            (race.log[-1].learner, race.log[-1].bound, race.left_s)
+        ),
+    )
+    assert [name for name, _, _ in seen[:4]] == list(LEARNERS)
+    assert all(left_s is not None for _, _, left_s in seen[4:])
+    assert all(bound is not None for _, bound, _ in seen)
+
+
+def test_select_logs_a_crash_and_loses_only_that_learner() -> None:
+    chosen = select({"crashes": Crashes(), "bayes": GaussianNB()}, X, y)
+    assert chosen.name == "bayes"
+    assert chosen.failed == {"crashes": "MemoryError: too many rows"}
+
+
+def test_select_logs_that_a_learner_did_not_converge() -> None:
+    learner = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1))
+    chosen = select({"hasty": learner}, X, y)
+    assert chosen.log[-1].warnings[0].startswith("ConvergenceWarning: lbfgs failed")
+
+
+def test_select_says_what_training_everything_would_have_cost() -> None:
+    everything = select(LEARNERS, X, y, strategy=train_all)
+    assert everything.full_s == pytest.approx(everything.seconds)
+
+
+def test_select_allocates_iterations_where_asked() -> None:
+    learners = {
+        "sgd": SGDClassifier(),
+        "forest": RandomForestClassifier(),
+        "bayes": GaussianNB(),
+    }
+    chosen = select(learners, X, y, strategy=train_all, iterations=20)
+    assert chosen.name == "forest"
+    assert chosen.amount == 20
+    assert len(chosen.model.estimators_) == 20
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"learners": {}}, "no learners"),
+        ({"y": np.zeros(len(y))}, "1 class"),
+        ({"y": y[:-1]}, "569 rows and y has 568"),
+        ({"validation": 1.0}, "share in"),
+        ({"validation": 1}, "folds"),
+        ({"validation": (X[:3], np.array([0, 1, 2]))}, "class .*2.*no training row"),
+        ({"validation": (X[:3, :2], y[:3])}, "as many columns"),
+        ({"validation": (X[:3], y[:2])}, "have 2 targets"),
+        ({"measure": "acuracy"}, "nearest is 'accuracy'"),
+        ({"jobs": 0}, "jobs is 0"),
+        ({"limit_s": 0.0}, "limit_s 0.0"),
+        ({"iterations": 5}, "'DummyClassifier' cannot|DummyClassifier cannot"),
+        ({"iterations": 0}, "at least 1"),
+        ({"learners": {"only": Crashes()}}, "every learner failed; 'only'"),
+        ({"log": [{"learner": "bayes"}]}, "not a line"),
+        (
+            {"log": [Allocation("svm", 9, 9, 0.5).to_dict()]},
+            "names 'svm'",
+        ),
+        ({"strategy": partial(daub, granularity=300)}, "at most the 399"),
+    ],
+)
+def test_select_refuses_what_it_cannot_use(
+    change: dict[str, Any], message: str
+) -> None:
+    arguments: dict[str, Any] = {"learners": LEARNERS, "X": X, "y": y} | change
+    with pytest.raises(BadInput, match=message):
+        select(**arguments)
+
+
+@given(
+    counts=st.lists(st.integers(1, 12), min_size=2, max_size=5),
+    seed=st.integers(0, 1000),
+)
+def test_nested_order_keeps_the_shares_of_the_classes_in_every_prefix(
+    counts: list[int], seed: int
+) -> None:
+    labels = np.repeat(np.arange(len(counts)), counts)
+    order = nested_order(labels, np.random.default_rng(seed))
+    assert sorted(order) == list(range(len(labels)))
+    assert set(labels[order[: len(counts)]]) == set(range(len(counts)))
+    for n in range(1, len(labels) + 1):
+        held = np.bincount(labels[order[:n]], minlength=len(counts))
+        share = np.array(counts) * n / len(labels)
+        assert np.abs(held - share).max() < len(counts)
+
+
+@given(
+    counts=st.lists(st.integers(4, 20), min_size=2, max_size=4),
+    validation=st.sampled_from([0.25, 0.3, 2, 3]),
+    seed=st.integers(0, 100),
+)
+def test_split_uses_every_row_once_and_keeps_the_shares(
+    counts: list[int], validation: float | int, seed: int
+) -> None:
+    labels = np.repeat(np.arange(len(counts)), counts)
+    rows = np.arange(len(labels))[:, None]
+    share = validation if validation < 1 else 1 / validation
+    parts = split(rows, labels, validation=validation, seed=seed)
+    for part in parts:
+        used = np.concatenate([part.X, part.X_valid])[:, 0]
+        assert sorted(used) == list(range(len(labels)))
+        held = np.bincount(part.y_valid, minlength=len(counts))
+        assert np.abs(held - share * np.array(counts)).max() <= 1
+    if len(parts) > 1:
+        together = np.concatenate([part.X_valid for part in parts])[:, 0]
+        assert sorted(together) == list(range(len(labels)))
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [GaussianNB(), MultinomialNB(), LEARNERS["logistic"]],
+    ids=["gaussian bayes", "multinomial bayes", "scaled logistic"],
+)
+def test_examples_learn_the_same_warm_as_cold(learner: Any) -> None:
+    parts = split(X, y)
+    warm = Examples(learner, parts, ACCURACY)
+    for amount in (50, 120, 399):
+        warmed = warm(amount)
+    cold = Examples(learner, parts, ACCURACY, warm=False)(399)
+    assert (warmed.score, warmed.train_score) == (cold.score, cold.train_score)
+    (model,) = warm.models(399)
+    (other,) = Examples(learner, parts, ACCURACY, warm=False).models(399)
+    gap = model.predict_proba(X) - other.predict_proba(X)
+    assert np.abs(gap).max() < 1e-2
+
+
+def test_examples_count_the_clock_for_training_and_for_scoring() -> None:
+    ticks = iter([0.0, 2.0, 3.0])
+    arm = Examples(GaussianNB(), split(X, y), ACCURACY, now=lambda: next(ticks))
+    outcome = arm(100)
+    assert (outcome.fit_s, outcome.score_s) == (2.0, 1.0)
+
+
+def test_iterations_carry_on_as_if_never_interrupted() -> None:
+    (part,) = split(X, y)
+    learner = SGDClassifier()
+    in_steps = Iterations(learner, part, ACCURACY, batch=32)
+    for amount in (1, 5, 30):
+        stepped = in_steps(amount)
+    at_once = Iterations(learner, part, ACCURACY, batch=32)(30)
+    assert stepped.score == at_once.score
+
+
+def numbers(score: float) -> Callable[[int], Outcome]:
+    return lambda amount: Outcome(score + amount / 1000, fit_s=1.0)
+
+
+def test_race_asks_no_arm_twice_for_the_same() -> None:
+    race = Race({"a": numbers(0.5)})
+    first = race.train("a", 10)
+    assert race.train("a", 10) is first
+    assert len(race.log) == 1
+
+
+def test_race_charges_only_the_difference_where_arms_carry_on() -> None:
+    race = Race({"a": numbers(0.5)}, carries_on=True)
+    race.train("a", 10)
+    assert race.train("a", 15).spent == 5
+    assert race.train("a", 3).amount == 15  # it cannot go back
+    assert race.spent == 15
+
+
+def test_race_cuts_an_amount_to_the_limit_and_refuses_none() -> None:
+    race = Race({"a": numbers(0.5)}, limit=20)
+    assert race.train("a", 1000).amount == 20
+    with pytest.raises(BadInput, match="at least 1"):
+        race.train("a", 0)
+
+
+def test_race_trains_side_by_side_and_logs_in_the_order_asked() -> None:
+    race = Race({"a": numbers(0.1), "b": numbers(0.2), "c": numbers(0.3)}, jobs=3)
+    race.train_all([(name, n) for name in "cab" for n in (1, 2)])
+    asked = [(line.learner, line.amount) for line in race.log]
+    assert asked == [(name, n) for name in "cab" for n in (1, 2)]
+
+
+def test_race_gives_a_failed_learner_no_second_chance() -> None:
+    calls = []
+
+    def fails(amount: int) -> Outcome:
+        calls.append(amount)
+        raise ValueError("singular matrix")
+
+    race = Race({"a": fails, "b": numbers(0.5)})
+    race.train_all([("a", 1), ("b", 1), ("a", 2)])
+    assert calls == [1]
+    assert race.active == ["b"]
+    assert race.train("a", 9).error == "ValueError: singular matrix"
+
+
+def test_isolated_arms_survive_crashes_and_overruns_of_others() -> None:
+    learners = {
+        "good": arms.answer,
+        "hangs": arms.hang,
+        "dies": arms.die,
+        "refuses": arms.refuse,
+    }
+    with isolated(learners, jobs=2, limit_s=2.0) as placed:
+        race = Race(placed, jobs=2)
+        race.train_all([(name, 5) for name in learners])
+        assert race.active == ["good"]
+        assert race.failed["hangs"].error == "TrainingDied: stopped after its 2 s"
+        assert "ended with code -9" in race.failed["dies"].error
+        assert race.failed["refuses"].error == "ValueError: singular matrix"
+        assert race.train("good", 7).score == 0.7
+
+
+def test_select_in_processes_chooses_what_it_chooses_here() -> None:
+    strategy = partial(daub, granularity=50)
+    here = select(LEARNERS, X, y, strategy=strategy)
+    there = select(LEARNERS, X, y, strategy=strategy, jobs=2, limit_s=60.0)
+    assert [(line.learner, line.amount, line.score) for line in here.log] == [
+        (line.learner, line.amount, line.score) for line in there.log
+    ]
+    assert there.model.score(X, y) == here.model.score(X, y)
+
+
+def test_find_measure_signs_scores_so_that_larger_is_better() -> None:
+    rows: NDArray[np.float64] = X[:100]
+    good = KNeighborsClassifier(1).fit(rows, y[:100])
+    bad = DummyClassifier().fit(rows, y[:100])
+    for name in ("accuracy", "log_loss", "auc", "f1"):
+        score = find_measure(name).make_scorer()
+        assert score(good, rows, y[:100]) > score(bad, rows, y[:100])
