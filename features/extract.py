@@ -1,0 +1,349 @@
+"""Computing features of an item, one at a time, each step at most once.
+
+An `Extractor` is made once and shared; an `Extraction` belongs to one item and one
+thread. `Extraction.compute` is what a request waits for: what can be decided
+beforehand is decided in `Extractor`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import BadFeature, BadItem, PolydomError
+from .items import Item, Kind
+from .registry import Feature, Function, Step
+from .samples import sample_items
+
+Row = NDArray[np.float32]
+FLOAT32 = np.dtype(np.float32)
+MISSING = object()
+
+
+class StepCall(NamedTuple):
+    """A step, by positions: where its inputs lie among an item's results."""
+
+    function: Function
+    sources: tuple[int, ...]
+
+
+class FeatureCall(NamedTuple):
+    """A feature, by positions: the steps it waits for, its inputs, its columns."""
+
+    steps: tuple[int, ...]
+    function: Function
+    sources: tuple[int, ...]
+    columns: slice
+    zeros: Row
+
+
+class Extractor:
+    """Features to be computed together; immutable, safe to share between threads.
+
+    Parameters
+    ----------
+    features
+        At least one, of one kind, with different names.
+    widths
+        Columns of each, as `probe` found them when the index was built.
+
+    Attributes
+    ----------
+    kind : Kind
+        Of the items it takes.
+    features : tuple of m Feature
+    widths : tuple of m int
+    width : int
+        Columns of a full row, in which each feature has its place.
+    steps : tuple of s Step
+        The union of what the features need; what a step needs lies before it.
+    needs : tuple of m tuples of int
+        Positions in `steps` of all that each feature needs, also indirectly, ascending.
+
+    Raises
+    ------
+    BadFeature
+        If the features cannot be used together, or the widths are not theirs.
+    """
+
+    def __init__(self, features: Sequence[Feature], widths: Sequence[int]) -> None:
+        self.features = tuple(features)
+        self.kind = common_kind(self.features)
+        self.widths = tuple(widths)
+        if len(self.widths) != len(self.features) or min(self.widths) < 1:
+            raise BadFeature(
+                f"{len(self.features)} features need as many widths of at least 1; "
+                f"{list(self.widths)} came"
+            )
+        self.width = sum(self.widths)
+        self.steps = with_needs(self.features)
+        positions = {step: position for position, step in enumerate(self.steps)}
+        self.needs = tuple(
+            tuple(sorted(positions[step] for step in with_needs([feature])))
+            for feature in self.features
+        )
+        self.step_calls = tuple(
+            StepCall(step.function, self._sources(step)) for step in self.steps
+        )
+        self.feature_calls = tuple(
+            FeatureCall(
+                self.needs[position],
+                feature.function,
+                self._sources(feature),
+                self.columns(position),
+                np.zeros(self.widths[position], FLOAT32),
+            )
+            for position, feature in enumerate(self.features)
+        )
+
+    @classmethod
+    def probe(
+        cls, features: Sequence[Feature], item: Item, where: str = "the item"
+    ) -> "Extractor":
+        """Make an extractor, finding the features' widths on an item.
+
+        Raises
+        ------
+        BadFeature
+            As for the class, and if a feature fails on `item`, which `where` names.
+        """
+        blind = cls(features, [1] * len(features))
+        extraction = blind.begin(item, np.empty(0, FLOAT32), where)
+        widths = [len(extraction.values(k)) for k in range(len(features))]
+        for feature, width in zip(features, widths, strict=True):
+            if width == 0:
+                raise BadFeature(
+                    f"feature {feature.name!r} returned no columns for {where}"
+                )
+        return cls(features, widths)
+
+    def _sources(self, node: Step | Feature) -> tuple[int, ...]:
+        """Positions of a node's inputs among results: steps', then the payload."""
+        return tuple(self.steps.index(need) for need in node.needs) or (
+            len(self.steps),
+        )
+
+    def columns(self, position: int) -> slice:
+        """Where a feature's columns lie in the full row."""
+        start = sum(self.widths[:position])
+        return slice(start, start + self.widths[position])
+
+    def columns_of(self, mask: int) -> NDArray[np.int32]:
+        """Positions in the full row of a feature set's columns, ascending."""
+        chosen = [mask >> position & 1 for position in range(len(self.features))]
+        return np.flatnonzero(np.repeat(chosen, self.widths)).astype(np.int32)
+
+    def begin(self, item: Item, row: Row, where: str = "the item") -> "Extraction":
+        """Start on an item; nothing is computed yet.
+
+        Parameters
+        ----------
+        row : (width,) float32
+            Receives the columns of what is computed; the rest is left as it is.
+        where
+            Names the item in errors.
+
+        Raises
+        ------
+        BadItem
+            If the item is of another kind.
+        """
+        if item.kind != self.kind:
+            raise BadItem(f"{where} is of kind {item.kind!r}; {self.kind!r} is needed")
+        return Extraction(self, item.payload, row, where)
+
+    def extract(self, item: Item, where: str = "the item") -> Row:
+        """Compute every feature of an item: the full row, (width,) float32."""
+        row = np.empty(self.width, FLOAT32)
+        extraction = self.begin(item, row, where)
+        for position in range(len(self.features)):
+            extraction.compute(position)
+        return row
+
+    def check(self, item: Item, where: str = "the item") -> None:
+        """Compute an item twice, in opposite orders, and compare.
+
+        Raises
+        ------
+        BadFeature
+            If a column differs: a feature is not deterministic, or one of them changed
+            what its steps had made for the others.
+        """
+        first = self.extract(item, where)
+        second = np.empty_like(first)
+        extraction = self.begin(item, second, where)
+        for position in reversed(range(len(self.features))):
+            extraction.compute(position)
+        differs = (first != second) & ~(np.isnan(first) & np.isnan(second))
+        for position, feature in enumerate(self.features):
+            columns = self.columns(position)
+            for column in np.flatnonzero(differs[columns])[:1]:
+                raise BadFeature(
+                    f"column {column} of feature {feature.name!r} was "
+                    f"{first[columns][column]:.9g} and then "
+                    f"{second[columns][column]:.9g} for {where}: it is not "
+                    "deterministic, or some feature changes what its steps made"
+                )
+
+    def warm(self, items: Iterable[Item] | None = None) -> None:
+        """Run everything once, so that no import or compilation meets a request.
+
+        Ready-made features import scikit-image, SciPy and Pillow where they use them.
+
+        Parameters
+        ----------
+        items
+            What to run on; small made-up ones of the right kind where None.
+        """
+        for item in sample_items(self.kind) if items is None else items:
+            self.extract(item)
+
+
+class Extraction:
+    """Features of one item, computed on demand into its row; for one thread.
+
+    Attributes
+    ----------
+    row : (width,) float32
+    """
+
+    __slots__ = ("_extractor", "_results", "_where", "row")
+
+    def __init__(
+        self, extractor: Extractor, payload: object, row: Row, where: str
+    ) -> None:
+        self.row = row
+        self._extractor = extractor
+        self._where = where
+        self._results: list[Any] = [MISSING] * len(extractor.steps)
+        self._results.append(payload)
+
+    def compute(self, position: int) -> None:
+        """Compute a feature, and the steps it still lacks, into the row.
+
+        Raises
+        ------
+        BadItem
+            If a step finds that the item cannot be used.
+        BadFeature
+            If the feature or a step raises, or the result is not a one-dimensional
+            array of as many finite numbers as the feature is wide (NaN is allowed in a
+            record's columns). The row's columns are undefined then.
+        """
+        values = self.values(position)
+        call = self._extractor.feature_calls[position]
+        if values.shape != call.zeros.shape:
+            raise BadFeature(
+                f"feature {self._name(position)!r} returned {len(values)} columns for "
+                f"{self._where}; its width is {len(call.zeros)}"
+            )
+        columns = self.row[call.columns]
+        columns[:] = values
+        # Zero times NaN or infinity is NaN: a test of all columns in one call.
+        if columns.dot(call.zeros) != 0.0:
+            self._refuse_unless_missing(position, columns)
+
+    def values(self, position: int) -> Row:
+        """Compute a feature without regard to its width; see `compute`."""
+        results = self._results
+        steps, function, sources, _, _ = self._extractor.feature_calls[position]
+        for step in steps:
+            if results[step] is MISSING:
+                self.compute_step(step)
+        try:
+            if len(sources) == 1:
+                values = function(results[sources[0]])
+            else:
+                values = function(*[results[source] for source in sources])
+            if type(values) is np.ndarray and values.dtype is FLOAT32:
+                checked = values
+            else:
+                checked = as_float32(values)
+        except PolydomError:
+            raise
+        except Exception as error:
+            raise BadFeature(
+                f"feature {self._name(position)!r} raised {type(error).__name__} for "
+                f"{self._where}: {error}"
+            ) from error
+        if checked.ndim != 1:
+            raise BadFeature(
+                f"feature {self._name(position)!r} returned an array of shape "
+                f"{checked.shape} for {self._where}; one dimension is needed"
+            )
+        return checked
+
+    def compute_step(self, position: int) -> None:
+        """Compute a step whose needs are computed, whether or not it has been before.
+
+        Raises
+        ------
+        BadItem, BadFeature
+            As for `compute`.
+        """
+        function, sources = self._extractor.step_calls[position]
+        results = self._results
+        try:
+            results[position] = function(*[results[source] for source in sources])
+        except PolydomError:
+            raise
+        except Exception as error:
+            raise BadFeature(
+                f"step {self._extractor.steps[position].name!r} raised "
+                f"{type(error).__name__} for {self._where}: {error}"
+            ) from error
+
+    def _refuse_unless_missing(self, position: int, columns: Row) -> None:
+        """Raise because of the first column that is not what it may be."""
+        missing = self._extractor.features[position].missing
+        allowed = np.isfinite(columns) | (np.isnan(columns) & missing)
+        for column in np.flatnonzero(~allowed)[:1]:
+            raise BadFeature(
+                f"feature {self._name(position)!r} returned {columns[column]} in "
+                f"column {column} for {self._where}; finite numbers are needed"
+            )
+
+    def _name(self, position: int) -> str:
+        return self._extractor.features[position].name
+
+
+def as_float32(values: object) -> Row:
+    """Make an array of what a feature returned, which may be too large for float32."""
+    array = np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"an array of {array.dtype} came; numbers are needed")
+    with np.errstate(over="ignore"):  # infinite columns are refused with their place
+        return array.astype(FLOAT32)
+
+
+def common_kind(features: Sequence[Feature]) -> Kind:
+    """Kind of all the features, which must have different names."""
+    if not features:
+        raise BadFeature("there are no features")
+    kinds = {feature.kind: feature.name for feature in features}
+    if len(kinds) > 1:
+        raise BadFeature(
+            "features of different kinds cannot be used together: "
+            + ", ".join(f"{name!r} takes {kind}" for kind, name in kinds.items())
+        )
+    for name, count in Counter(feature.name for feature in features).items():
+        if count > 1:
+            raise BadFeature(f"{count} features are named {name!r}")
+    return features[0].kind
+
+
+def with_needs(nodes: Iterable[Step | Feature]) -> tuple[Step, ...]:
+    """Every step that some nodes need, each after those that it needs itself."""
+    found: dict[Step, None] = {}
+
+    def visit(node: Step | Feature) -> None:
+        for need in node.needs:
+            if need not in found:
+                visit(need)
+                found[need] = None
+
+    for node in nodes:
+        visit(node)
+    return tuple(found)

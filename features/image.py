@@ -1,0 +1,5 @@
+"""Ready-made features of images."""
+
+from .registry import Feature
+
+FEATURES: tuple[Feature, ...] = ()

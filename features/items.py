@@ -1,0 +1,107 @@
+"""Items: what is to be classified, and the one number its costs depend on.
+
+The size is readable before any feature is computed: pixels (from the header, without
+decoding), characters, or 1 for a record.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from .errors import BadItem
+
+Kind = Literal["image", "text", "record"]
+Value = float | int | str | None
+
+MAX_PIXELS = 50_000_000
+VALUE_TYPES = frozenset({float, int, bool, str, type(None)})
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One thing to be classified; made by the functions below, which check it.
+
+    Attributes
+    ----------
+    kind
+        What it is.
+    payload
+        What features without needs receive: encoded bytes, a text, or a record.
+    size
+        n > 0: pixels, characters (1 for the empty text), or 1 for a record.
+    """
+
+    kind: Kind
+    payload: bytes | str | Mapping[str, Value]
+    size: float
+
+
+def image_item(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Item:
+    """Make an item of an encoded image; only its header is read.
+
+    Parameters
+    ----------
+    data
+        A JPEG, PNG, GIF, BMP or WebP file. Of an animation the first frame counts.
+    max_pixels
+        Largest width * height accepted, so that a small file cannot ask for much
+        memory. Above 89 million Pillow itself warns, and refuses twice that.
+
+    Raises
+    ------
+    BadItem
+        If `data` is no such image, or has more than `max_pixels` pixels.
+    """
+    if not isinstance(data, bytes):
+        raise BadItem(f"an image must come as bytes, not {type(data).__name__}")
+    from .picture import open_picture
+
+    width, height = open_picture(data).size
+    if not 0 < width * height <= max_pixels:
+        raise BadItem(
+            f"the image has {width} x {height} = {width * height:,} pixels; "
+            f"between 1 and {max_pixels:,} are accepted"
+        )
+    return Item("image", data, float(width * height))
+
+
+def text_item(text: str) -> Item:
+    """Make an item of a text; its size is its characters, 1 where it is empty.
+
+    Raises
+    ------
+    BadItem
+        If `text` is no string.
+    """
+    if not isinstance(text, str):
+        raise BadItem(f"a text must come as str, not {type(text).__name__}")
+    return Item("text", text, float(len(text) or 1))
+
+
+def record_item(columns: Mapping[str, Value]) -> Item:
+    """Make an item of a record: numbers and strings by column name; its size is 1.
+
+    None and NaN mean that a value is missing.
+
+    Raises
+    ------
+    BadItem
+        If `columns` is no mapping, a name is no string, or a value is neither
+        number, string nor None.
+    """
+    if not isinstance(columns, Mapping):
+        raise BadItem(f"a record must come as a mapping, not {type(columns).__name__}")
+    if not VALUE_TYPES.issuperset(map(type, columns.values())):
+        name, value = next(
+            (name, value)
+            for name, value in columns.items()
+            if type(value) not in VALUE_TYPES
+        )
+        raise BadItem(
+            f"column {name!r} holds a {type(value).__name__}; "
+            "a number, a string or None is needed"
+        )
+    for name in columns:
+        if type(name) is not str:
+            raise BadItem(f"column names must be strings; {name!r} came")
+    return Item("record", columns, 1.0)

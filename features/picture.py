@@ -1,0 +1,111 @@
+"""Encoded images: their header, their pixels, and every way in which they are broken.
+
+Imported only where an image is handled, since it loads Pillow.
+"""
+
+import io
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, WebPImagePlugin
+from PIL.ImageFile import ImageFile
+
+from .errors import BadItem
+
+Image.preinit()  # JPEG, PNG, GIF and BMP; Pillow would load them at the first image
+FORMATS = ("JPEG", "PNG", "GIF", "BMP") + ("WEBP",) * WebPImagePlugin.SUPPORTED
+
+MIN_SIDE = 16
+SMALL_SIDE = 64
+
+
+def open_picture(data: bytes) -> ImageFile:
+    """Read the header of an encoded image; nothing is decoded.
+
+    Raises
+    ------
+    BadItem
+        If the bytes are no image in one of FORMATS, or ask for absurd dimensions.
+    """
+    try:
+        return Image.open(io.BytesIO(data), formats=FORMATS)
+    except Exception as error:  # broken headers raise nearly anything inside Pillow
+        raise BadItem(
+            f"{describe(data)} are no {', '.join(FORMATS)} image: {error}"
+        ) from error
+
+
+def decode_grey(data: bytes) -> NDArray[np.uint8]:
+    """Decode to luminance (height, width), at least MIN_SIDE on each side.
+
+    Thinner images are stretched to MIN_SIDE and, where they are long, shortened to the
+    number of pixels they had. Transparency and the EXIF orientation are ignored.
+    """
+    picture = open_picture(data)
+    # A JPEG decoder can leave its colours out; this is no change of scale.
+    picture.draft("L", picture.size)
+    grey = to_grey(load(picture, data))
+    if min(grey.size) < MIN_SIDE:
+        grey = grey.resize(thickened(*grey.size), Image.Resampling.BOX)
+    return np.asarray(grey)
+
+
+def decode_small(data: bytes) -> NDArray[np.uint8]:
+    """Decode to colours (SMALL_SIDE, SMALL_SIDE, 3), whatever the proportions were.
+
+    A JPEG is decoded at the smallest of the scales 1, 1/2, 1/4 and 1/8 that still has
+    SMALL_SIDE pixels each way, which leaves out most of the inverse transforms.
+    """
+    picture = open_picture(data)
+    picture.draft("RGB", (SMALL_SIDE, SMALL_SIDE))
+    loaded = load(picture, data)
+    colours = loaded if loaded.mode == "RGB" else to_colours(loaded)
+    side = (SMALL_SIDE, SMALL_SIDE)
+    return np.asarray(colours.resize(side, Image.Resampling.BOX))
+
+
+def load(picture: ImageFile, data: bytes) -> Image.Image:
+    """Decode the pixels of an opened picture, of which `data` are the bytes."""
+    try:
+        picture.load()
+    except Exception as error:  # broken streams raise nearly anything inside Pillow
+        raise BadItem(
+            f"{describe(data)}, a {picture.format} image of {picture.width} x "
+            f"{picture.height} pixels, cannot be decoded: {error}"
+        ) from error
+    # Pillow warns, on conversion, of a palette's transparency, which we do not use.
+    picture.info.pop("transparency", None)
+    return picture
+
+
+def to_grey(picture: Image.Image) -> Image.Image:
+    """Convert any mode to 8-bit luminance."""
+    if picture.mode.startswith("I"):
+        return Image.fromarray(high_bytes(picture))
+    return picture if picture.mode == "L" else picture.convert("L")
+
+
+def to_colours(picture: Image.Image) -> Image.Image:
+    """Convert any mode to 8-bit red, green and blue."""
+    if picture.mode.startswith("I"):
+        picture = Image.fromarray(high_bytes(picture))
+    return picture.convert("RGB")
+
+
+def high_bytes(picture: Image.Image) -> NDArray[np.uint8]:
+    """Scale 16-bit greys to 8 bits; Pillow's own conversion clips them at 255."""
+    return (np.asarray(picture).astype(np.uint32) >> 8).astype(np.uint8)
+
+
+def thickened(width: int, height: int) -> tuple[int, int]:
+    """Smallest allowed dimensions near these, with at most as many pixels if long."""
+    longest = max(MIN_SIDE, width * height // MIN_SIDE)
+    return (
+        min(max(width, MIN_SIDE), longest),
+        min(max(height, MIN_SIDE), longest),
+    )
+
+
+def describe(data: bytes) -> str:
+    """Name what came: how many bytes, and how they begin."""
+    return f"{len(data):,} bytes that begin {data[:8].hex(' ') or 'with nothing'}"

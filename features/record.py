@@ -1,0 +1,155 @@
+"""Columns of records as features, with costs that are declared and not measured."""
+
+import math
+import struct
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import BadFeature, BadItem
+from .items import Item, Value
+from .registry import Feature, feature
+
+Codes = dict[Value, float]
+
+NAN = math.nan
+FLOAT32_MAX = float(np.finfo(np.float32).max)
+
+
+class Columns:
+    """Turns a record into numbers: the function behind `columns`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The record's columns that it reads, in order.
+    vocabularies : dict of str to tuple of str
+        For columns of strings: the strings known, each standing for its position.
+    """
+
+    def __init__(
+        self, names: Sequence[str], vocabularies: Mapping[str, Sequence[str]]
+    ) -> None:
+        self.names = tuple(names)
+        self.vocabularies = {
+            name: tuple(vocabularies[name]) for name in names if name in vocabularies
+        }
+        self._codes: tuple[Codes | None, ...] = tuple(
+            {word: float(code) for code, word in enumerate(self.vocabularies[name])}
+            if name in self.vocabularies
+            else None
+            for name in self.names
+        )
+        self._format = f"{len(self.names)}f"
+
+    def __call__(self, record: Mapping[str, Value]) -> NDArray[np.float32]:
+        """Read the columns: (len(names),) float32, NaN where missing or unknown.
+
+        Raises
+        ------
+        BadItem
+            If a number is infinite or beyond float32.
+        """
+        try:
+            values: Iterable[Value] = map(record.__getitem__, self.names)
+            if self.vocabularies:
+                values = [
+                    value if codes is None else codes.get(value, NAN)
+                    for codes, value in zip(self._codes, values, strict=True)
+                ]
+            packed = struct.pack(self._format, *values)
+        except (KeyError, struct.error, OverflowError):
+            values = map(self._number, self.names, self._codes, repeat(record))
+            packed = struct.pack(self._format, *values)
+        return np.frombuffer(packed, np.float32)
+
+    @staticmethod
+    def _number(name: str, codes: Codes | None, record: Mapping[str, Value]) -> float:
+        """Read one column, which may be missing, unknown or too large."""
+        value = record.get(name)
+        if codes is not None:
+            return codes.get(value, NAN)
+        if value is None or isinstance(value, str):
+            return NAN
+        if abs(value) > FLOAT32_MAX:
+            raise BadItem(f"column {name!r} is {value:g}; float32 cannot hold it")
+        return value
+
+
+def columns(
+    name: str,
+    columns: Sequence[str],
+    *,
+    vocabularies: Mapping[str, Sequence[str]] | None = None,
+    declared: Mapping[str, float] | None = None,
+) -> Feature:
+    """Make a feature of some columns of a record.
+
+    Numbers are taken as they are. A string stands for its position in its column's
+    vocabulary. What is missing or unknown is NaN, and so are a string in a column
+    without vocabulary and a number in one with.
+
+    Parameters
+    ----------
+    name
+        Of the feature.
+    columns
+        The record's columns that it reads, in order; at least one, none twice.
+    vocabularies
+        Known strings by column, as `learn_vocabularies` finds them; those of other
+        columns are ignored.
+    declared
+        What obtaining these columns costs, by unit: `{"s": 0.002}`, `{"usd": 22.78}`.
+
+    Raises
+    ------
+    BadFeature
+        If a column or a string of a vocabulary is named twice, there is no column, or
+        a declared cost is out of range.
+
+    Examples
+    --------
+    >>> person = columns("person", ["age", "job"], vocabularies={"job": ["a", "b"]})
+    >>> person({"age": 31, "job": "b"})
+    array([31.,  1.], dtype=float32)
+    """
+    known = vocabularies or {}
+    chosen = {column: known[column] for column in columns if column in known}
+    for what, words in {f"feature {name!r}": columns, **chosen}.items():
+        if len(set(words)) < len(words):
+            raise BadFeature(f"{what} names {most_common(words)!r} twice")
+    if not columns:
+        raise BadFeature(f"feature {name!r} needs at least one column")
+    function = Columns(columns, chosen)
+    made = feature(function, kind="record", name=name, declared=declared)
+    return replace(made, missing=True)
+
+
+def learn_vocabularies(
+    items: Iterable[Item], columns: Sequence[str]
+) -> dict[str, tuple[str, ...]]:
+    """Collect the strings of each column that holds any, in alphabetical order.
+
+    Raises
+    ------
+    BadItem
+        If an item is no record.
+    """
+    words: dict[str, set[str]] = {column: set() for column in columns}
+    for item in items:
+        if not isinstance(item.payload, Mapping):
+            raise BadItem(f"an item of kind {item.kind!r} came; a record is needed")
+        for column in columns:
+            value = item.payload.get(column)
+            if isinstance(value, str):
+                words[column].add(value)
+    return {column: tuple(sorted(found)) for column, found in words.items() if found}
+
+
+def most_common(words: Sequence[str]) -> str:
+    """Word that occurs most often, the first of several."""
+    return Counter(words).most_common(1)[0][0]

@@ -1,0 +1,325 @@
+"""Steps and features: named functions that say what they need.
+
+A feature turns an item, or the results of steps, into a fixed number of columns. A
+step prepares what several features need (decode, tokenise), and runs once per item.
+There is no global registry: a decorated function *is* its step or feature.
+"""
+
+import difflib
+import importlib.util
+import inspect
+import math
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any, overload
+
+from .errors import BadFeature
+from .items import Kind
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Shared preparation; call it as the function it was made of.
+
+    Attributes
+    ----------
+    name
+        The function's.
+    kind
+        Of the items it prepares.
+    needs
+        Steps whose results it receives, in order; the item's payload if none.
+    function
+        What it does. It must not change what it receives.
+    """
+
+    name: str
+    kind: Kind
+    needs: tuple["Step", ...]
+    function: Function
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run the function."""
+        return self.function(*inputs)
+
+
+@dataclass(frozen=True, eq=False)
+class Feature:
+    """A named extractor of a fixed number of columns; call it as its function.
+
+    Attributes
+    ----------
+    name
+        Unique among the features used together.
+    kind
+        Of the items it describes.
+    needs
+        Steps whose results it receives, in order; the item's payload if none.
+    function
+        Returns anything that `np.asarray` makes a one-dimensional array of numbers of.
+        It must not change what it receives.
+    declared
+        Constant costs by unit, such as `{"s": 0.002}` or `{"usd": 22.78}`. What
+        declares seconds is not measured.
+    missing
+        Whether NaN is a value: true only of a record's columns.
+    """
+
+    name: str
+    kind: Kind
+    needs: tuple[Step, ...]
+    function: Function
+    declared: Mapping[str, float] = field(default_factory=dict)
+    missing: bool = False
+
+    def __call__(self, *inputs: Any) -> Any:
+        """Run the function."""
+        return self.function(*inputs)
+
+
+@overload
+def step(
+    function: Function, /, *, kind: Kind | None = ..., needs: Sequence[Step] = ...
+) -> Step: ...
+@overload
+def step(
+    function: None = None, /, *, kind: Kind | None = ..., needs: Sequence[Step] = ...
+) -> Callable[[Function], Step]: ...
+def step(
+    function: Function | None = None,
+    /,
+    *,
+    kind: Kind | None = None,
+    needs: Sequence[Step] = (),
+) -> Step | Callable[[Function], Step]:
+    """Make a function a step.
+
+    Parameters
+    ----------
+    kind
+        Of the items it prepares; taken from `needs` where there are any.
+    needs
+        Steps whose results the function receives, in order. Without any it receives
+        the item's payload.
+
+    Raises
+    ------
+    BadFeature
+        If neither kind nor needs are given, kinds differ, or the function does not
+        take as many arguments as it will receive.
+
+    Examples
+    --------
+    >>> @step(kind="text")
+    ... def words(text):
+    ...     return text.split()
+    >>> words("one two")
+    ['one', 'two']
+    """
+
+    def decorate(function: Function) -> Step:
+        name = name_of(function)
+        where = f"step {name!r}"
+        return Step(name, kind_of(where, function, kind, needs), tuple(needs), function)
+
+    return decorate if function is None else decorate(function)
+
+
+@overload
+def feature(
+    function: Function,
+    /,
+    *,
+    kind: Kind | None = ...,
+    needs: Sequence[Step] = ...,
+    name: str | None = ...,
+    declared: Mapping[str, float] | None = ...,
+) -> Feature: ...
+@overload
+def feature(
+    function: None = None,
+    /,
+    *,
+    kind: Kind | None = ...,
+    needs: Sequence[Step] = ...,
+    name: str | None = ...,
+    declared: Mapping[str, float] | None = ...,
+) -> Callable[[Function], Feature]: ...
+def feature(
+    function: Function | None = None,
+    /,
+    *,
+    kind: Kind | None = None,
+    needs: Sequence[Step] = (),
+    name: str | None = None,
+    declared: Mapping[str, float] | None = None,
+) -> Feature | Callable[[Function], Feature]:
+    """Make a function a feature.
+
+    Parameters
+    ----------
+    kind, needs
+        As for `step`.
+    name
+        The function's where None.
+    declared
+        Constant costs by unit, each finite and not negative; see `Feature`.
+
+    Raises
+    ------
+    BadFeature
+        As for `step`, and if a declared cost is out of range.
+
+    Examples
+    --------
+    >>> @feature(kind="text")
+    ... def length(text):
+    ...     return [len(text)]
+    >>> length.name, length("four")
+    ('length', [4])
+    """
+
+    def decorate(function: Function) -> Feature:
+        known = name or name_of(function)
+        where = f"feature {known!r}"
+        for unit, cost in (declared or {}).items():
+            if not 0 <= cost < math.inf:
+                raise BadFeature(
+                    f"{where} declares {cost!r} {unit}; 0 or more is needed"
+                )
+        return Feature(
+            known,
+            kind_of(where, function, kind, needs),
+            tuple(needs),
+            function,
+            dict(declared or {}),
+        )
+
+    return decorate if function is None else decorate(function)
+
+
+def name_of(function: Function) -> str:
+    """Name of a function; a callable object must be named by its maker."""
+    name = getattr(function, "__name__", None)
+    if not isinstance(name, str):
+        raise BadFeature(f"{function!r} has no name of its own; give one with name=")
+    return name
+
+
+def kind_of(
+    where: str, function: Function, kind: Kind | None, needs: Sequence[Step]
+) -> Kind:
+    """Kind of the items that a function with these needs works on, all checked."""
+    strangers = [need for need in needs if not isinstance(need, Step)]
+    if strangers:
+        raise BadFeature(f"{where} needs {strangers[0]!r}, which is no step")
+    kinds = {need.kind for need in needs} | ({kind} if kind else set())
+    if len(kinds) != 1:
+        raise BadFeature(
+            f"{where} mixes kinds of items: {', '.join(sorted(kinds))}"
+            if kinds
+            else f"{where} states neither kind= nor needs="
+        )
+    count = len(needs) or 1
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError as error:
+        raise BadFeature(
+            f"{where} will receive {count} argument{'s' * (count > 1)}: {error}"
+        ) from error
+    return kinds.pop()
+
+
+def load_features(
+    names: Sequence[str], files: Sequence[Path] = ()
+) -> tuple[Feature, ...]:
+    """Find features by name, and add all that the user's files define.
+
+    Parameters
+    ----------
+    names
+        Of ready-made features, or of features in `files`.
+    files
+        Python files; they are executed. Each contributes every feature it holds that
+        is not ready-made, in the order of definition.
+
+    Returns
+    -------
+    Those in `names` first, then the remaining ones of `files`; none twice.
+
+    Raises
+    ------
+    BadFeature
+        If a name is unknown (naming the nearest), two features share a name, or a
+        file cannot be imported (naming the line).
+    """
+    from .image import FEATURES as IMAGE_FEATURES
+    from .text import FEATURES as TEXT_FEATURES
+
+    ready_made = IMAGE_FEATURES + TEXT_FEATURES
+    known = {feature.name: feature for feature in ready_made}
+    own: dict[str, Feature] = {}
+    for file in files:
+        for found in dict.fromkeys(vars(run_file(file)).values()):
+            if isinstance(found, Feature) and found not in ready_made:
+                if found.name in known or found.name in own:
+                    raise BadFeature(f"{file}: there is another feature {found.name!r}")
+                own[found.name] = found
+    known |= own
+    for name in names:
+        if name not in known:
+            raise BadFeature(f"there is no feature {name!r}{nearest(name, known)}")
+    return tuple(known[name] for name in dict.fromkeys([*names, *own]))
+
+
+def nearest(name: str, known: Mapping[str, Feature]) -> str:
+    """Say which known name is meant, or all of them."""
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return (
+        f"; did you mean {close[0]!r}?"
+        if close
+        else f"; there are {', '.join(sorted(known))}"
+    )
+
+
+def run_file(file: Path) -> ModuleType:
+    """Execute a Python file as a module of its own.
+
+    The module is forgotten by the import system afterwards: functions of a module that
+    workers cannot import are then pickled whole by joblib's cloudpickle.
+    """
+    spec = importlib.util.spec_from_file_location(f"features_of_{file.stem}", file)
+    if spec is None or spec.loader is None:
+        raise BadFeature(f"{file} is no Python file: its name must end in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        line = line_in(file, error)
+        raise BadFeature(
+            f"{file}, line {line}: {type(error).__name__}: {error}"
+            if line
+            else f"{file}: {type(error).__name__}: {error}"
+        ) from error
+    finally:
+        del sys.modules[module.__name__]
+    return module
+
+
+def line_in(file: Path, error: Exception) -> int | None:
+    """Last line of `file` that an error passed through, None if none."""
+    if isinstance(error, SyntaxError):
+        return error.lineno
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == str(file)
+    ]
+    return lines[-1] if lines else None

@@ -1,0 +1,5 @@
+"""Ready-made features of texts."""
+
+from .registry import Feature
+
+FEATURES: tuple[Feature, ...] = ()
