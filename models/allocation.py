@@ -208,8 +208,13 @@ class Race:
         return self.best - score
 
     def leader(self, names: Iterable[str] | None = None) -> str:
-        """Name the learner with the least latest loss; of equals, the first."""
-        return min(self.active if names is None else names, key=self.loss)
+        """Name the learner with the least latest loss; of equals, the first.
+
+        Of all that have not failed, or of those among `names` if there are any.
+        """
+        active = self.active
+        among = active if names is None else [n for n in names if n in active]
+        return min(among or active, key=self.loss)
 
     def had(self, name: str) -> int:
         """Return the amount of a learner's latest allocation, 0 before the first."""

@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from .allocation import Allocation, Race
+from .bandits import exp3, lil_ucb, lucb, successive_elimination, successive_rejects
+from .daub import daub
 from .daub_seconds import cost_at, daub_by_seconds
 from .draws import Split, split
+from .halving import doubling, successive_halving, uniform
 from .measures import Measure, find_measure
 from .trainer import Examples, Iterations
 from .worker import isolated
@@ -65,6 +68,21 @@ def train_all(race: Race) -> str:
     return race.leader()
 
 
+STRATEGIES: Mapping[str, Callable[..., str]] = {
+    "daub-seconds": daub_by_seconds,
+    "daub": daub,
+    "all": train_all,
+    "uniform": uniform,
+    "halving": successive_halving,
+    "doubling": doubling,
+    "rejects": successive_rejects,
+    "elimination": successive_elimination,
+    "lucb": lucb,
+    "lil-ucb": lil_ucb,
+    "exp3": exp3,
+}
+
+
 def select(
     learners: Mapping[str, Any],
     X: NDArray[Any],
@@ -91,8 +109,8 @@ def select(
     X, y
         (N, D) rows and (N,) targets.
     strategy
-        What allocates: `daub_by_seconds`, `daub`, `train_all`, or a bandit with its
-        budget filled in (`partial(successive_halving, budget=1000)`).
+        What allocates: one of `STRATEGIES`, parameters filled in where need be
+        (`partial(successive_halving, budget=1000)`), or any function of a race.
     measure
         A name in `measures.MEASURES`.
     validation

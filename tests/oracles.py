@@ -5,6 +5,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
+from polydom.models.trees import Tree
 
 
 def expand_lattice(
@@ -81,3 +83,99 @@ def cost_at(points: Sequence[tuple[int, float]], amount: int) -> float:
     middles = (steps[1:] + steps[:-1]) / 2
     marginal = later * (middles / ((n1 + n2) / 2)) ** power
     return float(s2 + (marginal * np.diff(steps)).sum())
+
+
+def tree_value(tree: Tree, row: Sequence[float]) -> float:
+    """Walk one tree from its root, one plain sentence of its rules at a time."""
+    node = 0
+    while tree.column[node] >= 0:
+        value, flags = row[tree.column[node]], int(tree.flags[node])
+        if math.isnan(value) and flags & 2:
+            value = 0.0
+        if math.isnan(value):
+            left = bool(flags & 1)
+        elif node in tree.sets:
+            allowed = value > -1 and not (flags & 16 and value != math.floor(value))
+            found = allowed and value < 2**31 and int(value) in tree.sets[node]
+            left = found == bool(flags & 8)
+        elif flags & 4 and abs(value) <= 1e-35:
+            left = bool(flags & 1)
+        else:
+            left = value <= tree.threshold[node]
+        node = int(tree.left[node] if left else tree.right[node])
+    return float(tree.values[node, 0])
+
+
+def best_accuracy(
+    coefficients: NDArray[np.float64],
+    accuracies: Sequence[float],
+    size: float,
+    budget: float,
+) -> float | None:
+    """Try every candidate; the highest accuracy that is affordable, None if none is."""
+    affordable = [
+        accuracy
+        for polynomial, accuracy in zip(coefficients, accuracies, strict=True)
+        if np.polynomial.polynomial.polyval(size, polynomial) <= budget
+    ]
+    return max(affordable, default=None)
+
+
+def successive_halving(losses: Sequence[Sequence[float]], budget: int) -> int:
+    """Figure 3 of SH on a table: losses[i][k] is seen at arm i's k-th pull."""
+    arms = list(range(len(losses)))
+    rounds = max(math.ceil(math.log2(len(arms))), 1)
+    had = 0
+    for _ in range(rounds):
+        had += math.floor(budget / (len(arms) * rounds))
+        ranks = np.argsort([losses[i][had] for i in arms], kind="stable")
+        arms = [arms[k] for k in ranks][: max(len(arms) // 2, 1)]
+    return arms[0]
+
+
+def successive_rejects(losses: Sequence[Sequence[float]], budget: int) -> int:
+    """Audibert and Bubeck's phases on a table; the last of equals is rejected."""
+    count = len(losses)
+    arms = list(range(count))
+    for k in range(1, count):
+        spread = 0.5 + sum(1 / i for i in range(2, count + 1))
+        had = math.ceil((budget - count) / (spread * (count + 1 - k)))
+        worst = max(losses[i][had] for i in arms)
+        arms.remove([i for i in arms if losses[i][had] == worst][-1])
+    return arms[0]
+
+
+def successive_elimination(
+    losses: Sequence[Sequence[float]], budget: int, delta: float
+) -> int:
+    """Even-Dar's rule on a table, looking after 1, 2, 4 ... pulls each."""
+    count, had, spent = len(losses), 1, len(losses)
+    arms = list(range(count))
+    while True:
+        margin = 2 * math.sqrt(math.log(4 * count * had**2 / delta) / (2 * had))
+        least = min(losses[i][had] for i in arms)
+        arms = [i for i in arms if losses[i][had] <= least + margin]
+        spent += had * len(arms)
+        if len(arms) == 1 or spent > budget:
+            return min(arms, key=lambda i: losses[i][had])
+        had *= 2
+
+
+def lucb(
+    losses: Sequence[Sequence[float]], budget: int, delta: float
+) -> tuple[int, list[int]]:
+    """LUCB on a table; the arm named and the pulls of each."""
+    count = len(losses)
+    had = [1] * count
+    while True:
+        t = sum(had)
+        now = [losses[i][had[i]] for i in range(count)]
+        inner = math.log(1.25 * count * t**4 / delta)
+        width = [math.sqrt(inner / (2 * n)) for n in had]
+        h = now.index(min(now))
+        lower = [now[i] - width[i] if i != h else math.inf for i in range(count)]
+        u = lower.index(min(lower))
+        if t + 2 > budget or now[h] + width[h] < lower[u]:
+            return h, had
+        had[h] += 1
+        had[u] += 1
