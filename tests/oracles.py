@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from polydom.indexer.package import Package
 from polydom.models.trees import Tree
 
 
@@ -95,8 +96,8 @@ def tree_value(tree: Tree, row: Sequence[float]) -> float:
         if math.isnan(value):
             left = bool(flags & 1)
         elif node in tree.sets:
-            allowed = value > -1 and not (flags & 16 and value != math.floor(value))
-            found = allowed and value < 2**31 and int(value) in tree.sets[node]
+            allowed = -1 < value < 2**31 and not (flags & 16 and value % 1)
+            found = allowed and int(value) in tree.sets[node]
             left = found == bool(flags & 8)
         elif flags & 4 and abs(value) <= 1e-35:
             left = bool(flags & 1)
@@ -179,3 +180,53 @@ def lucb(
             return h, had
         had[h] += 1
         had[u] += 1
+
+
+def seconds_to_a_better_answer(
+    package: Package, accuracies: NDArray[np.float64], row: int, k: int
+) -> Callable[[float], float]:
+    """What it costs, feature by feature, to beat stopping after k features of `row`."""
+    order = package.orders[row]
+
+    def seconds(size: float) -> float:
+        total = 0.0
+        for done, cost_s in enumerate(package.costs.feature_s(order, size)):
+            if done >= k:
+                total += cost_s
+                at_the_end = done + 1 == len(order)
+                reached = row if at_the_end else package.fallbacks[row][done + 1]
+                if accuracies[reached] > accuracies[package.fallbacks[row][k]]:
+                    return float(total + package.model_s[reached])
+        return np.inf
+
+    return seconds
+
+
+def coarse_grid_size(values: Sequence[float], slack: float) -> int:
+    """Try every subset of classes, smallest first, against inequality (11) of OBMS."""
+    for size in range(1, len(values) + 1):
+        for picked in itertools.combinations(values, size):
+            if all(any(v <= p <= (1 + slack) * v for p in picked) for v in values):
+                return size
+    raise AssertionError
+
+
+def class_choices(
+    risks: Sequence[Callable[[int], float]],
+    rows: Sequence[int],
+    penalties: Sequence[Callable[[float], float]],
+    quanta: int,
+    deviation: float,
+) -> list[int]:
+    """OBMS, Algorithm 1, term by term: the class queried in each round."""
+    count = len(rows)
+    chosen = list(range(count))
+    for t in range(count + 1, quanta + 1):
+        values = []
+        for i in range(count):
+            n = rows[i] * chosen.count(i)
+            value = risks[i](n) - penalties[i](n) - math.sqrt(math.log(count) / n)
+            value = value + penalties[i](quanta * rows[i])
+            values.append(value - deviation * math.sqrt(math.log(t) / n))
+        chosen.append(values.index(min(values)))
+    return chosen

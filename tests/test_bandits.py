@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.allocation import Race
@@ -27,7 +28,7 @@ rivals = pytest.mark.parametrize("strategy", RIVALS)
 def bernoulli_race(means: list[float], budget: int, seed: int) -> Race:
     """Stochastic losses, turned into running means as SH, section 2, does."""
     draws = np.random.default_rng(seed).random((len(means), budget + 1))
-    totals = np.cumsum(draws < np.array(means)[:, None], axis=1) - (
+    totals: NDArray[np.int64] = np.cumsum(draws < np.array(means)[:, None], axis=1) - (
         draws[:, :1] < np.array(means)[:, None]
     )
     return table_race(totals / np.maximum(np.arange(budget + 1), 1))

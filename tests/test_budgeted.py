@@ -1,0 +1,231 @@
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer
+
+from polydom.features.errors import BadInput
+from polydom.models.allocation import Outcome, Race
+from polydom.models.budgeted import (
+    ModelClass,
+    choose_class,
+    choose_nested,
+    coarse_grid,
+    smallest_cover,
+)
+from polydom.models.draws import split
+from polydom.models.measures import MEASURES
+from polydom.models.nests import (
+    Nest,
+    boosting_lengths,
+    feature_counts,
+    polynomial_degrees,
+    tree_depths,
+)
+from polydom.models.penalties import boosting, norm_bounded, tree, vc
+from polydom.models.trainer import Examples
+
+from . import oracles
+
+Risk = Callable[[int], float]
+
+
+def race(risks: dict[str, Risk]) -> Race:
+    def arm(risk: Risk) -> Callable[[int], Outcome]:
+        return lambda n: Outcome(1 - risk(n), train_score=1 - risk(n))
+
+    arms = {name: arm(risk) for name, risk in risks.items()}
+    return Race(arms, carries_on=True)
+
+
+def noisy(limit: float, seed: int) -> Risk:
+    """An empirical risk within 1 / (2 sqrt(n)) of its limit."""
+    signs = np.random.default_rng(seed).choice([-0.5, 0.5], 64)
+    return lambda n: limit + float(signs[n % 64]) / math.sqrt(n)
+
+
+def vc_nest(count: int, rows: int = 10) -> dict[str, ModelClass]:
+    """Example 1 of OBMS: dimensions 1..K, n_i = n_K d_K / d_i."""
+    return {str(d): ModelClass(rows * count // d, vc(d)) for d in range(1, count + 1)}
+
+
+def test_choose_class_queries_suboptimal_classes_a_logarithmic_number_of_times() -> (
+    None
+):
+    risks = {"best": noisy(0.1, 0), "worse": noisy(0.5, 1), "worst": noisy(0.9, 2)}
+    classes = {name: ModelClass(4, vc(1)) for name in risks}
+    suboptimal = []
+    for quanta in (500, 5_000, 50_000):
+        found = choose_class(race(risks), classes, quanta=quanta)
+        assert found.chosen == "best"
+        assert sum(found.quanta.values()) == quanta
+        suboptimal.append(quanta - found.quanta["best"])
+    # Each tenfold budget adds a constant, not a factor of ten (Theorem 1).
+    first, second, third = suboptimal
+    assert second - first < 0.1 * 4_500
+    assert third - second < 2 * (second - first) + 10
+
+
+@given(
+    limits=st.lists(st.floats(0, 1), min_size=1, max_size=5),
+    seed=st.integers(0, 999),
+    quanta=st.integers(5, 80),
+)
+def test_choose_class_agrees_with_the_algorithm(
+    limits: list[float], seed: int, quanta: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    rows = [int(n) for n in draw.integers(1, 50, len(limits))]
+    # A little noise keeps two classes from being exactly equal.
+    risks = [noisy(v + draw.random() / 1e3, seed + i) for i, v in enumerate(limits)]
+    penalties = [vc(d) for d in draw.integers(1, 9, len(limits))]
+    classes = {str(i): ModelClass(rows[i], penalties[i]) for i in range(len(limits))}
+    contest = race({str(i): risk for i, risk in enumerate(risks)})
+    found = choose_class(contest, classes, quanta=quanta, deviation=0.7)
+    expected = oracles.class_choices(risks, rows, penalties, quanta, 0.7)
+    assert [int(line.learner) for line in contest.log] == expected
+    assert found.chosen == str(max(range(len(limits)), key=expected.count))
+
+
+def test_choose_class_averages_the_models_along_the_way() -> None:
+    contest = race({"a": noisy(0.1, 0), "b": noisy(0.8, 1)})
+    classes = {name: ModelClass(10, vc(1)) for name in "ab"}
+    found = choose_class(
+        contest,
+        classes,
+        quanta=50,
+        model=lambda name: np.array([1.0, float(contest.had(name))]),
+    )
+    seen = [line.amount for line in contest.log]
+    assert found.average is not None
+    assert found.average == pytest.approx([1.0, np.mean(seen)])
+
+
+@given(
+    values=st.lists(st.floats(0.01, 10), min_size=1, max_size=8),
+    slack=st.floats(0.05, 3),
+)
+def test_smallest_cover_satisfies_inequality_11_with_the_fewest(
+    values: list[float], slack: float
+) -> None:
+    picked = smallest_cover(values, slack)
+    for value in values:
+        assert any(value <= values[k] <= (1 + slack) * value for k in picked)
+    assert len(picked) == oracles.coarse_grid_size(values, slack)
+
+
+@given(
+    rows=st.lists(st.integers(1, 1000), min_size=1, max_size=12),
+    slack=st.floats(0.1, 2),
+    quanta=st.integers(1, 1000),
+)
+def test_coarse_grid_satisfies_inequality_11_at_its_own_size(
+    rows: list[int], slack: float, quanta: int
+) -> None:
+    classes = {
+        str(i): ModelClass(n, lambda m, i=i: (i + 1) / m ** (0.3 + 0.05 * i))  # type: ignore[misc]
+        for i, n in enumerate(rows)
+    }
+    grid = coarse_grid(classes, quanta=quanta, slack=slack)
+    at = {k: c.penalty(quanta * c.rows / len(grid)) for k, c in classes.items()}
+    for value in at.values():
+        assert any(value <= at[j] <= (1 + slack) * value for j in grid)
+
+
+@pytest.mark.parametrize("slack", [0.2, 0.5, 1.0])
+def test_coarse_grid_grows_logarithmically_for_vc_classes(slack: float) -> None:
+    for count in (10, 100, 1000):
+        grid = coarse_grid(vc_nest(count), quanta=100, slack=slack)
+        # g_i is in proportion to d_i, up to the rounding of n_i to whole examples.
+        assert len(grid) <= 2 + math.log(count) / math.log(1 + slack) * 1.1
+        assert str(count) in grid
+
+
+def test_choose_nested_trades_risk_against_penalty() -> None:
+    classes = vc_nest(8, rows=100)
+    # From the third class on nothing more is gained.
+    risks = {name: noisy(0.5 - 0.15 * min(int(name), 3), 1) for name in classes}
+    contest = race(risks)
+    chosen = choose_nested(contest, classes, quanta=1000, slack=0.1)
+    assert chosen == "3"
+    grid = coarse_grid(classes, quanta=1000, slack=0.1)
+    shares = [1000 * classes[name].rows // len(grid) for name in grid]
+    assert [line.amount for line in contest.log] == shares
+
+
+@pytest.mark.parametrize(
+    "nest",
+    [
+        polynomial_degrees([1, 2], 4, scale=0.05),
+        feature_counts([1, 2, 4], scale=0.05),
+        tree_depths([1, 2, 4], 4, scale=0.05),
+        boosting_lengths([2, 4, 8], 4, scale=0.01),
+    ],
+    ids=["polynomials", "columns", "depths", "rounds"],
+)
+def test_choose_nested_trains_ready_nests_on_real_rows(nest: Nest) -> None:
+    X, y = load_breast_cancer(return_X_y=True)
+    parts = split(X[:, :4], y)
+    arms = {
+        name: Examples(known.learner, parts, MEASURES["accuracy"])
+        for name, known in nest.items()
+    }
+    contest = Race(arms, limit=len(parts[0].y))
+    chosen = choose_nested(contest, nest, quanta=4)
+    assert not contest.failed
+    assert contest.loss(chosen) < 0.2
+    rows = [known.rows for known in nest.values()]
+    assert rows == sorted(rows, reverse=True)
+
+
+def test_penalties_fall_with_examples_and_rise_with_complexity() -> None:
+    assert vc(4)(100) == pytest.approx(0.2)
+    assert norm_bounded(1.0, 2.0)(400) == pytest.approx(0.2)
+    assert tree(8, 10)(1000) > tree(4, 10)(1000) > tree(4, 10)(4000)
+    assert boosting(20, 8, 10)(1000) > boosting(10, 8, 10)(1000)
+    assert tree(1, 1)(100) == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: vc(0), "dimension 0"),
+        (lambda: tree(0, 3), "0 leaves"),
+        (lambda: coarse_grid({}, quanta=10), "0 classes"),
+        (lambda: coarse_grid(vc_nest(3), quanta=10, slack=0.0), "slack 0.0"),
+        (
+            lambda: choose_class(
+                race({"1": noisy(0, 0), "2": noisy(0, 0)}), vc_nest(2), quanta=1
+            ),
+            "1 quanta for 2 classes",
+        ),
+        (
+            lambda: choose_class(race({"x": noisy(0, 0)}), vc_nest(1), quanta=9),
+            "must be the same",
+        ),
+        (
+            lambda: choose_nested(
+                race({str(d): noisy(0, 0) for d in range(1, 9)}),
+                vc_nest(8),
+                quanta=2,
+            ),
+            "2 quanta for a grid of",
+        ),
+        (
+            lambda: choose_class(
+                Race({"1": lambda n: Outcome(0.5)}, carries_on=True),
+                vc_nest(1),
+                quanta=3,
+            ),
+            "no training score",
+        ),
+    ],
+)
+def test_budgeted_choice_refuses_what_it_cannot_use(
+    call: Callable[[], object], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        call()
