@@ -121,7 +121,7 @@ def _linear(classifier: Any, preparation: Preparation) -> Model:
 
 
 def _loss(classifier: Any) -> str:
-    """Find the key of `LINKS` for what turns a linear classifier's margins to scores."""
+    """Find the key of `LINKS` for what turns margins into class scores."""
     if type(classifier).__name__ == "SGDClassifier":
         return str(classifier.loss)
     if getattr(classifier, "solver", None) == "liblinear":
@@ -182,12 +182,12 @@ def _sums(
 
 def _gaussian(classifier: Any, preparation: Preparation) -> Model:
     variances = np.ascontiguousarray(classifier.var_, np.float64)
-    constants = np.log(classifier.class_prior_)
-    constants = constants + -0.5 * np.log(2.0 * np.pi * variances).sum(axis=1)
-    if not np.isfinite(constants).all():
+    if not ((variances > 0).all() and (classifier.class_prior_ > 0).all()):
         raise BadModel(
             "GaussianNB has an input without variance, or a class of prior 0"
         )
+    constants = np.log(classifier.class_prior_)
+    constants = constants + -0.5 * np.log(2.0 * np.pi * variances).sum(axis=1)
     means = np.ascontiguousarray(classifier.theta_, np.float64)
     scorer = Gaussian(preparation, means, variances, constants)
     head = Head(classifier.classes_, SOFTMAX, LARGEST, scorer.outputs)

@@ -79,7 +79,8 @@ class Preparation:
         return self._then(BINARISE, _affine(len(self.columns), center=threshold))
 
     def _then(self, operation: int, row: NDArray[np.float64]) -> "Preparation":
-        if operation == AFFINE and len(self.table) and _only_fills(self.table[-1]):
+        last = self.operations[-1:].tolist()
+        if [operation] == last == [AFFINE] and _only_fills(self.table[-1]):
             # A gap filled and the result scaled is one affine operation.
             merged = row.copy()
             merged[FILL] = np.where(
@@ -111,10 +112,9 @@ class Preparation:
 
 def as_rows(X: Rows) -> Rows:
     """Rows as the kernels take them: C-contiguous float32, else float64."""
-    rows: Rows = np.ascontiguousarray(
-        X, np.float32 if X.dtype == np.float32 else np.float64
-    )
-    return rows
+    if X.dtype == np.float32:
+        return np.ascontiguousarray(X, np.float32)
+    return np.ascontiguousarray(X, np.float64)
 
 
 def plain(columns: NDArray[Any]) -> Preparation:

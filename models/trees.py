@@ -1,6 +1,6 @@
 """Tree ensembles as flat arrays."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -40,7 +40,7 @@ class Tree:
     right: NDArray[Any]
     values: NDArray[np.float64]
     flags: NDArray[Any]
-    sets: dict[int, Sequence[int]] = field(default_factory=dict)
+    sets: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,94 @@
+"""Learners by name: they fit, they compile, and mistakes are named."""
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from threadpoolctl import threadpool_limits
+
+from polydom.features.errors import BadModel, BadProject
+from polydom.models import compile_model, make_learner
+from polydom.models.learners import LEARNERS
+
+from .agreement import assert_agrees, bundled
+
+FEW = {
+    "boosting": {"n_estimators": 5},
+    "hist_boosting": {"max_iter": 5},
+    "forest": {"n_estimators": 10},
+    "extra_trees": {"n_estimators": 10},
+    "ada_boost": {"n_estimators": 5},
+}
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_every_named_learner_fits_and_compiles(name: str) -> None:
+    X, y = bundled("wine")
+    with threadpool_limits(1):
+        fitted = make_learner({"name": name, **FEW.get(name, {})}, seed=0).fit(X, y)
+        assert_agrees(fitted, X)
+
+
+@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"prior"}))
+def test_every_named_learner_takes_missing_values(name: str) -> None:
+    X, y = bundled("iris")
+    X[::4, 1] = np.nan
+    with threadpool_limits(1):
+        fitted = make_learner({"name": name, **FEW.get(name, {})}, seed=0).fit(X, y)
+        assert_agrees(fitted, X)
+
+
+def test_learner_by_class_takes_parameters_and_seed() -> None:
+    path = "sklearn.ensemble:RandomForestClassifier"
+    learner = make_learner({"name": path, "n_estimators": 7}, seed=5)
+    assert isinstance(learner, RandomForestClassifier)
+    assert learner.get_params()["n_estimators"] == 7
+    assert learner.get_params()["random_state"] == 5
+
+
+def test_learner_keeps_a_seed_of_its_own() -> None:
+    assert make_learner({"name": "tree", "random_state": 9}, seed=5).random_state == 9
+
+
+def test_equal_seeds_give_equal_models() -> None:
+    X, y = bundled("wine")
+    first, second = (
+        compile_model(make_learner("forest", seed=3).fit(X, y)).arrays()
+        for _ in range(2)
+    )
+    for name, array in first.items():
+        np.testing.assert_array_equal(array, second[name])
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("logistik", "'logistik' is unknown; did you mean 'logistic'?"),
+        ("zzz", "known: logistic, sgd"),
+        ({"name": 3}, "name is 3; it must be a text"),
+        ({}, "name is None"),
+        ({"name": "forest", "n_estimator": 3}, "did you mean 'n_estimators'"),
+        ({"name": "forest", "n_estimators": -3}, "'n_estimators' parameter of"),
+        ("sklearn.ensemble:Nothing", "cannot be imported"),
+        ("no_such_module:Thing", "cannot be imported"),
+        (":Thing", "cannot be imported"),
+    ],
+)
+def test_unusable_spec_is_refused(spec: object, message: str) -> None:
+    with pytest.raises(BadProject, match=message.replace("?", r"\?")):
+        make_learner(spec, seed=0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["sklearn.neighbors:KNeighborsClassifier", "sklearn.neural_network:MLPClassifier"],
+)
+def test_learner_without_compiled_form_is_refused_with_what_is_possible(
+    path: str,
+) -> None:
+    with pytest.raises(BadModel, match=r"no compiled form; these have:.*Logistic"):
+        make_learner(path, seed=0)
+
+
+def test_learner_that_is_no_classifier_is_refused() -> None:
+    with pytest.raises(BadModel, match="is not a scikit-learn classifier"):
+        make_learner("pathlib:Path", seed=0)

@@ -1,0 +1,142 @@
+"""Linear models, discrete naive Bayes and preparations against scikit-learn."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import (
+    LogisticRegression,
+    Perceptron,
+    RidgeClassifier,
+    SGDClassifier,
+)
+from sklearn.naive_bayes import BernoulliNB, ComplementNB, MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MaxAbsScaler,
+    MinMaxScaler,
+    Normalizer,
+    RobustScaler,
+    StandardScaler,
+)
+from sklearn.svm import LinearSVC
+
+from polydom.features.errors import BadInput, BadModel
+from polydom.models import compile_model
+
+from .agreement import BUNDLED, assert_agrees, bundled, edge_rows
+
+LEARNERS = {
+    "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=200)),
+    "liblinear": make_pipeline(MinMaxScaler(clip=True), LinearSVC()),
+    "hinge": make_pipeline(RobustScaler(), SGDClassifier(random_state=0)),
+    "log loss": make_pipeline(
+        MaxAbsScaler(), SGDClassifier(loss="log_loss", random_state=0)
+    ),
+    "modified huber": make_pipeline(
+        StandardScaler(with_mean=False),
+        SGDClassifier(loss="modified_huber", random_state=0),
+    ),
+    "perceptron": make_pipeline(StandardScaler(with_std=False), Perceptron()),
+    "ridge": RidgeClassifier(),
+    "discriminant": LinearDiscriminantAnalysis(),
+    "bernoulli": BernoulliNB(binarize=1.5),
+    "multinomial": make_pipeline(MinMaxScaler(clip=True), MultinomialNB()),
+    "complement": make_pipeline(MinMaxScaler(clip=True), ComplementNB()),
+    "normalised": make_pipeline(
+        Normalizer("l1"), MinMaxScaler(), LogisticRegression(max_iter=200)
+    ),
+    "largest norm": make_pipeline(Normalizer("max"), RidgeClassifier()),
+}
+
+
+@pytest.mark.parametrize("name", BUNDLED)
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_linear_model_decides_as_scikit_learn(name: str, learner: str) -> None:
+    X, y = bundled(name)
+    fitted = clone(LEARNERS[learner]).fit(X[::2], y[::2])
+    assert_agrees(fitted, X)
+
+
+@pytest.mark.parametrize("learner", ["logistic", "hinge", "bernoulli", "multinomial"])
+def test_linear_model_decides_as_scikit_learn_on_drawn_rows(learner: str) -> None:
+    X, y = bundled("wine")
+    fitted = clone(LEARNERS[learner]).fit(X, y)
+    rows = edge_rows(X, np.array([1.5, 3.0]), 300)
+    # Beyond this, sums of products overflow in scikit-learn as in ours.
+    assert_agrees(fitted, np.clip(rows, -1e30, 1e30))
+
+
+def test_margin_of_exactly_zero_chooses_the_first_class_as_scikit_learn() -> None:
+    X = np.array([[-1.0], [1.0]])
+    fitted = RidgeClassifier(fit_intercept=False).fit(X, [3, 8])
+    zero = np.zeros((1, 1))
+    assert fitted.predict(zero)[0] == 3
+    assert compile_model(fitted).predict(zero)[0] == 3
+
+
+@pytest.mark.filterwarnings("ignore:Skipping features without any observed values")
+def test_imputer_fills_gaps_and_drops_empty_columns_as_scikit_learn() -> None:
+    X, y = bundled("wine")
+    X[::3, 2] = np.nan
+    X[:, 5] = np.nan
+    for keep in (False, True):
+        learner = make_pipeline(
+            SimpleImputer(strategy="median", keep_empty_features=keep),
+            StandardScaler(),
+            LogisticRegression(),
+        )
+        assert_agrees(learner.fit(X, y), X)
+
+
+def test_imputer_in_a_pipeline_costs_no_operation_of_its_own() -> None:
+    X, y = bundled("iris")
+    fitted = make_pipeline(SimpleImputer(), StandardScaler(), RidgeClassifier())
+    arrays = compile_model(fitted.fit(X, y)).arrays()
+    assert arrays["preparation"].shape == (1, 7, 4)
+
+
+def test_passthrough_step_changes_nothing() -> None:
+    X, y = bundled("iris")
+    assert_agrees(make_pipeline("passthrough", None, RidgeClassifier()).fit(X, y), X)
+
+
+def test_raw_scores_in_float64_lie_within_rounding_of_scikit_learn() -> None:
+    X, y = bundled("breast_cancer")
+    fitted = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+    assert_agrees(fitted, X, tolerance=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("step", "message"),
+    [
+        (FunctionTransformer(), "FunctionTransformer in a Pipeline has no compiled"),
+        (SelectKBest(k=2), "SelectKBest in a Pipeline has no compiled form"),
+        (SimpleImputer(add_indicator=True), "without add_indicator only"),
+        (SimpleImputer(missing_values=-1), "missing_values=NaN"),
+    ],
+    ids=["function", "selection", "indicator", "number as gap"],
+)
+def test_unsupported_step_of_a_pipeline_is_named(step: Any, message: str) -> None:
+    X, y = bundled("iris")
+    with pytest.raises(BadModel, match=message):
+        compile_model(make_pipeline(step, RidgeClassifier()).fit(X, y))
+
+
+def test_infinite_coefficients_are_refused() -> None:
+    fitted = MultinomialNB().fit(np.eye(2), [0, 1])
+    fitted.feature_log_prob_[0, 1] = -np.inf  # as alpha = 0 would give
+    with pytest.raises(BadModel, match="MultinomialNB has NaN or infinite coefficient"):
+        compile_model(fitted)
+
+
+def test_rows_too_narrow_are_refused() -> None:
+    X, y = bundled("iris")
+    model = compile_model(RidgeClassifier().fit(X, y), np.array([0, 1, 2, 9]))
+    with pytest.raises(BadInput, match=r"rows of shape \(150, 4\).*width > 9"):
+        model.predict(X)

@@ -1,0 +1,246 @@
+"""What every model promises: the protocol, stored arrays, and refusal of bad ones."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import (
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.multioutput import MultiOutputClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import Normalizer, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
+
+from polydom.features.errors import BadInput, BadModel
+from polydom.models import Model, Prior, compile_model, load_model
+
+from .agreement import assert_agrees, bundled, edge_rows, stored_and_loaded
+
+
+def _fitted() -> dict[str, Any]:
+    X, y = bundled("iris")
+    X[::7, 1] = np.nan
+    X[:, 2] = np.floor(X[:, 2])
+    filled = np.nan_to_num(X)
+    with threadpool_limits(1):
+        return {
+            "prior": DummyClassifier().fit(X, y),
+            "linear": make_pipeline(
+                StandardScaler(), Normalizer(), LogisticRegression()
+            ).fit(filled, y),
+            "gaussian": make_pipeline(StandardScaler(), GaussianNB()).fit(filled, y),
+            "forest": RandomForestClassifier(5, random_state=0).fit(X, y),
+            "boosting": GradientBoostingClassifier(n_estimators=4).fit(filled, y),
+            "histogram": HistGradientBoostingClassifier(
+                max_iter=4, categorical_features=[2], min_samples_leaf=5
+            ).fit(X, y),
+        }
+
+
+FITTED = _fitted()
+MODELS: dict[str, Model] = {name: compile_model(e) for name, e in FITTED.items()}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_stored_model_is_made_again_and_its_arrays_are_plain(name: str) -> None:
+    model = MODELS[name]
+    again = stored_and_loaded(model, 4)
+    assert again.kind == model.kind
+    for key, array in model.arrays().items():
+        assert array.dtype.kind in "iuf"
+        np.testing.assert_array_equal(again.arrays()[key], array)
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"prior"}))
+def test_loaded_model_uses_the_arrays_it_was_given(name: str) -> None:
+    arrays = MODELS[name].arrays()
+    again = load_model(MODELS[name].kind, arrays, width=4).arrays()
+    for key in set(arrays) - {"head", "sum"}:
+        assert not arrays[key].size or np.shares_memory(arrays[key], again[key])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_scores_of_one_row_are_those_of_many(name: str) -> None:
+    X, _ = bundled("iris")
+    many = MODELS[name].predict_scores(X)
+    assert many.shape == (150, 3)
+    for i in range(0, 150, 30):
+        one = MODELS[name].scores(X[i].astype(np.float32))
+        np.testing.assert_array_equal(one, many[i])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_rows_give_no_answers(name: str) -> None:
+    X = np.empty((0, 4), np.float32)
+    assert MODELS[name].predict(X).shape == (0,)
+    assert MODELS[name].predict_scores(X).shape == (0, 3)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_row_of_nothing_but_gaps_is_answered(name: str) -> None:
+    row = np.full(4, np.nan, np.float32)
+    assert MODELS[name].choose(row) in (0, 1, 2)
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"prior"}))
+def test_single_row_is_not_taken_for_many(name: str) -> None:
+    with pytest.raises(BadInput, match=r"rows of shape \(4,\)"):
+        MODELS[name].predict(np.zeros(4, np.float32))
+
+
+def test_labels_may_be_texts() -> None:
+    X, y = bundled("iris")
+    names = np.array(["setosa", "versicolor", "virginica"])[y]
+    assert_agrees(DecisionTreeClassifier(max_depth=3).fit(X, names), X)
+
+
+@pytest.mark.parametrize("strategy", ["prior", "most_frequent"])
+def test_dummy_becomes_the_prior(strategy: str) -> None:
+    X, y = bundled("wine")
+    assert_agrees(DummyClassifier(strategy=strategy).fit(X, y), X)
+
+
+def test_prior_counts_labels_and_takes_the_first_of_ties() -> None:
+    prior = Prior.fit(np.array([5, 2, 5, 2, 9]))
+    np.testing.assert_allclose(prior.shares, [0.4, 0.4, 0.2])
+    row = np.zeros(0, np.float32)
+    assert prior.choose(row) == 0
+    assert prior.predict(np.zeros((2, 0))).tolist() == [2, 2]
+
+
+def test_prior_of_no_labels_is_refused() -> None:
+    with pytest.raises(BadModel, match="at least one label"):
+        Prior.fit(np.array([], np.int64))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (LogisticRegression(), "LogisticRegression is not fitted"),
+        (object(), "builtins.object has no compiled form; these have: Ada.*Pipelines"),
+        (
+            DummyClassifier(strategy="stratified").fit([[0], [0]], [0, 1]),
+            "strategy='stratified'",
+        ),
+        (MultiOutputClassifier(RidgeClassifier()), "MultiOutputClassifier has no comp"),
+        (
+            DecisionTreeClassifier().fit([[0], [1]], [[0, 1], [1, 0]]),
+            "several outputs",
+        ),
+    ],
+    ids=["unfitted", "object", "strategy", "unknown", "several outputs"],
+)
+def test_estimator_without_compiled_form_is_named(estimator: Any, message: str) -> None:
+    with pytest.raises(BadModel, match=message):
+        compile_model(estimator)
+
+
+def test_columns_that_do_not_fit_the_estimator_are_refused() -> None:
+    with pytest.raises(BadModel, match=r"3 columns given.*which was fitted on 4"):
+        compile_model(FITTED["forest"], np.arange(3))
+
+
+def test_unknown_kind_is_refused() -> None:
+    with pytest.raises(BadModel, match="unknown kind of model 'pickle'; known: prior"):
+        load_model("pickle", {}, width=4)
+
+
+def test_row_narrower_than_the_model_is_refused_on_load() -> None:
+    with pytest.raises(BadModel, match="outside the row of 3 columns"):
+        load_model("trees", MODELS["forest"].arrays(), width=3)
+
+
+def _set(name: str, change: Callable[[NDArray[Any]], None]) -> Any:
+    def damage(arrays: dict[str, NDArray[Any]]) -> None:
+        array = arrays[name].copy()
+        change(array)
+        arrays[name] = array
+
+    return damage
+
+
+def _nodes(field: str, value: Any) -> Any:
+    def change(array: NDArray[Any]) -> None:
+        from polydom.models._tree_kernels import NODE
+
+        array.reshape(-1).view(NODE)[field][0] = value
+
+    return _set("nodes", change)
+
+
+DAMAGE = [
+    ("linear", lambda a: a.pop("weights"), "array 'weights' is missing"),
+    ("linear", lambda a: a.update(weights=a["weights"][:2]), "shape \\(2, 3\\), it"),
+    ("linear", lambda a: a.update(weights=a["weights"].astype("f4")), "is float32"),
+    ("linear", _set("weights", lambda w: w.fill(np.inf)), "NaN or infinity"),
+    ("linear", _set("classes", lambda c: c.fill(1)), "classes must ascend"),
+    ("linear", _set("head", lambda h: h.fill(9)), "unknown link 9 or rule 9"),
+    ("linear", _set("head", lambda h: h.__setitem__(2, 1)), "cannot choose between 3"),
+    ("linear", _set("operations", lambda o: o.fill(7)), "unknown operation"),
+    ("linear", _set("preparation", lambda p: p.fill(0)), "scale of 0"),
+    ("linear", _set("columns", lambda c: c.fill(-1)), "outside the row of 4"),
+    ("gaussian", _set("variances", lambda v: v.fill(0)), "variance is not greater"),
+    ("prior", _set("shares", lambda s: s.fill(1)), "sum to 1"),
+    ("forest", _nodes("child", 0), "child does not follow its parent"),
+    ("forest", _nodes("child", 1 << 30), "child does not follow its parent"),
+    ("forest", _nodes("column", 4), "column outside the 4 there are"),
+    ("forest", _nodes("threshold", np.nan), "threshold is NaN"),
+    ("forest", _nodes("category", 0), "category set that does not exist"),
+    ("forest", _set("roots", lambda r: r.fill(0)), "its roots"),
+    ("forest", _set("targets", lambda t: t.fill(1)), "raw score that does not exist"),
+    ("histogram", _set("set_starts", lambda s: s.fill(0)), "cover their bits"),
+    ("boosting", _set("sum", lambda s: s.fill(0)), "divisor not above 0"),
+    ("boosting", lambda a: a.update(leaves=a["leaves"][:1]), "a leaf has no values"),
+]
+
+
+@pytest.mark.parametrize(("name", "damage", "message"), DAMAGE)
+def test_damaged_arrays_are_refused_with_the_reason(
+    name: str, damage: Callable[[dict[str, NDArray[Any]]], None], message: str
+) -> None:
+    arrays = dict(MODELS[name].arrays())
+    damage(arrays)
+    with pytest.raises(BadModel, match=message):
+        load_model(MODELS[name].kind, arrays, width=4)
+
+
+ROWS = edge_rows(bundled("iris")[0], np.zeros(0), 40, missing=True, infinite=True)
+EDGE_BYTES = (0, 1, 2, 4, 63, 64, 127, 128, 240, 255)
+
+
+@settings(max_examples=400)
+@given(data=st.data())
+def test_hostile_arrays_are_refused_or_harmless(data: st.DataObject) -> None:
+    """Change bytes, or cut, of a stored model: load it, and use it if it loads."""
+    name = data.draw(st.sampled_from(sorted(MODELS)))
+    arrays = dict(MODELS[name].arrays())
+    for _ in range(data.draw(st.integers(1, 3))):
+        key = data.draw(st.sampled_from(sorted(arrays)))
+        array = arrays[key].copy()
+        if data.draw(st.integers(0, 9)) == 0:
+            arrays[key] = array[: data.draw(st.integers(0, len(array)))]
+        elif array.size:
+            changed = array.reshape(-1).view(np.uint8)
+            position = data.draw(st.integers(0, len(changed) - 1))
+            changed[position] = data.draw(st.sampled_from(EDGE_BYTES))
+            arrays[key] = array
+    try:
+        model = load_model(MODELS[name].kind, arrays, width=4)
+    except BadModel:
+        return
+    classes = len(model.classes)
+    with np.errstate(all="ignore"):
+        assert model.predict_scores(ROWS).shape == (len(ROWS), classes)
+        assert model.predict_scores(ROWS.astype(np.float32)).shape[1] == classes
+    assert 0 <= model.choose(ROWS[0].astype(np.float32)) < classes
