@@ -1,0 +1,95 @@
+"""Portfolios: the learner settings that `learner = "auto"` chooses from.
+
+A setting is what a project's `[learner]` table would hold, so the chosen one can be
+written down as plain data and made again.
+"""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import Any
+
+from ..features.errors import BadInput, BadModel, BadProject
+from .learners import make_learner
+
+Setting = dict[str, Any]
+
+# Every one has a compiled form. Of equals, the one named first wins, so the cheaper
+# to evaluate come first.
+SERVABLE: Mapping[str, Setting] = {
+    "prior": {"name": "prior"},
+    "naive bayes": {"name": "naive_bayes"},
+    "naive bayes, sharp": {"name": "naive_bayes", "var_smoothing": 1e-9},
+    "bernoulli bayes": {"name": "bernoulli_bayes"},
+    "multinomial bayes": {"name": "multinomial_bayes"},
+    "complement bayes": {"name": "complement_bayes"},
+    "lda": {"name": "lda"},
+    "ridge": {"name": "ridge"},
+    "ridge, strong": {"name": "ridge", "alpha": 100.0},
+    "logistic": {"name": "logistic"},
+    "logistic, C 0.01": {"name": "logistic", "C": 0.01},
+    "logistic, C 100": {"name": "logistic", "C": 100.0},
+    "linear svm": {"name": "linear_svm"},
+    "linear svm, C 0.01": {"name": "linear_svm", "C": 0.01},
+    "perceptron": {"name": "perceptron"},
+    "sgd": {"name": "sgd"},
+    "sgd, hinge": {"name": "sgd", "loss": "hinge"},
+    "sgd, l1": {"name": "sgd", "penalty": "l1", "alpha": 1e-3},
+    "sgd, averaged": {"name": "sgd", "average": True, "alpha": 1e-3},
+    "tree": {"name": "tree"},
+    "tree, depth 5": {"name": "tree", "max_depth": 5},
+    "tree, depth 10": {"name": "tree", "max_depth": 10},
+    "tree, leaves of 20": {"name": "tree", "min_samples_leaf": 20},
+    "tree, entropy": {"name": "tree", "criterion": "entropy"},
+    "forest": {"name": "forest"},
+    "forest, depth 10": {"name": "forest", "max_depth": 10},
+    "forest, leaves of 5": {"name": "forest", "min_samples_leaf": 5},
+    "forest, 300": {"name": "forest", "n_estimators": 300},
+    "extra trees": {"name": "extra_trees"},
+    "extra trees, 300": {"name": "extra_trees", "n_estimators": 300},
+    "bagging": {"name": "sklearn.ensemble:BaggingClassifier", "n_estimators": 50},
+    "ada boost": {"name": "ada_boost"},
+    "ada boost, 200": {"name": "ada_boost", "n_estimators": 200},
+    "boosting": {"name": "boosting"},
+    "boosting, depth 5": {"name": "boosting", "max_depth": 5, "subsample": 0.5},
+    "hist boosting": {"name": "hist_boosting"},
+    "hist boosting, 300": {
+        "name": "hist_boosting",
+        "max_iter": 300,
+        "learning_rate": 0.05,
+    },
+    "hist boosting, wide": {"name": "hist_boosting", "max_leaf_nodes": 127},
+}
+
+
+def servable(seed: int) -> dict[str, Any]:
+    """Make the learners of `SERVABLE`."""
+    return make_portfolio(SERVABLE, seed)
+
+
+def libraries(seed: int) -> dict[str, Any]:
+    """Make boosted trees of LightGBM and XGBoost, of those that are installed."""
+    learners: dict[str, Any] = {}
+    if find_spec("lightgbm"):
+        from lightgbm import LGBMClassifier
+
+        common: dict[str, Any] = {"random_state": seed, "n_jobs": 1, "verbose": -1}
+        learners["lightgbm"] = LGBMClassifier(**common)
+        learners["lightgbm, wide"] = LGBMClassifier(num_leaves=127, **common)
+    if find_spec("xgboost"):
+        from xgboost import XGBClassifier
+
+        learners["xgboost"] = XGBClassifier(random_state=seed, n_jobs=1)
+    return learners
+
+
+def make_portfolio(settings: Mapping[str, Setting], seed: int) -> dict[str, Any]:
+    """Make unfitted learners from settings; BadInput names the one that is wrong."""
+    if not settings:
+        raise BadInput("a portfolio holds no settings; at least 1 is needed")
+    learners = {}
+    for name, setting in settings.items():
+        try:
+            learners[name] = make_learner(setting, seed)
+        except (BadProject, BadModel) as error:
+            raise BadInput(f"portfolio, {name!r}: {error}") from error
+    return learners

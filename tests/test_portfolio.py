@@ -1,0 +1,75 @@
+import warnings
+from functools import partial
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_wine
+from threadpoolctl import threadpool_limits
+
+from polydom.features.errors import BadInput
+from polydom.models.compile import compile_model
+from polydom.models.portfolio import SERVABLE, libraries, make_portfolio, servable
+from polydom.models.select import select
+
+X, y = load_breast_cancer(return_X_y=True)
+X = X.astype(np.float32).astype(np.float64)
+
+
+def test_servable_holds_thirty_settings_of_many_families() -> None:
+    learners = servable(seed=0)
+    assert list(learners) == list(SERVABLE)
+    assert len(learners) >= 30
+    kinds = {
+        type(getattr(one, "steps", [[0, one]])[-1][1]) for one in learners.values()
+    }
+    assert len(kinds) >= 15
+
+
+@pytest.mark.parametrize("name", SERVABLE)
+def test_every_servable_learner_compiles_and_answers_as_it_predicts(name: str) -> None:
+    (learner,) = make_portfolio({name: SERVABLE[name]}, seed=0).values()
+    few = {"n_estimators": 8, "max_iter": 8} if "boost" in name else {"n_estimators": 8}
+    learner.set_params(**{k: v for k, v in few.items() if k in learner.get_params()})
+    with warnings.catch_warnings(), threadpool_limits(1):
+        warnings.simplefilter("ignore")  # convergence is not what is tested
+        learner.fit(X[:300], y[:300])
+    model = compile_model(learner)
+    assert np.array_equal(model.predict(X[300:400]), learner.predict(X[300:400]))
+
+
+def test_select_chooses_from_the_whole_servable_portfolio_without_a_failure() -> None:
+    rows, classes = load_wine(return_X_y=True)
+    settings = {
+        name: setting
+        for name, setting in SERVABLE.items()
+        if "300" not in name and "200" not in name
+    }
+    chosen = select(make_portfolio(settings, seed=0), rows, classes)
+    assert not chosen.failed
+    assert chosen.score > 0.95
+
+
+def test_select_takes_the_boosting_libraries_that_are_installed() -> None:
+    learners = libraries(seed=0)
+    if not learners:
+        pytest.skip("neither lightgbm nor xgboost is installed")
+    chosen = select({k: clone(v) for k, v in learners.items()}, X, y)
+    assert not chosen.failed
+    assert chosen.score > 0.9
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({}, "holds no settings"),
+        ({"mine": {"name": "lojistic"}}, "portfolio, 'mine': .*'logistic'"),
+        ({"mine": {"name": "sklearn.svm:SVC"}}, "portfolio, 'mine': .*compiled form"),
+    ],
+    ids=["empty", "misspelt", "not servable"],
+)
+def test_make_portfolio_names_the_setting_that_is_wrong(
+    settings: dict[str, dict[str, str]], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        partial(make_portfolio, seed=0)(settings)
