@@ -7,22 +7,15 @@ since a plan that holds on average breaks its budget half the time.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import BadInput
-
-if TYPE_CHECKING:
-    from .measure import Timings
+from .quantile import fit_quantile
 
 Floats = NDArray[np.float64]
-
-FOLDS = 4  # of the times, for choosing the degree
-CLOSE = 0.01  # relative held-out loss that is not worth a degree
-REWEIGHTINGS = 3
-TINY = 1e-6  # smallest weight's denominator, relative to the longest time
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,9 +52,11 @@ class CostCurve:
     @overload
     def __call__(self, size: float) -> float: ...
     @overload
-    def __call__(self, size: Floats) -> Floats: ...
-    def __call__(self, size: float | Floats) -> float | Floats:
+    def __call__(self, size: ArrayLike) -> Floats: ...
+    def __call__(self, size: ArrayLike) -> float | Floats:
         """Seconds for an item of this size, or for each of an array of sizes."""
+        if not isinstance(size, float | int):
+            size = np.asarray(size, np.float64)
         seconds: float | Floats = 0.0
         for coefficient in reversed(self.coefficients.tolist()):
             seconds = seconds * size + coefficient
@@ -113,15 +108,7 @@ class CostCurve:
             raise BadInput(f"quantile is {quantile!r}; between 0 and 1 is needed")
         if max_degree < 0:
             raise BadInput(f"max_degree is {max_degree!r}; 0 or more is needed")
-        if not seconds.any():
-            return cls([0.0])
-        scale = local_medians(sizes, seconds)
-        highest = min(max_degree, len(np.unique(sizes)) - 1)
-        degree = choose_degree(sizes, seconds, scale, quantile, highest, seed)
-        for _ in range(REWEIGHTINGS):
-            curve = cls(quantile_fit(sizes, seconds, scale, quantile, degree))
-            scale = np.maximum(curve(sizes), TINY * seconds.max())
-        return curve
+        return cls(fit_quantile(sizes, seconds, quantile, max_degree, seed))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,49 +156,6 @@ class CostTable:
         object.__setattr__(self, "step_coefficients", steps)
         object.__setattr__(self, "needs", tuple(map(tuple, needs)))
         object.__setattr__(self, "overhead", fixed)
-
-    @classmethod
-    def fit(
-        cls,
-        timings: "Timings",
-        needs: Sequence[Sequence[int]],
-        *,
-        overhead_s: float = 0.0,
-        quantile: float = 0.99,
-        max_degree: int = 3,
-        seed: int = 0,
-    ) -> Self:
-        """Fit the curve of every feature and step; see `CostCurve.fit`.
-
-        Parameters
-        ----------
-        timings
-            What `measure` found.
-        needs
-            `Extractor.needs` of the extractor that was measured.
-        overhead_s
-            Seconds that every plan costs, whatever the item's size.
-        """
-
-        def fit_columns(seconds: Floats) -> Floats:
-            rows = np.zeros((seconds.shape[1], max_degree + 1))
-            for row, column in zip(rows, seconds.T, strict=True):
-                curve = CostCurve.fit(
-                    timings.sizes,
-                    column,
-                    quantile=quantile,
-                    max_degree=max_degree,
-                    seed=seed,
-                )
-                row[: curve.degree + 1] = curve.coefficients
-            return rows
-
-        return cls(
-            fit_columns(timings.feature_s),
-            fit_columns(timings.step_s),
-            needs,
-            [overhead_s, *[0.0] * max_degree],
-        )
 
     def of(self, mask: int) -> Floats:
         """Cost polynomial (degree + 1,) of one feature set; see `of_many`."""
@@ -292,71 +236,3 @@ def measured(sizes: ArrayLike, seconds: ArrayLike) -> tuple[Floats, Floats]:
     if not np.all((seconds >= 0) & (seconds < np.inf)):
         raise BadInput("seconds must be finite and not negative")
     return sizes, seconds
-
-
-def local_medians(sizes: Floats, seconds: Floats) -> Floats:
-    """For each time, the median of those at similar sizes."""
-    order = np.argsort(sizes, kind="stable")
-    medians = np.empty_like(seconds)
-    for near in np.array_split(order, np.clip(len(order) // 8, 1, 32)):
-        medians[near] = np.median(seconds[near])
-    floor: float = TINY * seconds.max()
-    return np.maximum(medians, floor)
-
-
-def choose_degree(
-    sizes: Floats,
-    seconds: Floats,
-    scale: Floats,
-    quantile: float,
-    highest: int,
-    seed: int,
-) -> int:
-    """Lowest degree whose held-out loss is within a standard error of the best."""
-    if highest == 0 or len(sizes) < 2 * FOLDS:
-        return highest
-    fold = np.random.default_rng(seed).permutation(len(sizes)) % FOLDS
-    losses = np.empty((highest + 1, len(sizes)))
-    for held in range(FOLDS):
-        out, kept = fold == held, fold != held
-        for degree in range(highest + 1):
-            coefficients = quantile_fit(
-                sizes[kept], seconds[kept], scale[kept], quantile, degree
-            )
-            error = (seconds[out] - CostCurve(coefficients)(sizes[out])) / scale[out]
-            losses[degree, out] = np.maximum(quantile * error, (quantile - 1) * error)
-    means = losses.mean(axis=1)
-    excess = losses - losses[np.argmin(means)]
-    noise = excess.std(axis=1) / np.sqrt(len(sizes))
-    close = excess.mean(axis=1) <= np.maximum(noise, CLOSE * means.min() + 1e-9)
-    return int(np.argmax(close))
-
-
-def quantile_fit(
-    sizes: Floats, seconds: Floats, scale: Floats, quantile: float, degree: int
-) -> Floats:
-    """Non-negative coefficients (degree + 1,) with the least pinball loss, exactly.
-
-    The loss of a time y under a curve f is `max(q e, (q - 1) e)` with
-    `e = (y - f) / scale`. Solved as the dual linear program (Koenker and Bassett,
-    Regression Quantiles, 1978), which has one bounded variable per time and only
-    degree + 1 constraints; sizes are scaled to [0, 1], without which the cube of a
-    million pixels would drown the constant.
-    """
-    from scipy.optimize import linprog
-
-    powers = np.arange(degree + 1)
-    design = (sizes / sizes.max())[:, np.newaxis] ** powers / scale[:, np.newaxis]
-    units = design.max(axis=0)
-    result = linprog(
-        -seconds / scale,
-        A_ub=(design / units).T,
-        b_ub=np.zeros(degree + 1),
-        bounds=(quantile - 1, quantile),
-        method="highs",
-    )
-    if result.status != 0:
-        raise BadInput(f"the times cannot be fitted: {result.message}")
-    scaled = np.maximum(-np.asarray(result.ineqlin.marginals, np.float64), 0)
-    found: Floats = scaled / (units * sizes.max() ** powers)
-    return found

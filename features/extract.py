@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from .errors import BadFeature, BadItem, PolydomError
 from .items import Item, Kind
 from .registry import Feature, Function, Step
-from .samples import sample_items
 
 Row = NDArray[np.float32]
 FLOAT32 = np.dtype(np.float32)
@@ -187,17 +186,12 @@ class Extractor:
                     "deterministic, or some feature changes what its steps made"
                 )
 
-    def warm(self, items: Iterable[Item] | None = None) -> None:
-        """Run everything once, so that no import or compilation meets a request.
+    def warm(self, items: Iterable[Item]) -> None:
+        """Compute everything of some items, so that no import meets a request.
 
         Ready-made features import scikit-image, SciPy and Pillow where they use them.
-
-        Parameters
-        ----------
-        items
-            What to run on; small made-up ones of the right kind where None.
         """
-        for item in sample_items(self.kind) if items is None else items:
+        for item in items:
             self.extract(item)
 
 

@@ -1,0 +1,142 @@
+"""Quantile regression of times on sizes, by polynomials that never fall."""
+
+import numpy as np
+from numpy.polynomial.polynomial import polyval
+from numpy.typing import NDArray
+
+from .errors import BadInput
+
+Floats = NDArray[np.float64]
+
+FOLDS = 4  # of the times, for choosing the degree
+CLOSE = 0.01  # relative held-out loss that is not worth a degree
+REWEIGHTINGS = 3
+TINY = 1e-6  # smallest scale of a time's error, relative to the longest time
+AT_ONCE = 1000  # times in one linear program, unless there are very many
+
+
+def fit_quantile(
+    sizes: Floats, seconds: Floats, quantile: float, max_degree: int, seed: int
+) -> Floats:
+    """Fit a polynomial (degree + 1,) to a quantile of times; see `CostCurve.fit`.
+
+    Errors are divided by the curve itself, found in a few rounds. At its fixed point
+    the share of times under the curve is `quantile` even where the constant is zero:
+    the conditions for the least loss, each times its coefficient, add up to just that.
+    """
+    if not seconds.any():
+        return np.zeros(1)
+    floor = TINY * float(seconds.max())
+    scale = np.maximum(local_medians(sizes, seconds), floor)
+    highest = min(max_degree, len(np.unique(sizes)) - 1)
+    degree = choose_degree(sizes, seconds, scale, quantile, highest, seed)
+    for _ in range(REWEIGHTINGS):
+        coefficients = minimise(sizes, seconds, scale, quantile, degree)
+        scale = np.maximum(polyval(sizes, coefficients), floor)
+    return coefficients
+
+
+def local_medians(sizes: Floats, seconds: Floats) -> Floats:
+    """For each time, the median of those at similar sizes."""
+    order = np.argsort(sizes, kind="stable")
+    medians = np.empty_like(seconds)
+    for near in np.array_split(order, np.clip(len(order) // 8, 1, 32)):
+        medians[near] = np.median(seconds[near])
+    return medians
+
+
+def choose_degree(
+    sizes: Floats,
+    seconds: Floats,
+    scale: Floats,
+    quantile: float,
+    highest: int,
+    seed: int,
+) -> int:
+    """Find the lowest degree whose held-out loss is hardly above the best one's.
+
+    Hardly means by at most its standard error, or by CLOSE. Too few times to hold any
+    out are fitted by a line.
+    """
+    if highest == 0 or len(sizes) < 2 * FOLDS:
+        return min(highest, 1)
+    fold = np.random.default_rng(seed).permutation(len(sizes)) % FOLDS
+    losses = np.empty((highest + 1, len(sizes)))
+    for held in range(FOLDS):
+        out, kept = fold == held, fold != held
+        for degree in range(highest + 1):
+            coefficients = minimise(
+                sizes[kept], seconds[kept], scale[kept], quantile, degree
+            )
+            error = (seconds[out] - polyval(sizes[out], coefficients)) / scale[out]
+            losses[degree, out] = np.maximum(quantile * error, (quantile - 1) * error)
+    means = losses.mean(axis=1)
+    excess = losses - losses[np.argmin(means)]
+    noise = excess.std(axis=1) / np.sqrt(len(sizes))
+    close = excess.mean(axis=1) <= np.maximum(noise, CLOSE * means.min() + 1e-9)
+    return int(np.argmax(close))
+
+
+def minimise(
+    sizes: Floats, seconds: Floats, scale: Floats, quantile: float, degree: int
+) -> Floats:
+    """Non-negative coefficients (degree + 1,) with the least pinball loss, exactly.
+
+    The loss of a time y under a curve f is `max(q e, (q - 1) e)` with
+    `e = (y - f) / scale`. Sizes are scaled to [0, 1], without which the cube of a
+    million pixels would drown the constant.
+
+    Times far from the curve pull at it with a constant force, so that only those near
+    it need be variables (Portnoy and Koenker, The Gaussian Hare and the Laplacian
+    Tortoise, 1997). Where one of the others ends on another side of the curve than
+    assumed, more are taken as near.
+    """
+    powers = np.arange(degree + 1)
+    design = (sizes / sizes.max())[:, np.newaxis] ** powers / scale[:, np.newaxis]
+    units = design.max(axis=0)
+    design /= units
+    times = seconds / scale
+
+    count = min(max(AT_ONCE, 3 * round(len(times) ** (2 / 3))), len(times))
+    sample = np.argsort(sizes, kind="stable")[:: len(times) // count]
+    found = pinball_minimum(design[sample], times[sample], quantile)
+    assert found is not None  # without a pull the loss is bounded below
+    settled = len(sample) == len(times)
+    while not settled:
+        distance = times - design @ found
+        pull = np.where(distance > 0, quantile, quantile - 1)
+        near = np.argpartition(np.abs(distance), count - 1)[:count]
+        pull[near] = 0
+        closer = pinball_minimum(design[near], times[near], quantile, pull @ design)
+        if closer is not None:
+            found = closer
+            side = times > design @ found
+            settled = np.array_equal(side[pull != 0], pull[pull != 0] > 0)
+        count = min(2 * count, len(times))
+    coefficients: Floats = found / (units * sizes.max() ** powers)
+    return coefficients
+
+
+def pinball_minimum(
+    design: Floats, times: Floats, quantile: float, pull: Floats | float = 0.0
+) -> Floats | None:
+    """Minimise the pinball loss of `times - design @ x` less `pull @ x` over x >= 0.
+
+    `pull` (degree + 1,) is the constant force of further times; None comes back where
+    there is no minimum then. Solved as the dual linear program (Koenker and Bassett,
+    Regression Quantiles, 1978): one bounded variable per time, few constraints.
+    """
+    from scipy.optimize import linprog
+
+    result = linprog(
+        -times,
+        A_ub=design.T,
+        b_ub=np.zeros(design.shape[1]) - pull,
+        bounds=(quantile - 1, quantile),
+        method="highs",
+    )
+    if result.status == 2:
+        return None
+    if result.status != 0:
+        raise BadInput(f"the times cannot be fitted: {result.message}")
+    return np.maximum(-np.asarray(result.ineqlin.marginals, np.float64), 0)
