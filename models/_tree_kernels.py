@@ -72,7 +72,7 @@ def goes_left(
         value = 0.0
     if category >= 0:
         found = in_set(value, category, starts, bits)
-        if flags & WHOLE_ONLY and value != math.floor(value):
+        if found and flags & WHOLE_ONLY and value != math.floor(value):
             found = 0
         return int((found == 1) == ((flags & SET_LEFT) != 0))
     if flags & ZERO_IS_MISSING and abs(value) <= ZERO_LIMIT:

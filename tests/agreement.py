@@ -5,13 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from polydom.models import Model, compile_model, load_model
 
 Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
 
-BUNDLED = ("iris", "wine", "breast_cancer", "digits")
+BUNDLED = (
+    "iris",
+    "wine",
+    "breast_cancer",
+    pytest.param("digits", marks=pytest.mark.jit),
+)
 REAL = ("adult", "covtype20k", "higgs", "ann_thyroid")
 
 

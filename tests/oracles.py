@@ -3,9 +3,11 @@
 import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
+
 from polydom.indexer.package import Package
 from polydom.models.trees import Tree
 
@@ -230,3 +232,124 @@ def class_choices(
             values.append(value - deviation * math.sqrt(math.log(t) / n))
         chosen.append(values.index(min(values)))
     return chosen
+
+
+def horner(coefficients: Sequence[float], n: float) -> float:
+    """Cost in float64, in the order of arithmetic the look-up uses."""
+    cost = 0.0
+    for coefficient in reversed(coefficients):
+        cost = cost * n + coefficient
+    return cost
+
+
+def exact_cost(coefficients: Sequence[float], n: float) -> Fraction:
+    """Cost without rounding."""
+    cost = Fraction(0)
+    for coefficient in reversed(coefficients):
+        cost = cost * Fraction(n) + Fraction(coefficient)
+    return cost
+
+
+def exact_skyline(
+    coefficients: Sequence[Sequence[float]], accuracies: Sequence[float], n: float
+) -> list[int]:
+    """Sort by cost at n, then keep whoever is more accurate than all before."""
+    rows = sorted(
+        range(len(accuracies)),
+        key=lambda row: (exact_cost(coefficients[row], n), -accuracies[row], row),
+    )
+    skyline: list[int] = []
+    for row in rows:
+        if not skyline or accuracies[row] > accuracies[skyline[-1]]:
+            skyline.append(row)
+    return skyline
+
+
+def exact_crossings(
+    coefficients: Sequence[Sequence[float]], sizes: tuple[float, float]
+) -> set[float]:
+    """Sizes in the range around which some pair of curves changes its order.
+
+    Found by numpy's eigenvalues, so only nearly right: for choosing where to look.
+    """
+    crossings: set[float] = set()
+    for first, second in itertools.combinations(coefficients, 2):
+        difference = np.subtract(first, second)
+        if np.any(difference[1:]):
+            roots = np.polynomial.Polynomial(difference).trim().roots()
+            crossings |= {float(root.real) for root in np.atleast_1d(roots)}
+    return {n for n in crossings if sizes[0] <= n <= sizes[1]}
+
+
+def dominates(
+    first: Sequence[float], second: Sequence[float], sizes: tuple[float, float]
+) -> bool:
+    """Whether `first` never costs more: compare between and at all crossings."""
+    ends = sorted({*sizes, *exact_crossings([first, second], sizes)})
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(ends)]
+    return all(
+        exact_cost(first, n) <= exact_cost(second, n) for n in [*middles, *sizes]
+    )
+
+
+def prune(
+    coefficients: Sequence[Sequence[float]],
+    accuracies: Sequence[float],
+    sizes: tuple[float, float],
+) -> list[int]:
+    """Compare every candidate with every other."""
+    rows = range(len(accuracies))
+
+    def drops(i: int, j: int) -> bool:
+        if accuracies[i] < accuracies[j]:
+            return False
+        if not dominates(coefficients[i], coefficients[j], sizes):
+            return False
+        alike = accuracies[i] == accuracies[j] and dominates(
+            coefficients[j], coefficients[i], sizes
+        )
+        return i < j or not alike
+
+    return [j for j in rows if not any(drops(i, j) for i in rows if i != j)]
+
+
+CostOf = Callable[[int], float]
+
+
+def area_of_order(
+    order: Sequence[int],
+    masks: Sequence[int],
+    accuracies: NDArray[np.float64],
+    cost_of: CostOf,
+) -> float:
+    """Accuracy of the best answer at hand, summed over the cost of each feature."""
+    area, done = 0.0, 0
+    for feature in order:
+        after = done | 1 << feature
+        at_hand = max(
+            a for m, a in zip(masks, accuracies, strict=True) if m & ~done == 0
+        )
+        area += (cost_of(after) - cost_of(done)) * at_hand
+        done = after
+    return area
+
+
+def largest_chain_area(
+    row: int,
+    masks: Sequence[int],
+    accuracies: NDArray[np.float64],
+    cost_of: CostOf,
+) -> float:
+    """Try every chain of stored sets from the empty one up; count whole jumps only."""
+    if masks[row] == 0:
+        return 0.0
+    best = -math.inf
+    for other, mask in enumerate(masks):
+        if mask != masks[row] and mask & ~masks[row] == 0:
+            at_hand = max(
+                a for m, a in zip(masks, accuracies, strict=True) if m & ~mask == 0
+            )
+            jump = (cost_of(masks[row]) - cost_of(mask)) * at_hand
+            before = largest_chain_area(other, masks, accuracies, cost_of)
+            best = max(best, before + jump)
+    return best
