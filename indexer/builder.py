@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from ..features.cost import CostTable
@@ -79,9 +80,11 @@ class Builder:
 
     @property
     def workers(self) -> int:
+        """Processes to use."""
         return self.project.workers or os.cpu_count() or 1
 
     def index(self) -> Index:
+        """Build: the hops in order."""
         project = self.project
         dataset = load_data(project)
         features = choose_features(project, dataset)
@@ -102,6 +105,7 @@ class Builder:
     def costs(
         self, dataset: Dataset, features: Sequence[StoredFeature]
     ) -> tuple[list[Curve], CostTable]:
+        """Fit the curves of features and steps, and weigh them."""
         project = self.project
         extractor = load_extractor(features, project_files(project))
         key = digest(
@@ -128,6 +132,7 @@ class Builder:
         features: Sequence[StoredFeature],
         values: NDArray[np.float32],
     ) -> Trainer:
+        """Prepare training on any feature set."""
         project, search = self.project, self.project.search
         splits = split(
             dataset, seed=project.seed, held_out=search.held_out, folds=search.folds
@@ -152,6 +157,7 @@ class Builder:
         return Trainer(task, self.workers)
 
     def search(self, trainer: Trainer, m: int) -> LatticeSearch:
+        """Train the sets that the guarantee needs."""
         search = self.project.search
         with self.progress.stage("training sets", None) as tell:
             return search_lattice(
@@ -189,7 +195,10 @@ class Builder:
         kept = prune(curves_of_sets, accuracies, sizes)
         kept = np.union1d(kept, [0])
         masks = [sets[row] for row in kept]
-        orders, fallbacks = order_features(masks, accuracies[kept])
+        middle = float(np.median(dataset.sizes))
+        orders, fallbacks = order_features(
+            masks, accuracies[kept], lambda mask: float(polyval(middle, costs.of(mask)))
+        )
         package = Package(
             kind=dataset.kind,
             labels=dataset.labels,
@@ -223,6 +232,7 @@ class Builder:
         return seconds * self.project.costs.weights.get("s", 0.0)
 
     def sizes(self, dataset: Dataset) -> tuple[float, float]:
+        """Return the range of sizes to choose for."""
         if self.project.search.sizes is not None:
             return self.project.search.sizes
         return float(dataset.sizes.min()), float(dataset.sizes.max())

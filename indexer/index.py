@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 
 from ..features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
@@ -117,7 +118,7 @@ class Index:
             raise BadInput(f"budget_s is {budget_s!r}; it must not be negative")
         row = self.lookup.best(size, budget_s)
         if row < 0:
-            cheapest_s = self.cost_s(int(self.skyline(size)[0]), size)
+            cheapest_s = float(polyval(size, self.coefficients.T).min())
             raise NothingFits(budget_s=budget_s, cheapest_s=cheapest_s, size=size)
         return Candidate(row, self.cost_s(row, size), float(self.accuracies[row]))
 
@@ -183,5 +184,7 @@ class Index:
             raise BadIndexFile("damaged: its costs or sizes are not finite")
         if not ((self.accuracies >= 0) & (self.accuracies <= 1)).all():
             raise BadIndexFile("damaged: an accuracy outside [0, 1]")
+        if self.lookup.rows.max() >= count:
+            raise BadIndexFile("damaged: its look-up has other candidates")
         if self.package is not None and len(self.package.masks) != count:
             raise BadIndexFile("damaged: its package has other candidates")

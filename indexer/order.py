@@ -1,0 +1,87 @@
+"""In which order to compute a set's features, so that stopping early costs least.
+
+ICSP leaves an any-time Poly-Dom open; this is ours. A plan that is interrupted answers
+with the most accurate stored model whose features are all computed. What it can then
+expect is the area under accuracy over time, so an order is a chain of stored sets, from
+the empty one to the plan's, with the largest such area.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = tuple[tuple[int, ...], ...]
+
+
+def order_features(
+    masks: Sequence[int],
+    accuracies: NDArray[np.float64],
+    cost_of: Callable[[int], float],
+) -> tuple[Rows, Rows]:
+    """Order each set's features, and say what answers after each of them.
+
+    Parameters
+    ----------
+    masks : C
+        Different feature sets, the empty one among them.
+    accuracies : (C,)
+        Of each set's model.
+    cost_of
+        Cost of a set's features and steps, at the size to optimise for.
+
+    Returns
+    -------
+    orders
+        For each row the positions of its features.
+    fallbacks
+        `fallbacks[r][k]`: the most accurate row whose set lies within the first k
+        features of `orders[r]`; among equals the smallest set, then the first row.
+    """
+    rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
+    preferred = sorted(rows, key=lambda row: -accuracies[row])
+    costs = [cost_of(mask) for mask in masks]
+    answers = {row: _answer(masks[row], masks, preferred) for row in rows}
+    area, before = {rows[0]: 0.0}, dict[int, int]()
+    for place, row in enumerate(rows[1:], 1):
+        below = [r for r in rows[:place] if masks[r] & ~masks[row] == 0]
+        areas = [
+            area[r] + (costs[row] - costs[r]) * accuracies[answers[r]] for r in below
+        ]
+        best = int(np.argmax(areas))
+        area[row], before[row] = areas[best], below[best]
+    orders = {rows[0]: tuple[int, ...]()}
+    for row in rows[1:]:
+        start = orders[before[row]]
+        orders[row] = start + _cheapest_first(masks[row], start, cost_of)
+    fallbacks = tuple(
+        tuple(_answer(prefix, masks, preferred) for prefix in _prefixes(orders[row]))
+        for row in range(len(masks))
+    )
+    return tuple(orders[row] for row in range(len(masks))), fallbacks
+
+
+def _answer(done: int, masks: Sequence[int], preferred: Sequence[int]) -> int:
+    """Return the first row of `preferred` that needs nothing but what is done."""
+    return next(row for row in preferred if masks[row] & ~done == 0)
+
+
+def _cheapest_first(
+    mask: int, start: Sequence[int], cost_of: Callable[[int], float]
+) -> tuple[int, ...]:
+    """Order the features of `mask` that are not in `start`, each by what it adds."""
+    done = sum(1 << feature for feature in start)
+    order = []
+    while left := [f for f in range(mask.bit_length()) if (mask & ~done) >> f & 1]:
+        costs = [cost_of(done | 1 << feature) for feature in left]
+        added = left[int(np.argmin(costs))]
+        done |= 1 << added
+        order.append(added)
+    return tuple(order)
+
+
+def _prefixes(order: Sequence[int]) -> list[int]:
+    prefixes = [0]
+    for feature in order:
+        prefixes.append(prefixes[-1] | 1 << feature)
+    return prefixes

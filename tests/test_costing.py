@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from polydom.features.cost import CostCurve
+from polydom.features.extract import Extractor
+from polydom.features.record import columns
+from polydom.features.registry import load_features
+from polydom.indexer.costing import Curve, measuring_items, weigh_costs
+from polydom.indexer.data import make_dataset, make_item
+
+from .served import FEATURES_FILE, WIDTHS
+
+
+def curve(*coefficients: float) -> Curve:
+    nothing = np.empty(0)
+    return Curve("x", CostCurve(coefficients), nothing, nothing, 0.99)
+
+
+def test_costs_of_features_and_steps_are_weighed_in_seconds() -> None:
+    extractor = Extractor(load_features([], [FEATURES_FILE]), WIDTHS)
+    curves = [curve(1, 2), curve(3), curve(5)]
+    table = weigh_costs(extractor, curves, [curve(7)], 0.5, {"s": 2.0})
+    np.testing.assert_array_equal(table.of(0b000), [1, 0])
+    np.testing.assert_array_equal(table.of(0b001), [3, 4])
+    np.testing.assert_array_equal(table.of(0b010), [1 + 6 + 14, 0])
+    np.testing.assert_array_equal(table.of(0b110), [1 + 6 + 10 + 14, 0])
+
+
+@pytest.mark.parametrize(
+    ("declared", "weights", "expected"),
+    [
+        ({}, {"s": 1.0}, 3.0),
+        ({"s": 0.25}, {"s": 1.0}, 0.25),
+        ({"usd": 7.0}, {"s": 1.0, "usd": 2.0}, 17.0),
+        ({"usd": 7.0}, {"usd": 2.0}, 14.0),
+        ({"s": 0.25, "usd": 7.0}, {"s": 4.0, "usd": 1.0}, 8.0),
+    ],
+    ids=["measured", "declared s", "both", "money alone", "declared both"],
+)
+def test_declared_costs_take_the_place_of_measured_seconds_or_add_money(
+    declared: dict[str, float], weights: dict[str, float], expected: float
+) -> None:
+    extractor = Extractor([columns("a", ["a"], declared=declared)], [1])
+    table = weigh_costs(extractor, [curve(3.0)], [], 0.0, weights)
+    np.testing.assert_array_equal(table.of(1), [expected])
+
+
+def test_measuring_items_spread_over_the_sizes() -> None:
+    items = [make_item("x" * n) for n in range(100, 0, -1)]
+    names = [str(i) for i in range(100)]
+    dataset = make_dataset(items, names, ["a", "b"] * 50, names)
+    assert [i.size for i in measuring_items(dataset, 4)] == [1, 34, 67, 100]
+    assert len(measuring_items(dataset, 1000)) == 100
+
+
+def test_curve_facts_compare_measured_with_fitted() -> None:
+    sizes = np.repeat([10.0, 20.0, 30.0, 40.0, 50.0], 20)
+    seconds = sizes * 2 + 1
+    facts = Curve("x", CostCurve([1.0, 2.0]), sizes, seconds, 0.99).facts()
+    assert facts["covered"] == 1
+    assert facts["points"] == [[n, 2 * n + 1, 2 * n + 1] for n in (10, 20, 30, 40, 50)]

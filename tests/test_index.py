@@ -1,0 +1,215 @@
+import doctest
+import importlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.errors import BadIndexFile, BadInput, NothingFits
+from polydom.indexer import Candidate, Index
+from polydom.indexer.file import read_file, write_file
+
+from . import oracles, served
+
+# 1 ms at accuracy 0.7; 2 ms + 1 us * n at 0.9
+INDEX = Index.from_candidates([[1e-3, 0.0], [2e-3, 1e-6]], [0.7, 0.9], (1, 10_000))
+
+
+def test_best_takes_the_dearer_candidate_exactly_at_its_cost() -> None:
+    cost_s = INDEX.cost_s(1, 500)
+    assert INDEX.best(500, cost_s) == Candidate(1, cost_s, 0.9)
+    assert INDEX.best(500, np.nextafter(cost_s, 0)).row == 0
+
+
+def test_best_says_what_the_cheapest_would_cost() -> None:
+    with pytest.raises(NothingFits, match="cheapest model's 1000 us") as caught:
+        INDEX.best(size=500, budget_s=0.5e-3)
+    assert caught.value.cheapest_s == 1e-3
+
+
+@pytest.mark.parametrize("size", [0, -1, float("nan"), float("inf")])
+def test_best_refuses_a_size_that_is_no_size(size: float) -> None:
+    with pytest.raises(BadInput, match="size is"):
+        INDEX.best(size=size, budget_s=1.0)
+
+
+@pytest.mark.parametrize("budget_s", [-1e-9, float("nan")])
+def test_best_refuses_a_budget_that_is_none(budget_s: float) -> None:
+    with pytest.raises(BadInput, match="budget_s is"):
+        INDEX.best(size=1, budget_s=budget_s)
+
+
+def test_best_gives_the_most_accurate_for_a_budget_without_end() -> None:
+    assert INDEX.best(size=1, budget_s=float("inf")).row == 1
+
+
+@pytest.mark.parametrize("size", [0.5, 1e6])
+def test_best_keeps_the_budget_outside_the_indexed_sizes(size: float) -> None:
+    found = INDEX.best(size, 2.5e-3)
+    assert found.cost_s == INDEX.cost_s(found.row, size) <= 2.5e-3
+
+
+@given(
+    coefficients=st.lists(
+        st.lists(st.integers(0, 9), min_size=3, max_size=3), min_size=1, max_size=12
+    ),
+    data=st.data(),
+)
+def test_best_agrees_with_trying_every_candidate(
+    coefficients: list[list[int]], data: st.DataObject
+) -> None:
+    accuracies = data.draw(
+        st.lists(
+            st.integers(0, 10).map(lambda k: k / 10),
+            min_size=len(coefficients),
+            max_size=len(coefficients),
+        )
+    )
+    index = Index.from_candidates(coefficients, accuracies, (1, 8))
+    size = data.draw(st.floats(1, 8))
+    budget_s = data.draw(st.one_of(st.floats(0, 900), st.integers(0, 900)))
+    expected = oracles.best_accuracy(index.coefficients, accuracies, size, budget_s)
+    if expected is None:
+        with pytest.raises(NothingFits):
+            index.best(size, budget_s)
+    else:
+        found = index.best(size, budget_s)
+        assert found.accuracy == expected
+        assert found.cost_s <= budget_s
+
+
+def test_index_docstring_examples_hold() -> None:
+    failed, tried = doctest.testmod(importlib.import_module("polydom.indexer.index"))
+    assert tried > 0
+    assert failed == 0
+
+
+def test_index_is_the_same_after_saving_and_loading(tmp_path: Path) -> None:
+    index = served.make_index()
+    index.save(tmp_path / "a.pdx")
+    loaded = Index.load(tmp_path / "a.pdx")
+    assert loaded.package is not None
+    assert index.package is not None
+    assert loaded.sizes == index.sizes
+    assert loaded.package.orders == index.package.orders
+    assert loaded.package.fallbacks == index.package.fallbacks
+    assert loaded.package.features == index.package.features
+    assert loaded.package.meta == index.package.meta
+    for size in (1, 50, 10_000):
+        for budget_s in (0.0002, 0.0012, 0.0052, 1.0):
+            assert loaded.best(size, budget_s) == index.best(size, budget_s)
+    row = np.arange(4, dtype=np.float32)
+    for one, other in zip(loaded.package.models, index.package.models, strict=True):
+        np.testing.assert_array_equal(one.scores(row), other.scores(row))
+
+
+def test_bare_index_saves_and_loads(tmp_path: Path) -> None:
+    INDEX.save(tmp_path / "a.pdx")
+    loaded = Index.load(tmp_path / "a.pdx")
+    assert loaded.package is None
+    assert loaded.best(500, 1.0) == INDEX.best(500, 1.0)
+    assert len(loaded.version) == 64
+
+
+Change = Callable[[dict[str, Any], dict[str, Any]], None]
+
+
+def array(name: str, at: Any, value: float) -> Change:
+    def change(meta: dict[str, Any], arrays: dict[str, Any]) -> None:
+        arrays[name] = arrays[name].copy()
+        arrays[name][at] = value
+
+    return change
+
+
+def without(name: str) -> Change:
+    return lambda meta, arrays: arrays.pop(name)
+
+
+def fact(name: str, value: Any) -> Change:
+    return lambda meta, arrays: meta["package"].update({name: value})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        array("coefficients", (1, 0), np.nan),
+        array("accuracies", 0, 1.5),
+        array("accuracies", 0, np.nan),
+        array("masks", 0, 1),
+        array("masks", 3, 15),
+        array("orders", (3, 0), 2),
+        array("orders", (3, 0), 100),
+        array("fallbacks", (3, 0), 3),
+        array("fallbacks", (3, 0), 100),
+        array("fallbacks", (3, 3), -1),
+        array("model_s", 0, -1.0),
+        array("costs/features", (0, 0), -1.0),
+        array("costs/steps", (0, 0), np.inf),
+        array("models/1/classes", 1, 2),
+        without("masks"),
+        without("coefficients"),
+        without("models/1/classes"),
+        fact("labels", ["ham", "ham"]),
+        fact("labels", []),
+        fact("kind", "song"),
+        fact("needs", [[0], [0]]),
+        fact("needs", [[5], [0], [0]]),
+        fact("features", []),
+        fact("overhead_s", -1.0),
+        fact("overhead_s", float("nan")),
+        fact("model_kinds", ["prior"] * 3),
+        fact("model_kinds", ["unheard of"] * 4),
+        fact("surprise", 1),
+        lambda meta, arrays: meta.update(sizes=[5, 1]),
+        lambda meta, arrays: meta.update(sizes=[0, 1]),
+        lambda meta, arrays: meta.update(sizes="large"),
+        lambda meta, arrays: arrays.update({"models/9/x": np.zeros(1)}),
+        lambda meta, arrays: arrays.update(masks=arrays["masks"][:3]),
+    ],
+)
+def test_index_file_that_contradicts_itself_is_refused(
+    tmp_path: Path, change: Change
+) -> None:
+    meta, arrays, _ = read_file(served.save_index(tmp_path))
+    change(meta, arrays)
+    write_file(tmp_path / "bad.pdx", meta, arrays)
+    with pytest.raises(BadIndexFile, match=r"bad\.pdx: "):
+        Index.load(tmp_path / "bad.pdx")
+
+
+@given(st.data())
+def test_index_file_with_numbers_changed_is_refused_or_answers(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("changed")
+    meta, arrays, _ = read_file(served.save_index(folder))
+    name = data.draw(st.sampled_from(sorted(arrays)))
+    content = bytearray(arrays[name].tobytes())
+    for _ in range(data.draw(st.integers(1, 4)) if content else 0):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(
+            st.integers(0, 255)
+        )
+    kind, shape = arrays[name].dtype, arrays[name].shape
+    arrays[name] = np.frombuffer(bytes(content), kind).reshape(shape)
+    write_file(folder / "a.pdx", meta, arrays)
+    try:
+        index = Index.load(folder / "a.pdx")
+    except BadIndexFile:
+        return
+    assert index.package is not None
+    row = np.ones(sum(served.WIDTHS), np.float32)
+    for size in (1.0, 100.0, 10_000.0):
+        for budget_s in (0.0, 0.002, 1.0):
+            try:
+                found = index.best(size, budget_s)
+            except NothingFits:
+                continue
+            assert found.cost_s <= budget_s
+            assert 0 <= found.row < len(index.accuracies)
+    for model in index.package.models:
+        assert model.scores(row).shape == model.classes.shape

@@ -1,0 +1,95 @@
+"""`polydom init`, `build` and `inspect`, in process."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from polydom.server.__main__ import main
+
+from . import projects, served
+
+COMMANDS = ("init", "build", "inspect")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_help_gives_an_example(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--help"]) == 0
+    assert f"Example: polydom {command} " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_of_wrong_usage_exits_with_2(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, "--no-such-option"]) == 2
+    assert "--no-such-option" in capsys.readouterr().err
+
+
+def test_init_writes_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "PROJECT.toml"
+    assert main(["init", str(path)]) == 0
+    path.write_text("mine")
+    assert main(["init", str(path)]) == 1
+    assert "not overwritten" in capsys.readouterr().err
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.jit
+def test_build_writes_an_index_and_tells_its_facts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = projects.texts(tmp_path)
+    arguments = ["build", str(folder / "PROJECT.toml"), "-o", str(folder / "my.pdx")]
+    assert main([*arguments, "--json"]) == 0
+    built = json.loads(capsys.readouterr().out)
+    assert built["features"] == ["text_length", "punctuation", "casing", "hashed_words"]
+    assert built["build"]["search"]["sets"] == 16
+    assert main(["inspect", str(folder / "my.pdx"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == built
+    assert main(["inspect", str(folder / "my.pdx")]) == 0
+    shown = capsys.readouterr().out
+    assert "16 possible" in shown
+    assert "skyline at size" in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["build", "none.toml", "-o", "a.pdx"], "none.toml: No such file"),
+        (["build", "PROJECT.toml", "-o", "none/a.pdx"], "there is no folder none"),
+        (["build", "PROJECT.toml", "-o", "a.pdx"], "no such folder of images"),
+        (["inspect", "none.pdx"], "none.pdx: No such file"),
+        (["inspect", "PROJECT.toml"], "not a .pdx file"),
+    ],
+)
+def test_command_says_in_one_line_what_is_wrong(
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    main(["init"])
+    capsys.readouterr()
+    assert main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert error.startswith("polydom: ")
+    assert message in error
+    assert not list(tmp_path.rglob("*.pdx"))
+
+
+def test_inspect_shows_costs_in_the_indexs_own_unit(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    build = {"learner": {"name": "logistic"}}
+    index = served.make_index(unit="usd", **build)
+    assert index.package is not None
+    from polydom.indexer.report import skyline_facts
+
+    assert skyline_facts(index, 100)["unit"] == "usd"
+    assert skyline_facts(index, 100)["skyline"][0]["cost"] == pytest.approx(0.0002)

@@ -1,0 +1,81 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.indexer.order import order_features
+
+from . import oracles
+
+M = 4
+
+
+def additive(costs: list[float]) -> oracles.CostOf:
+    return lambda mask: sum(c for f, c in enumerate(costs) if mask >> f & 1)
+
+
+def test_order_passes_through_the_sets_that_are_stored() -> None:
+    masks = [0b000, 0b100, 0b101, 0b111]
+    orders, fallbacks = order_features(
+        masks, np.array([0.1, 0.5, 0.7, 0.9]), additive([1, 1, 1])
+    )
+    assert orders == ((), (2,), (2, 0), (2, 0, 1))
+    assert fallbacks == ((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3))
+
+
+def test_order_takes_the_more_accurate_beginning_where_costs_are_equal() -> None:
+    orders, _ = order_features(
+        [0, 0b01, 0b10, 0b11], np.array([0.1, 0.6, 0.7, 0.9]), additive([1, 1])
+    )
+    assert orders[3] == (1, 0)
+
+
+def test_order_takes_the_cheap_beginning_where_the_dear_gains_little() -> None:
+    orders, _ = order_features(
+        [0, 0b01, 0b10, 0b11], np.array([0.1, 0.6, 0.7, 0.9]), additive([1, 10])
+    )
+    assert orders[3] == (0, 1)
+
+
+def test_order_without_stored_sets_between_is_cheapest_first() -> None:
+    orders, fallbacks = order_features(
+        [0, 0b111], np.array([0.1, 0.9]), additive([3, 1, 2])
+    )
+    assert orders[1] == (1, 2, 0)
+    assert fallbacks[1] == (0, 0, 0, 1)
+
+
+def test_order_falls_back_on_a_smaller_set_that_is_more_accurate() -> None:
+    _, fallbacks = order_features(
+        [0, 0b1, 0b11], np.array([0.1, 0.9, 0.8]), additive([1, 1])
+    )
+    assert fallbacks[2] == (0, 1, 1)
+
+
+def test_order_of_the_empty_set_alone_is_empty() -> None:
+    assert order_features([0], np.array([0.5]), additive([])) == (((),), ((0,),))
+
+
+@given(
+    others=st.sets(st.integers(1, 2**M - 1), max_size=10),
+    costs=st.lists(st.integers(0, 9).map(float), min_size=M, max_size=M),
+    data=st.data(),
+)
+def test_order_is_a_chain_with_the_largest_area(
+    others: set[int], costs: list[float], data: st.DataObject
+) -> None:
+    masks = [0, *others]
+    accuracies = np.array([data.draw(st.integers(0, 10)) / 10 for _ in masks])
+    orders, fallbacks = order_features(masks, accuracies, additive(costs))
+    for row, order in enumerate(orders):
+        assert sum(1 << f for f in order) == masks[row]
+        done = 0
+        for k, answer in enumerate(fallbacks[row]):
+            done |= 1 << order[k - 1] if k else 0
+            within = [
+                a for m, a in zip(masks, accuracies, strict=True) if m & ~done == 0
+            ]
+            assert masks[answer] & ~done == 0
+            assert accuracies[answer] == max(within)
+        area = oracles.area_of_order(order, masks, accuracies, additive(costs))
+        best = oracles.largest_chain_area(row, masks, accuracies, additive(costs))
+        assert area >= best - 1e-9
