@@ -1,0 +1,251 @@
+"""Where one cost curve is below another: exact signs of polynomial differences.
+
+The sign of a difference is exact for float64 coefficients and sizes: where rounding
+could change it, it is decided with expansions (Shewchuk, Adaptive precision
+floating-point arithmetic, 1997). A crossing is reported as the first float64 size at
+which the order before it no longer holds strictly, so all pairs of curves that meet in
+one point report the same size. Curves that touch without crossing report nothing.
+"""
+
+import numpy as np
+from numba import boolean, float64, int64, njit
+from numba.types import Array, Tuple, UniTuple
+from numpy.typing import NDArray
+
+FLOATS = Array(float64, 1, "C", readonly=True)
+FLOATS_OUT = Array(float64, 1, "C")
+FLOATS_2D_OUT = Array(float64, 2, "C")
+INTS_OUT = Array(int64, 1, "C")
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+UNIT = 2.0**-53
+SPLITTER = 134217729.0  # 2 ** 27 + 1, halves a float64's digits (Dekker)
+
+
+@njit(UniTuple(float64, 2)(float64, float64), **OPTIONS)
+def exact_sum(a: float, b: float) -> tuple[float, float]:
+    """Give a + b as the rounded sum and its rounding error (Knuth)."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+@njit(UniTuple(float64, 2)(float64, float64), **OPTIONS)
+def exact_product(a: float, b: float) -> tuple[float, float]:
+    """Give a * b as the rounded product and its rounding error (Dekker)."""
+    product = a * b
+    a_high = SPLITTER * a - (SPLITTER * a - a)
+    b_high = SPLITTER * b - (SPLITTER * b - b)
+    a_low, b_low = a - a_high, b - b_high
+    error = ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + (
+        a_low * b_low
+    )
+    return product, error
+
+
+@njit(int64(FLOATS_OUT, int64, float64), **OPTIONS)
+def add_exactly(parts: NDArray[np.float64], count: int, value: float) -> int:
+    """Add `value` to the exact sum of the first `count` parts; the new count.
+
+    Parts are ascending in size, do not overlap and are not 0, so the last one has
+    the sign of their sum.
+    """
+    kept = 0
+    for k in range(count):
+        value, error = exact_sum(value, parts[k])
+        if error != 0.0:
+            parts[kept] = error
+            kept += 1
+    if value != 0.0:
+        parts[kept] = value
+        kept += 1
+    return kept
+
+
+@njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
+def exact_sign(terms: NDArray[np.float64], degree: int, n: float) -> int:
+    """`sign_at` without rounding: Horner's rule on exact sums."""
+    value = np.empty(4 << degree)
+    product = np.empty(4 << degree)
+    count = 0
+    for k in range(degree, -1, -1):
+        grown = 0
+        for i in range(count):
+            high, low = exact_product(value[i], n)
+            grown = add_exactly(product, grown, low)
+            grown = add_exactly(product, grown, high)
+        grown = add_exactly(product, grown, terms[k, 1])
+        count = add_exactly(product, grown, terms[k, 0])
+        value, product = product, value
+    if count == 0:
+        return 0
+    return 1 if value[count - 1] > 0.0 else -1
+
+
+@njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
+def sign_at(terms: NDArray[np.float64], degree: int, n: float) -> int:
+    """Sign of a polynomial at n: -1, 0 or 1.
+
+    `terms` (degree + 1, 2) holds coefficients, constant first, as unevaluated sums.
+    """
+    value = 0.0
+    size = 0.0
+    for k in range(degree, -1, -1):
+        value = value * n + terms[k, 0]
+        size = size * n + abs(terms[k, 0])
+    if abs(value) > 4 * (degree + 1) * UNIT * size:
+        return 1 if value > 0.0 else -1
+    sign: int = exact_sign(terms, degree, n)
+    return sign
+
+
+@njit(float64(FLOATS_2D_OUT, int64, float64, float64, int64), **OPTIONS)
+def first_change(
+    terms: NDArray[np.float64], degree: int, low: float, high: float, sign: int
+) -> float:
+    """First float after `low`, up to `high`, where the sign is not `sign`.
+
+    The sign must be `sign` at `low`, not at `high`, and change once in between.
+    """
+    while True:
+        middle = low + (high - low) / 2
+        if middle <= low or middle >= high:
+            return high
+        if sign_at(terms, degree, middle) == sign:
+            low = middle
+        else:
+            high = middle
+
+
+@njit(int64(FLOATS_2D_OUT, int64, FLOATS_OUT, int64, FLOATS_OUT, INTS_OUT), **OPTIONS)
+def signs_between(
+    terms: NDArray[np.float64],
+    degree: int,
+    cuts: NDArray[np.float64],
+    pieces: int,
+    starts: NDArray[np.float64],
+    signs: NDArray[np.int64],
+) -> int:
+    """Find the runs of one sign of a polynomial monotone between neighbouring cuts.
+
+    `cuts` holds `pieces` + 1 sizes. Writes where each run starts and its sign; the
+    number of runs, 0 for a polynomial that is zero throughout.
+    """
+    runs = 0
+    held = cuts[0]  # a size inside the present run
+    for piece in range(pieces):
+        low, high = cuts[piece], cuts[piece + 1]
+        at_low, at_high = sign_at(terms, degree, low), sign_at(terms, degree, high)
+        middle = low + (high - low) / 2
+        for step in range(2):
+            sign, seen = (at_low, low) if step == 0 else (at_high, high)
+            if at_low == 0 and at_high == 0 and step == 0:
+                sign, seen = sign_at(terms, degree, middle), middle
+            if sign == 0:
+                continue
+            if runs == 0:
+                starts[0], signs[0] = cuts[0], sign
+                runs = 1
+            elif signs[runs - 1] != sign:
+                starts[runs] = first_change(terms, degree, held, seen, signs[runs - 1])
+                signs[runs] = sign
+                runs += 1
+            held = seen
+    return runs
+
+
+@njit(int64(FLOATS, FLOATS, float64, float64, FLOATS_OUT, INTS_OUT), **OPTIONS)
+def compare(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    low: float,
+    high: float,
+    starts: NDArray[np.float64],
+    signs: NDArray[np.int64],
+) -> int:
+    """Find the sizes at which `first` costs less (-1) or more (1) than `second`.
+
+    Run k begins at `starts[k]` and ends where the next begins; the first begins at
+    `low`, the last ends at `high`. Returns the number of runs: 0 if the curves are
+    equal from `low` to `high`. `starts` and `signs` need room for degree + 1.
+    """
+    count = first.shape[0]
+    terms = np.empty((count, 2))
+    for k in range(count):
+        terms[k, 0], terms[k, 1] = exact_sum(first[k], -second[k])
+    degree = count - 1
+    while degree > 0 and terms[degree, 0] == 0.0:
+        degree -= 1
+    derivative = np.empty((count, 2))
+    cuts = np.empty(count + 2)
+    cuts[0] = low
+    pieces = 1
+    runs = 0
+    # From the highest derivative down: each is monotone between the sign changes of
+    # the next higher one.
+    for order in range(degree, -1, -1):
+        for k in range(degree - order + 1):
+            factor = 1.0
+            for step in range(order):
+                factor *= k + order - step
+            product, error = exact_product(terms[k + order, 0], factor)
+            derivative[k, 0], derivative[k, 1] = exact_sum(
+                product, error + factor * terms[k + order, 1]
+            )
+        cuts[pieces] = high
+        runs = signs_between(derivative, degree - order, cuts, pieces, starts, signs)
+        for k in range(1, runs):
+            cuts[k] = starts[k]
+        pieces = max(runs, 1)
+    return runs
+
+
+@njit(int64(FLOATS, FLOATS, float64, float64), **OPTIONS)
+def certain_order(
+    first: NDArray[np.float64], second: NDArray[np.float64], low: float, high: float
+) -> int:
+    """Quick sign of `first` - `second` on all of [low, high], 0 if it is not certain.
+
+    Splits the difference into its rising and its falling part, each largest at one
+    end; never wrong, seldom certain on wide ranges.
+    """
+    up_low = up_high = down_low = down_high = 0.0
+    for k in range(first.shape[0] - 1, -1, -1):
+        rise = max(first[k] - second[k], 0.0)
+        fall = max(second[k] - first[k], 0.0)
+        up_low = up_low * low + rise
+        up_high = up_high * high + rise
+        down_low = down_low * low + fall
+        down_high = down_high * high + fall
+    margin = 1.0 + 8 * (first.shape[0] + 1) * UNIT
+    if up_low > down_high * margin:
+        return 1
+    if down_low > up_high * margin:
+        return -1
+    return 0
+
+
+COMPARED = Tuple((boolean, boolean))
+
+
+@njit(COMPARED(FLOATS, FLOATS, float64, float64, FLOATS_OUT, INTS_OUT), **OPTIONS)
+def ever_cheaper(
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    low: float,
+    high: float,
+    starts: NDArray[np.float64],
+    signs: NDArray[np.int64],
+) -> tuple[bool, bool]:
+    """Whether `first` costs less somewhere in [low, high], and whether `second` does.
+
+    `starts` and `signs` are room to work in, as for `compare`.
+    """
+    order = certain_order(first, second, low, high)
+    if order != 0:
+        return order < 0, order > 0
+    less = more = False
+    for k in range(compare(first, second, low, high, starts, signs)):
+        less = less or signs[k] < 0
+        more = more or signs[k] > 0
+    return less, more

@@ -1,0 +1,231 @@
+"""Compiled bookkeeping of the lattice search: bounds, open sets, violations.
+
+A feature set is a bit mask. `below` of a set is the best accuracy of its expanded
+subsets, `above` the worst of its expanded supersets, the set itself included. The
+sandwich rule (ICSP, properties 3.3 and 3.11) closes a set when
+alpha * below >= above + tolerance; an unexpanded set that is not closed is open.
+
+The dense kernels hold one value for each of the 2 ** m sets, at the position that is
+its mask. The sparse ones scan the sets expanded so far and need no such arrays.
+"""
+
+import numpy as np
+from numba import float64, int64, njit, uint64, void
+from numba.core.types import Array
+from numpy.typing import NDArray
+
+FLOATS = Array(float64, 1, "C", readonly=True)
+MASKS = Array(uint64, 1, "C", readonly=True)
+FLOATS_OUT = Array(float64, 1, "C")
+MASKS_OUT = Array(uint64, 1, "C")
+COUNTS_OUT = Array(int64, 1, "C")
+TABLE_OUT = Array(int64, 2, "C")
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+INNER_BITS = 12  # 4096 values: spread inside the L1 cache before going further
+
+
+@njit(int64(uint64), **OPTIONS)
+def count_features(mask: int) -> int:
+    """Size of a feature set."""
+    left = np.uint64(mask)
+    one = np.uint64(1)
+    count = 0
+    while left:
+        left = left & (left - one)
+        count += 1
+    return count
+
+
+@njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
+def raise_supersets(below: NDArray[np.float64], start: int, stop: int) -> None:
+    """Carry the largest value to supersets, along features start to stop - 1."""
+    for feature in range(start, stop):
+        step = 1 << feature
+        for block in range(0, below.shape[0], 2 * step):
+            without = below[block : block + step]
+            with_it = below[block + step : block + 2 * step]
+            for k in range(step):
+                # Spelt so that it compiles to vector instructions; max() does not.
+                with_it[k] = without[k] if without[k] > with_it[k] else with_it[k]
+
+
+@njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
+def lower_subsets(above: NDArray[np.float64], start: int, stop: int) -> None:
+    """Carry the smallest value to subsets, along features start to stop - 1."""
+    for feature in range(start, stop):
+        step = 1 << feature
+        for block in range(0, above.shape[0], 2 * step):
+            without = above[block : block + step]
+            with_it = above[block + step : block + 2 * step]
+            for k in range(step):
+                without[k] = with_it[k] if with_it[k] < without[k] else without[k]
+
+
+@njit(void(FLOATS_OUT, FLOATS_OUT, int64), **OPTIONS)
+def spread(below: NDArray[np.float64], above: NDArray[np.float64], m: int) -> None:
+    """Make both bounds true for all 2 ** m sets after some were improved."""
+    inner = min(m, INNER_BITS)
+    for block in range(0, below.shape[0], 1 << inner):
+        raise_supersets(below[block : block + (1 << inner)], 0, inner)
+        lower_subsets(above[block : block + (1 << inner)], 0, inner)
+    raise_supersets(below, inner, m)
+    lower_subsets(above, inner, m)
+
+
+@njit(int64(FLOATS, FLOATS, FLOATS, int64, float64, float64, MASKS_OUT), **OPTIONS)
+def dense_open_sets(
+    accuracy: NDArray[np.float64],
+    below: NDArray[np.float64],
+    above: NDArray[np.float64],
+    size: int,
+    alpha: float,
+    tolerance: float,
+    out: NDArray[np.uint64],
+) -> int:
+    """List the open sets of one size, ascending; the number found.
+
+    `accuracy` is NaN where a set is not expanded. At most `out.shape[0]` are listed.
+    """
+    found = 0
+    for mask in range(accuracy.shape[0]):
+        if found == out.shape[0]:
+            break
+        if alpha * below[mask] >= above[mask] + tolerance:
+            continue
+        if np.isnan(accuracy[mask]) and count_features(np.uint64(mask)) == size:
+            out[found] = np.uint64(mask)
+            found += 1
+    return found
+
+
+@njit(float64(FLOATS, FLOATS, FLOATS, float64), **OPTIONS)
+def dense_bound(
+    accuracy: NDArray[np.float64],
+    below: NDArray[np.float64],
+    above: NDArray[np.float64],
+    tolerance: float,
+) -> float:
+    """Smallest alpha >= 1 at which no set is open; infinite when there is none."""
+    alpha = 1.0
+    for mask in range(accuracy.shape[0]):
+        needed = above[mask] + tolerance
+        if alpha * below[mask] >= needed or not np.isnan(accuracy[mask]):
+            continue
+        if below[mask] <= 0.0:
+            return np.inf
+        alpha = needed / below[mask]
+        if alpha * below[mask] < needed:  # the quotient was rounded down
+            alpha = np.nextafter(alpha, np.inf)
+    return alpha
+
+
+@njit(float64(MASKS, FLOATS, uint64), **OPTIONS)
+def best_below(
+    masks: NDArray[np.uint64], values: NDArray[np.float64], mask: int
+) -> float:
+    """Largest value among the subsets of `mask`."""
+    best = -np.inf
+    for k in range(masks.shape[0]):
+        if masks[k] & mask == masks[k]:
+            best = values[k] if values[k] > best else best
+    return best
+
+
+@njit(float64(MASKS, FLOATS, uint64), **OPTIONS)
+def worst_above(
+    masks: NDArray[np.uint64], values: NDArray[np.float64], mask: int
+) -> float:
+    """Smallest value among the supersets of `mask`."""
+    worst = np.inf
+    for k in range(masks.shape[0]):
+        if masks[k] & mask == mask:
+            worst = values[k] if values[k] < worst else worst
+    return worst
+
+
+@njit(
+    int64(MASKS, FLOATS, MASKS, FLOATS, int64, int64, float64, float64, MASKS_OUT),
+    **OPTIONS,
+)
+def sparse_open_sets(
+    masks: NDArray[np.uint64],
+    values: NDArray[np.float64],
+    upper_masks: NDArray[np.uint64],
+    upper_values: NDArray[np.float64],
+    m: int,
+    size: int,
+    alpha: float,
+    tolerance: float,
+    out: NDArray[np.uint64],
+) -> int:
+    """List the open sets of one size by branch and bound; the number found.
+
+    Decides feature after feature, in or out. Whatever is decided later, the set will
+    hold the chosen features and lie within the chosen and undecided ones, so their
+    bounds close whole branches and only branches with open sets are followed down.
+    `masks` must ascend. At most `out.shape[0]` sets are listed.
+    """
+    one = np.uint64(1)
+    full = (one << np.uint64(m)) - one
+    depths = np.zeros(m + 2, np.int64)
+    chosen = np.zeros(m + 2, np.uint64)
+    below = np.empty(m + 2)
+    above = np.empty(m + 2)
+    below[0] = best_below(masks, values, np.uint64(0))
+    above[0] = worst_above(upper_masks, upper_values, full)
+    top = found = 0
+    while top >= 0 and found < out.shape[0]:
+        depth, mask, low, high = depths[top], chosen[top], below[top], above[top]
+        top -= 1
+        count = count_features(mask)
+        if count > size or count + m - depth < size:
+            continue
+        if alpha * low >= high + tolerance:
+            continue
+        if depth == m:
+            at = np.searchsorted(masks, mask)
+            if at == masks.shape[0] or masks[at] != mask:
+                out[found] = mask
+                found += 1
+            continue
+        bit = one << np.uint64(depth)
+        undecided = full ^ ((bit << one) - one)
+        top += 1
+        depths[top], chosen[top], below[top] = depth + 1, mask | bit, low
+        below[top] = best_below(masks, values, mask | bit)
+        above[top] = high
+        top += 1
+        depths[top], chosen[top], below[top] = depth + 1, mask, low
+        above[top] = worst_above(upper_masks, upper_values, mask | undecided)
+    return found
+
+
+@njit(void(MASKS, FLOATS, int64, int64, COUNTS_OUT, TABLE_OUT, FLOATS_OUT), **OPTIONS)
+def count_violations(
+    masks: NDArray[np.uint64],
+    values: NDArray[np.float64],
+    stride: int,
+    resolution: int,
+    pairs: NDArray[np.int64],
+    histogram: NDArray[np.int64],
+    largest: NDArray[np.float64],
+) -> None:
+    """Compare every `stride`-th set with all its subsets, by distance in features.
+
+    `pairs` (m + 1,) counts comparable pairs; `histogram` (m + 1, resolution + 1)
+    counts losses of accuracy, rounded up to multiples of 1 / resolution;
+    `largest` (m + 1,) is the largest loss.
+    """
+    for i in range(0, masks.shape[0], stride):
+        for j in range(masks.shape[0]):
+            if masks[j] & masks[i] != masks[j] or i == j:
+                continue
+            distance = count_features(masks[i] ^ masks[j])
+            pairs[distance] += 1
+            loss = values[j] - values[i]
+            if loss > 0.0:
+                histogram[
+                    distance, min(resolution, int(np.ceil(loss * resolution)))
+                ] += 1
+                largest[distance] = max(loss, largest[distance])

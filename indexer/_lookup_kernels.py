@@ -1,0 +1,112 @@
+"""Compiled search of the Poly-Dom index.
+
+A kernel never allocates, never raises and never checks: `lookup.py` validates once,
+when a look-up is made. Costs are seconds (`_s`), `n` is the item size |x| of ICSP.
+"""
+
+import numpy as np
+from numba import float64, int32, int64, njit
+from numba.core.types import Array
+from numpy.typing import NDArray
+
+FLOATS = Array(float64, 1, "C", readonly=True)
+FLOATS_2D = Array(float64, 2, "C", readonly=True)
+INTS = Array(int32, 1, "C", readonly=True)
+STAYS = Array(int32, 2, "C", readonly=True)
+ROWS_OUT = Array(int64, 1, "C")
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+
+
+@njit(float64(FLOATS_2D, int64, float64), inline="always", **OPTIONS)
+def cost_at(coefficients: NDArray[np.float64], row: int, n: float) -> float:
+    """Cost c(S, n) in seconds of one row of `coefficients`, constant first."""
+    cost_s = 0.0
+    for k in range(coefficients.shape[1] - 1, -1, -1):
+        cost_s = cost_s * n + coefficients[row, k]
+    return cost_s
+
+
+@njit(int64(FLOATS, float64), inline="always", **OPTIONS)
+def count_up_to(breakpoints: NDArray[np.float64], n: float) -> int:
+    """How many of the ascending `breakpoints` are at most n: the range n lies in."""
+    first = 0
+    left = breakpoints.shape[0]
+    while left > 0:
+        half = (left + 1) // 2
+        # An arithmetic choice, which compiles to no branch to mispredict.
+        first += half * (breakpoints[first + half - 1] <= n)
+        left -= half
+    return first
+
+
+@njit(
+    int64(FLOATS, INTS, INTS, STAYS, FLOATS_2D, float64, float64),
+    **OPTIONS,
+)
+def best_rank(
+    breakpoints: NDArray[np.float64],
+    blocks: NDArray[np.int32],
+    offsets: NDArray[np.int32],
+    stays: NDArray[np.int32],
+    coefficients: NDArray[np.float64],
+    n: float,
+    budget_s: float,
+) -> int:
+    """Rank of the most accurate candidate that fits the budget, -1 if none does.
+
+    The online retrieval of ICSP, section 3.3, over shared skylines: `offsets` bounds
+    the part of `stays` that holds every skyline of the block of ranges around n, in
+    ascending rank. A stay is (rank, first range, end range) and counts only in its
+    ranges; those that count ascend in cost as in rank.
+    """
+    position = count_up_to(breakpoints, n)
+    block = blocks[position]
+    low, high = offsets[block], offsets[block + 1]
+    best = -1
+    while low < high:
+        middle = (low + high) // 2
+        at = middle
+        while at < high and not stays[at, 1] <= position < stays[at, 2]:
+            at += 1
+        # A NaN cost compares false, so a damaged curve is never affordable.
+        if at < high and cost_at(coefficients, stays[at, 0], n) <= budget_s:
+            best = stays[at, 0]
+            low = at + 1
+        else:
+            high = middle
+    return best
+
+
+@njit(int64(FLOATS_2D, float64, float64), **OPTIONS)
+def scan_ranks(coefficients: NDArray[np.float64], n: float, budget_s: float) -> int:
+    """`best_rank` by trying every candidate, the most accurate first.
+
+    ICSP's Naive-Lookup.
+    """
+    for rank in range(coefficients.shape[0] - 1, -1, -1):
+        if cost_at(coefficients, rank, n) <= budget_s:
+            return rank
+    return -1
+
+
+@njit(
+    int64(FLOATS, INTS, INTS, STAYS, float64, ROWS_OUT),
+    **OPTIONS,
+)
+def skyline_ranks(
+    breakpoints: NDArray[np.float64],
+    blocks: NDArray[np.int32],
+    offsets: NDArray[np.int32],
+    stays: NDArray[np.int32],
+    n: float,
+    out: NDArray[np.int64],
+) -> int:
+    """List the ranks on the skyline of n, ascending; their number."""
+    position = count_up_to(breakpoints, n)
+    block = blocks[position]
+    found = 0
+    for at in range(offsets[block], offsets[block + 1]):
+        if stays[at, 1] <= position < stays[at, 2]:
+            out[found] = stays[at, 0]
+            found += 1
+    return found

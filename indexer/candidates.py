@@ -1,0 +1,42 @@
+"""Which trained sets are worth indexing: ICSP, algorithm 1."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._envelope_kernels import undominated
+from .skyline import check_candidates
+
+
+def prune(
+    coefficients: NDArray[np.float64],
+    accuracies: NDArray[np.float64],
+    sizes: tuple[float, float],
+) -> NDArray[np.int64]:
+    """Rows of the candidates that no other candidate dominates, ascending.
+
+    One dominates another if it is at least as accurate and costs no more at any size
+    in the range (ICSP, properties 3.6 and 3.7, with alpha = 1: a set dropped on
+    account of another that is dropped itself must not lower the bound twice). Of
+    candidates alike in accuracy and in cost at all sizes, the first row is kept.
+    Decided by the real roots of cost differences, not by samples.
+
+    Parameters
+    ----------
+    coefficients : (C, d + 1)
+        Cost polynomials in the item size, constant first.
+    accuracies : (C,)
+        In [0, 1].
+    sizes
+        `(low, high)`, 0 <= low <= high.
+
+    Raises
+    ------
+    BadInput
+        As `check_candidates`.
+    """
+    check_candidates(coefficients, accuracies, sizes)
+    order = np.argsort(-accuracies, kind="stable")
+    kept = undominated(
+        np.ascontiguousarray(coefficients[order]), accuracies[order], *sizes
+    )
+    return np.sort(order[kept])

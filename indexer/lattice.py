@@ -1,0 +1,571 @@
+"""Which feature sets to train: the bidirectional lattice search of ICSP.
+
+A set that lies between a smaller expanded set and a larger one that is not much more
+accurate cannot be worth its cost (the sandwich rule), so it is never trained. The rule
+needs accuracy to grow with the set, give or take a tolerance; how far that held is
+measured on what was trained.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+from . import _lattice_kernels as kernels
+
+Masks = NDArray[np.uint64]
+Accuracies = NDArray[np.float64]
+
+MAX_FEATURES = 62
+DENSE_FEATURES = 24  # up to here every set has its place in memory: 24 bytes each
+CHUNK = 1 << 16  # sets handed out at once: bounds memory, not the search
+FIRST_ALPHA = 2.0
+SMALLEST_STEP = 0.01
+VIOLATION_TESTS = 500_000_000  # pairs looked at when monotonicity is measured
+RESOLUTION = 10_000  # of the losses of accuracy that are counted
+
+
+class Expanded(Mapping[int, float]):
+    """Accuracy of every trained set, by mask; iterates in ascending order of mask.
+
+    Attributes
+    ----------
+    masks : (E,) uint64, ascending
+    accuracies : (E,) float64
+    """
+
+    def __init__(self, masks: Masks, accuracies: Accuracies) -> None:
+        self.masks = masks
+        self.accuracies = accuracies
+
+    def __len__(self) -> int:
+        return self.masks.size
+
+    def __iter__(self) -> Iterator[int]:
+        return (int(mask) for mask in self.masks)
+
+    def __getitem__(self, mask: int) -> float:
+        at = int(np.searchsorted(self.masks, mask)) if mask >= 0 else len(self)
+        if at == len(self) or int(self.masks[at]) != mask:
+            raise KeyError(mask)
+        return float(self.accuracies[at])
+
+
+@dataclass(frozen=True, slots=True)
+class Sandwich:
+    """Why a set needed no training: it lies between these two.
+
+    `upper_accuracy` is the accuracy of `upper`, or, where the covering rule gave it
+    (`covering`), only a bound on it that holds under diminishing returns.
+    """
+
+    lower: int
+    upper: int
+    lower_accuracy: float
+    upper_accuracy: float
+    covering: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Violations:
+    """How often a trained set was less accurate than one of its trained subsets.
+
+    The measurement of ICSP's appendix, figures (a) and (b).
+
+    Attributes
+    ----------
+    pairs : (m + 1,) int64
+        Comparable pairs looked at, by distance (features the larger set has more).
+    histogram : (m + 1, RESOLUTION + 1) int64
+        Violations by distance and by loss of accuracy in steps of 1 / RESOLUTION,
+        rounded up.
+    largest : (m + 1,) float64
+        Largest loss by distance, 0 where there is none.
+    complete : bool
+        Whether all pairs were looked at, or only those of every n-th larger set.
+    """
+
+    pairs: NDArray[np.int64]
+    histogram: NDArray[np.int64]
+    largest: NDArray[np.float64]
+    complete: bool
+
+    @property
+    def count(self) -> int:
+        """Number of pairs in which the larger set was less accurate."""
+        return int(self.histogram.sum())
+
+    @property
+    def tolerance(self) -> float:
+        """The tolerance that would have covered every violation."""
+        return float(self.largest.max())
+
+    def quantile(self, share: float, distance: int | None = None) -> float:
+        """Loss that `share` of the violations do not exceed; 0 if there are none."""
+        losses = self.histogram if distance is None else self.histogram[distance, None]
+        reached = np.cumsum(losses.sum(axis=0))
+        if reached[-1] == 0:
+            return 0.0
+        step = int(np.searchsorted(reached, share * reached[-1]))
+        return min(step / RESOLUTION, float(np.max(self.largest)))
+
+
+@dataclass(frozen=True)
+class LatticeSearch:
+    """What `search_lattice` found.
+
+    Attributes
+    ----------
+    m : int
+        Number of features.
+    expanded : Expanded
+        Accuracy of every trained set, by mask.
+    alpha : float
+        Bound proven: for every untrained set, some trained subset is within this
+        factor of its accuracy, provided accuracy is monotone up to `tolerance`
+        (and has diminishing returns, where `covering` was asked for). Infinite
+        when the search was stopped before it proved any.
+    tolerance : float
+        Loss of accuracy a larger set was allowed to show.
+    complete : bool
+        Whether the alpha that was asked for is proven.
+    """
+
+    m: int
+    expanded: Expanded
+    alpha: float
+    tolerance: float
+    complete: bool
+    _covers: tuple[Masks, Accuracies] = field(repr=False)
+
+    def why(self, mask: int) -> Sandwich | None:
+        """Name the pair that made training `mask` unnecessary.
+
+        Returns None for a set that an interrupted search left open.
+
+        Raises
+        ------
+        BadInput
+            If `mask` was trained or is no set of the m features.
+        """
+        if not 0 <= mask < 1 << self.m:
+            raise BadInput(f"mask {mask} is no set of {self.m} features")
+        if mask in self.expanded:
+            raise BadInput(f"mask {mask} was trained: {self.expanded[mask]:g} accurate")
+        pair = self._tightest(mask)
+        needed = pair.upper_accuracy + self.tolerance
+        closed = self.alpha * pair.lower_accuracy >= needed
+        return pair if closed and self.alpha < math.inf else None
+
+    def _tightest(self, mask: int) -> Sandwich:
+        masks, accuracies = self.expanded.masks, self.expanded.accuracies
+        wanted = np.uint64(mask)
+        lower = int(np.where(masks & wanted == masks, accuracies, -1.0).argmax())
+        upper, upper_accuracy = _worst_above(masks, accuracies, wanted)
+        cover, cover_accuracy = _worst_above(*self._covers, wanted)
+        covering = cover_accuracy < upper_accuracy
+        return Sandwich(
+            lower=int(masks[lower]),
+            upper=cover if covering else upper,
+            lower_accuracy=float(accuracies[lower]),
+            upper_accuracy=min(cover_accuracy, upper_accuracy),
+            covering=covering,
+        )
+
+    @cached_property
+    def violations(self) -> Violations:
+        """Measure monotonicity on all pairs of trained sets (a sample of many)."""
+        count = len(self.expanded)
+        stride = max(1, math.ceil(count * count / VIOLATION_TESTS))
+        pairs = np.zeros(self.m + 1, np.int64)
+        histogram = np.zeros((self.m + 1, RESOLUTION + 1), np.int64)
+        largest = np.zeros(self.m + 1)
+        kernels.count_violations(
+            self.expanded.masks,
+            self.expanded.accuracies,
+            stride,
+            RESOLUTION,
+            pairs,
+            histogram,
+            largest,
+        )
+        return Violations(pairs, histogram, largest, complete=stride == 1)
+
+
+def _worst_above(
+    masks: Masks, accuracies: Accuracies, mask: np.uint64
+) -> tuple[int, float]:
+    """Least accurate superset of `mask`; infinite if there is none."""
+    above = np.where(masks & mask == mask, accuracies, np.inf)
+    if above.size == 0:
+        return 0, math.inf
+    worst = int(above.argmin())
+    return int(masks[worst]), float(above[worst])
+
+
+class _Lattice(Protocol):
+    """What is known of all sets while the search goes on."""
+
+    def record(self, masks: Masks, accuracies: Accuracies) -> None: ...
+    def record_covers(self, masks: Masks, accuracies: Accuracies) -> None: ...
+    def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks: ...
+    def bound(self, tolerance: float) -> float: ...
+    def accuracy_of(self, masks: Masks) -> Accuracies: ...
+    def expanded(self) -> Expanded: ...
+
+
+class _DenseLattice:
+    """Bounds of all 2 ** m sets, kept true after every layer."""
+
+    def __init__(self, m: int) -> None:
+        self.m = m
+        self.accuracy = np.full(1 << m, np.nan)
+        self.below = np.full(1 << m, -np.inf)
+        self.above = np.full(1 << m, np.inf)
+        self.stale = False
+
+    def record(self, masks: Masks, accuracies: Accuracies) -> None:
+        self.accuracy[masks] = accuracies
+        self.below[masks] = np.maximum(self.below[masks], accuracies)
+        self.record_covers(masks, accuracies)
+
+    def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
+        np.minimum.at(self.above, masks, accuracies)
+        self.stale = True
+
+    def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
+        self._refresh()
+        out = np.empty(min(CHUNK, math.comb(self.m, size)), np.uint64)
+        bounds = (self.accuracy, self.below, self.above)
+        return out[: kernels.dense_open_sets(*bounds, size, alpha, tolerance, out)]
+
+    def bound(self, tolerance: float) -> float:
+        self._refresh()
+        bounds = (self.accuracy, self.below, self.above)
+        return float(kernels.dense_bound(*bounds, tolerance))
+
+    def _refresh(self) -> None:
+        if self.stale:
+            kernels.spread(self.below, self.above, self.m)
+            self.stale = False
+
+    def accuracy_of(self, masks: Masks) -> Accuracies:
+        return self.accuracy[masks]
+
+    def expanded(self) -> Expanded:
+        masks = np.flatnonzero(~np.isnan(self.accuracy))
+        return Expanded(masks.astype(np.uint64), self.accuracy[masks])
+
+
+class _SparseLattice:
+    """Only the expanded sets, for more features than memory has places."""
+
+    def __init__(self, m: int) -> None:
+        self.m = m
+        self.masks = np.empty(0, np.uint64)
+        self.accuracies = np.empty(0)
+        self.cover_masks = np.empty(0, np.uint64)
+        self.cover_accuracies = np.empty(0)
+
+    def record(self, masks: Masks, accuracies: Accuracies) -> None:
+        masks = np.concatenate([self.masks, masks])
+        order = np.argsort(masks)
+        self.masks = masks[order]
+        self.accuracies = np.concatenate([self.accuracies, accuracies])[order]
+
+    def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
+        self.cover_masks = np.concatenate([self.cover_masks, masks])
+        self.cover_accuracies = np.concatenate([self.cover_accuracies, accuracies])
+
+    def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
+        out = np.empty(CHUNK, np.uint64)
+        found = kernels.sparse_open_sets(
+            self.masks,
+            self.accuracies,
+            np.concatenate([self.masks, self.cover_masks]),
+            np.concatenate([self.accuracies, self.cover_accuracies]),
+            self.m,
+            size,
+            alpha,
+            tolerance,
+            out,
+        )
+        return out[:found]
+
+    def bound(self, tolerance: float) -> float:
+        """Bound from the empty and the full set alone: true, seldom the smallest."""
+        lowest, highest = float(self.accuracies[0]), float(self.accuracies[-1])
+        if lowest <= 0.0:
+            return 1.0 if highest + tolerance <= 0.0 else math.inf
+        return max(1.0, math.nextafter((highest + tolerance) / lowest, math.inf))
+
+    def accuracy_of(self, masks: Masks) -> Accuracies:
+        at = np.minimum(np.searchsorted(self.masks, masks), self.masks.size - 1)
+        return np.where(self.masks[at] == masks, self.accuracies[at], np.nan)
+
+    def expanded(self) -> Expanded:
+        return Expanded(self.masks, self.accuracies)
+
+
+class _Stopped(Exception):
+    """The budget is used up."""
+
+
+@dataclass
+class _Search:
+    """One search under way."""
+
+    m: int
+    train: Callable[[list[int]], Iterable[float]]
+    tolerance: float
+    covering: bool
+    trainings_left: float
+    deadline_s: float
+    progress: Callable[[int, int], object] | None
+    now: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        dense = self.m <= DENSE_FEATURES
+        self.lattice: _Lattice = (
+            _DenseLattice(self.m) if dense else _SparseLattice(self.m)
+        )
+        self.count = 0
+        self.cover_masks: list[Masks] = [np.empty(0, np.uint64)]
+        self.cover_accuracies: list[Accuracies] = [np.empty(0)]
+
+    def run(self, alpha: float) -> None:
+        """Expand, layer by layer from both ends, what is open at `alpha`."""
+        for size in range(self.m // 2 + 1):
+            self._expand_layer(size, alpha)
+            if self.covering and size > 0:
+                self._cover_layer(size - 1, alpha)
+            if size < self.m - size:
+                self._expand_layer(self.m - size, alpha)
+            if self.lattice.bound(self.tolerance) <= alpha:
+                return
+
+    def _expand_layer(self, size: int, alpha: float) -> None:
+        # Sets of one size never sandwich each other, so parts of a layer can be
+        # trained in any order and at the same time.
+        while True:
+            masks = self.lattice.open_sets(size, alpha, self.tolerance)
+            if masks.size == 0:
+                return
+            self._expand(masks)
+
+    def _expand(self, masks: Masks) -> None:
+        allowed = masks[: int(min(self.trainings_left, masks.size))].tolist()
+        done: list[float] = []
+        try:
+            for mask, accuracy in _pair(allowed, self.train(allowed)):
+                done.append(_checked(mask, accuracy))
+                if self.progress is not None:
+                    self.progress(self.count + len(done), masks.size - len(done))
+                if self.now() >= self.deadline_s and self.count + len(done) > 1:
+                    raise _Stopped
+        finally:
+            self.lattice.record(masks[: len(done)], np.array(done))
+            self.count += len(done)
+            self.trainings_left -= len(done)
+        if len(allowed) < masks.size:
+            raise _Stopped
+
+    def _cover_layer(self, size: int, alpha: float) -> None:
+        """Bound unions of extensions that add next to nothing, set by set.
+
+        Under diminishing returns a(S + W) <= a(S) + the sum of what each feature of
+        W adds to S alone. ICSP's rule (property 3.4) asks that each addition be
+        dominated by S; with alpha > 1 that lets small gains add up unseen, so here
+        their sum must be.
+        """
+        expanded = self.lattice.expanded()
+        chosen = np.bitwise_count(expanded.masks) == size
+        bits = np.uint64(1) << np.arange(self.m, dtype=np.uint64)
+        sets, accuracies = expanded.masks[chosen], expanded.accuracies[chosen]
+        gains = self.lattice.accuracy_of(sets[:, None] | bits) - accuracies[:, None]
+        gains = np.where(np.isnan(gains), np.inf, np.maximum(gains, 0.0))
+        order = np.argsort(gains, axis=1)
+        bounds = accuracies[:, None] + np.cumsum(
+            np.take_along_axis(gains, order, axis=1), axis=1
+        )
+        small = alpha * accuracies[:, None] >= bounds + self.tolerance
+        covered = sets | np.bitwise_or.reduce(
+            np.where(small, bits[order], np.uint64(0)), axis=1
+        )
+        useful = covered != sets
+        last = np.maximum(small.sum(axis=1) - 1, 0)
+        values = np.take_along_axis(bounds, last[:, None], axis=1)[:, 0]
+        self.lattice.record_covers(covered[useful], values[useful])
+        self.cover_masks.append(covered[useful])
+        self.cover_accuracies.append(values[useful])
+
+    def result(self, alpha: float, complete: bool) -> LatticeSearch:
+        covers = np.concatenate(self.cover_masks), np.concatenate(self.cover_accuracies)
+        expanded = self.lattice.expanded()
+        return LatticeSearch(self.m, expanded, alpha, self.tolerance, complete, covers)
+
+
+def search_lattice(
+    m: int,
+    accuracy: Callable[[int], float] | Callable[[list[int]], Iterable[float]],
+    *,
+    alpha: float = 1.0,
+    tolerance: float = 0.0,
+    covering: bool = False,
+    budget: int | None = None,
+    budget_s: float | None = None,
+    workers: int = 1,
+    batch: bool = False,
+    progress: Callable[[int, int], object] | None = None,
+    now: Callable[[], float] = time.monotonic,
+) -> LatticeSearch:
+    """Train the feature sets that may be the best choice for some size and budget.
+
+    ICSP, algorithm 2: layer by layer from the empty set up and from the full set
+    down, skipping every set that is sandwiched. Unlike there, every open set of a
+    layer is looked at, not only neighbours of expanded ones: those can miss a set
+    all of whose neighbours are sandwiched by other pairs.
+
+    With a budget the search is progressive: a large alpha first, then smaller and
+    smaller, down to `alpha`, reusing every training. When the budget ends, or at
+    KeyboardInterrupt, what was trained is returned with the bound it proves.
+
+    Parameters
+    ----------
+    m
+        Number of features, 1 to 62. Up to 24, memory is 24 * 2 ** m bytes and the
+        search never takes long; beyond, both follow the number of trained sets.
+    accuracy
+        Accuracy in [0, 1] of the best model on a feature set (a mask; bit i is
+        feature i). Called once per set; the empty set and all features come first.
+    alpha
+        At least 1: how far, as a factor, the best trained set may fall short.
+    tolerance
+        How much accuracy a larger set may lose against a smaller one, e of ICSP 3.10.
+    covering
+        Also use the covering rule (ICSP, property 3.4). Sound only if accuracy has
+        diminishing returns: with labels f1 XOR f2 it overlooks {f1, f2}.
+    budget, budget_s
+        Trainings, and seconds, the search may take; None is no limit. A training
+        under way when the time is up is finished. `budget_s=math.inf` makes a
+        search progressive and interruptible without limiting it.
+    workers
+        Processes that train sets of one layer at the same time, through joblib.
+    batch
+        `accuracy` takes a list of sets of one size and yields their accuracies in
+        order, and does its own parallel work; what it yielded counts as trained.
+    progress
+        Called after every training with the number of sets trained so far and the
+        number still waiting in the present part of a layer.
+    now
+        Monotonic clock, seconds.
+
+    Raises
+    ------
+    BadInput
+        If an argument is outside its range or an accuracy outside [0, 1].
+    """
+    _check_arguments(m, alpha, tolerance, budget, budget_s, workers)
+    progressive = budget is not None or budget_s is not None
+    search = _Search(
+        m=m,
+        train=_trainer(accuracy, workers, batch),
+        tolerance=tolerance,
+        covering=covering,
+        trainings_left=math.inf if budget is None else budget,
+        deadline_s=math.inf if budget_s is None else now() + budget_s,
+        progress=progress,
+        now=now,
+    )
+    if not progressive:
+        search.run(alpha)
+        return search.result(alpha, complete=True)
+    proven = math.inf
+    try:
+        for step in _steps(alpha, search):
+            search.run(step)
+            proven = step
+    except (_Stopped, KeyboardInterrupt):
+        if search.count < 2:  # nothing can be proven without both ends
+            raise
+        proven = min(proven, search.lattice.bound(tolerance))
+    return search.result(max(alpha, proven), complete=proven <= alpha)
+
+
+def _steps(target: float, search: _Search) -> Iterator[float]:
+    """Alphas from large to `target`, halving the distance to what is proven so far."""
+    alpha = max(FIRST_ALPHA, target)
+    while alpha - target > SMALLEST_STEP:
+        yield alpha
+        proven = min(alpha, search.lattice.bound(search.tolerance))
+        alpha = target + (proven - target) / 2
+    yield target
+
+
+def _trainer(
+    accuracy: Callable[..., Any], workers: int, batch: bool
+) -> Callable[[list[int]], Iterable[float]]:
+    """Turn `accuracy` into a function of a list of sets."""
+    if batch:
+        return accuracy
+    if workers == 1:
+        return lambda masks: map(accuracy, masks)
+
+    def train(masks: list[int]) -> Iterable[float]:
+        from joblib import Parallel, delayed
+
+        pool = Parallel(n_jobs=workers, return_as="generator")
+        yield from pool(delayed(accuracy)(mask) for mask in masks)
+
+    return train
+
+
+def _pair(masks: list[int], accuracies: Iterable[float]) -> Iterator[tuple[int, float]]:
+    """Yield sets with their accuracies, as they come."""
+    left = iter(masks)
+    for accuracy in accuracies:
+        mask = next(left, None)
+        if mask is None:
+            raise BadInput(f"accuracy gave more values than the {len(masks)} asked for")
+        yield mask, accuracy
+    if (missing := next(left, None)) is not None:
+        raise BadInput(f"accuracy gave no value for set {missing} of {len(masks)} sets")
+
+
+def _checked(mask: int, accuracy: float) -> float:
+    if not 0.0 <= accuracy <= 1.0:
+        raise BadInput(f"accuracy of set {mask} is {accuracy!r}; it must be in [0, 1]")
+    return float(accuracy)
+
+
+def _check_arguments(
+    m: int,
+    alpha: float,
+    tolerance: float,
+    budget: int | None,
+    budget_s: float | None,
+    workers: int,
+) -> None:
+    if not 1 <= m <= MAX_FEATURES:
+        raise BadInput(f"m is {m!r}; it must be 1 to {MAX_FEATURES} features")
+    if not 1.0 <= alpha < math.inf:
+        raise BadInput(f"alpha is {alpha!r}; it must be at least 1 and finite")
+    if not 0.0 <= tolerance <= 1.0:
+        raise BadInput(f"tolerance is {tolerance!r}; it must be in [0, 1]")
+    if budget is not None and (budget < 2 or budget != int(budget)):
+        raise BadInput(
+            f"budget is {budget!r} trainings; it must be a whole number, at least 2: "
+            "the empty and the full set come first"
+        )
+    if budget_s is not None and not budget_s > 0:
+        raise BadInput(f"budget_s is {budget_s!r}; it must be greater than 0")
+    if workers == 0:
+        raise BadInput("workers is 0; it must be at least 1, or -1 for every core")

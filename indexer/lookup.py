@@ -1,0 +1,234 @@
+"""The Poly-Dom index itself: (size, budget) to the best candidate, in nanoseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadIndexFile
+from ._lookup_kernels import best_rank, scan_ranks, skyline_ranks
+from .skyline import Skylines, skylines_by_envelope
+
+Builder = Callable[
+    [NDArray[np.float64], NDArray[np.float64], tuple[float, float]], Skylines
+]
+
+SMALLEST_BLOCK = 8  # changes that share one list of stays, at least
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lookup:
+    """Skylines of all sizes, sharing what neighbouring ones have in common.
+
+    Between two breakpoints lies a range of sizes with one skyline. On any skyline the
+    order by cost is the order by accuracy, so candidates are ranked once by accuracy.
+    A block of neighbouring ranges keeps one list of stays, ordered by rank; a skyline
+    is the stays of its block that span its range. A block ends when as many
+    candidates have joined as there were at its start, so the bytes grow with the
+    number of changes.
+
+    Immutable; safe to share between threads, and its arrays between processes.
+
+    Attributes
+    ----------
+    breakpoints : (R - 1,) float64
+        Sizes at which the skyline changes, ascending.
+    blocks : (R,) int32
+        Block of each range.
+    offsets : (B + 1,) int32
+        Block b has `stays[offsets[b] : offsets[b + 1]]`.
+    stays : (T, 3) int32
+        Rank, first range, end range; in each block by ascending rank, then range.
+    coefficients : (K, d + 1) float64
+        Cost polynomial of each ranked candidate, constant first, seconds.
+    rows : (K,) int64
+        The candidates' rows in the input, least accurate first.
+    """
+
+    breakpoints: NDArray[np.float64]
+    blocks: NDArray[np.int32]
+    offsets: NDArray[np.int32]
+    stays: NDArray[np.int32]
+    coefficients: NDArray[np.float64]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def build(
+        cls,
+        coefficients: NDArray[np.float64],
+        accuracies: NDArray[np.float64],
+        sizes: tuple[float, float],
+        builder: Builder = skylines_by_envelope,
+    ) -> Self:
+        """Index candidates for all sizes in a range.
+
+        Parameters
+        ----------
+        coefficients : (C, d + 1)
+            Cost polynomials in the item size, constant first, seconds.
+        accuracies : (C,)
+            In [0, 1].
+        sizes
+            `(low, high)`, 0 <= low <= high.
+        builder
+            `skylines_by_envelope`, or `skylines_by_sweep` for ICSP's algorithm 3.
+
+        Raises
+        ------
+        BadInput
+            As `check_candidates`.
+        """
+        skylines = builder(coefficients, accuracies, sizes)
+        # Accuracies are distinct on a skyline, but not between skylines.
+        rows = np.unique(skylines.rows)
+        rows = rows[np.argsort(accuracies[rows], kind="stable")]
+        rank = np.zeros(len(accuracies), np.int64)
+        rank[rows] = np.arange(rows.size)
+
+        breakpoints = skylines.breakpoints
+        begins = np.searchsorted(breakpoints, skylines.starts, side="right")
+        ends = np.searchsorted(breakpoints, skylines.ends, side="right")
+        ends[np.isinf(skylines.ends)] = breakpoints.size + 1
+        blocks = _blocks(begins, ends, breakpoints.size + 1)
+        offsets, stays = _share(rank[skylines.rows], begins, ends, blocks)
+        return cls(
+            breakpoints,
+            blocks.astype(np.int32),
+            offsets.astype(np.int32),
+            np.ascontiguousarray(stays, np.int32),
+            np.ascontiguousarray(coefficients[rows]),
+            rows,
+        )
+
+    def best(self, size: float, budget_s: float) -> int:
+        """Row of the most accurate candidate that fits, -1 if none does.
+
+        The row's cost, evaluated with Horner's rule, never exceeds `budget_s`, and no
+        more accurate candidate fits. The latter is exact up to rounding: a candidate
+        within a relative 1e-12 of the budget may be missed at sizes within rounding
+        of a crossing of its curve. Outside the sizes the look-up was built for, what
+        it gives fits but may not be the best; it never says -1 if a candidate of any
+        skyline fits.
+        """
+        rank = best_rank(
+            self.breakpoints,
+            self.blocks,
+            self.offsets,
+            self.stays,
+            self.coefficients,
+            size,
+            budget_s,
+        )
+        if rank < 0:  # seldom, and outside the sizes the search may have missed some
+            rank = scan_ranks(self.coefficients, size, budget_s)
+        return -1 if rank < 0 else int(self.rows[rank])
+
+    def skyline(self, size: float) -> NDArray[np.int64]:
+        """Rows on the skyline of a size, by ascending cost and accuracy."""
+        out = np.empty(self.rows.size, np.int64)
+        found = skyline_ranks(
+            self.breakpoints, self.blocks, self.offsets, self.stays, size, out
+        )
+        return self.rows[out[:found]]
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Everything the look-up is made of, for a file."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
+        """Make a look-up of what `arrays` gave; a mapped file is used as it is.
+
+        Raises
+        ------
+        BadIndexFile
+            If an array is missing or its contents could lead the search astray.
+        """
+        for name, (dtype, dimensions) in _LAYOUT.items():
+            array = arrays.get(name)
+            if array is None:
+                raise BadIndexFile(f"the look-up has no array {name!r}")
+            if array.dtype != dtype or array.ndim != dimensions:
+                raise BadIndexFile(
+                    f"the look-up's {name} are {array.dtype} of {array.ndim} "
+                    f"dimensions; {np.dtype(dtype)} of {dimensions} are needed"
+                )
+            if not array.flags.c_contiguous:
+                raise BadIndexFile(f"the look-up's {name} are not contiguous")
+        lookup = cls(**{name: arrays[name] for name in _LAYOUT})  # type: ignore[arg-type]
+        lookup._check()
+        return lookup
+
+    def _check(self) -> None:
+        """Refuse positions that point outside, and orders the search relies on."""
+        ranges, stays = self.breakpoints.size + 1, self.stays
+        ranks = self.rows.size
+        faults = {
+            "breakpoints do not ascend": not np.isfinite(self.breakpoints).all()
+            or not (np.diff(self.breakpoints) > 0).all(),
+            "blocks do not fit its ranges": self.blocks.size != ranges
+            or self.blocks.min() < 0
+            or self.blocks.max() >= self.offsets.size - 1,
+            "offsets do not fit its stays": self.offsets[:1].tolist() != [0]
+            or self.offsets[-1:].tolist() != [len(stays)]
+            or not (np.diff(self.offsets) >= 0).all(),
+            "stays are no triples of a rank and its ranges": stays.shape[1:] != (3,)
+            or ranks == 0
+            or not ((stays[:, 0] >= 0) & (stays[:, 0] < ranks)).all(),
+            "costs are not one finite curve for each row": len(self.coefficients)
+            != ranks
+            or self.coefficients.size == 0
+            or not np.isfinite(self.coefficients).all(),
+            "rows are negative": bool((self.rows < 0).any()),
+        }
+        for fault, found in faults.items():
+            if found:
+                raise BadIndexFile(f"the look-up's {fault}")
+
+
+_LAYOUT = {
+    "breakpoints": (np.float64, 1),
+    "blocks": (np.int32, 1),
+    "offsets": (np.int32, 1),
+    "stays": (np.int32, 2),
+    "coefficients": (np.float64, 2),
+    "rows": (np.int64, 1),
+}
+
+
+def _blocks(
+    begins: NDArray[np.int64], ends: NDArray[np.int64], ranges: int
+) -> NDArray[np.int64]:
+    """Block of each range: a new one when the joined outnumber those at the start."""
+    joined = np.cumsum(np.bincount(begins, minlength=ranges)[:ranges])
+    left = np.cumsum(np.bincount(ends, minlength=ranges + 1)[:ranges])
+    blocks = np.zeros(ranges, np.int64)
+    first = 0
+    while first < ranges:
+        room = max(SMALLEST_BLOCK, int(joined[first] - left[first]))
+        end = int(np.searchsorted(joined, joined[first] + room, side="right"))
+        blocks[max(end, first + 1) :] += 1
+        first = max(end, first + 1)
+    return blocks
+
+
+def _share(
+    ranks: NDArray[np.int64],
+    begins: NDArray[np.int64],
+    ends: NDArray[np.int64],
+    blocks: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Offsets and stays: every stay is listed in each block it reaches into."""
+    first, last = blocks[begins], blocks[ends - 1]
+    counts = last - first + 1
+    stay = np.repeat(np.arange(ranks.size), counts)
+    block = np.arange(stay.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    block += first[stay]
+    order = np.lexsort([begins[stay], ranks[stay], block])
+    stay = stay[order]
+    offsets = np.searchsorted(block[order], np.arange(int(blocks[-1]) + 2))
+    return offsets, np.column_stack([ranks[stay], begins[stay], ends[stay]])

@@ -1,0 +1,130 @@
+"""The skyline for every item size: who is on it, from which size to which."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+from ._crossing_kernels import ever_cheaper
+from ._envelope_kernels import envelope_intervals
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Skylines:
+    """Skylines of all sizes in a range, as the stays of candidates on them.
+
+    A candidate is on the skyline of a size if it is more accurate than all that cost
+    less there, and than all equals in cost. Of candidates alike in both, the first
+    row counts. At a size where the skyline changes, it is the one just above.
+
+    Attributes
+    ----------
+    rows : (S,) int64
+        Candidate of each stay; ordered by row, then by size.
+    starts, ends : (S,) float64
+        The stay is from `starts` up to, not including, `ends`; infinite where it
+        lasts to the end of the range.
+    sizes
+        The range, `(low, high)`.
+    """
+
+    rows: NDArray[np.int64]
+    starts: NDArray[np.float64]
+    ends: NDArray[np.float64]
+    sizes: tuple[float, float]
+
+    @property
+    def breakpoints(self) -> NDArray[np.float64]:
+        """Sizes at which the skyline changes, ascending, without the range's ends."""
+        changes = np.unique(np.concatenate([self.starts, self.ends]))
+        return changes[(changes > self.sizes[0]) & (changes < np.inf)]
+
+
+def skylines_by_envelope(
+    coefficients: NDArray[np.float64],
+    accuracies: NDArray[np.float64],
+    sizes: tuple[float, float],
+) -> Skylines:
+    """Find the skylines of all sizes from lower envelopes of cost curves.
+
+    A candidate is on the skyline where it is below the lower envelope of all that are
+    at least as accurate. Going from the most accurate down, one envelope is enough,
+    and no crossing that changes nothing is ever computed. Same result as ICSP's
+    algorithm 3 (`skylines_by_sweep`).
+
+    Parameters
+    ----------
+    coefficients : (C, d + 1)
+        Cost polynomials, constant first.
+    accuracies : (C,)
+    sizes
+        `(low, high)`, 0 <= low <= high.
+
+    Raises
+    ------
+    BadInput
+        As `check_candidates`.
+    """
+    check_candidates(coefficients, accuracies, sizes)
+    order = np.argsort(-accuracies, kind="stable")
+    rows, starts, ends = envelope_intervals(
+        np.ascontiguousarray(coefficients[order]), accuracies[order], *sizes
+    )
+    return ordered(order[rows], starts, ends, sizes)
+
+
+def ordered(
+    rows: NDArray[np.int64],
+    starts: NDArray[np.float64],
+    ends: NDArray[np.float64],
+    sizes: tuple[float, float],
+) -> Skylines:
+    """Put stays into the order of `Skylines`."""
+    order = np.lexsort([starts, rows])
+    return Skylines(rows[order], starts[order], ends[order], sizes)
+
+
+def check_candidates(
+    coefficients: NDArray[np.float64],
+    accuracies: NDArray[np.float64],
+    sizes: tuple[float, float],
+) -> None:
+    """Refuse candidates that cannot be indexed.
+
+    Raises
+    ------
+    BadInput
+        If shapes disagree, there is no candidate, a number is not finite, an
+        accuracy is outside [0, 1], the sizes are no range of numbers from 0 up, or a
+        cost is negative at some size in the range.
+    """
+    if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
+        raise BadInput(
+            f"costs of shape {coefficients.shape} and accuracies of shape "
+            f"{accuracies.shape}; (C, d + 1) and (C,) are needed"
+        )
+    if coefficients.size == 0:
+        raise BadInput("no candidates: at least one, with one coefficient, is needed")
+    low, high = sizes
+    if not 0 <= low <= high < np.inf:
+        raise BadInput(f"sizes are ({low!r}, {high!r}); 0 <= low <= high is needed")
+    finite = np.asarray(np.isfinite(coefficients).all(axis=1))
+    _check_rows(finite, "a cost that is not finite")
+    inside = np.logical_and(accuracies >= 0, accuracies <= 1)
+    _check_rows(inside, "an accuracy outside [0, 1]")
+    doubtful = np.flatnonzero((coefficients < 0).any(axis=1))
+    width = coefficients.shape[1]
+    nothing, starts, signs = np.zeros(width), np.empty(width), np.empty(width, np.int64)
+    fine = np.ones(len(accuracies), bool)
+    for row in doubtful:
+        curve = np.ascontiguousarray(coefficients[row])
+        fine[row] = not ever_cheaper(curve, nothing, low, high, starts, signs)[0]
+    _check_rows(fine, f"a negative cost at a size from {low:g} to {high:g}")
+
+
+def _check_rows(fine: NDArray[np.bool_], fault: str) -> None:
+    if not fine.all():
+        raise BadInput(f"candidate {int(np.argmin(fine))} has {fault}")

@@ -1,0 +1,415 @@
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polydom.features.errors import BadInput
+from polydom.indexer import lattice
+from polydom.indexer.lattice import LatticeSearch, search_lattice
+
+from . import oracles
+
+ALPHAS = st.sampled_from([1.0, 1.01, 1.1, 1.5, 2.0])
+TOLERANCES = st.sampled_from([0.0, 0.0, 0.05, 0.3])
+
+
+def subsets(mask: int) -> Iterator[int]:
+    part = mask
+    while True:
+        yield part
+        if part == 0:
+            return
+        part = (part - 1) & mask
+
+
+def monotone(accuracies: list[float]) -> list[float]:
+    return [
+        max(accuracies[s] for s in subsets(mask)) for mask in range(len(accuracies))
+    ]
+
+
+@st.composite
+def monotone_accuracies(draw: st.DrawFn, most: int = 5) -> list[float]:
+    m = draw(st.integers(1, most))
+    coarse = st.sampled_from([0.0, 0.25, 0.5, 0.6, 0.75, 1.0])
+    fine = st.floats(0, 1)
+    values = st.lists(coarse | fine, min_size=1 << m, max_size=1 << m)
+    return monotone(draw(values))
+
+
+@st.composite
+def coverage_accuracies(draw: st.DrawFn) -> list[float]:
+    """Share of points that some feature of the set covers: diminishing returns."""
+    m = draw(st.integers(1, 5))
+    covered = draw(st.lists(st.integers(0, 255), min_size=m, max_size=m))
+    unions = [0]
+    for points in covered:
+        unions += [union | points for union in unions]
+    return [union.bit_count() / 8 for union in unions]
+
+
+def features(accuracies: list[float]) -> int:
+    return len(accuracies).bit_length() - 1
+
+
+def assert_guaranteed(search: LatticeSearch, accuracies: list[float]) -> None:
+    """Every set has an expanded subset, so one that costs no more, within alpha."""
+    for mask, accuracy in enumerate(accuracies):
+        best = max(search.expanded.get(s, -1.0) for s in subsets(mask))
+        assert search.alpha * best >= accuracy
+
+
+def test_icsp_example_expands_fourteen_of_sixteen_sets_at_alpha_one() -> None:
+    # The lattice of ICSP, section 3.1, in the shape its text describes: two sets of
+    # the middle layer are sandwiched between {f4} and {f1, f2, f4}-like pairs.
+    single = [0.6, 0.6, 0.65, 0.8]
+    top = {0b0111: 0.75, 0b1011: 0.8, 0b1101: 0.85, 0b1110: 0.85, 0b1111: 0.9}
+
+    def accuracy(mask: int) -> float:
+        if mask in top:
+            return top[mask]
+        values = [single[f] for f in range(4) if mask >> f & 1]
+        return max(values, default=0.5) + 0.01 * (len(values) == 2 and mask < 8)
+
+    search = search_lattice(4, accuracy)
+    assert set(range(16)) - set(search.expanded) == {0b1001, 0b1010}
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_search_trains_only_both_ends_when_features_add_nothing(m: int) -> None:
+    assert dict(search_lattice(m, lambda mask: 0.5).expanded) == {
+        0: 0.5,
+        (1 << m) - 1: 0.5,
+    }
+
+
+def test_search_trains_the_empty_set_first_and_the_full_set_second() -> None:
+    asked: list[int] = []
+
+    def accuracy(mask: int) -> float:
+        asked.append(mask)
+        return mask / 8
+
+    search_lattice(3, accuracy)
+    assert asked[:2] == [0, 7]
+
+
+def test_search_keeps_xor_features_that_are_worthless_alone() -> None:
+    search = search_lattice(4, lambda mask: 1.0 if mask & 3 == 3 else 0.5)
+    assert search.expanded[0b0011] == 1.0
+
+
+def test_covering_overlooks_xor_features_as_documented() -> None:
+    search = search_lattice(
+        4, lambda mask: 1.0 if mask & 3 == 3 else 0.5, covering=True
+    )
+    assert 0b0011 not in search.expanded
+    why = search.why(0b0011)
+    assert why is not None
+    assert why.covering
+    assert why.upper_accuracy == 0.5
+
+
+@given(accuracies=coverage_accuracies(), alpha=ALPHAS)
+def test_covering_keeps_the_guarantee_under_diminishing_returns(
+    accuracies: list[float], alpha: float
+) -> None:
+    m = features(accuracies)
+    search = search_lattice(m, accuracies.__getitem__, alpha=alpha, covering=True)
+    assert_guaranteed(search, accuracies)
+
+
+def test_covering_trains_fewer_sets_when_small_gains_add_up_to_little() -> None:
+    def accuracy(mask: int) -> float:
+        return 0.8 if mask & 1 else 0.0 + 0.2 * (mask.bit_count() > 1)
+
+    def total(mask: int) -> float:
+        return 0.6 + 0.3 * (mask & 1) + 0.001 * (mask >> 1).bit_count()
+
+    plain = search_lattice(6, total, alpha=1.005)
+    covering = search_lattice(6, total, alpha=1.005, covering=True)
+    assert len(covering.expanded) < len(plain.expanded)
+    assert accuracy(1) == 0.8
+
+
+@given(accuracies=monotone_accuracies(4), alpha=ALPHAS, tolerance=TOLERANCES)
+def test_search_expands_what_comparing_all_pairs_expands(
+    accuracies: list[float], alpha: float, tolerance: float
+) -> None:
+    m = features(accuracies)
+    search = search_lattice(m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance)
+    assert set(search.expanded) == oracles.expand_lattice(
+        m, accuracies, alpha, tolerance
+    )
+
+
+@given(accuracies=monotone_accuracies(), alpha=ALPHAS)
+def test_search_keeps_the_guarantee_when_accuracy_is_monotone(
+    accuracies: list[float], alpha: float
+) -> None:
+    m = features(accuracies)
+    assert_guaranteed(
+        search_lattice(m, accuracies.__getitem__, alpha=alpha), accuracies
+    )
+
+
+@given(
+    accuracies=monotone_accuracies(),
+    noise=st.lists(st.floats(0, 0.1), min_size=32, max_size=32),
+    alpha=ALPHAS,
+)
+def test_search_keeps_the_guarantee_when_losses_stay_within_the_tolerance(
+    accuracies: list[float], noise: list[float], alpha: float
+) -> None:
+    noisy = [a * 0.9 + e for a, e in zip(accuracies, noise, strict=False)]
+    search = search_lattice(
+        features(noisy), noisy.__getitem__, alpha=alpha, tolerance=0.1 + 1e-12
+    )
+    assert_guaranteed(search, noisy)
+
+
+@given(accuracies=monotone_accuracies(), alpha=ALPHAS, tolerance=TOLERANCES)
+def test_sparse_search_expands_what_the_dense_one_expands(
+    accuracies: list[float], alpha: float, tolerance: float
+) -> None:
+    m = features(accuracies)
+    dense = search_lattice(m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lattice, "DENSE_FEATURES", 0)
+        sparse = search_lattice(
+            m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance
+        )
+    assert dict(sparse.expanded) == dict(dense.expanded)
+
+
+def test_search_over_sixty_two_features_finishes_where_alpha_is_wide_enough() -> None:
+    single = [0.6 + f / 205 for f in range(62)]
+
+    def accuracy(mask: int) -> float:
+        return max((single[f] for f in range(62) if mask >> f & 1), default=0.5)
+
+    search = search_lattice(62, accuracy, alpha=1.5)
+    full = (1 << 62) - 1
+    assert search.complete
+    assert set(search.expanded) == {0, full, *(1 << f for f in range(62))}
+    why = search.why(0b101)
+    assert why is not None
+    assert (why.lower, why.upper) == (0b100, full)
+
+
+def test_search_over_many_features_stops_at_its_budget_with_a_true_bound() -> None:
+    search = search_lattice(40, lambda mask: 0.5 + mask.bit_count() / 80, budget=300)
+    assert len(search.expanded) == 300
+    assert not search.complete
+    assert 1.0 < search.alpha <= 2.0
+
+
+@given(accuracies=monotone_accuracies(), alpha=ALPHAS, tolerance=TOLERANCES)
+def test_why_names_a_pair_that_closes_each_untrained_set(
+    accuracies: list[float], alpha: float, tolerance: float
+) -> None:
+    m = features(accuracies)
+    search = search_lattice(m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance)
+    for mask in set(range(1 << m)) - set(search.expanded):
+        why = search.why(mask)
+        assert why is not None
+        assert why.lower & ~mask == 0 == mask & ~why.upper
+        assert why.lower_accuracy == search.expanded[why.lower]
+        assert why.upper_accuracy == search.expanded[why.upper]
+        assert alpha * why.lower_accuracy >= why.upper_accuracy + tolerance
+
+
+def test_why_refuses_a_set_that_was_trained() -> None:
+    search = search_lattice(2, lambda mask: 0.5)
+    with pytest.raises(BadInput, match=r"mask 3 was trained: 0\.5 accurate"):
+        search.why(3)
+    with pytest.raises(BadInput, match="mask 4 is no set of 2 features"):
+        search.why(4)
+
+
+@given(
+    accuracies=monotone_accuracies(4),
+    budget=st.integers(2, 17),
+    tolerance=TOLERANCES,
+)
+def test_search_under_a_budget_reports_a_bound_that_holds(
+    accuracies: list[float], budget: int, tolerance: float
+) -> None:
+    m = features(accuracies)
+    asked: list[int] = []
+
+    def accuracy(mask: int) -> float:
+        asked.append(mask)
+        return accuracies[mask]
+
+    search = search_lattice(m, accuracy, budget=budget, tolerance=tolerance)
+    assert sorted(asked) == list(search.expanded)
+    assert len(asked) <= budget
+    if math.isfinite(search.alpha):
+        assert_guaranteed(search, accuracies)
+    if not search.complete:
+        assert search.alpha <= oracles.smallest_alpha(m, search.expanded, tolerance) * (
+            1 + 1e-12
+        )
+    else:
+        assert search.alpha == 1.0
+
+
+def test_search_under_a_budget_finishes_large_alphas_first() -> None:
+    def accuracy(mask: int) -> float:
+        return 1 - 0.5 * 0.7 ** mask.bit_count()
+
+    alphas = [search_lattice(8, accuracy, budget=b).alpha for b in (2, 40, 150, 256)]
+    assert alphas == sorted(alphas, reverse=True)
+    assert alphas[0] < 2
+    assert alphas[-1] == 1.0
+
+
+def test_search_under_a_budget_in_seconds_stops_after_the_training_under_way() -> None:
+    seconds = itertools.count()
+    search = search_lattice(
+        6, lambda mask: mask / 64, budget_s=10, now=lambda: next(seconds)
+    )
+    assert len(search.expanded) == 10
+    assert not search.complete
+
+
+def test_search_interrupted_returns_what_is_finished() -> None:
+    def accuracy(mask: int) -> float:
+        if mask == 0b100:
+            raise KeyboardInterrupt
+        return mask.bit_count() / 8
+
+    search = search_lattice(6, accuracy, budget_s=math.inf)
+    assert 0b010 in search.expanded
+    assert 0b100 not in search.expanded
+    assert not search.complete
+    assert search.alpha == math.inf
+    assert search.why(0b110) is None
+    with pytest.raises(KeyboardInterrupt):
+        search_lattice(6, accuracy)
+
+
+def test_search_takes_batches_of_one_size_and_reports_progress() -> None:
+    sizes: list[set[int]] = []
+    steps: list[tuple[int, int]] = []
+
+    def accuracy(masks: list[int]) -> Iterable[float]:
+        sizes.append({mask.bit_count() for mask in masks})
+        return (mask / 8 for mask in masks)
+
+    search_lattice(
+        3,
+        accuracy,
+        batch=True,
+        progress=lambda done, waiting: steps.append((done, waiting)),
+    )
+    assert sizes == [{0}, {3}, {1}, {2}]
+    assert steps == [(1, 0), (2, 0), *zip(range(3, 9), [2, 1, 0] * 2, strict=True)]
+
+
+def test_search_gives_the_same_result_with_two_workers() -> None:
+    alone = search_lattice(4, _share)
+    together = search_lattice(4, _share, workers=2)
+    assert dict(together.expanded) == dict(alone.expanded)
+
+
+def _share(mask: int) -> float:
+    return mask.bit_count() / 8
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "message"),
+    [
+        (lambda masks: [0.5] * (len(masks) + 1), "more values than the 1"),
+        (lambda masks: [], "no value for set 0"),
+    ],
+    ids=["too many values", "too few values"],
+)
+def test_search_refuses_a_batch_of_the_wrong_length(
+    accuracy: Callable[[list[int]], list[float]], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        search_lattice(3, accuracy, batch=True)
+
+
+def test_violations_are_measured_by_distance() -> None:
+    values = [0.5, 0.6, 0.7, 0.55, 0.5, 0.6, 0.7, 0.65]
+    violations = search_lattice(3, values.__getitem__, tolerance=0.2).violations
+    assert violations.complete
+    assert violations.pairs.tolist() == [0, 12, 6, 1]
+    # {f1, f2} loses 0.05 to {f1} and 0.15 to {f2}; the full set 0.05 to {f2}
+    # and to {f2, f3}
+    assert violations.count == 4
+    assert violations.histogram.sum(axis=1).tolist() == [0, 3, 1, 0]
+    assert violations.tolerance == pytest.approx(0.15)
+    assert violations.quantile(0.5) == pytest.approx(0.05, abs=2e-4)
+    assert violations.quantile(1.0) == violations.tolerance
+
+
+def test_violations_are_none_when_accuracy_is_monotone() -> None:
+    violations = search_lattice(4, _share).violations
+    assert violations.count == 0
+    assert violations.tolerance == violations.quantile(0.95) == 0.0
+
+
+@given(values=st.lists(st.floats(0, 1), min_size=16, max_size=16))
+def test_violations_report_the_tolerance_that_covers_them(values: list[float]) -> None:
+    search = search_lattice(4, values.__getitem__, tolerance=1.0)
+    losses = [values[s] - values[mask] for mask in range(16) for s in subsets(mask)]
+    assert len(search.expanded) == 16
+    assert search.violations.tolerance == max(losses)
+    assert search.violations.count == sum(loss > 0 for loss in losses)
+
+
+@pytest.mark.parametrize("m", [0, -1, 63])
+def test_search_refuses_a_number_of_features_out_of_range(m: int) -> None:
+    with pytest.raises(BadInput, match="must be 1 to 62 features"):
+        search_lattice(m, lambda mask: 0.5)
+
+
+@pytest.mark.parametrize("value", [-0.1, 1.1, math.nan])
+def test_search_refuses_an_accuracy_out_of_range(value: float) -> None:
+    with pytest.raises(BadInput, match="accuracy of set 3 is"):
+        search_lattice(2, lambda mask: value if mask == 3 else 0.5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"alpha": 0.99}, r"alpha is 0\.99"),
+        ({"alpha": math.nan}, "alpha is nan"),
+        ({"tolerance": -0.1}, r"tolerance is -0\.1"),
+        ({"budget": 1}, r"budget is 1 trainings.*empty and the full set"),
+        ({"budget": 2.5}, r"budget is 2\.5 trainings"),
+        ({"budget_s": 0.0}, r"budget_s is 0\.0"),
+        ({"workers": 0}, "workers is 0"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_search_refuses_arguments_out_of_range(
+    arguments: dict[str, float], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        search_lattice(3, lambda mask: 0.5, **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.jit
+@settings(max_examples=5)
+@given(seed=st.integers(0, 1000))
+def test_search_over_sixteen_features_expands_each_set_once(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    single = np.sort(draw.uniform(0.3, 0.9, 16))
+    asked: list[int] = []
+
+    def accuracy(mask: int) -> float:
+        asked.append(mask)
+        best = [single[f] for f in range(16) if mask >> f & 1][-2:]
+        return float(1 - np.prod([1 - a for a in best]))
+
+    search = search_lattice(16, accuracy)
+    assert len(asked) == len(set(asked)) == len(search.expanded) < 1 << 14
