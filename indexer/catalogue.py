@@ -125,7 +125,7 @@ def _columns(project: Project, dataset: Dataset) -> list[StoredFeature]:
     known = learn_vocabularies(dataset.items, names)
     stored = []
     for group in groups:
-        arguments = {
+        arguments: dict[str, Any] = {
             "columns": group.columns,
             "vocabularies": {
                 name: list(known[name]) for name in group.columns if name in known

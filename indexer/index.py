@@ -136,7 +136,10 @@ class Index:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to `path`, all or nothing (docs/file-format.md)."""
         meta: dict[str, Any] = {"sizes": list(self.sizes)}
-        arrays = {"coefficients": self.coefficients, "accuracies": self.accuracies}
+        arrays: dict[str, NDArray[Any]] = {
+            "coefficients": self.coefficients,
+            "accuracies": self.accuracies,
+        }
         for name, array in self.lookup.arrays().items():
             arrays[f"lookup/{name}"] = array
         if self.package is not None:

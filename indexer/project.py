@@ -21,7 +21,7 @@ class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A table of PROJECT.toml; its fields are the keys it may hold."""
 
 
-class Data(Part):
+class Data(Part, frozen=True):
     """Where the labelled items are: exactly one of the first four.
 
     Attributes
@@ -55,7 +55,7 @@ class Data(Part):
     on_bad_item: Literal["skip", "stop"] = "skip"
 
 
-class Columns(Part):
+class Columns(Part, frozen=True):
     """A group of a record's columns as one feature, with what it costs to know them."""
 
     name: str
@@ -63,7 +63,7 @@ class Columns(Part):
     cost: dict[str, Annotated[float, Meta(ge=0)]] = {}
 
 
-class Features(Part):
+class Features(Part, frozen=True):
     """Which features to choose from; for a table, its columns where none is named.
 
     Attributes
@@ -82,7 +82,7 @@ class Features(Part):
     columns: list[Columns] = []
 
 
-class Search(Part):
+class Search(Part, frozen=True):
     """How thoroughly the feature sets are searched (ICSP, Problem 1).
 
     Attributes
@@ -116,7 +116,7 @@ class Search(Part):
     seconds: Annotated[float, Meta(gt=0)] | None = None
 
 
-class Costs(Part):
+class Costs(Part, frozen=True):
     """What a plan's cost is made of.
 
     Attributes
@@ -138,7 +138,7 @@ class Costs(Part):
     )
 
 
-class Project(Part):
+class Project(Part, frozen=True):
     """A whole PROJECT.toml, checked; `folder` is where its relative paths start."""
 
     data: Data

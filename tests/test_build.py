@@ -64,13 +64,17 @@ def test_build_gives_the_same_bytes_for_the_same_measured_times(built: Path) -> 
 @pytest.mark.parametrize("stage", ["computing features", "training sets"])
 def test_build_goes_on_where_it_was_interrupted(tmp_path: Path, stage: str) -> None:
     folder = projects.texts(tmp_path)
-    arguments = {"output": folder / "my.pdx", "cache": folder / "cache"}
     with pytest.raises(KeyboardInterrupt):
-        build(folder / "PROJECT.toml", progress=Stages(stop_in=stage), **arguments)
+        build(
+            folder / "PROJECT.toml",
+            output=folder / "my.pdx",
+            cache=folder / "cache",
+            progress=Stages(stop_in=stage),
+        )
     assert not (folder / "my.pdx").exists()
     kept = {path: path.stat().st_mtime_ns for path in (folder / "cache").rglob("*.pdx")}
     assert kept
-    build(folder / "PROJECT.toml", **arguments)
+    build(folder / "PROJECT.toml", output=folder / "my.pdx", cache=folder / "cache")
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
     assert Index.load(folder / "my.pdx").package is not None
 

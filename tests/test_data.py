@@ -69,9 +69,9 @@ def test_table_columns_become_numbers_where_all_cells_are(tmp_path: Path) -> Non
     (tmp_path / "a.csv").write_text(CSV)
     dataset = load(tmp_path, table="a.csv")
     assert dataset.kind == "record"
-    assert dict(dataset.items[0].payload) == {"age": 31.0, "town": "Rome"}  # type: ignore[call-overload]
-    assert dict(dataset.items[1].payload) == {"age": None, "town": "Oslo"}  # type: ignore[call-overload]
-    assert dict(dataset.items[2].payload) == {"age": 40.0, "town": None}  # type: ignore[call-overload]
+    assert dataset.items[0].payload == {"age": 31.0, "town": "Rome"}
+    assert dataset.items[1].payload == {"age": None, "town": "Oslo"}
+    assert dataset.items[2].payload == {"age": 40.0, "town": None}
 
 
 def test_table_may_be_parquet(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_table_may_be_parquet(tmp_path: Path) -> None:
     dataset = load(tmp_path, table="a.parquet", group="who")
     assert dataset.labels == ("1", "2")
     assert dataset.groups.tolist() == [0, 0]
-    assert dict(dataset.items[1].payload) == {"x": None}  # type: ignore[call-overload]
+    assert dataset.items[1].payload == {"x": None}
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer import file as pdx
 from polydom.indexer.file import read_file, write_file
 
-ARRAYS = {
+ARRAYS: dict[str, np.ndarray[Any, Any]] = {
     "ones": np.ones(5),
     "none": np.empty((0, 3), np.int32),
     "scalar": np.array(7, np.uint64),

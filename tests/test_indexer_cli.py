@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from polydom.indexer.report import skyline_facts
 from polydom.server.__main__ import main
 
 from . import projects, served
@@ -83,13 +84,7 @@ def test_command_says_in_one_line_what_is_wrong(
     assert not list(tmp_path.rglob("*.pdx"))
 
 
-def test_inspect_shows_costs_in_the_indexs_own_unit(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    build = {"learner": {"name": "logistic"}}
-    index = served.make_index(unit="usd", **build)
-    assert index.package is not None
-    from polydom.indexer.report import skyline_facts
-
+def test_skyline_facts_give_costs_in_the_indexs_own_unit() -> None:
+    index = served.make_index(unit="usd")
     assert skyline_facts(index, 100)["unit"] == "usd"
     assert skyline_facts(index, 100)["skyline"][0]["cost"] == pytest.approx(0.0002)
