@@ -1,1 +1,22 @@
-"""Answers inside a time budget, over HTTP."""
+"""Answers inside a time budget, over HTTP.
+
+What is offered is imported when it is first asked for, so that the commands that serve
+nothing do not wait for the HTTP framework.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .app import create_app
+    from .desk import Settings
+
+__all__ = ["Settings", "create_app"]
+
+_MODULES = {"Settings": "desk", "create_app": "app"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,205 @@
+"""The HTTP surface: decode, ask, encode. No choosing and no computing here."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from fastapi import FastAPI, Request, Response
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Receive, Scope, Send
+from threadpoolctl import threadpool_limits
+
+from ..features.errors import BadIndexFile, PolydomError
+from ..indexer.index import Index
+from .desk import Desk, Settings
+from .engine import Caller, Engine
+from .errors import Abandoned, NotReady, TooLarge
+from .openapi import describe_routes
+from .serving import Serving
+from .wire import UNEXPECTED, Failure, Health, IndexFacts, decode_ask, describe, encode
+
+PREDICT = "/v1/predict"
+RETRY_AFTER_S = b"1"
+# Longest time that the computing thread may keep the interpreter from the one that
+# reads requests; Python's own 5 ms is a whole budget.
+SWITCH_INTERVAL_S = 0.0005
+
+log = logging.getLogger("polydom")
+
+
+def create_app(
+    index_path: str | os.PathLike[str],
+    *,
+    features: Sequence[Path] = (),
+    settings: Settings | None = None,
+) -> FastAPI:
+    """Make the application that serves one index.
+
+    Parameters
+    ----------
+    index_path
+        A `.pdx` file with a package.
+    features
+        Python files with the operator's own features; an index never names any.
+    settings
+        The operator's limits.
+
+    Raises
+    ------
+    BadIndexFile
+        If the file is damaged or foreign, or holds no models.
+    BadFeature
+        If a feature's code is not there, or is not what was indexed.
+    """
+    index = Index.load(index_path)
+    if index.package is None:
+        raise BadIndexFile(f"{os.fspath(index_path)}: candidates without models")
+    extractor = index.package.extractor(features)
+    serving = Serving(Desk(Engine(index, extractor), settings or Settings()))
+
+    app = FastAPI(title="polydom", lifespan=_lifespan, redoc_url=None)
+    app.state.serving = serving
+    app.add_middleware(PredictRoute, serving=serving)
+    app.add_exception_handler(HTTPException, _answer_http_error)
+    app.add_exception_handler(PolydomError, _answer_error)
+    app.add_exception_handler(Exception, _answer_unexpected)
+    app.add_api_route("/livez", livez)
+    app.add_api_route("/readyz", readyz)
+    app.add_api_route("/v1/index", show_index)
+    app.openapi = describe_routes  # type: ignore[method-assign]  # as FastAPI advises
+    return app
+
+
+class PredictRoute:
+    """`POST /v1/predict`, in front of the framework's routing, which costs more.
+
+    Everything else is passed on to `app`.
+    """
+
+    def __init__(self, app: ASGIApp, serving: Serving) -> None:
+        self._app = app
+        self._serving = serving
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or scope["path"] != PREDICT:
+            await self._app(scope, receive, send)
+        elif scope["method"] != "POST":
+            failure = Failure("only POST is answered here", "method_not_allowed")
+            await _send(send, 405, encode(failure), (b"allow", b"POST"))
+        else:
+            await self._predict(scope, receive, send)
+
+    async def _predict(self, scope: Scope, receive: Receive, send: Send) -> None:
+        serving, state = self._serving, scope.get("state", {})
+        arrived_s = state.get("arrived_s") or serving.now()
+        try:
+            body = await _read_body(receive, serving.desk.settings.body_limit)
+            kind = serving.desk.engine.package.kind
+            ask = decode_ask(scope["headers"], scope["query_string"], body, kind)
+            answer, ended_s = await serving.answer(
+                ask, arrived_s, state.get("caller") or Caller()
+            )
+        except PolydomError as error:
+            status, failure = describe(error)
+            if status >= 500 and failure.code == "internal":
+                log.exception("a request failed")
+            await _send(send, status, encode(failure))
+            return
+        await _send(send, 200, encode(answer))
+        serving.desk.reserve.add(serving.now() - ended_s)
+
+
+async def _read_body(receive: Receive, limit: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Abandoned("the caller left before the body was there")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise TooLarge(f"the body is over the limit of {limit:,} bytes")
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+async def _send(
+    send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]
+) -> None:
+    more = list(headers)
+    if status == 413:
+        # what is still on its way is not read
+        more.append((b"connection", b"close"))
+    if status == 429:
+        more.append((b"retry-after", RETRY_AFTER_S))
+    length = (b"content-length", b"%d" % len(body))
+    content_type = (b"content-type", b"application/json")
+    start = {"status": status, "headers": [content_type, length, *more]}
+    await send({"type": "http.response.start", **start})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def livez() -> Response:
+    """Say that the process answers."""
+    return _reply(200, Health("ok"))
+
+
+async def readyz(request: Request) -> Response:
+    """Say whether features and models are warm."""
+    serving: Serving = request.app.state.serving
+    if not serving.ready:
+        raise NotReady("the index is still being warmed up")
+    return _reply(200, Health("ok"))
+
+
+async def show_index(request: Request) -> Response:
+    """Say what is being served."""
+    serving: Serving = request.app.state.serving
+    return _reply(200, serving.desk.facts())
+
+
+def _reply(status: int, body: Health | IndexFacts | Failure) -> Response:
+    return Response(encode(body), status, media_type="application/json")
+
+
+async def _answer_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, PolydomError)
+    return _reply(*describe(error))
+
+
+async def _answer_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    code = error.detail.lower().replace(" ", "_")
+    return _reply(error.status_code, Failure(error.detail, code))
+
+
+async def _answer_unexpected(request: Request, error: Exception) -> Response:
+    return _reply(500, UNEXPECTED)
+
+
+@contextlib.asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    serving: Serving = app.state.serving
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    with threadpool_limits(1):
+        warming = asyncio.create_task(serving.start())
+        warming.add_done_callback(_log_failure)
+        try:
+            yield
+        finally:
+            warming.cancel()
+            await serving.stop()
+            sys.setswitchinterval(before_s)
+
+
+def _log_failure(warming: asyncio.Task[None]) -> None:
+    if not warming.cancelled() and (error := warming.exception()) is not None:
+        log.error("the warm-up failed, so /readyz stays 503", exc_info=error)

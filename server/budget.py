@@ -1,0 +1,112 @@
+"""What one request may spend, and how much of it is left."""
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+from ..features.errors import BadInput
+
+
+class Budget(Protocol):
+    """An amount in the unit of the index's costs, and how it runs out."""
+
+    @property
+    def amount(self) -> float:
+        """What was allowed when the request came."""
+
+    @property
+    def whole(self) -> float:
+        """What a plan might have cost if it had started at once."""
+
+    @property
+    def due_s(self) -> float:
+        """When the answer must be out, on the monotonic clock; may be infinite."""
+
+    def left(self, now_s: float) -> float:
+        """Return what a plan may still cost at `now_s`; below 0 when it is too late."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """Time, which runs from the first byte of the request whatever is done with it.
+
+    Attributes
+    ----------
+    arrived_s
+        Monotonic clock at the request's first byte.
+    amount
+        Seconds from then until the last byte of the answer.
+    reserve_s
+        Seconds of `amount` kept for what follows the plan: encoding and sending.
+    """
+
+    arrived_s: float
+    amount: float
+    reserve_s: float = 0.0
+
+    @property
+    def whole(self) -> float:
+        """Seconds that a plan might take from the first byte on."""
+        return self.amount - self.reserve_s
+
+    @property
+    def due_s(self) -> float:
+        """When the last byte of the answer is due."""
+        return self.arrived_s + self.amount
+
+    def left(self, now_s: float) -> float:
+        """Seconds that a plan started at `now_s` may take."""
+        return self.arrived_s + self.amount - self.reserve_s - now_s
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """Money, or whatever else an index counts: waiting does not reduce it."""
+
+    amount: float
+
+    @property
+    def whole(self) -> float:
+        """Return the whole amount."""
+        return self.amount
+
+    @property
+    def due_s(self) -> float:
+        """Return infinity: such a request waits behind all that have a deadline."""
+        return math.inf
+
+    def left(self, now_s: float) -> float:
+        """Return the whole amount, at any time."""
+        return self.amount
+
+
+def read_amount(
+    unit: str, budget_ms: float | None, budget: float | None
+) -> float | None:
+    """Amount that was asked for in an index's own unit; None where none was.
+
+    Parameters
+    ----------
+    unit
+        "s" for an index that counts time, or a currency.
+    budget_ms
+        Milliseconds, for the former.
+    budget
+        An amount in `unit`, for the others.
+
+    Raises
+    ------
+    BadInput
+        If the amount is negative or not finite, or given in the wrong way.
+    """
+    if unit == "s" and budget is not None:
+        raise BadInput("this index counts time: give 'budget_ms', not 'budget'")
+    if unit != "s" and budget_ms is not None:
+        raise BadInput(
+            f"this index counts costs in {unit}, which time does not reduce: give "
+            "'budget' in that unit, not 'budget_ms'"
+        )
+    name, amount = ("budget_ms", budget_ms) if unit == "s" else ("budget", budget)
+    if amount is not None and not 0 <= amount < math.inf:
+        raise BadInput(f"{name} is {amount}; it must be a finite number, 0 or more")
+    return amount / 1e3 if amount is not None and unit == "s" else amount

@@ -1,0 +1,98 @@
+"""The online commands: `polydom serve`, `polydom plan`, `polydom predict`."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..indexer.cli import AsJson, IndexFile, app
+
+FeatureFiles = Annotated[
+    list[Path],
+    typer.Option(
+        "--features",
+        metavar="FILE",
+        help="Python file with features of your own; may be given several times.",
+    ),
+]
+BudgetMs = Annotated[
+    float | None, typer.Option(help="Milliseconds that one item may take.")
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(help="What one item may cost, for an index that counts no time."),
+]
+
+
+@app.command(epilog="Example: polydom serve my.pdx --budget-ms 20 --port 8000")
+def serve(
+    index: IndexFile,
+    features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
+    budget_ms: Annotated[
+        float, typer.Option(help="Budget of a request that names none.")
+    ] = 50.0,
+    max_budget_ms: Annotated[
+        float, typer.Option(help="Largest budget that a request gets.")
+    ] = 1000.0,
+) -> None:
+    """Answer over HTTP, inside each request's budget.
+
+    Prints its address when it listens; /docs there describes every route.
+    """
+    from .app import create_app
+    from .desk import Settings
+    from .listener import listen, run
+
+    settings = Settings(budget_s=budget_ms / 1e3, max_budget_s=max_budget_ms / 1e3)
+    application = create_app(index, features=features, settings=settings)
+    with listen(host, port) as listener:
+        typer.echo(f"serving {index} at http://{host}:{listener.getsockname()[1]}")
+        run(application, listener)
+
+
+@app.command(epilog="Example: polydom plan my.pdx --size 120000 --budget-ms 5")
+def plan(
+    index: IndexFile,
+    size: Annotated[float, typer.Option(help="Size of the item: pixels, characters.")],
+    budget_ms: BudgetMs = None,
+    budget: Budget = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which feature set a budget buys, and what comes cheaper and dearer."""
+    from ..indexer.index import Index
+    from .explain import explain, table_of
+
+    facts = explain(Index.load(index), size, budget_ms, budget)
+    typer.echo(json.dumps(facts) if as_json else table_of(facts))
+
+
+@app.command(epilog="Example: polydom predict my.pdx cat.jpg --budget-ms 5")
+def predict(
+    index: IndexFile,
+    items: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Images, texts, or records as JSON; - reads one from stdin."
+        ),
+    ],
+    features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
+    budget_ms: BudgetMs = None,
+    budget: Budget = None,
+    as_json: AsJson = False,
+) -> None:
+    """Classify files in this process, each inside the budget.
+
+    With --json there is one line per item, the answer as the server gives it.
+    """
+    import msgspec
+
+    from .local import answer_files, line_of
+
+    for path, answer in answer_files(index, items, features, budget_ms, budget):
+        if as_json:
+            typer.echo(json.dumps({"item": str(path), **msgspec.to_builtins(answer)}))
+        else:
+            typer.echo(line_of(path, answer))

@@ -1,0 +1,204 @@
+"""Between the wire and the engine of one index: terms in, answers out; no waiting."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..features.errors import BadInput, BadItem
+from ..features.items import Item, Kind, image_item, record_item, text_item
+from ..features.samples import sample_items
+from .budget import Allowance, Budget, Deadline, read_amount
+from .engine import Caller, Engine, Outcome, Question
+from .reserve import Reserve
+from .wire import Answer, Ask, FeatureFacts, IndexFacts, SetFacts
+
+WARM_UP_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the operator decides.
+
+    Attributes
+    ----------
+    budget_s
+        Seconds for a request that names no budget.
+    max_budget_s
+        A request that names a larger one gets this.
+    body_limit
+        Bytes of the largest body that is read.
+    queue_limit
+        Requests that may wait for the computing thread; more are turned away.
+    """
+
+    budget_s: float = 0.05
+    max_budget_s: float = 1.0
+    body_limit: int = 8 << 20
+    queue_limit: int = 1024
+
+    def __post_init__(self) -> None:
+        for name in ("budget_s", "max_budget_s", "body_limit", "queue_limit"):
+            value = getattr(self, name)
+            if not 0 < value < math.inf:
+                raise BadInput(f"{name} is {value!r}; it must be finite and above 0")
+
+
+class Desk:
+    """Makes questions of requests, and answers of outcomes.
+
+    Parameters
+    ----------
+    engine
+        Answers the questions.
+    settings
+        The operator's limits.
+
+    Attributes
+    ----------
+    reserve
+        What is kept of every budget for the way from a plan's end to the wire.
+    unit
+        What the index's costs are counted in; "s" or a currency.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self.engine = engine
+        self.settings = settings
+        self.reserve = Reserve(1e-4)
+        package = engine.package
+        self.unit = str(package.meta.get("unit", "s"))
+        self.samples = [
+            make_item(package.kind, payload)
+            for payload in package.meta.get("samples", [])
+        ]
+        self._names = tuple(package.names(row) for row in range(len(engine.plans)))
+
+    def question(self, ask: Ask, arrived_s: float, caller: Caller) -> Question:
+        """Read a request whose first byte came at `arrived_s`.
+
+        Raises
+        ------
+        BadInput, BadItem
+            If the request's terms or its item cannot be used.
+        """
+        if not 0 <= ask.min_accuracy <= 1:
+            raise BadInput(f"min_accuracy is {ask.min_accuracy}; it must be in [0, 1]")
+        return Question(
+            item=self._item(ask),
+            budget=self._budget(ask, arrived_s),
+            on_infeasible=ask.on_infeasible,
+            min_accuracy=ask.min_accuracy,
+            caller=caller,
+        )
+
+    def answer(
+        self, question: Question, outcome: Outcome, arrived_s: float, asked_s: float
+    ) -> Answer:
+        """Say what came of a question that was ready to be computed at `asked_s`.
+
+        Whether the budget was met is judged now: only encoding and sending follow.
+        """
+        now_s = self.engine.now()
+        answer = Answer(
+            label=outcome.label,
+            scores=outcome.scores,
+            features=self._names[outcome.row],
+            expected_accuracy=self.engine.accuracies[outcome.row],
+            reason=outcome.reason,
+            budget_met=now_s <= question.budget.due_s,
+            actual_us=_us(outcome.finished_s - outcome.started_s),
+            queue_us=_us(outcome.started_s - asked_s),
+            elapsed_us=_us(now_s - arrived_s),
+            index_version=self.engine.index.version,
+        )
+        if self.unit == "s":
+            answer.budget_us = _us(question.budget.amount)
+            answer.predicted_us = _us(outcome.predicted)
+        else:
+            answer.budget = question.budget.amount
+            answer.predicted = outcome.predicted
+            answer.budget_met = outcome.predicted <= question.budget.amount
+        return answer
+
+    def facts(self) -> IndexFacts:
+        """Say what is being served."""
+        index, package = self.engine.index, self.engine.package
+        sizes = (index.sizes[0], *index.lookup.breakpoints.tolist())
+        rows = sorted({row for size in sizes for row in index.skyline(size).tolist()})
+        return IndexFacts(
+            version=index.version,
+            kind=package.kind,
+            unit=self.unit,
+            labels=package.labels,
+            smallest_size=index.sizes[0],
+            largest_size=index.sizes[1],
+            accuracy=max(self.engine.accuracies),
+            features=[FeatureFacts(f.name, f.width) for f in package.features],
+            sets=[
+                SetFacts(
+                    self._names[row],
+                    self.engine.accuracies[row],
+                    index.coefficients[row].tolist(),
+                )
+                for row in rows
+            ],
+        )
+
+    def warm_up(self) -> None:
+        """Run every feature on every sample, and every model on the rows they give."""
+        extractor = self.engine.extractor
+        items = self.samples or list(sample_items(extractor.kind))
+        for _ in range(WARM_UP_ROUNDS):
+            row = np.zeros(extractor.width, np.float32)
+            for item in items:
+                row = extractor.extract(item)
+            for model in self.engine.package.models:
+                model.scores(row)
+                model.choose(row)
+
+    def _item(self, ask: Ask) -> Item:
+        kind = self.engine.package.kind
+        given = {"text": ask.text, "record": ask.record, "image": ask.image_base64}
+        payload = given.pop(kind)
+        if payload is None or any(other is not None for other in given.values()):
+            field = "image_base64" if kind == "image" else kind
+            raise BadItem(
+                f"this index classifies one {kind} per request: give {field!r}"
+            )
+        return make_item(kind, payload)
+
+    def _budget(self, ask: Ask, arrived_s: float) -> Budget:
+        amount = read_amount(self.unit, ask.budget_ms, ask.budget)
+        if self.unit == "s":
+            allowed_s = self.settings.budget_s if amount is None else amount
+            allowed_s = min(allowed_s, self.settings.max_budget_s)
+            return Deadline(arrived_s, allowed_s, self.reserve.seconds)
+        if amount is None:
+            raise BadInput(
+                f"this index counts costs in {self.unit}: say with 'budget' how much "
+                "the item may cost"
+            )
+        return Allowance(amount)
+
+
+def make_item(kind: Kind, payload: object) -> Item:
+    """Make the item of `kind` from bytes, a string or a dict of columns.
+
+    Raises
+    ------
+    BadItem
+        If `payload` is none of that kind.
+    """
+    if kind == "image" and isinstance(payload, bytes):
+        return image_item(payload)
+    if kind == "text" and isinstance(payload, str):
+        return text_item(payload)
+    if kind == "record" and isinstance(payload, Mapping):
+        return record_item(payload)
+    raise BadItem(f"a {kind} was expected, not {type(payload).__name__}")
+
+
+def _us(seconds: float) -> float:
+    return round(seconds * 1e6, 1)

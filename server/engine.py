@@ -1,0 +1,261 @@
+"""From an item and what is left of its budget to an answer."""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from ..features.errors import BadIndexFile, NothingFits
+from ..features.extract import Extractor
+from ..features.items import Item
+from ..indexer.index import Index
+from .budget import Budget
+from .errors import Abandoned
+from .plan import Plan, make_plans
+
+OnInfeasible = Literal["prior", "cheapest", "error"]
+Reason = Literal["budget", "waited", "infeasible", "overrun"]
+Clock = Callable[[], float]
+
+
+class Caller:
+    """Who waits for an answer; `gone` turns true when the connection is lost."""
+
+    __slots__ = ("gone",)
+
+    def __init__(self) -> None:
+        self.gone = False
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One item to classify, and on what terms.
+
+    Attributes
+    ----------
+    item
+        What is to be classified.
+    budget
+        How much it may cost.
+    on_infeasible
+        What to answer when the budget buys nothing but the prior, or less than
+        `min_accuracy`: the prior; the cheapest set that is good enough, late; or
+        an error, before any work.
+    min_accuracy
+        Expected accuracy below which an answer is of no use, in [0, 1].
+    caller
+        Who waits; work stops at the next checkpoint when they are gone.
+    """
+
+    item: Item
+    budget: Budget
+    on_infeasible: OnInfeasible = "prior"
+    min_accuracy: float = 0.0
+    caller: Caller = field(default_factory=Caller)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A plan, what it should cost here, and why it is not the best there is.
+
+    `reason` is None for the most accurate plan at this size; "budget" where the whole
+    budget buys no better; "waited" where it would have, but too much of it had
+    passed; "infeasible" where nothing that was asked for fits.
+    """
+
+    plan: Plan
+    cost: float
+    reason: Reason | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An answer and what it took.
+
+    Attributes
+    ----------
+    label
+        The class answered.
+    scores
+        The model's score for each of its classes.
+    row
+        The index's row whose model answered.
+    predicted
+        What the plan was to cost, in the unit of the index's costs.
+    started_s, finished_s
+        When work on the item started and ended, on the engine's clock.
+    reason
+        As in `Choice`, or "overrun" where the clock stopped the plan halfway.
+    """
+
+    label: str
+    scores: dict[str, float]
+    row: int
+    predicted: float
+    started_s: float
+    finished_s: float
+    reason: Reason | None
+
+
+class Engine:
+    """Answers questions with one index; safe to share between threads.
+
+    Parameters
+    ----------
+    index
+        An index with a package.
+    extractor
+        The code of the package's features, in its order.
+    now
+        The monotonic clock.
+
+    Raises
+    ------
+    BadIndexFile
+        If the index holds bare candidates, or no empty set.
+    """
+
+    def __init__(
+        self, index: Index, extractor: Extractor, *, now: Clock = time.monotonic
+    ) -> None:
+        if index.package is None:
+            raise BadIndexFile("this index holds candidates but no models to serve")
+        self.index = index
+        self.package = index.package
+        self.extractor = extractor
+        self.now = now
+        self.plans = make_plans(index)
+        self.prior = self.package.masks.tolist().index(0)
+        self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)
+        self._labels = tuple(
+            tuple(self.package.labels[code] for code in model.classes)
+            for model in self.package.models
+        )
+
+    def answer(self, question: Question) -> Outcome:
+        """Choose a plan for what is left now, and carry it out.
+
+        Raises
+        ------
+        NothingFits
+            If the question asks for an error rather than a poor or late answer.
+        BadFeature
+            If a feature cannot be computed on this item.
+        Abandoned
+            If the caller has gone.
+        """
+        return Attempt(self, question).run()
+
+    def choose(self, question: Question, now_s: float) -> Choice:
+        """Pick the plan for what the question's budget still allows at `now_s`.
+
+        Raises
+        ------
+        NothingFits
+            If nothing that was asked for fits and the question wants an error then.
+        """
+        size, budget = question.item.size, question.budget
+        top = self.index.lookup.best(size, math.inf)
+        row = self._best(size, budget.left(now_s))
+        if (row == self.prior and row != top) or (
+            self.accuracies[row] < question.min_accuracy
+        ):
+            return self._choose_infeasible(question, now_s)
+        reason: Reason | None = None
+        if self.accuracies[row] < self.accuracies[top]:
+            whole = self._best(size, budget.whole)
+            better = self.accuracies[whole] > self.accuracies[row]
+            reason = "waited" if better else "budget"
+        return self._choice(row, size, reason)
+
+    def _best(self, size: float, left: float) -> int:
+        row = self.index.lookup.best(size, left) if left > 0 else -1
+        return row if row >= 0 else self.prior
+
+    def _choice(self, row: int, size: float, reason: Reason | None) -> Choice:
+        return Choice(self.plans[row], self.index.cost_s(row, size), reason)
+
+    def _choose_infeasible(self, question: Question, now_s: float) -> Choice:
+        size = question.item.size
+        if question.on_infeasible == "prior":
+            return self._choice(self.prior, size, "infeasible")
+        cheapest = self._cheapest(size, question.min_accuracy)
+        if question.on_infeasible == "error":
+            raise NothingFits(
+                budget_s=max(question.budget.left(now_s), 0.0),
+                cheapest_s=self.index.cost_s(cheapest, size),
+                size=size,
+            )
+        return self._choice(cheapest, size, "infeasible")
+
+    def _cheapest(self, size: float, min_accuracy: float) -> int:
+        """Cheapest row beyond the prior that is accurate enough, else the best."""
+        rows = [int(row) for row in self.index.skyline(size)]
+        for row in rows:
+            if row != self.prior and self.accuracies[row] >= min_accuracy:
+                return row
+        return rows[-1]
+
+
+class Attempt:
+    """One question being answered; its plan is chosen when this is made.
+
+    One thread runs it. Others may `conclude` it at any time, from the features that
+    are complete by then: the running one only writes columns that no model of an
+    earlier checkpoint reads. Setting `stopped` ends it at its next checkpoint.
+    """
+
+    __slots__ = (
+        "_done",
+        "_engine",
+        "_question",
+        "_row",
+        "choice",
+        "started_s",
+        "stopped",
+    )
+
+    def __init__(self, engine: Engine, question: Question) -> None:
+        self._engine = engine
+        self._question = question
+        self._row = np.empty(engine.extractor.width, np.float32)
+        self._done = 0
+        self.stopped = False
+        self.started_s = engine.now()
+        self.choice = engine.choose(question, self.started_s)
+
+    def run(self) -> Outcome:
+        """Compute the plan's features while the budget lasts, and answer."""
+        engine, question, plan = self._engine, self._question, self.choice.plan
+        size, budget = question.item.size, question.budget
+        to_the_end = self.choice.reason == "infeasible"
+        extraction = engine.extractor.begin(question.item, self._row)
+        for k, feature in enumerate(plan.features):
+            if self.stopped or question.caller.gone:
+                raise Abandoned("nobody waits for this answer any more")
+            left = budget.left(engine.now())
+            if not (to_the_end or plan.worth_going_on(k, size, left)):
+                break
+            extraction.compute(feature)
+            self._done = k + 1
+        return self.conclude()
+
+    def conclude(self) -> Outcome:
+        """Answer with the best model whose features are complete."""
+        engine, plan, done = self._engine, self.choice.plan, self._done
+        row = plan.answers[done]
+        model, labels = engine.package.models[row], engine._labels[row]
+        scores = model.scores(self._row).tolist()
+        label = labels[model.choose(self._row)]
+        return Outcome(
+            label=label,
+            scores=dict(zip(labels, scores, strict=True)),
+            row=row,
+            predicted=self.choice.cost,
+            started_s=self.started_s,
+            finished_s=engine.now(),
+            reason="overrun" if done < len(plan.features) else self.choice.reason,
+        )

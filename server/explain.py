@@ -1,0 +1,87 @@
+"""What a budget buys at some size, and what comes cheaper and dearer."""
+
+from typing import Any
+
+from ..features.errors import BadIndexFile, BadInput
+from ..indexer.index import Index
+from .budget import read_amount
+
+
+def explain(
+    index: Index, size: float, budget_ms: float | None, budget: float | None
+) -> dict[str, Any]:
+    """Describe the choice as plain data.
+
+    Returns
+    -------
+    `size`, `unit`, `budget_us`, and `cheaper`, `bought` and `dearer`: each a feature
+    set with `features` in computing order, `predicted_us` and `expected_accuracy`, or
+    None where there is no such set. In an index that counts another unit than time,
+    `budget` and `predicted` instead.
+
+    Raises
+    ------
+    BadInput
+        If size or budget are out of range, or the budget is missing.
+    NothingFits
+        If the budget does not even buy the prior.
+    """
+    package = index.package
+    if package is None:
+        raise BadIndexFile("this index holds candidates but no models to plan for")
+    unit = str(package.meta.get("unit", "s"))
+    amount = read_amount(unit, budget_ms, budget)
+    if amount is None:
+        needed = "--budget-ms" if unit == "s" else f"--budget (in {unit})"
+        raise BadInput(f"say how much the item may cost: {needed}")
+    row = index.best(size, amount).row
+    skyline = [int(other) for other in index.skyline(size)]
+    place = skyline.index(row)
+
+    def describe(place: int) -> dict[str, Any] | None:
+        if not 0 <= place < len(skyline):
+            return None
+        row = skyline[place]
+        return {
+            "features": list(package.names(row)),
+            **_in_unit("predicted", index.cost_s(row, size), unit),
+            "expected_accuracy": float(index.accuracies[row]),
+        }
+
+    return {
+        "size": size,
+        "unit": unit,
+        **_in_unit("budget", amount, unit),
+        "cheaper": describe(place - 1),
+        "bought": describe(place),
+        "dearer": describe(place + 1),
+    }
+
+
+def table_of(facts: dict[str, Any]) -> str:
+    """Lay the facts out for people."""
+    lines = [
+        f"size {facts['size']:g}, budget {_amount('budget', facts, facts['unit'])}",
+        f"{'':7}  {'predicted':>12}  {'accuracy':>8}  features, in order",
+    ]
+    for name in ("cheaper", "bought", "dearer"):
+        found = facts[name]
+        if found is None:
+            lines.append(f"{name:7}  {'-':>12}")
+            continue
+        lines.append(
+            f"{name:7}  {_amount('predicted', found, facts['unit']):>12}  "
+            f"{found['expected_accuracy']:>8.4f}  "
+            f"{', '.join(found['features']) or '(none: the prior)'}"
+        )
+    return "\n".join(lines)
+
+
+def _in_unit(name: str, amount: float, unit: str) -> dict[str, float]:
+    return {f"{name}_us": round(amount * 1e6, 1)} if unit == "s" else {name: amount}
+
+
+def _amount(name: str, facts: dict[str, Any], unit: str) -> str:
+    if unit == "s":
+        return f"{facts[f'{name}_us']:,.0f} us"
+    return f"{facts[name]:g} {unit}"

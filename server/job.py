@@ -1,0 +1,79 @@
+"""A question in the hands of the computing thread, and the task that waits for it."""
+
+import asyncio
+import math
+from collections.abc import Callable
+
+from .engine import Attempt, Engine, Outcome, Question
+
+
+class Job:
+    """Computed by one thread, awaited on the event loop, and never late for long.
+
+    When the budget is up before the thread is done, or has begun, the event loop itself
+    answers from the features that are complete, and the thread's work is in vain.
+
+    Parameters
+    ----------
+    engine, question
+        What to answer, and who does.
+    when_computed
+        Called on the event loop when the thread is done with the job.
+    """
+
+    def __init__(
+        self, engine: Engine, question: Question, when_computed: Callable[[], None]
+    ) -> None:
+        self._engine = engine
+        self._question = question
+        self._when_computed = when_computed
+        self._loop = asyncio.get_running_loop()
+        self._outcome: asyncio.Future[Outcome] = self._loop.create_future()
+        self._attempt: Attempt | None = None
+
+    def compute(self) -> None:
+        """Answer the question; for the computing thread."""
+        try:
+            if self._outcome.done():
+                result: Outcome | BaseException | None = None
+            else:
+                self._attempt = Attempt(self._engine, self._question)
+                result = self._attempt.run()
+        except BaseException as error:  # whatever it is, the waiting task gets it
+            result = error
+        self._loop.call_soon_threadsafe(self._deliver, result)
+
+    async def result(self) -> Outcome:
+        """Wait for the outcome, until the budget is up."""
+        question = self._question
+        if question.on_infeasible == "cheapest" or question.budget.due_s == math.inf:
+            return await self._outcome
+        left_s = question.budget.left(self._engine.now())
+        alarm = self._loop.call_later(max(left_s, 0.0), self._rescue)
+        try:
+            return await self._outcome
+        finally:
+            alarm.cancel()
+
+    def _deliver(self, result: Outcome | BaseException | None) -> None:
+        self._when_computed()
+        if self._outcome.done():
+            return
+        if isinstance(result, Outcome):
+            self._outcome.set_result(result)
+        elif result is not None:
+            self._outcome.set_exception(result)
+
+    def _rescue(self) -> None:
+        """Answer now; the thread stops at its next checkpoint."""
+        if self._outcome.done():
+            return
+        attempt = self._attempt
+        try:
+            if attempt is None:
+                # not begun, and nothing is left: what was asked for that case
+                attempt = Attempt(self._engine, self._question)
+            attempt.stopped = True
+            self._outcome.set_result(attempt.conclude())
+        except Exception as error:
+            self._outcome.set_exception(error)

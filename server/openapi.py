@@ -1,0 +1,106 @@
+"""The OpenAPI document, from the same structures that the wire uses."""
+
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from .wire import Answer, Ask, Failure, Health, IndexFacts
+
+_REF = "#/components/schemas/{name}"
+_TERMS = {
+    "budget_ms": "Milliseconds from the request's first byte to the answer's last.",
+    "budget": "For an index that counts another unit than time: what may be spent.",
+    "on_infeasible": "What to answer when nothing that was asked for fits.",
+    "min_accuracy": "Expected accuracy below which an answer is of no use.",
+}
+_ERRORS = {
+    400: "The request, its terms or its item cannot be used.",
+    413: "The body is over the limit.",
+    422: "A feature cannot be computed on this item.",
+    429: "Too many requests wait already; try again after `Retry-After` seconds.",
+    503: "The index is still being warmed up, or the server stops.",
+    504: "Nothing that was asked for fits, and `on_infeasible` is `error`.",
+}
+
+
+def describe_routes() -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of every route."""
+    structs = (Ask, Answer, Failure, Health, IndexFacts)
+    _, schemas = msgspec.json.schema_components(structs, ref_template=_REF)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "polydom",
+            "version": version("polydom"),
+            "description": "Answers inside a time budget.",
+        },
+        "paths": {
+            "/v1/predict": {"post": _predict(schemas["Ask"]["properties"])},
+            "/v1/index": {"get": _get("What is being served.", "IndexFacts")},
+            "/livez": {"get": _get("Whether the process answers.", "Health")},
+            "/readyz": {
+                "get": _get("Whether the index is warm.", "Health", {503: _ERRORS[503]})
+            },
+        },
+        "components": {"schemas": schemas},
+    }
+
+
+def _predict(terms: dict[str, Any]) -> dict[str, Any]:
+    query = [
+        {
+            "name": name,
+            "in": "query",
+            "description": _TERMS[name],
+            "schema": {k: v for k, v in terms[name].items() if k != "default"},
+        }
+        for name in _TERMS
+    ]
+    header = {
+        "name": "x-budget-ms",
+        "in": "header",
+        "description": _TERMS["budget_ms"],
+        "schema": {"type": "number"},
+    }
+    raw = {"schema": {"type": "string", "format": "binary"}}
+    return {
+        "operationId": "predict",
+        "summary": "Classify one item inside its budget.",
+        "description": (
+            "The item and its terms as JSON, or the item's own bytes with the terms in "
+            "the query. The budget starts at the request's first byte."
+        ),
+        "parameters": [*query, header],
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": {"$ref": _REF.format(name="Ask")}},
+                "image/*": raw,
+                "text/plain": {"schema": {"type": "string"}},
+                "application/octet-stream": raw,
+            },
+        },
+        "responses": _responses("Answer", _ERRORS),
+    }
+
+
+def _get(
+    summary: str, answer: str, errors: dict[int, str] | None = None
+) -> dict[str, Any]:
+    return {"summary": summary, "responses": _responses(answer, errors or {})}
+
+
+def _responses(answer: str, errors: dict[int, str]) -> dict[str, Any]:
+    responses = {"200": _response("The answer.", answer)}
+    for status, description in errors.items():
+        responses[str(status)] = _response(description, "Failure")
+    return responses
+
+
+def _response(description: str, name: str) -> dict[str, Any]:
+    schema = {"$ref": _REF.format(name=name)}
+    return {
+        "description": description,
+        "content": {"application/json": {"schema": schema}},
+    }

@@ -1,0 +1,97 @@
+"""What the server will do for a candidate: its features in order, with checkpoints."""
+
+from dataclasses import dataclass
+
+from ..features.cost import CostTable
+from ..indexer.index import Index
+from ..indexer.package import Package
+
+Coefficients = tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One candidate's features in the order to compute them; K of them.
+
+    Before each feature, and after the last, there is a checkpoint k = 0 .. K.
+
+    Attributes
+    ----------
+    row
+        The candidate's row in the index.
+    features : (K,)
+        Positions of the features in the extractor.
+    answers : (K + 1,)
+        The row whose model answers if the work stops at checkpoint k: the most
+        accurate one whose features are all computed by then.
+    ahead : (K,)
+        Cost polynomial, constant first, of what it takes from checkpoint k to the
+        next answer that is better than stopping there: the features in between and
+        that answer's model. None where no better answer lies ahead.
+    """
+
+    row: int
+    features: tuple[int, ...]
+    answers: tuple[int, ...]
+    ahead: tuple[Coefficients | None, ...]
+
+    def worth_going_on(self, k: int, size: float, left: float) -> bool:
+        """Say whether `left` still covers a better answer than stopping at k.
+
+        Parameters
+        ----------
+        k
+            Checkpoint, below K.
+        size
+            Size of the item.
+        left
+            What remains of the budget now, in the unit of the costs.
+        """
+        ahead = self.ahead[k]
+        return ahead is not None and cost_at(ahead, size) <= left
+
+
+def cost_at(coefficients: Coefficients, size: float) -> float:
+    """Value of a polynomial, constant first, by Horner's rule."""
+    cost = 0.0
+    for coefficient in reversed(coefficients):
+        cost = cost * size + coefficient
+    return cost
+
+
+def make_plans(index: Index) -> tuple[Plan, ...]:
+    """Lay out the plan of every row of an index that has a package."""
+    package = index.package
+    assert package is not None
+    accuracies = [float(accuracy) for accuracy in index.accuracies]
+    return tuple(
+        _make_plan(package, accuracies, row) for row in range(len(package.masks))
+    )
+
+
+def _make_plan(package: Package, accuracies: list[float], row: int) -> Plan:
+    order = package.orders[row]
+    answers = (*package.fallbacks[row][:-1], row)
+    gains = [accuracies[answer] for answer in answers]
+    ahead: list[Coefficients | None] = []
+    for k in range(len(order)):
+        better = next((j for j in range(k, len(gains)) if gains[j] > gains[k]), None)
+        if better is None:
+            ahead.append(None)
+            continue
+        between = _added(package.costs, order[:k], order[:better])
+        model_s = float(package.model_s[answers[better]])
+        ahead.append((between[0] + model_s, *between[1:]))
+    return Plan(row, order, answers, tuple(ahead))
+
+
+def _added(
+    costs: CostTable, done: tuple[int, ...], wanted: tuple[int, ...]
+) -> Coefficients:
+    """Cost polynomial of going from one set to a larger; shared steps count once."""
+    added = costs.of(_mask(wanted)) - costs.of(_mask(done))
+    return tuple(float(coefficient) for coefficient in added)
+
+
+def _mask(features: tuple[int, ...]) -> int:
+    return sum(1 << feature for feature in features)

@@ -1,0 +1,69 @@
+"""Work that waits, earliest deadline first, and the one thread that does it."""
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+Work = Callable[[], None]
+_Entry = tuple[float, int, Work]
+
+
+class WorkQueue:
+    """Runs one piece of work at a time, the most urgent of those that wait first.
+
+    The heap belongs to the computing thread alone; others only post into a mailbox,
+    which it empties before every choice. So posting takes no lock that the thread
+    could hold, and the order is right for all that was posted before a choice.
+    """
+
+    def __init__(self, name: str = "polydom-compute") -> None:
+        self._mailbox: SimpleQueue[_Entry | None] = SimpleQueue()
+        self._heap: list[_Entry] = []
+        self._sequence = itertools.count()
+        self._closing = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start computing; what was posted before is then chosen from."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Do what was posted so far, then end the thread, and wait for that."""
+        self._mailbox.put(None)
+        self._thread.join()
+
+    def post(self, due_s: float, work: Work) -> None:
+        """Have `work` done; equal deadlines keep the order of posting.
+
+        Parameters
+        ----------
+        due_s
+            When its answer is due, on the monotonic clock; infinity is allowed.
+        work
+            Called once, in the computing thread. It must not raise: who posts it
+            delivers its errors with its results.
+        """
+        self._mailbox.put((due_s, next(self._sequence), work))
+
+    def _run(self) -> None:
+        while (work := self.take()) is not None:
+            work()
+
+    def take(self) -> Work | None:
+        """Return the most urgent work, waiting for some; None once all is done."""
+        if not self._heap and not self._closing:
+            self._receive(self._mailbox.get())
+        while True:
+            try:
+                self._receive(self._mailbox.get_nowait())
+            except Empty:
+                break
+        return heapq.heappop(self._heap)[2] if self._heap else None
+
+    def _receive(self, entry: _Entry | None) -> None:
+        if entry is None:
+            self._closing = True
+        else:
+            heapq.heappush(self._heap, entry)

@@ -1,0 +1,226 @@
+"""What goes over the wire: requests, answers and errors; times in microseconds."""
+
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ..features.errors import (
+    BadFeature,
+    BadInput,
+    BadItem,
+    NothingFits,
+    PolydomError,
+)
+from ..features.items import Kind
+from .engine import OnInfeasible, Reason
+from .errors import Abandoned, NotReady, Overloaded, TooLarge
+
+Record = dict[str, float | int | str | None]
+Headers = Iterable[tuple[bytes, bytes]]
+
+STATUS: dict[type[PolydomError], int] = {
+    BadInput: 400,
+    BadItem: 400,
+    TooLarge: 413,
+    BadFeature: 422,
+    Overloaded: 429,
+    Abandoned: 499,
+    NotReady: 503,
+    NothingFits: 504,
+}
+
+
+class Ask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """Body of `POST /v1/predict` as JSON: one item, and on what terms.
+
+    With a raw body the item is the body, and the terms come in the query.
+    """
+
+    text: str | None = None
+    record: Record | None = None
+    image_base64: bytes | None = None
+    budget_ms: float | None = None
+    budget: float | None = None
+    on_infeasible: OnInfeasible = "prior"
+    min_accuracy: float = 0.0
+
+
+class Answer(msgspec.Struct, kw_only=True):
+    """Answer of `POST /v1/predict`.
+
+    Indexes that count seconds have the `_us` fields, others `predicted` and `budget`
+    in their own unit.
+    """
+
+    label: str
+    scores: dict[str, float]
+    features: tuple[str, ...]
+    expected_accuracy: float
+    reason: Reason | None
+    budget_met: bool
+    budget_us: float | UnsetType = UNSET
+    predicted_us: float | UnsetType = UNSET
+    budget: float | UnsetType = UNSET
+    predicted: float | UnsetType = UNSET
+    actual_us: float
+    queue_us: float
+    elapsed_us: float
+    index_version: str
+
+
+class Failure(msgspec.Struct):
+    """Body of every answer that is an error."""
+
+    error: str
+    code: str
+
+
+UNEXPECTED = Failure("the server failed to answer; its log says why", "internal")
+
+
+class Health(msgspec.Struct):
+    """Answer of `/livez` and `/readyz`."""
+
+    status: str
+
+
+class SetFacts(msgspec.Struct):
+    """One feature set that the index may answer with.
+
+    `cost` is its polynomial in the item's size, constant first, in the index's unit.
+    """
+
+    features: tuple[str, ...]
+    expected_accuracy: float
+    cost: list[float]
+
+
+class FeatureFacts(msgspec.Struct):
+    """One feature, and how many columns it gives."""
+
+    name: str
+    width: int
+
+
+class IndexFacts(msgspec.Struct):
+    """Answer of `GET /v1/index`: what is being served."""
+
+    version: str
+    kind: Kind
+    unit: str
+    labels: tuple[str, ...]
+    smallest_size: float
+    largest_size: float
+    accuracy: float
+    features: list[FeatureFacts]
+    sets: list[SetFacts]
+
+
+_TERMS = ("budget_ms", "budget", "on_infeasible", "min_accuracy")
+_decode_json = msgspec.json.Decoder(Ask).decode
+encode = msgspec.json.Encoder().encode
+
+
+def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
+    """Read one request of `POST /v1/predict`.
+
+    Parameters
+    ----------
+    headers
+        Names in lower case.
+    query
+        The raw query string.
+    body
+        JSON, or an image's or text's own bytes, as the content type says.
+    kind
+        What the index classifies; decides what `application/octet-stream` holds.
+
+    Raises
+    ------
+    BadInput
+        If the request is malformed, or its terms are given twice.
+    BadItem
+        If a text is not UTF-8.
+    """
+    content_type, header_budget = _read_headers(headers)
+    ask = _decode_body(content_type, body, kind)
+    if query or header_budget is not None:
+        _add_terms(ask, query, header_budget)
+    return ask
+
+
+def _read_headers(headers: Headers) -> tuple[str, str | None]:
+    content_type, budget = "", None
+    for name, value in headers:
+        if name == b"content-encoding" and value != b"identity":
+            raise BadInput("compressed bodies are not read; send the body as it is")
+        if name == b"content-type":
+            content_type = value.decode("latin-1").partition(";")[0].strip().lower()
+        elif name == b"x-budget-ms":
+            budget = value.decode("latin-1")
+    return content_type, budget
+
+
+def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
+    if content_type == "application/json":
+        try:
+            return _decode_json(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadInput(f"body: {error}") from error
+    if content_type == "application/octet-stream" and kind != "record":
+        content_type = "text/plain" if kind == "text" else "image/*"
+    if content_type.startswith("image/"):
+        return Ask(image_base64=body)
+    if content_type == "text/plain":
+        try:
+            return Ask(text=body.decode())
+        except UnicodeDecodeError as error:
+            raise BadItem(
+                f"the text is not UTF-8 (byte {error.start} of {len(body)})"
+            ) from error
+    raise BadInput(
+        f"content type {content_type[:80]!r} is not understood; send application/json, "
+        "or the item itself as image/*, text/plain or application/octet-stream"
+    )
+
+
+def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
+    """Set what query and header say, each at most once and not in the body too."""
+    terms: list[tuple[str, str]] = []
+    try:
+        terms += parse_qsl(query.decode("ascii"), keep_blank_values=True)
+    except UnicodeDecodeError as error:
+        raise BadInput("the query is not ASCII; escape it with %") from error
+    if header_budget is not None:
+        terms.append(("budget_ms", header_budget))
+    given: dict[str, Any] = {}
+    for name, value in terms:
+        if name not in _TERMS:
+            raise BadInput(f"query: {name[:80]!r} is none of {', '.join(_TERMS)}")
+        if name in given or getattr(ask, name) != _DEFAULTS[name]:
+            raise BadInput(f"{name} is given twice")
+        given[name] = value
+    try:
+        read = msgspec.convert(given, Ask, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"query or header: {error}") from error
+    for name in given:
+        setattr(ask, name, getattr(read, name))
+
+
+_DEFAULTS = {name: getattr(Ask(), name) for name in _TERMS}
+
+
+def describe(error: PolydomError) -> tuple[int, Failure]:
+    """Status and body for an error; of one that is not the caller's, no details."""
+    if isinstance(error, BadFeature) and error.__cause__ is not None:
+        # what the operator's own code said may tell about the machine
+        message = str(error).removesuffix(f": {error.__cause__}")
+        return STATUS[BadFeature], Failure(message, error.code)
+    for kind in type(error).__mro__:
+        if kind in STATUS:
+            return STATUS[kind], Failure(str(error), error.code)
+    return 500, UNEXPECTED

@@ -1,0 +1,46 @@
+"""Time runs out from the first byte; money does not."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.server.budget import Allowance, Deadline
+from polydom.server.reserve import QUANTILE, Reserve
+
+
+def test_deadline_counts_from_the_first_byte_and_keeps_its_reserve() -> None:
+    deadline = Deadline(arrived_s=100.0, amount=0.005, reserve_s=0.001)
+    assert deadline.due_s == 100.005
+    assert deadline.whole == pytest.approx(0.004)
+    assert deadline.left(100.0) == pytest.approx(0.004)
+    assert deadline.left(100.003) == pytest.approx(0.001)
+    assert deadline.left(100.006) < 0
+
+
+@given(st.floats(0, 1e6))
+def test_allowance_is_the_same_at_any_time(now_s: float) -> None:
+    allowance = Allowance(22.78)
+    assert allowance.left(now_s) == allowance.whole == allowance.amount == 22.78
+    assert allowance.due_s == math.inf
+
+
+def test_reserve_finds_the_quantile_of_what_it_is_shown() -> None:
+    import numpy as np
+
+    draws = np.random.default_rng(7).lognormal(-8, 0.5, 40_000)
+    reserve = Reserve(1e-2)
+    for seconds in draws[:20_000]:
+        reserve.add(float(seconds))
+    within = []
+    for seconds in draws[20_000:]:
+        within.append(seconds <= reserve.seconds)
+        reserve.add(float(seconds))
+    assert np.mean(within) == pytest.approx(QUANTILE, abs=0.003)
+
+
+def test_reserve_is_hardly_moved_by_one_stall() -> None:
+    reserve = Reserve(1e-4)
+    reserve.add(10.0)
+    assert 1e-4 < reserve.seconds <= 1.05e-4

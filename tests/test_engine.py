@@ -1,0 +1,237 @@
+"""The engine spends what is left, watches the clock, and says what it did."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.errors import BadFeature, BadIndexFile, NothingFits
+from polydom.features.extract import Extractor
+from polydom.features.items import text_item
+from polydom.features.registry import Feature
+from polydom.indexer.index import Index
+from polydom.server.budget import Allowance, Budget, Deadline
+from polydom.server.engine import Attempt, Caller, Engine, Question
+from polydom.server.errors import Abandoned
+
+from .served import ACCURACIES, FEATURES_FILE, HAM, SPAM, WIDTHS, make_index
+
+INDEX = make_index()
+TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
+
+
+class Clock:
+    """A clock that moves when told to."""
+
+    def __init__(self, now_s: float = 50.0) -> None:
+        self.now_s = now_s
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def extractor_of(index: Index) -> Extractor:
+    assert index.package is not None
+    return index.package.extractor([FEATURES_FILE])
+
+
+def slow_engine(clock: Clock, seconds: Sequence[float]) -> Engine:
+    """An engine whose features move the clock by so much, whatever they promise."""
+
+    def slowed(feature: Feature, pause_s: float) -> Feature:
+        def function(*inputs: Any) -> Any:
+            clock.now_s += pause_s
+            return feature.function(*inputs)
+
+        return replace(feature, function=function)
+
+    own = extractor_of(INDEX)
+    features = [slowed(f, s) for f, s in zip(own.features, seconds, strict=True)]
+    return Engine(INDEX, Extractor(features, WIDTHS), now=clock)
+
+
+def ask(engine: Engine, budget: Budget, **terms: Any) -> Any:
+    return engine.answer(Question(TEXT_100, budget, **terms))
+
+
+IDLE = (0.0, 0.0, 0.0)
+AS_PROMISED = (1e-3, 4e-3, 4e-3)
+
+
+@pytest.mark.parametrize(
+    ("budget_ms", "row", "reason"),
+    [
+        (0.0, 0, "infeasible"),
+        (1.19, 0, "infeasible"),
+        (1.21, 1, "budget"),
+        (5.21, 2, "budget"),
+        (9.21, 3, None),
+        (1000.0, 3, None),
+    ],
+)
+def test_engine_buys_the_most_accurate_set_and_says_why_not_a_better(
+    budget_ms: float, row: int, reason: str | None
+) -> None:
+    clock = Clock()
+    outcome = ask(slow_engine(clock, AS_PROMISED), Deadline(50.0, budget_ms / 1e3))
+    assert (outcome.row, outcome.reason) == (row, reason)
+    assert clock.now_s - 50.0 == pytest.approx(sum(AS_PROMISED[:row]))
+
+
+def test_engine_answers_as_the_model_itself_would() -> None:
+    engine = Engine(INDEX, extractor_of(INDEX))
+    for text, label in ((HAM, "ham"), (SPAM, "spam")):
+        outcome = engine.answer(Question(text_item(text), Allowance(1.0)))
+        assert outcome.label == label
+        assert outcome.scores[label] == max(outcome.scores.values()) > 0.5
+        assert sum(outcome.scores.values()) == pytest.approx(1)
+
+
+def test_engine_plans_for_what_waiting_has_left() -> None:
+    engine = slow_engine(Clock(50.006), IDLE)
+    outcome = ask(engine, Deadline(50.0, 9.5e-3))
+    assert (outcome.row, outcome.reason) == (1, "waited")
+    assert outcome.predicted == pytest.approx(1.2e-3)
+
+
+def test_engine_keeps_the_reserve_out_of_the_plan() -> None:
+    engine = slow_engine(Clock(), IDLE)
+    outcome = ask(engine, Deadline(50.0, 9.5e-3, reserve_s=1e-3))
+    assert (outcome.row, outcome.reason) == (2, "budget")
+
+
+def test_engine_falls_back_to_what_is_computed_when_a_feature_overruns() -> None:
+    clock = Clock()
+    outcome = ask(slow_engine(clock, (1e-3, 8e-3, 4e-3)), Deadline(50.0, 10e-3))
+    assert (outcome.row, outcome.reason) == (2, "overrun")
+    assert outcome.finished_s == pytest.approx(50.009)
+    assert outcome.predicted == pytest.approx(9.2e-3)
+
+
+def test_engine_goes_on_when_an_overrun_still_leaves_enough() -> None:
+    outcome = ask(slow_engine(Clock(), (2e-3, 4e-3, 4e-3)), Deadline(50.0, 10.2e-3))
+    assert (outcome.row, outcome.reason) == (3, None)
+
+
+def test_engine_answers_with_the_prior_at_once_when_too_late() -> None:
+    clock = Clock(60.0)
+    outcome = ask(slow_engine(clock, AS_PROMISED), Deadline(50.0, 10e-3))
+    assert (outcome.row, outcome.reason, clock.now_s) == (0, "infeasible", 60.0)
+
+
+@pytest.mark.parametrize(
+    ("on_infeasible", "min_accuracy", "row"),
+    [
+        ("prior", 0.75, 0),
+        ("cheapest", 0.75, 2),
+        ("cheapest", 0.0, 1),
+        ("cheapest", 1, 3),
+    ],
+)
+def test_engine_answers_what_was_asked_for_when_nothing_fits(
+    on_infeasible: str, min_accuracy: float, row: int
+) -> None:
+    engine = slow_engine(Clock(), AS_PROMISED)
+    terms = {"on_infeasible": on_infeasible, "min_accuracy": min_accuracy}
+    outcome = ask(engine, Deadline(50.0, 1e-3), **terms)
+    assert (outcome.row, outcome.reason) == (row, "infeasible")
+
+
+def test_engine_raises_before_any_work_when_asked_to() -> None:
+    clock = Clock()
+    engine = slow_engine(clock, AS_PROMISED)
+    terms = {"on_infeasible": "error", "min_accuracy": 0.75}
+    with pytest.raises(NothingFits, match=r"1000 us is below .* 5200 us") as caught:
+        ask(engine, Deadline(50.0, 1e-3), **terms)
+    assert caught.value.cheapest_s == pytest.approx(5.2e-3)
+    assert clock.now_s == 50.0
+
+
+def test_engine_takes_a_min_accuracy_that_fits_as_a_bound_only() -> None:
+    engine = slow_engine(Clock(), IDLE)
+    outcome = ask(engine, Deadline(50.0, 5.5e-3), min_accuracy=0.8)
+    assert (outcome.row, outcome.reason) == (2, "budget")
+
+
+def test_engine_never_falls_back_where_money_is_counted() -> None:
+    clock = Clock()
+    outcome = ask(slow_engine(clock, (100.0, 100.0, 100.0)), Allowance(9.3e-3))
+    assert (outcome.row, outcome.reason) == (3, None)
+
+
+def test_engine_stops_at_the_next_checkpoint_when_the_caller_is_gone() -> None:
+    clock, caller = Clock(), Caller()
+    engine = slow_engine(clock, AS_PROMISED)
+    caller.gone = True
+    with pytest.raises(Abandoned, match="nobody waits"):
+        ask(engine, Deadline(50.0, 1.0), caller=caller)
+    assert clock.now_s == 50.0
+
+
+def test_engine_names_the_feature_that_cannot_be_computed() -> None:
+    engine = Engine(INDEX, extractor_of(INDEX))
+    with pytest.raises(BadFeature, match="'words'"):
+        engine.answer(Question(text_item("a\x00b"), Allowance(1.0)))
+
+
+def test_engine_refuses_an_index_of_bare_candidates() -> None:
+    bare = Index.from_candidates([[1e-3]], [0.5], (1, 10))
+    with pytest.raises(BadIndexFile, match="no models"):
+        Engine(bare, extractor_of(INDEX))
+
+
+@given(
+    budget_s=st.floats(0, 0.02),
+    waited_s=st.floats(0, 0.02),
+    pauses=st.tuples(*[st.floats(0, 0.01)] * 3),
+)
+def test_engine_starts_no_feature_that_what_is_left_does_not_cover(
+    budget_s: float, waited_s: float, pauses: tuple[float, float, float]
+) -> None:
+    clock = Clock(50.0 + waited_s)
+    outcome = ask(slow_engine(clock, pauses), Deadline(50.0, budget_s))
+    last_s = max(pauses[: outcome.row], default=0.0)
+    late_s = outcome.finished_s - max(50.0 + budget_s, 50.0 + waited_s)
+    # the last feature started inside the budget, and took what it took
+    assert late_s <= last_s + 1e-9
+
+
+@given(budgets=st.tuples(st.floats(0, 0.02), st.floats(0, 0.02)))
+def test_engine_never_answers_less_accurately_for_a_larger_budget(
+    budgets: tuple[float, float],
+) -> None:
+    engine = slow_engine(Clock(), IDLE)
+    small, large = (ask(engine, Deadline(50.0, b)).row for b in sorted(budgets))
+    assert ACCURACIES[small] <= ACCURACIES[large]
+
+
+def test_attempt_can_be_concluded_from_elsewhere_while_a_feature_runs() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def stuck(function: Callable[..., Any]) -> Callable[..., Any]:
+        def wait(*inputs: Any) -> Any:
+            inside.set()
+            assert go_on.wait(10)
+            return function(*inputs)
+
+        return wait
+
+    own = extractor_of(INDEX)
+    features = [
+        *own.features[:2],
+        replace(own.features[2], function=stuck(own.features[2].function)),
+    ]
+    engine = Engine(INDEX, Extractor(features, WIDTHS))
+    attempt = Attempt(engine, Question(TEXT_100, Allowance(1.0)))
+    thread = threading.Thread(target=attempt.run)
+    thread.start()
+    assert inside.wait(10)
+    outcome = attempt.conclude()
+    go_on.set()
+    thread.join()
+    assert (outcome.row, outcome.reason) == (2, "overrun")
+    assert sum(outcome.scores.values()) == pytest.approx(1)

@@ -1,0 +1,147 @@
+"""When a request is stamped, and who is told that its caller left; real sockets."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import uvicorn
+
+from polydom.server.engine import Caller
+from polydom.server.protocol import StampingProtocol
+
+HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"
+Ask = Callable[[Any, Any, Any], Awaitable[Any]]
+
+
+class Echo:
+    """Answers with its arrival stamp, once the whole body is there."""
+
+    def __init__(self) -> None:
+        self.callers: list[Caller] = []
+        self.asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        while (await receive())["more_body"]:
+            pass
+        self.callers.append(scope["state"]["caller"])
+        self.asked.set()
+        await self.may_answer.wait()
+        body = json.dumps(scope["state"]["arrived_s"]).encode()
+        length = (b"content-length", b"%d" % len(body))
+        start = {"type": "http.response.start", "status": 200, "headers": [length]}
+        await send(start)
+        await send({"type": "http.response.body", "body": body})
+
+
+async def talk(app: Echo, ask: Ask) -> Any:
+    """Run a server with `app`, connect to it and let `ask` do the talking."""
+    config = uvicorn.Config(
+        app, port=0, http=StampingProtocol, lifespan="off", log_level="critical"
+    )
+    server = uvicorn.Server(config)
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
+    connections = server.server_state.connections
+    try:
+        port = server.servers[0].sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        try:
+            return await asyncio.wait_for(ask(reader, writer, connections), 20)
+        finally:
+            writer.close()
+    finally:
+        await server.shutdown()
+
+
+async def stamp(reader: asyncio.StreamReader) -> float:
+    """Read one reply; the stamp in it."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
+    return float(json.loads(await reader.readexactly(length)))
+
+
+def test_protocol_stamps_the_first_byte_and_not_the_last() -> None:
+    async def ask(
+        reader: Any, writer: Any, connections: Any
+    ) -> tuple[float, float, float]:
+        before_s = time.monotonic()
+        writer.write(HEAD[:1])
+        while not any(connection.read_s for connection in connections):
+            await asyncio.sleep(0)
+        late_s = time.monotonic()
+        writer.write(HEAD[1:] + b"{}")
+        return before_s, await stamp(reader), late_s
+
+    async def main() -> Any:
+        return await talk(Echo(), ask)
+
+    before_s, stamped_s, late_s = asyncio.run(main())
+    assert before_s <= stamped_s < late_s
+
+
+def test_protocol_stamps_each_request_of_a_kept_connection_anew() -> None:
+    async def ask(
+        reader: Any, writer: Any, connections: Any
+    ) -> tuple[float, float, float]:
+        writer.write(HEAD + b"{}")
+        first_s = await stamp(reader)
+        between_s = time.monotonic()
+        writer.write(HEAD + b"{}")
+        return first_s, between_s, await stamp(reader)
+
+    async def main() -> Any:
+        return await talk(Echo(), ask)
+
+    first_s, between_s, second_s = asyncio.run(main())
+    assert first_s <= between_s <= second_s
+
+
+def test_protocol_gives_pipelined_requests_the_time_of_their_read() -> None:
+    async def ask(reader: Any, writer: Any, connections: Any) -> tuple[float, float]:
+        writer.write((HEAD + b"{}") * 2)
+        return await stamp(reader), await stamp(reader)
+
+    async def main() -> Any:
+        return await talk(Echo(), ask)
+
+    first_s, second_s = asyncio.run(main())
+    assert first_s == second_s
+
+
+def test_protocol_tells_the_caller_object_that_the_connection_is_lost() -> None:
+    async def main() -> list[bool]:
+        app = Echo()
+        app.may_answer.clear()
+
+        async def ask(reader: Any, writer: Any, connections: Any) -> list[bool]:
+            writer.write(HEAD + b"{}")
+            await app.asked.wait()
+            seen = [app.callers[0].gone]
+            writer.transport.abort()
+            while not app.callers[0].gone:
+                await asyncio.sleep(0)
+            app.may_answer.set()
+            return [*seen, app.callers[0].gone]
+
+        return list(await talk(app, ask))
+
+    assert asyncio.run(main()) == [False, True]
+
+
+def test_protocol_answers_garbage_as_the_rest_of_the_wire_does() -> None:
+    async def ask(reader: Any, writer: Any, connections: Any) -> bytes:
+        writer.write(b"what is this\r\n\r\n")
+        return bytes(await reader.read())
+
+    async def main() -> Any:
+        return await talk(Echo(), ask)
+
+    head, _, body = asyncio.run(main()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert json.loads(body)["code"] == "bad_input"

@@ -1,0 +1,168 @@
+"""`polydom serve`, `plan` and `predict`: what they print and how they exit."""
+
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from polydom.server.__main__ import main
+
+from .served import FEATURES_FILE, HAM, SPAM, save_index
+
+OWN = ["--features", str(FEATURES_FILE)]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    """Exit code and what was printed to either stream."""
+    code = main([str(argument) for argument in arguments])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return save_index(tmp_path)
+
+
+def test_plan_prints_what_is_bought_cheaper_and_dearer(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "plan", index, "--size", 100, "--budget-ms", 6)
+    assert code == 0
+    assert out.splitlines() == [
+        "size 100, budget 6,000 us",
+        "            predicted  accuracy  features, in order",
+        "cheaper      1,200 us    0.7000  length",
+        "bought       5,200 us    0.8000  length, marks",
+        "dearer       9,200 us    0.9500  length, marks, words",
+    ]
+
+
+def test_plan_gives_the_same_facts_as_json(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("plan", index, "--size", 100, "--budget-ms", 1, "--json")
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    facts = json.loads(out)
+    assert facts["budget_us"] == 1000
+    assert facts["cheaper"] is None
+    assert facts["bought"] == {
+        "features": [],
+        "predicted_us": 200,
+        "expected_accuracy": 0.5,
+    }
+    assert facts["dearer"]["features"] == ["length"]
+
+
+def test_plan_counts_money_where_the_index_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = save_index(tmp_path, unit="usd")
+    code, out, _ = run(capsys, "plan", index, "--size", 100, "--budget", 0.006)
+    assert code == 0
+    assert "bought     0.0052 usd    0.8000  length, marks" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--size", 100), "say how much the item may cost: --budget-ms"),
+        (("--size", 0, "--budget-ms", 1), "size is 0.0"),
+        (("--size", 100, "--budget-ms", "nan"), "budget_ms is nan"),
+        (("--size", 100, "--budget", 1), "counts time"),
+        (("--size", 100, "--budget-ms", 0.01), "below the cheapest model's 200 us"),
+    ],
+)
+def test_plan_says_in_one_line_what_is_wrong(
+    index: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[object, ...],
+    message: str,
+) -> None:
+    code, out, err = run(capsys, "plan", index, *arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith("polydom: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_predict_answers_for_each_file(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / "ham.txt", tmp_path / "spam.txt"]
+    for path, text in zip(paths, (HAM, SPAM), strict=True):
+        path.write_text(text)
+    code, out, _ = run(capsys, "predict", index, *paths, *OWN, "--budget-ms", 900)
+    assert code == 0
+    lines = out.splitlines()
+    assert [line.split(" (")[0] for line in lines] == [
+        f"{paths[0]}: ham",
+        f"{paths[1]}: spam",
+    ]
+    assert "by length, marks, words; expected accuracy 0.9500" in lines[0]
+
+
+def test_predict_prints_the_servers_answer_as_json(
+    index: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "spam.txt").write_text(SPAM)
+    with (tmp_path / "spam.txt").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        arguments = ("predict", index, "-", *OWN, "--budget-ms", 0, "--json")
+        code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    answer = json.loads(out)
+    assert (answer["item"], answer["label"], answer["features"]) == ("-", "ham", [])
+    assert (answer["reason"], answer["budget_met"]) == ("infeasible", False)
+
+
+def test_predict_refuses_files_that_are_no_item(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noise = tmp_path / "noise.txt"
+    noise.write_bytes(b"\xff\xfe")
+    for path, message in (
+        (tmp_path / "none.txt", "none.txt: No such file"),
+        (noise, "noise.txt is no text: "),
+    ):
+        code, _, err = run(capsys, "predict", index, path, *OWN)
+        assert (code, err.count("\n")) == (1, 1)
+        assert message in err
+
+
+def test_predict_needs_the_file_that_defines_the_users_own_features(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "predict", index, tmp_path)
+    assert code == 1
+    assert "--features FILE" in err
+
+
+def test_serve_says_which_address_it_cannot_have(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, _, err = run(capsys, "serve", index, *OWN, "--port", port)
+    assert code == 1
+    assert f"cannot listen at 127.0.0.1, port {port}: Address already in use" in err
+
+
+@pytest.mark.parametrize("command", ["serve", "plan", "predict"])
+def test_help_has_an_example_that_names_the_command(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, command, "--help")
+    assert code == 0
+    assert f"Example: polydom {command} my.pdx" in out
+
+
+def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "plan", "--siez", 3)
+    assert code == 2
+    assert "--siez" in err

@@ -1,0 +1,122 @@
+"""What may come over the wire, and what goes back."""
+
+import base64
+import contextlib
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.errors import (
+    BadFeature,
+    BadIndexFile,
+    BadInput,
+    BadItem,
+    NothingFits,
+    PolydomError,
+)
+from polydom.server.errors import NotReady, Overloaded, TooLarge
+from polydom.server.wire import Ask, Headers, decode_ask, describe, encode
+
+JSON: Headers = ((b"content-type", b"application/json; charset=utf-8"),)
+TEXT: Headers = ((b"content-type", b"text/plain"),)
+BYTES: Headers = ((b"content-type", b"application/octet-stream"),)
+IMAGE: Headers = ((b"content-type", b"image/jpeg"),)
+
+
+def test_wire_reads_each_kind_of_item_from_json() -> None:
+    image = base64.b64encode(b"\xff\xd8").decode()
+    bodies = [{"text": "hi"}, {"record": {"a": 1.5, "b": "x", "c": None}}]
+    asks = [decode_ask(JSON, b"", json.dumps(b).encode(), "text") for b in bodies]
+    assert asks[0].text == "hi"
+    assert asks[1].record == {"a": 1.5, "b": "x", "c": None}
+    body = json.dumps({"image_base64": image, "budget_ms": 5}).encode()
+    ask = decode_ask(JSON, b"", body, "image")
+    assert (ask.image_base64, ask.budget_ms) == (b"\xff\xd8", 5.0)
+
+
+def test_wire_takes_a_raw_body_as_the_item() -> None:
+    assert decode_ask(IMAGE, b"", b"\xff\xd8", "image").image_base64 == b"\xff\xd8"
+    assert decode_ask(TEXT, b"", "ä".encode(), "text").text == "ä"
+    assert decode_ask(BYTES, b"", b"\xff\xd8", "image").image_base64 == b"\xff\xd8"
+    assert decode_ask(BYTES, b"", b"plain", "text").text == "plain"
+
+
+def test_wire_reads_terms_from_query_and_header() -> None:
+    query = b"on_infeasible=error&min_accuracy=0.5"
+    ask = decode_ask((*TEXT, (b"x-budget-ms", b"2.5")), query, b"hi", "text")
+    assert ask == Ask(text="hi", budget_ms=2.5, on_infeasible="error", min_accuracy=0.5)
+    assert decode_ask(TEXT, b"budget_ms=7", b"hi", "text").budget_ms == 7
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "body", "message"),
+    [
+        pytest.param(JSON, b"", b"{", "body: .*truncated", id="truncated json"),
+        pytest.param(JSON, b"", b"", "body: .*truncated", id="empty json"),
+        pytest.param(JSON, b"", b'{"txt": 1}', "unknown field `txt`", id="key"),
+        pytest.param(JSON, b"", b'{"text": 1}', r"got `int` - at `\$.text`", id="type"),
+        pytest.param(JSON, b"", b'{"budget_ms": NaN}', "body: JSON is malf", id="nan"),
+        pytest.param(JSON, b"", b'{"record": {"a": [1]}}', "array", id="nested record"),
+        pytest.param(JSON, b"", b'{"text": "\xff"}', "body: ", id="json not utf-8"),
+        pytest.param(JSON, b"", b"[" * 100_000, "body: ", id="deep json"),
+        pytest.param(
+            JSON, b"", b'{"image_base64": "*"}', "base64", id="base64 that is none"
+        ),
+        pytest.param(TEXT, b"", b"\xff", "not UTF-8", id="text not utf-8"),
+        pytest.param(TEXT, b"speed=9", b"", "'speed' is none of", id="unknown term"),
+        pytest.param(TEXT, b"budget_ms=fast", b"", "query or header: ", id="no number"),
+        pytest.param(TEXT, b"budget_ms=1&budget_ms=2", b"", "given twice", id="twice"),
+        pytest.param(
+            JSON,
+            b"budget_ms=1",
+            b'{"budget_ms": 2}',
+            "given twice",
+            id="both",
+        ),
+        pytest.param(TEXT, b"budget_ms=\xff", b"", "not ASCII", id="query not ascii"),
+        pytest.param((), b"", b"hi", "content type '' is not", id="no content type"),
+        pytest.param(
+            ((b"content-type", b"text/html"),), b"", b"", "text/html", id="html"
+        ),
+        pytest.param(
+            (*TEXT, (b"content-encoding", b"gzip")), b"", b"", "compressed", id="gzip"
+        ),
+    ],
+)
+def test_wire_refuses_with_what_and_where(
+    headers: Headers, query: bytes, body: bytes, message: str
+) -> None:
+    with pytest.raises((BadInput, BadItem), match=message):
+        decode_ask(headers, query, body, "text")
+
+
+@given(query=st.binary(max_size=40), body=st.binary(max_size=60))
+def test_wire_refuses_noise_with_its_own_errors(query: bytes, body: bytes) -> None:
+    for headers in (JSON, TEXT, BYTES):
+        with contextlib.suppress(BadInput, BadItem):
+            assert isinstance(decode_ask(headers, query, body, "text"), Ask)
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "code"),
+    [
+        (BadInput("x"), 400, "bad_input"),
+        (BadItem("x"), 400, "bad_item"),
+        (TooLarge("x"), 413, "too_large"),
+        (BadFeature("x"), 422, "bad_feature"),
+        (Overloaded("x"), 429, "overloaded"),
+        (NotReady("x"), 503, "not_ready"),
+        (NothingFits(budget_s=1, cheapest_s=2, size=3), 504, "nothing_fits"),
+        (BadIndexFile("/etc/secret.pdx is damaged"), 500, "internal"),
+    ],
+)
+def test_wire_maps_each_error_to_its_status(
+    error: PolydomError, status: int, code: str
+) -> None:
+    found, failure = describe(error)
+    assert (found, failure.code) == (status, code)
+    assert "secret" not in failure.error
+    assert set(msgspec.json.decode(encode(failure))) == {"error", "code"}
