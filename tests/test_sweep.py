@@ -1,0 +1,114 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polydom.features.errors import BadInput
+from polydom.indexer.lookup import Lookup
+from polydom.indexer.skyline import Skylines, skylines_by_envelope
+from polydom.indexer.sweep import skylines_by_sweep
+
+from .curves import SIZES, Candidates, candidates
+
+
+def stays(skylines: Skylines) -> list[tuple[int, float, float]]:
+    columns = skylines.rows, skylines.starts, skylines.ends
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@settings(max_examples=300)
+@given(drawn=candidates())
+def test_sweep_and_envelope_agree_exactly(drawn: Candidates) -> None:
+    assert stays(skylines_by_sweep(*drawn, SIZES)) == stays(
+        skylines_by_envelope(*drawn, SIZES)
+    )
+
+
+@given(drawn=candidates(4), at=st.sampled_from([0.0, 1.0, 2.5, 1 / 3, 4.0]))
+def test_sweep_and_envelope_agree_at_a_single_size(
+    drawn: Candidates, at: float
+) -> None:
+    assert stays(skylines_by_sweep(*drawn, (at, at))) == stays(
+        skylines_by_envelope(*drawn, (at, at))
+    )
+
+
+@given(
+    steepness=st.lists(st.integers(0, 6), min_size=2, max_size=7),
+    at=st.sampled_from([1.0, 0.1, 1 / 3, 2.7182818]),
+    accuracies=st.lists(st.integers(0, 10), min_size=7, max_size=7),
+)
+def test_sweep_and_envelope_agree_where_many_curves_meet_in_one_point(
+    steepness: list[int], at: float, accuracies: list[int]
+) -> None:
+    # k * (n - at), so that every pair crosses at `at` however it is rounded
+    costs = np.array([[40.0 - k * at, float(k)] for k in steepness])
+    gains = np.array(accuracies[: len(steepness)]) / 10
+    assert stays(skylines_by_sweep(costs, gains, SIZES)) == stays(
+        skylines_by_envelope(costs, gains, SIZES)
+    )
+
+
+def test_both_builders_let_the_upper_of_two_curves_enter_at_their_crossing() -> None:
+    # theorem 3.13, scenario 2: from size 2 on the second is cheaper, less accurate
+    costs, accuracies = np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([0.9, 0.5])
+    for build in (skylines_by_sweep, skylines_by_envelope):
+        assert stays(build(costs, accuracies, SIZES)) == [
+            (0, 0.0, np.inf),
+            (1, 2.0, np.inf),
+        ]
+
+
+def test_both_builders_let_the_lower_of_two_curves_leave_at_their_crossing() -> None:
+    # theorem 3.13, scenario 1
+    costs, accuracies = np.array([[0.0, 1.0], [2.0, 0.0]]), np.array([0.5, 0.9])
+    for build in (skylines_by_sweep, skylines_by_envelope):
+        skylines = build(costs, accuracies, SIZES)
+        assert stays(skylines) == [(0, 0.0, 2.0), (1, 0.0, np.inf)]
+        assert skylines.breakpoints.tolist() == [2.0]
+
+
+def test_both_builders_find_all_three_crossings_of_two_cubics() -> None:
+    # (n - 1)(n - 2)(n - 3) + 6 against 6
+    costs = np.array([[0.0, 11.0, -6.0, 1.0], [6.0, 0.0, 0.0, 0.0]])
+    for build in (skylines_by_sweep, skylines_by_envelope):
+        assert stays(build(costs, np.array([0.5, 0.9]), SIZES)) == [
+            (0, 0.0, 1.0),
+            (0, 2.0, 3.0),
+            (1, 0.0, np.inf),
+        ]
+
+
+def test_both_builders_hold_a_stay_together_where_its_rival_changes() -> None:
+    # 1 is below 0 and 2 throughout; 0 and 2 cross at size 2
+    costs = np.array([[4.0, 0.0], [1.0, 0.0], [2.0, 1.0]])
+    accuracies = np.array([0.9, 0.5, 0.9])
+    for build in (skylines_by_sweep, skylines_by_envelope):
+        assert stays(build(costs, accuracies, SIZES)) == [
+            (0, 2.0, np.inf),
+            (1, 0.0, np.inf),
+            (2, 0.0, 2.0),
+        ]
+
+
+def test_lookup_is_the_same_from_either_builder() -> None:
+    draw = np.random.default_rng(5)
+    costs = draw.uniform(0, 1, (60, 4)) * [4.0, 1.0, 1.0, 1.0]
+    accuracies = draw.uniform(0, 1, 60)
+    envelope = Lookup.build(costs, accuracies, SIZES).arrays()
+    sweep = Lookup.build(costs, accuracies, SIZES, skylines_by_sweep).arrays()
+    for name, array in envelope.items():
+        np.testing.assert_array_equal(array, sweep[name])
+
+
+def test_sweep_visits_crossings_of_neighbours_only_once() -> None:
+    lines = np.array([[k + 1.0, 8.0 - k] for k in range(8)])
+    skylines = skylines_by_sweep(lines, np.linspace(0.1, 0.9, 8), (0.0, 100.0))
+    # all 28 crossings are at size 1: from there only the most accurate stays
+    assert skylines.breakpoints.tolist() == [1.0]
+    assert len(skylines.rows) == 8
+
+
+def test_sweep_refuses_candidates_that_cannot_be_indexed() -> None:
+    with pytest.raises(BadInput, match="accuracy outside"):
+        skylines_by_sweep(np.ones((1, 1)), np.array([2.0]), SIZES)
