@@ -26,7 +26,7 @@ NODE = np.dtype(
     ]
 )
 MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, SET_LEFT, WHOLE_ONLY = 1, 2, 4, 8, 16
-ZERO_LIMIT = 1e-35  # LightGBM's kZeroThreshold
+ZERO_LIMIT = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 
 NODES = Array(numba.from_dtype(NODE), 1, "C", readonly=True)
 SINGLES = Array(float32, 2, "C", readonly=True)
@@ -165,3 +165,18 @@ find_leaves = njit(
     ],
     **OPTIONS,
 )(_find_leaves)
+
+
+@njit(void(NODES, STARTS, int32[::1]), **OPTIONS)
+def find_depths(
+    nodes: NDArray[np.void], roots: NDArray[np.int64], out: NDArray[np.int32]
+) -> None:
+    """Count steps from root to deepest leaf, for each tree: `out` (T,)."""
+    depth = np.zeros(nodes.shape[0], np.int32)
+    for t in range(out.shape[0]):
+        out[t] = 0
+        for n in range(roots[t], roots[t + 1]):
+            if nodes[n]["column"] >= 0:
+                child = nodes[n]["child"]
+                depth[child] = depth[child + 1] = depth[n] + 1
+            out[t] = max(out[t], depth[n])

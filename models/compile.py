@@ -1,6 +1,7 @@
-"""Fitted scikit-learn classifiers to compiled models."""
+"""Fitted classifiers to compiled models."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,12 +18,16 @@ from ._score_kernels import (
 )
 from .bayes import Gaussian
 from .classifier import Classifier
+from .ensemble import Ensemble
+from .from_lightgbm import read_lightgbm
 from .from_sklearn import IMPORTERS, compile_trees
+from .from_xgboost import read_xgboost
 from .head import Head
 from .linear import Linear
 from .model import Model
 from .prepare import TRANSFORMERS, Preparation, compile_preparation
 from .prior import Prior
+from .trees import Trees
 
 
 def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
@@ -31,8 +36,8 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     Parameters
     ----------
     estimator
-        A fitted scikit-learn classifier, or a Pipeline of simple transformers (see
-        `prepare.TRANSFORMERS`) and such a classifier at its end.
+        A fitted classifier of scikit-learn, LightGBM or XGBoost, or a Pipeline of
+        simple transformers (see `prepare.TRANSFORMERS`) with such a one at its end.
     columns
         (d,) positions in the full row of the columns it was fitted on; by default the
         first d, in order.
@@ -46,6 +51,43 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     _check(classifier)
     preparation = compile_preparation(transformers, _columns(estimator, columns))
     return COMPILERS[type(classifier).__name__](classifier, preparation)
+
+
+def compile_ensemble(source: Any) -> Ensemble:
+    """Compile an ensemble whose base models can be evaluated one by one.
+
+    Parameters
+    ----------
+    source
+        A fitted classifier that `compile_model` takes, if it is a sum of trees or
+        linear; or the path of a LightGBM text file (`save_model`) or of an XGBoost
+        JSON file, which are read without their packages.
+
+    Raises
+    ------
+    BadModel
+        If it is neither.
+    OSError
+        If the file cannot be read.
+    """
+    if isinstance(source, str | Path):
+        return Ensemble(_read(Path(source)))
+    model = compile_model(source)
+    if isinstance(model, Classifier) and isinstance(model.scorer, Trees | Linear):
+        return Ensemble(model)
+    raise BadModel(f"a {model.kind} model is no sum of base models")
+
+
+def _read(path: Path) -> Classifier:
+    try:
+        text = path.read_text("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadModel(
+            f"{path.name} is neither a LightGBM text file nor an XGBoost JSON file"
+        ) from error
+    if text.lstrip()[:1] == "{":
+        return read_xgboost(text)
+    return read_lightgbm(text)
 
 
 def compilable(estimator: Any) -> None:
@@ -73,7 +115,8 @@ def _split(estimator: Any) -> tuple[Sequence[Any], Any]:
 
 def _check_known(classifier: Any) -> None:
     kind = type(classifier)
-    if kind.__name__ not in COMPILERS or not kind.__module__.startswith("sklearn."):
+    library = kind.__module__.partition(".")[0]
+    if kind.__name__ not in COMPILERS or library not in LIBRARIES:
         raise BadModel(
             f"{kind.__module__}.{kind.__name__} has no compiled form; these have: "
             f"{', '.join(sorted(COMPILERS))}, and Pipelines that put "
@@ -206,6 +249,17 @@ def _dummy(classifier: Any, preparation: Preparation) -> Model:
     return Prior(classifier.classes_, shares)
 
 
+def _lightgbm(classifier: Any, preparation: Preparation) -> Model:
+    text = classifier.booster_.model_to_string()
+    return read_lightgbm(text, preparation, classifier.classes_)
+
+
+def _xgboost(classifier: Any, preparation: Preparation) -> Model:
+    text = classifier.get_booster().save_raw("json").decode()
+    return read_xgboost(text, preparation, classifier.classes_)
+
+
+LIBRARIES = ("sklearn", "lightgbm", "xgboost")
 COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
     "DummyClassifier": _dummy,
     "LogisticRegression": _linear,
@@ -221,5 +275,7 @@ COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
     "BernoulliNB": _bernoulli,
     "MultinomialNB": _multinomial,
     "ComplementNB": _complement,
+    "LGBMClassifier": _lightgbm,
+    "XGBClassifier": _xgboost,
     **dict.fromkeys(IMPORTERS, compile_trees),
 }

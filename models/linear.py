@@ -50,6 +50,14 @@ class Linear:
         linear(self.preparation.apply(X), self.weights, self.intercepts, out)
         return out
 
+    def base_scores(self, X: Rows) -> NDArray[np.float64]:
+        """Give what each input adds to the raw scores: (N, d, R)."""
+        return self.preparation.apply(X)[:, :, None] * self.weights
+
+    def base_bias(self) -> NDArray[np.float64]:
+        """Give what the raw scores start from: (R,)."""
+        return self.intercepts
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""
         return {

@@ -126,6 +126,17 @@ def plain(columns: NDArray[Any]) -> Preparation:
     )
 
 
+def inputs_of(width: int, preparation: Preparation | None) -> Preparation:
+    """Give the preparation of a file's `width` inputs, by default the first columns."""
+    if preparation is None:
+        return plain(np.arange(width))
+    if len(preparation.columns) != width:
+        raise BadModel(
+            f"{len(preparation.columns)} inputs given for a model of {width}"
+        )
+    return preparation
+
+
 def compile_preparation(
     transformers: Sequence[Any], columns: NDArray[Any]
 ) -> Preparation:

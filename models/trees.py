@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadModel
-from ._tree_kernels import NODE, add_trees
+from ._tree_kernels import NODE, add_trees, find_leaves
 from .model import Rows
 from .prepare import Preparation, as_rows, load_preparation
 from .stored import Stored
@@ -120,6 +120,29 @@ class Trees:
         if self.divisor != 1.0:
             out /= self.divisor
         return out
+
+    def base_scores(self, X: Rows) -> NDArray[np.float64]:
+        """Give what each tree adds to the raw scores: (N, T, R)."""
+        found = np.empty((len(X), len(self.targets)), np.int32)
+        find_leaves(
+            self.rows(X),
+            self.nodes,
+            self.roots,
+            self.set_starts,
+            self.set_bits,
+            found,
+        )
+        V = self.leaves.shape[1]
+        out = np.zeros((*found.shape, self.outputs))
+        for t, target in enumerate(self.targets):
+            out[:, t, target : target + V] = self.leaves[found[:, t]]
+        if self.divisor != 1.0:
+            out /= self.divisor
+        return out
+
+    def base_bias(self) -> NDArray[np.float64]:
+        """Give what the raw scores start from: (R,)."""
+        return self.bias / self.divisor
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads; the nodes as bytes, (M, itemsize)."""
@@ -275,10 +298,15 @@ def _lay_out(
 
 
 def _breadth_first(tree: Tree) -> NDArray[np.int64]:
+    n = len(tree.column)
     level = np.zeros(1, np.int64)
-    levels = []
+    levels: list[NDArray[np.int64]] = []
+    seen = 0
     while level.size:
         levels.append(level)
+        seen += len(level)
+        if seen > n or not ((level >= 0) & (level < n)).all():
+            raise BadModel("a tree with a cycle, or a child that does not exist")
         inner = level[tree.column[level] >= 0]
         level = np.column_stack([tree.left[inner], tree.right[inner]]).reshape(-1)
         level = level.astype(np.int64)

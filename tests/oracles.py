@@ -353,3 +353,21 @@ def largest_chain_area(
             before = largest_chain_area(other, masks, accuracies, cost_of)
             best = max(best, before + jump)
     return best
+
+
+def early_decision(
+    scores: Sequence[float],
+    order: Sequence[int],
+    lower: Sequence[float],
+    upper: Sequence[float],
+    threshold: float,
+) -> tuple[bool, int]:
+    """Add base scores one by one; the decision, and how many it took."""
+    total = 0.0
+    for t, base in enumerate(order):
+        total += scores[base]
+        if total < lower[t]:
+            return False, t + 1
+        if total > upper[t]:
+            return True, t + 1
+    return total > threshold, len(order)

@@ -1,0 +1,179 @@
+"""LightGBM's text model files to flat arrays, without LightGBM."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadModel
+from ._score_kernels import LARGEST_SCORE, LOGISTIC, SOFTMAX
+from ._tree_kernels import MISSING_LEFT, NAN_IS_ZERO, SET_LEFT, ZERO_IS_MISSING
+from .classifier import Classifier
+from .head import Head
+from .prepare import Preparation, inputs_of
+from .trees import Tree, join
+
+VERSIONS = ("v2", "v3", "v4")
+OBJECTIVES = ("binary", "cross_entropy", "multiclass")
+# Bits of a node's decision_type.
+CATEGORICAL, DEFAULT_LEFT = 1, 2
+MISSING_NONE, MISSING_ZERO = 0, 1
+
+Fields = dict[str, str]
+
+
+def read_lightgbm(
+    text: str,
+    preparation: Preparation | None = None,
+    classes: Sequence[Any] | None = None,
+) -> Classifier:
+    """Compile the text that LightGBM's `save_model` or `model_to_string` writes.
+
+    Raw scores are LightGBM's own to the bit: the trees are added in float64 in their
+    order. `preparation` makes its inputs, by default the first columns of the row;
+    `classes` are the labels, by default 0 to K - 1.
+
+    Raises
+    ------
+    BadModel
+        If the text is no such model, of another version, or of an objective or a kind
+        of tree without compiled form.
+    """
+    header, *sections = text.replace("\r\n", "\n").split("\nTree=")
+    fields = _fields(header)
+    if not header.startswith("tree"):
+        raise BadModel("not a LightGBM text model: its first line is not 'tree'")
+    if fields.get("version") not in VERSIONS:
+        raise BadModel(
+            f"LightGBM model of version {fields.get('version')!r}; "
+            f"known: {', '.join(VERSIONS)}"
+        )
+    objective, options = _objective(fields)
+    K = _whole(fields, "num_class")
+    per_round = _whole(fields, "num_tree_per_iteration")
+    width = _whole(fields, "max_feature_idx") + 1
+    if per_round != (max(K, 2) if objective == "multiclass" else 1):
+        raise BadModel(f"LightGBM {objective} model with {per_round} trees per round")
+    try:
+        trees = [_tree(_fields(section), width) for section in sections]
+    except (KeyError, ValueError, IndexError) as error:
+        raise BadModel(f"damaged LightGBM tree: {error}") from error
+    if not trees or len(trees) % per_round:
+        raise BadModel(f"LightGBM model of {len(trees)} trees, {per_round} per round")
+    rounds = len(trees) // per_round
+    scorer = join(
+        trees,
+        list(range(per_round)) * rounds,
+        inputs_of(width, preparation),
+        bias=np.zeros(per_round),
+        divisor=rounds if "average_output" in header.split("\n") else 1.0,
+        single=False,
+    )
+    return Classifier(scorer, _head(objective, options, K, classes))
+
+
+def _head(
+    objective: str, options: Fields, K: int, classes: Sequence[Any] | None
+) -> Head:
+    count = K if objective == "multiclass" else 2
+    labels = np.arange(count) if classes is None else np.asarray(classes)
+    if len(labels) != count:
+        raise BadModel(f"{len(labels)} labels for a model of {count} classes")
+    if objective == "multiclass":
+        return Head(labels, SOFTMAX, LARGEST_SCORE, K)
+    gain = float(options.get("sigmoid", "1"))
+    return Head(labels, LOGISTIC, LARGEST_SCORE, 1, gain)
+
+
+def _fields(section: str) -> Fields:
+    lines = (line.partition("=") for line in section.split("\n"))
+    return {name: value for name, found, value in lines if found}
+
+
+def _whole(fields: Fields, name: str) -> int:
+    text = fields.get(name, "")
+    if not text.isdigit():
+        raise BadModel(f"LightGBM model: {name} is {text!r}, it must be a whole number")
+    return int(text)
+
+
+def _objective(fields: Fields) -> tuple[str, Fields]:
+    name, *words = fields.get("objective", "").split() or ["(none)"]
+    if name not in OBJECTIVES:
+        raise BadModel(
+            f"LightGBM objective {name!r} has no compiled form; these have: "
+            f"{', '.join(OBJECTIVES)}"
+        )
+    pairs = (word.partition(":") for word in words)
+    return name, {option: value for option, _, value in pairs}
+
+
+def _tree(fields: Fields, width: int) -> Tree:
+    """One tree: inner nodes first, then its leaves."""
+    if fields.get("is_linear", "0") != "0":
+        raise BadModel("LightGBM trees with linear leaves have no compiled form")
+    leaves = _numbers(fields["leaf_value"])
+    count = _whole(fields, "num_leaves")
+    inner = count - 1
+    if len(leaves) != count:
+        raise ValueError(f"{len(leaves)} leaf values for {count} leaves")
+    names = ("split_feature", "threshold", "decision_type", "left_child", "right_child")
+    split = [_numbers(fields[name] if inner else "") for name in names]
+    if any(len(numbers) != inner for numbers in split):
+        raise ValueError(f"fields of other lengths than its {inner} splits")
+    features, thresholds, decisions, left, right = split
+    if not ((features >= 0) & (features < width)).all():
+        raise ValueError(f"a split on a feature outside the {width} there are")
+    kinds = decisions.astype(np.int64)
+    return Tree(
+        column=np.concatenate([features, np.full(count, -1)]).astype(np.int64),
+        threshold=np.concatenate([thresholds, np.zeros(count)]),
+        left=_children(left, inner),
+        right=_children(right, inner),
+        values=np.concatenate([np.zeros(inner), leaves])[:, None],
+        flags=np.concatenate([_flags(kinds), np.zeros(count, np.int64)]),
+        sets=_sets(fields, kinds, thresholds),
+    )
+
+
+def _numbers(text: str) -> NDArray[np.float64]:
+    return np.array([float(word) for word in text.split()])
+
+
+def _children(children: NDArray[np.float64], inner: int) -> NDArray[np.int64]:
+    """Children by node number; LightGBM gives leaf k as -(k + 1)."""
+    whole = children.astype(np.int64)
+    placed = np.where(whole < 0, inner - whole - 1, whole)
+    return np.concatenate([placed, np.full(inner + 1, -1)])
+
+
+def _flags(kinds: NDArray[np.int64]) -> NDArray[np.int64]:
+    categorical = (kinds & CATEGORICAL) != 0
+    missing = kinds >> 2 & 3
+    flags = np.where(kinds & DEFAULT_LEFT, MISSING_LEFT, 0)
+    flags = np.where(missing == MISSING_NONE, NAN_IS_ZERO, flags)
+    flags = np.where(missing == MISSING_ZERO, flags | NAN_IS_ZERO, flags)
+    flags = np.where(missing == MISSING_ZERO, flags | ZERO_IS_MISSING, flags)
+    return np.where(categorical, SET_LEFT, flags)
+
+
+def _sets(
+    fields: Fields, kinds: NDArray[np.int64], thresholds: NDArray[np.float64]
+) -> dict[int, Sequence[int]]:
+    nodes = np.flatnonzero(kinds & CATEGORICAL)
+    if not nodes.size:
+        return {}
+    bounds = _numbers(fields["cat_boundaries"]).astype(np.int64)
+    words = [int(word) for word in fields["cat_threshold"].split()]
+    sets: dict[int, Sequence[int]] = {}
+    for node in nodes:
+        number = int(thresholds[node])
+        own = words[bounds[number] : bounds[number + 1]]
+        sets[int(node)] = [
+            32 * i + bit
+            for i, word in enumerate(own)
+            for bit in range(32)
+            if word >> bit & 1
+        ]
+    return sets
