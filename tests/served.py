@@ -38,12 +38,6 @@ MASKS = (0b000, 0b001, 0b011, 0b111)
 ACCURACIES = (0.5, 0.7, 0.8, 0.95)
 LABELS = ("ham", "spam")
 HAM, SPAM = "see you at seven", "WIN a FREE phone now!!! $$$"
-TABLE = CostTable(
-    feature_coefficients=[[1e-3, 0.0], [2e-3, 1e-5], [4e-3, 0.0]],
-    step_coefficients=[[1e-3, 0.0]],
-    needs=[(), (0,), (0,)],
-    overhead=[1e-4, 0.0],
-)
 MODEL_S = 1e-4
 
 TEXTS = (HAM, "call me", "lunch?", SPAM, "free money!", "win $$ win $$ today!")
@@ -51,10 +45,16 @@ LABEL_OF_TEXT = (0, 0, 0, 1, 1, 1)
 
 
 @functools.cache
-def make_index(unit: str = "s") -> Index:
-    """Make the index above, with its costs in this unit."""
+def make_index(unit: str = "s", scale: float = 1.0) -> Index:
+    """Make the index above, with its costs in this unit and times `scale`."""
     features = load_features([], [FEATURES_FILE])
     extractor = Extractor(features, WIDTHS)
+    costs = CostTable(
+        feature_coefficients=scale * np.array([[1e-3, 0.0], [2e-3, 1e-5], [4e-3, 0.0]]),
+        step_coefficients=scale * np.array([[1e-3, 0.0]]),
+        needs=[(), (0,), (0,)],
+        overhead=scale * np.array([1e-4, 0.0]),
+    )
     package = Package(
         kind="text",
         labels=LABELS,
@@ -62,16 +62,17 @@ def make_index(unit: str = "s") -> Index:
             StoredFeature(f.name, width, fingerprint(f), False)
             for f, width in zip(features, WIDTHS, strict=True)
         ),
-        costs=TABLE,
+        costs=costs,
         masks=np.array(MASKS, np.uint64),
         orders=ORDERS,
         fallbacks=((0,), (0, 1), (0, 1, 2), (0, 1, 2, 3)),
         models=fit_models(extractor),
-        model_s=np.full(len(MASKS), MODEL_S),
-        overhead_s=1e-4,
+        model_s=np.full(len(MASKS), scale * MODEL_S),
+        overhead_s=scale * 1e-4,
         meta={"unit": unit, "samples": [HAM, SPAM]},
     )
-    coefficients = TABLE.of_many(package.masks) + np.array([MODEL_S, 0.0])
+    model = np.array([scale * MODEL_S, 0.0])
+    coefficients = costs.of_many(package.masks) + model
     return Index.from_candidates(coefficients, ACCURACIES, (1, 10_000), package)
 
 

@@ -1,0 +1,223 @@
+"""Waiting questions are answered in time, whatever the computing thread is doing."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import httpx2
+import pytest
+
+from polydom.features.errors import BadFeature, NothingFits
+from polydom.features.extract import Extractor
+from polydom.features.items import text_item
+from polydom.server.app import create_app
+from polydom.server.budget import Allowance, Deadline
+from polydom.server.desk import Desk, Settings
+from polydom.server.engine import Engine, Question
+from polydom.server.errors import Overloaded
+from polydom.server.job import Job
+from polydom.server.serving import Serving
+
+from .served import FEATURES_FILE, WIDTHS, make_index, save_index
+
+T = TypeVar("T")
+TEXT = text_item("x" * 100)
+WAIT_S = 20
+
+
+class Gate:
+    """A feature's function that waits inside until it is let through."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.inside = threading.Event()
+        self.open = threading.Event()
+        self.threads: list[int] = []
+
+    def __call__(self, *inputs: Any) -> Any:
+        self.threads.append(threading.get_ident())
+        self.inside.set()
+        assert self.open.wait(WAIT_S)
+        return self.function(*inputs)
+
+
+def gated_engine(scale: float = 1.0) -> tuple[Engine, Gate]:
+    """An engine whose second feature, `marks`, is behind a gate."""
+    index = make_index(scale=scale)
+    assert index.package is not None
+    length, marks, words = index.package.extractor([FEATURES_FILE]).features
+    gate = Gate(marks.function)
+    gated = [length, replace(marks, function=gate), words]
+    return Engine(index, Extractor(gated, WIDTHS)), gate
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(main, WAIT_S))
+
+
+def in_time(engine: Engine, amount_s: float) -> Deadline:
+    return Deadline(engine.now(), amount_s)
+
+
+def test_job_answers_from_what_is_complete_when_the_budget_is_up() -> None:
+    engine, gate = gated_engine()
+
+    async def main() -> Any:
+        computed = asyncio.Event()
+        job = Job(engine, Question(TEXT, in_time(engine, 0.1)), computed.set)
+        thread = threading.Thread(target=job.compute)
+        thread.start()
+        outcome = await job.result()
+        assert gate.inside.is_set()
+        assert not computed.is_set()
+        gate.open.set()
+        await computed.wait()
+        thread.join()
+        return outcome
+
+    outcome = run(main())
+    assert (outcome.row, outcome.reason) == (1, "overrun")
+    assert len(gate.threads) == 1
+
+
+def test_job_that_never_began_is_answered_with_the_prior_and_costs_nothing() -> None:
+    engine, gate = gated_engine()
+
+    async def main() -> Any:
+        computed = asyncio.Event()
+        job = Job(engine, Question(TEXT, in_time(engine, 0.02)), computed.set)
+        outcome = await job.result()
+        job.compute()
+        await computed.wait()
+        return outcome
+
+    outcome = run(main())
+    assert (outcome.row, outcome.reason) == (0, "infeasible")
+    assert not gate.threads
+
+
+def test_job_that_never_began_is_refused_where_that_was_asked_for() -> None:
+    engine, _ = gated_engine()
+
+    async def main() -> None:
+        question = Question(TEXT, in_time(engine, 0.02), on_infeasible="error")
+        await Job(engine, question, lambda: None).result()
+
+    with pytest.raises(NothingFits, match="below the cheapest"):
+        run(main())
+
+
+@pytest.mark.parametrize("patient", ["cheapest", "money"])
+def test_job_without_a_deadline_of_its_own_waits_for_its_turn(patient: str) -> None:
+    engine, gate = gated_engine()
+    gate.open.set()
+
+    async def main() -> Any:
+        question = Question(TEXT, Allowance(0.0053))
+        if patient == "cheapest":
+            question = Question(TEXT, in_time(engine, 0.0), on_infeasible="cheapest")
+        job = Job(engine, question, lambda: None)
+        waiting = asyncio.ensure_future(job.result())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        await asyncio.to_thread(job.compute)
+        return await waiting
+
+    assert run(main()).row == {"cheapest": 1, "money": 2}[patient]
+
+
+def test_job_hands_errors_over() -> None:
+    engine, gate = gated_engine()
+    gate.open.set()
+
+    async def main() -> None:
+        item = text_item("a\x00b")
+        question = Question(item, Allowance(1.0))
+        job = Job(engine, question, lambda: None)
+        await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
+
+    with pytest.raises(BadFeature, match="'words'"):
+        run(main())
+
+
+def test_serving_computes_quick_plans_on_the_loop_and_others_beside_it() -> None:
+    where = {}
+    for name, scale in (("quick", 0.01), ("slow", 1.0)):
+        engine, gate = gated_engine(scale)
+        gate.open.set()
+
+        async def main(engine: Engine = engine) -> int:
+            serving = Serving(Desk(engine, Settings()))
+            await serving.start()
+            await serving.ask(Question(TEXT, in_time(engine, 1.0)))
+            await serving.stop()
+            return threading.get_ident()
+
+        loop_thread = run(main())
+        where[name] = gate.threads[-1] == loop_thread
+    assert where == {"quick": True, "slow": False}
+
+
+def test_serving_turns_away_what_exceeds_its_queue() -> None:
+    engine, gate = gated_engine()
+
+    async def main() -> list[int]:
+        serving = Serving(Desk(engine, Settings(queue_limit=2)))
+        gate.open.set()
+        await serving.start()
+        gate.open.clear()
+        gate.inside.clear()
+        asking = [
+            asyncio.ensure_future(serving.ask(Question(TEXT, in_time(engine, 5))))
+            for _ in range(2)
+        ]
+        await asyncio.to_thread(gate.inside.wait, WAIT_S)
+        with pytest.raises(Overloaded, match="2 requests wait already"):
+            await serving.ask(Question(TEXT, in_time(engine, 5)))
+        gate.open.set()
+        rows = [outcome.row for outcome in await asyncio.gather(*asking)]
+        # there is room again
+        rows.append((await serving.ask(Question(TEXT, in_time(engine, 5)))).row)
+        await serving.stop()
+        return rows
+
+    assert run(main()) == [3, 3, 3]
+
+
+def test_serving_answers_those_that_wait_before_it_stops() -> None:
+    engine, gate = gated_engine()
+    gate.open.set()
+
+    async def main() -> list[int]:
+        serving = Serving(Desk(engine, Settings()))
+        await serving.start()
+        questions = [Question(TEXT, in_time(engine, 5)) for _ in range(5)]
+        asking = [asyncio.ensure_future(serving.ask(q)) for q in questions]
+        await asyncio.sleep(0)
+        await serving.stop()
+        return [outcome.row for outcome in await asyncio.gather(*asking)]
+
+    assert run(main()) == [3] * 5
+
+
+def test_app_answers_what_it_turns_away_with_429_and_when_to_retry(
+    tmp_path: Any,
+) -> None:
+    settings = Settings(queue_limit=1)
+    app = create_app(save_index(tmp_path), features=[FEATURES_FILE], settings=settings)
+    # ready, though nobody computes: the first request waits until its budget is up
+    app.state.serving.ready = True
+
+    async def main() -> list[Any]:
+        transport = httpx2.ASGITransport(app)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://x") as web:
+            body = {"text": "hi", "budget_ms": 200}
+            asking = [web.post("/v1/predict", json=body) for _ in range(2)]
+            return list(await asyncio.gather(*asking))
+
+    first, second = run(main())
+    assert (first.status_code, first.json()["reason"]) == (200, "infeasible")
+    assert (second.status_code, second.json()["code"]) == (429, "overloaded")
+    assert second.headers["retry-after"] == "1"
