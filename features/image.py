@@ -1,5 +1,351 @@
-"""Ready-made features of images."""
+"""Ready-made features of images: few columns each, of very different cost and power.
 
-from .registry import Feature
+Two ways lead into an image. `grey` decodes every pixel; `small` lets a JPEG's decoder
+leave most of its work out, and always ends in 64 x 64 colours. What costs more works on
+a pyramid: `half` and `quarter` resolution.
 
-FEATURES: tuple[Feature, ...] = ()
+All are finite on every image that decodes, also on one of a single pixel or colour.
+Libraries are imported inside functions, since whoever has no images need not install
+them; `Extractor.warm` runs everything once before it matters.
+"""
+
+import importlib
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .registry import feature, step
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+
+SECTORS = 8  # of gradient orientation, over a half turn
+GRID = 4  # cells each way where a feature says where in the image something is
+LEVELS = 16  # of grey in a co-occurrence matrix
+BLOCK = 4  # pixels each way, at quarter resolution, compared for self-similarity
+AT_ONCE = 512  # blocks compared with all others at a time, which bounds the memory
+
+
+@step(kind="image")
+def grey(data: bytes) -> Bytes:
+    """Decode to luminance (height, width), at least 16 pixels each way."""
+    from .picture import decode_grey
+
+    return decode_grey(data)
+
+
+@step(kind="image")
+def small(data: bytes) -> Bytes:
+    """Decode to 64 x 64 colours (64, 64, 3), the cheap way if there is one."""
+    from .picture import decode_small
+
+    return decode_small(data)
+
+
+@step(needs=[grey])
+def levels(grey: Bytes) -> Doubles:
+    """Share of pixels at each of the 256 levels of grey."""
+    from PIL import Image
+
+    counts = np.array(Image.fromarray(grey).histogram(), np.float64)
+    return counts / grey.size
+
+
+@step(needs=[grey])
+def half(grey: Bytes) -> Floats:
+    """Average 2 x 2 pixels; values in [0, 1]."""
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(grey).reduce(2), np.float32) / np.float32(255)
+
+
+@step(needs=[half])
+def quarter(half: Floats) -> Floats:
+    """Average 4 x 4 pixels; values in [0, 1]."""
+    from PIL import Image
+
+    return np.asarray(Image.fromarray(half).reduce(2))
+
+
+@step(needs=[half])
+def gradients(half: Floats) -> tuple[Floats, Bytes]:
+    """Strength of the change at each inner pixel, and in which of 8 sectors it points.
+
+    Opposite directions are the same sector.
+    """
+    down = half[2:, 1:-1] - half[:-2, 1:-1]
+    right = half[1:-1, 2:] - half[1:-1, :-2]
+    turns = np.arctan2(down, right) * np.float32(1 / math.pi) + np.float32(1)
+    return np.hypot(down, right), (turns * SECTORS).astype(np.uint8) % SECTORS
+
+
+@step(needs=[half])
+def transform(half: Floats) -> NDArray[np.complex64]:
+    """Fourier transform (height, width // 2 + 1) without its constant part."""
+    from scipy import fft
+
+    return np.asarray(fft.rfft2(half - half.mean()))
+
+
+@feature(kind="image")
+def dimensions(data: bytes) -> list[float]:
+    """Logarithms of width, height and bytes, bits per pixel, colours: no decoding."""
+    from .picture import open_picture
+
+    picture = open_picture(data)
+    width, height = picture.size
+    return [
+        math.log2(width),
+        math.log2(height),
+        math.log2(width / height),
+        math.log2(len(data)),
+        8 * len(data) / (width * height),
+        len(picture.getbands()),
+    ]
+
+
+@feature(needs=[small])
+def thumbnail(small: Bytes) -> Floats:
+    """Mean brightness of 8 x 8 cells."""
+    cells: Floats = small.reshape(8, 8, 8, 8, 3).mean(axis=(1, 3, 4), dtype=np.float32)
+    return cells.ravel() / np.float32(255)
+
+
+@feature(needs=[small])
+def colour_histogram(small: Bytes) -> Doubles:
+    """Share of pixels in each of 4 x 4 x 4 colours."""
+    red, green, blue = np.moveaxis(small >> 6, -1, 0)
+    colours = (red << 4 | green << 2 | blue).ravel()
+    return shares(np.bincount(colours, minlength=64))
+
+
+@feature(needs=[levels])
+def intensity_histogram(levels: Doubles) -> Doubles:
+    """Share of pixels in each of 32 ranges of grey."""
+    return levels.reshape(32, 8) @ np.ones(8)
+
+
+@feature(needs=[levels, half])
+def moments(levels: Doubles, half: Floats) -> Doubles:
+    """Mean, deviation, skewness and kurtosis of the greys, and Hu's seven of shape."""
+    grey = np.linspace(0, 1, 256)
+    mean = levels @ grey
+    deviation = math.sqrt(levels @ (grey - mean) ** 2)
+    standard = (grey - mean) / max(deviation, 1e-3)
+    measure = skimage("measure")
+    shape = measure.moments_normalized(measure.moments_central(half + 0.01))
+    hu = measure.moments_hu(shape)
+    scaled = np.sign(hu) * np.log10(1 + np.abs(hu) * 1e9)
+    return np.array(
+        [mean, deviation, levels @ standard**3, levels @ standard**4, *scaled]
+    )
+
+
+@feature(needs=[grey])
+def projections(grey: Bytes) -> Doubles:
+    """Mean brightness of 16 bands across and 16 down."""
+    rows = grey.sum(axis=1, dtype=np.uint32) / (255 * grey.shape[1])
+    columns = grey.sum(axis=0, dtype=np.uint32) / (255 * grey.shape[0])
+    return np.concatenate([in_bands(rows, 16), in_bands(columns, 16)])
+
+
+@feature(needs=[gradients])
+def edge_density(gradients: tuple[Floats, Bytes]) -> Floats:
+    """Mean strength of change, and share of strong change, in 4 x 4 cells."""
+    strength, _ = gradients
+    strong = (strength > 0.2).astype(np.float32)
+    return np.concatenate([in_cells(strength), in_cells(strong)])
+
+
+@feature(needs=[gradients])
+def hog(gradients: tuple[Floats, Bytes]) -> Doubles:
+    """Strength of change by orientation in 8 sectors and place in 4 x 4 cells.
+
+    After Dalal and Triggs, Histograms of Oriented Gradients (2005), with the whole
+    image as one block. scikit-image's takes several times as long: it visits every
+    pixel once per sector, and cannot share the gradients.
+    """
+    strength, sector = gradients
+    height, width = strength.shape
+    row = np.arange(height) * GRID // height * (GRID * SECTORS)
+    column = np.arange(width) * GRID // width * SECTORS
+    place = (row[:, np.newaxis] + column + sector).ravel()
+    sums = np.bincount(place, strength.ravel(), GRID * GRID * SECTORS)
+    portions: Doubles = sums / max(sums.sum(), 1e-6)
+    return np.sqrt(portions, out=portions)
+
+
+@feature(needs=[half])
+def dct(half: Floats) -> Floats:
+    """Take the 8 x 8 lowest frequencies of the cosine transform."""
+    from scipy import fft
+
+    lowest = fft.dct(half, axis=0)[:8]
+    lowest = fft.dct(lowest, axis=1)[:, :8]
+    return np.asarray(lowest / half.size, np.float32).ravel()
+
+
+@feature(needs=[grey])
+def local_binary_patterns(grey: Bytes) -> Doubles:
+    """Shares of the 10 uniform patterns of 8 neighbours, in the image and its quarters.
+
+    Ojala, Pietikainen and Maenpaa, Multiresolution Gray-Scale and Rotation Invariant
+    Texture Classification with Local Binary Patterns (2002).
+    """
+    texture = skimage("feature")
+    patterns = texture.local_binary_pattern(grey, 8, 1, "uniform").astype(np.intp)
+    height, width = grey.shape
+    row = np.arange(height) * 2 // height * 20
+    column = np.arange(width) * 2 // width * 10
+    place = (row[:, np.newaxis] + column + patterns).ravel()
+    quarters = np.bincount(place, minlength=40).reshape(4, 10)
+    counts = np.vstack([quarters.sum(axis=0), quarters])
+    return shares(counts).ravel()
+
+
+@feature(needs=[grey])
+def cooccurrence(grey: Bytes) -> Doubles:
+    """Five properties of which greys lie beside which, at 3 distances in 4 directions.
+
+    Haralick, Shanmugam and Dinstein, Textural Features for Image Classification (1973).
+    """
+    texture = skimage("feature")
+    directions = [0, math.pi / 4, math.pi / 2, 3 * math.pi / 4]
+    coarse = grey // (256 // LEVELS)
+    pairs = texture.graycomatrix(coarse, [1, 2, 4], directions, LEVELS, True, True)
+    properties = ("contrast", "homogeneity", "energy", "correlation", "entropy")
+    return np.concatenate(
+        [texture.graycoprops(pairs, name).ravel() for name in properties]
+    )
+
+
+@feature(needs=[transform])
+def spectrum(transform: NDArray[np.complex64]) -> Doubles:
+    """Logarithm of the mean power in 8 octave-like rings by 4 directions."""
+    radius, angle = polar(transform.shape)
+    ring = np.clip(8 + np.log2(np.maximum(radius, 1e-6) * 2), 0, 7).astype(np.int64)
+    sector = (angle * (4 / math.pi)).astype(np.int64) % 4
+    power = np.abs(transform) ** 2
+    place = (ring * 4 + sector).ravel()
+    return np.log1p(np.bincount(place, power.ravel(), 32) / transform.size)
+
+
+@feature(needs=[transform])
+def gabor(transform: NDArray[np.complex64]) -> Floats:
+    """Energies of 2 scales and 4 orientations in 4 x 4 cells: the gist of a scene.
+
+    Oliva and Torralba, Modeling the Shape of the Scene (2001), with log-Gabor filters.
+    """
+    from scipy import fft
+
+    radius, angle = polar(transform.shape)
+    octaves = np.log2(np.maximum(radius, 1e-6))
+    energies = []
+    for centre in (-2.0, -3.5):
+        ring = transform * np.exp(-((octaves - centre) ** 2))
+        for orientation in range(4):
+            away = np.abs(angle - orientation * np.float32(math.pi / 4))
+            away = np.minimum(away, np.float32(math.pi) - away)
+            response = fft.irfft2(ring * np.exp(-4 * away**2))
+            energies.append(in_cells(np.abs(response)))
+    return np.concatenate(energies)
+
+
+@feature(needs=[half])
+def lines(half: Floats) -> Doubles:
+    """How much of the edges lies on straight lines, in each of 18 directions.
+
+    Canny's edges and Hough's transform; per direction the longest line and the
+    deviation over parallel lines, relative to the diagonal.
+    """
+    edges = skimage("feature").canny(half, low_threshold=0.05, high_threshold=0.15)
+    angles = np.arange(18) * (math.pi / 18) - math.pi / 2
+    votes, _, _ = skimage("transform").hough_line(edges, angles)
+    diagonal = math.hypot(*half.shape)
+    return np.concatenate([votes.max(axis=0), votes.std(axis=0)]) / diagonal
+
+
+@feature(needs=[quarter])
+def self_similarity(quarter: Floats) -> Doubles:
+    """How alike the image's blocks are: each with every other, and with its nearest.
+
+    Shares of the correlations in 16 ranges, for 16 x 16 pixels each. The work grows
+    with the square of the image's size.
+    """
+    height, width = (side // BLOCK * BLOCK for side in quarter.shape)
+    blocks = quarter[:height, :width].reshape(
+        height // BLOCK, BLOCK, width // BLOCK, BLOCK
+    )
+    flat = np.moveaxis(blocks, 2, 1).reshape(-1, BLOCK * BLOCK)
+    flat = flat - flat.mean(axis=1, keepdims=True)
+    flat /= np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 0.05)
+    counts = np.zeros((2, 16))
+    for start in range(0, len(flat), AT_ONCE):
+        alike = flat[start : start + AT_ONCE] @ flat.T
+        own = np.arange(len(alike))
+        alike[own, start + own] = -1
+        bins = np.clip((alike + 1) * 8, 0, 15).astype(np.uint8)
+        counts[0] += np.bincount(bins.ravel(), minlength=16)
+        counts[1] += np.bincount(bins.max(axis=1), minlength=16)
+    return shares(counts).ravel()
+
+
+def skimage(module: str) -> Any:
+    """Import a module of scikit-image, which states no types."""
+    return importlib.import_module(f"skimage.{module}")
+
+
+def shares(counts: NDArray[Any]) -> Doubles:
+    """Divide counts by their sum over the last axis."""
+    portions: Doubles = counts / counts.sum(axis=-1, keepdims=True)
+    return portions
+
+
+def in_cells(values: Floats) -> Floats:
+    """Mean in each of GRID x GRID cells."""
+    from PIL import Image
+
+    cells = Image.fromarray(values).resize((GRID, GRID), Image.Resampling.BOX)
+    return np.asarray(cells).ravel()
+
+
+def in_bands(values: Doubles, count: int) -> Doubles:
+    """Mean in each of `count` bands, which may share values."""
+    edges = np.linspace(0, len(values), count + 1)
+    below = np.interp(
+        edges, np.arange(len(values) + 1), np.cumsum(np.append(0.0, values))
+    )
+    means: Doubles = np.diff(below) / np.diff(edges)
+    return means
+
+
+def polar(shape: tuple[int, ...]) -> tuple[Floats, Floats]:
+    """Frequency (cycles per pixel) and angle in [0, pi] of a real transform's bins."""
+    down = np.fft.fftfreq(shape[0]).astype(np.float32)[:, np.newaxis]
+    right = np.linspace(0, 0.5, shape[1], dtype=np.float32)
+    angle = np.arctan2(down, right)
+    return np.hypot(down, right), np.where(
+        angle < 0, angle + np.float32(math.pi), angle
+    )
+
+
+FEATURES = (
+    dimensions,
+    thumbnail,
+    colour_histogram,
+    intensity_histogram,
+    moments,
+    projections,
+    edge_density,
+    hog,
+    dct,
+    local_binary_patterns,
+    cooccurrence,
+    spectrum,
+    gabor,
+    lines,
+    self_similarity,
+)

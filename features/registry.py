@@ -266,8 +266,9 @@ def load_features(
     known = {feature.name: feature for feature in ready_made}
     own: dict[str, Feature] = {}
     for file in files:
-        for found in dict.fromkeys(vars(run_file(file)).values()):
-            if isinstance(found, Feature) and found not in ready_made:
+        defined = vars(run_file(file)).values()
+        for found in dict.fromkeys(f for f in defined if isinstance(f, Feature)):
+            if found not in ready_made:
                 if found.name in known or found.name in own:
                     raise BadFeature(f"{file}: there is another feature {found.name!r}")
                 own[found.name] = found
