@@ -100,17 +100,17 @@ def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:
     """Print cost curves: the polynomial, and measured against fitted by size."""
     from rich.table import Table
 
-    table = Table(title="cost curves, us: measured quantile / fitted, by item size")
-    table.add_column("feature or step")
+    table = Table(title="cost curves, us by item size: measured / fitted", box=None)
+    table.add_column("feature or step", no_wrap=True)
     for size, _, _ in curves[0]["points"]:
-        table.add_column(f"{size:.0f}", justify="right")
+        table.add_column(f"{size:.0f}", justify="right", no_wrap=True)
     table.add_column("covered", justify="right")
     table.add_column("degree", justify="right")
     for curve in curves:
         coefficients = np.trim_zeros(np.array(curve["coefficients"]), "b")
         table.add_row(
             curve["name"],
-            *(f"{m * 1e6:.0f} / {f * 1e6:.0f}" for _, m, f in curve["points"]),
+            *(f"{m * 1e6:.0f}/{f * 1e6:.0f}" for _, m, f in curve["points"]),
             f"{curve['covered']:.1%}",
             str(max(len(coefficients) - 1, 0)),
         )
@@ -121,7 +121,7 @@ def show_skyline(at: dict[str, Any], console: "Console") -> None:
     """Print the skyline at one size."""
     from rich.table import Table
 
-    table = Table(title=f"skyline at size {at['size']:.0f}")
+    table = Table(title=f"skyline at size {at['size']:.0f}", box=None)
     table.add_column(f"predicted {at['unit']}", justify="right")
     table.add_column("accuracy", justify="right")
     table.add_column("features, in computing order")
