@@ -14,8 +14,7 @@ from ..features.errors import BadInput
 from .allocation import Allocation, Curve, Race
 from .daub import need_limit, slope, whole
 
-FIRST_SHARE = 1 / 81  # of N: cheap even for a portfolio of 40
-FIRST_LEAST, FIRST_MOST = 100, 500
+FIRST_SHARE, FIRST_LEAST, FIRST_MOST = 1 / 200, 50, 500  # of N; examples
 LEAST_ERROR = 1e-4  # below any validation set's resolution; keeps logarithms finite
 NEARLY_ALL = 0.6  # a rung above this share of N teaches what N itself would
 SHORTEST_STEP = 1.5  # times the last examples; less would teach too little
@@ -27,8 +26,9 @@ def daub_by_seconds(
     *,
     delta: float = 0.005,
     granularity: int | None = None,
-    growth: float = 3.0,
-    peer_factor: float = 1.5,
+    growth: float = 6.0,
+    peer_factor: float = 1.0,
+    look_share: float = 0.01,
 ) -> str:
     """Choose a learner by bounds on its final score and by measured seconds.
 
@@ -40,10 +40,12 @@ def daub_by_seconds(
     hardly dearer on N examples goes there at once. Without rivals, the leader is
     trained on all N and, if it then still leads, is the answer.
 
-    The bound on the error is the smaller fall of two, both on log-log axes, where
-    learning curves c n^-a + d are convex: the learner's own last slope carried on to
-    N, and `peer_factor` times the steepest fall from n to N among the learners that
-    have been trained on N. The error is `race.best` minus the score.
+    The bound is the lesser of two: the learner's own last slope over log n, carried on
+    to N, which bounds curves that are concave in log n (a n^-b + c is); and
+    `peer_factor` times the steepest fall of log error from n to N among the learners
+    that have been trained on N, once there are five. Curves need not keep to either,
+    so a training that costs at most `look_share` of all seconds spent so far is
+    done even if its bound rules the learner out.
 
     Parameters
     ----------
@@ -52,11 +54,13 @@ def daub_by_seconds(
     delta
         What a rival must still be able to win, in units of the score, >= 0.
     granularity
-        Examples of the first training; None for N / 81, but 100 to 500.
+        Examples of the first training; None for N / 200, but 50 to 500.
     growth
         How much dearer a learner's next training may be than its last, > 1.
     peer_factor
-        How much more than any finished learner another may gain, >= 1.
+        How much more than any finished learner another may gain, > 0.
+    look_share
+        What share of the seconds spent a training costs that needs no bound, >= 0.
 
     Returns
     -------
@@ -69,13 +73,11 @@ def daub_by_seconds(
         If a parameter is out of range or every learner fails.
     """
     limit = need_limit(race)
-    for name, value, least in (
-        ("delta", delta, 0.0),
-        ("growth", growth, 1.0),
-        ("peer_factor", peer_factor, 1.0),
-    ):
-        if not value >= least or (name == "growth" and value == 1):
-            raise BadInput(f"{name} is {value!r}; it must be at least {least:g}")
+    if not (delta >= 0 and growth > 1 and peer_factor > 0 and look_share >= 0):
+        raise BadInput(
+            f"delta {delta}, growth {growth}, peer_factor {peer_factor}, look_share "
+            f"{look_share}; they must be >= 0, > 1, > 0 and >= 0"
+        )
     first = granularity
     if first is None:
         share = whole(limit * FIRST_SHARE)
@@ -83,13 +85,13 @@ def daub_by_seconds(
     if not 1 <= first <= limit:
         raise BadInput(f"granularity is {first}; it must be in 1..{limit}")
 
-    hunt = _Hunt(race, limit, delta, growth, peer_factor)
+    hunt = _Hunt(race, limit, delta, growth, peer_factor, look_share)
     race.train_all([(name, first) for name in race.active], hunt.bound)
     while True:
         rivals = hunt.rivals()
         race.left_s = hunt.left_s(rivals)
-        if rivals:
-            name = max(rivals, key=hunt.gain_per_second)
+        name = max(rivals, key=hunt.gain_per_second) if rivals else hunt.cheap_look()
+        if name:
             race.train(name, hunt.next_amount(name), hunt.bound)
         elif race.had(leader := race.leader()) < limit:
             race.train(leader, limit, hunt.bound)
@@ -106,6 +108,7 @@ class _Hunt:
     delta: float
     growth: float
     peer_factor: float
+    look_share: float
 
     def rivals(self) -> list[str]:
         """Name the learners that may still win by more than delta."""
@@ -117,14 +120,28 @@ class _Hunt:
             and self.bound(self.race.curves[name]) > needed
         ]
 
+    def cheap_look(self) -> str:
+        """Name the learner whose next training is cheapest, if it is cheap enough."""
+        allowed_s = self.look_share * self.race.seconds
+        looks = [
+            (self.next_cost_s(name), name)
+            for name in self.race.active
+            if self.race.had(name) < self.limit
+        ]
+        cost_s, name = min(looks, default=(math.inf, ""))
+        return name if cost_s <= allowed_s else ""
+
     def best_score(self) -> float:
         return self.race.best - self.race.loss(self.race.leader())
 
     def gain_per_second(self, name: str) -> float:
         curve = self.race.curves[name]
         gain = self.bound(curve) - self.best_score()
-        seconds = cost_at(curve, self.next_amount(name))
-        return gain / seconds if seconds else math.inf
+        cost_s = self.next_cost_s(name)
+        return gain / cost_s if cost_s else math.inf
+
+    def next_cost_s(self, name: str) -> float:
+        return cost_at(self.race.curves[name], self.next_amount(name))
 
     def next_amount(self, name: str) -> int:
         """Give the most examples that `growth` times the last cost should pay for."""
@@ -146,14 +163,14 @@ class _Hunt:
         assert score is not None
         if had >= self.limit:
             return score
-        falls = [self.peer_factor * self.peer_fall(had)]
+        fall = self.peer_factor * self.peer_fall(had)
+        bound = self.race.best - math.exp(self.log_error(curve[-1]) - fall)
         if len(curve) > 1:
-            recent = curve[-3:]
-            amounts = [math.log(line.amount) for line in recent]
-            errors = [self.log_error(line) for line in recent]
-            rate = max(-slope(amounts, errors), 0.0)
-            falls.append(rate * math.log(self.limit / had))
-        return self.race.best - math.exp(self.log_error(curve[-1]) - min(falls))
+            logs = [math.log(line.amount) for line in curve[-3:]]
+            scores = [self.race.best - self.error(line) for line in curve[-3:]]
+            rise = max(slope(logs, scores), 0.0) * math.log(self.limit / had)
+            bound = min(bound, score + rise)
+        return bound
 
     def peer_fall(self, amount: int) -> float:
         """Return the steepest fall of log error from `amount` to N seen so far."""
@@ -166,9 +183,12 @@ class _Hunt:
         ]
         return max(max(falls), 0.0) if len(falls) >= PEERS else math.inf
 
-    def log_error(self, line: Allocation) -> float:
+    def error(self, line: Allocation) -> float:
         assert line.score is not None
-        return math.log(max(self.race.best - line.score, LEAST_ERROR))
+        return self.race.best - line.score
+
+    def log_error(self, line: Allocation) -> float:
+        return math.log(max(self.error(line), LEAST_ERROR))
 
     def log_error_at(self, curve: Curve, amount: int) -> float:
         """Read a curve between its points: straight on log-log axes."""

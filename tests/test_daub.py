@@ -185,7 +185,24 @@ def test_daub_by_seconds_gives_no_more_than_training_everything_thrice(
 def test_daub_by_seconds_skips_the_rungs_of_a_learner_whose_cost_is_flat() -> None:
     contest = race([power_law(0.9, 0.4, 0.5)], cost=lambda n: 0.25)
     daub_by_seconds(contest)
-    assert [line.amount for line in contest.log] == [100, 300, N]
+    assert [line.amount for line in contest.log] == [50, 300, N]
+
+
+def test_daub_by_seconds_looks_at_what_is_cheap_whatever_its_bound_says() -> None:
+    def late(n: int) -> float:  # flat, then suddenly right, as on parities
+        return 0.5 if n < 3000 else 1.0
+
+    dear, cheap = power_law(0.8, 0.4, 0.5), late
+
+    def contest() -> Race:
+        arms = {
+            "dear": lambda n: Outcome(dear(n), fit_s=float(n)),
+            "cheap": lambda n: Outcome(cheap(n), fit_s=1e-3 * n),
+        }
+        return Race(arms, limit=N)
+
+    assert daub_by_seconds(contest()) == "cheap"
+    assert daub_by_seconds(contest(), look_share=0.0) == "dear"
 
 
 def test_daub_by_seconds_drops_what_cannot_win_by_delta() -> None:
@@ -198,13 +215,14 @@ def test_daub_by_seconds_drops_what_cannot_win_by_delta() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"delta": -0.1}, "delta is -0.1"),
-        ({"growth": 1.0}, "growth is 1.0"),
-        ({"peer_factor": 0.5}, "peer_factor is 0.5"),
+        ({"delta": -0.1}, "delta -0.1"),
+        ({"delta": math.nan}, "delta nan"),
+        ({"growth": 1.0}, "growth 1.0"),
+        ({"peer_factor": 0.0}, "peer_factor 0.0"),
+        ({"look_share": -1.0}, "look_share -1.0"),
         ({"granularity": N + 1}, "granularity is 4097"),
-        ({"delta": math.nan}, "delta is nan"),
     ],
-    ids=["negative delta", "no growth", "peers shrink", "too coarse", "nan delta"],
+    ids=["negative delta", "nan delta", "no growth", "no peers", "no look", "coarse"],
 )
 def test_daub_by_seconds_refuses_parameters_out_of_range(
     parameters: dict[str, Any], message: str
