@@ -203,12 +203,13 @@ class Extraction:
     row : (width,) float32
     """
 
-    __slots__ = ("_extractor", "_results", "_where", "row")
+    __slots__ = ("_calls", "_extractor", "_results", "_where", "row")
 
     def __init__(
         self, extractor: Extractor, payload: object, row: Row, where: str
     ) -> None:
         self.row = row
+        self._calls = extractor.feature_calls
         self._extractor = extractor
         self._where = where
         self._results: list[Any] = [MISSING] * len(extractor.steps)
@@ -220,29 +221,30 @@ class Extraction:
         Raises
         ------
         BadItem
-            If a step finds that the item cannot be used.
+            If a step finds that the item cannot be used, or a record's number is too
+            large.
         BadFeature
             If the feature or a step raises, or the result is not a one-dimensional
             array of as many finite numbers as the feature is wide (NaN is allowed in a
             record's columns). The row's columns are undefined then.
         """
         values = self.values(position)
-        call = self._extractor.feature_calls[position]
-        if values.shape != call.zeros.shape:
+        _, _, _, columns, zeros = self._calls[position]
+        if len(values) != len(zeros):
             raise BadFeature(
                 f"feature {self._name(position)!r} returned {len(values)} columns for "
-                f"{self._where}; its width is {len(call.zeros)}"
+                f"{self._where}; its width is {len(zeros)}"
             )
-        columns = self.row[call.columns]
-        columns[:] = values
+        self.row[columns] = values
         # Zero times NaN or infinity is NaN: a test of all columns in one call.
-        if columns.dot(call.zeros) != 0.0:
-            self._refuse_unless_missing(position, columns)
+        if values.dot(zeros) != 0.0:
+            self._refuse_unless_missing(position, values)
 
     def values(self, position: int) -> Row:
         """Compute a feature without regard to its width; see `compute`."""
+        values: Any
         results = self._results
-        steps, function, sources, _, _ = self._extractor.feature_calls[position]
+        steps, function, sources, _, _ = self._calls[position]
         for step in steps:
             if results[step] is MISSING:
                 self.compute_step(step)
@@ -251,10 +253,8 @@ class Extraction:
                 values = function(results[sources[0]])
             else:
                 values = function(*[results[source] for source in sources])
-            if type(values) is np.ndarray and values.dtype is FLOAT32:
-                checked = values
-            else:
-                checked = as_float32(values)
+            if type(values) is not np.ndarray or values.dtype is not FLOAT32:
+                values = as_float32(values)
         except PolydomError:
             raise
         except Exception as error:
@@ -262,11 +262,12 @@ class Extraction:
                 f"feature {self._name(position)!r} raised {type(error).__name__} for "
                 f"{self._where}: {error}"
             ) from error
-        if checked.ndim != 1:
+        if values.ndim != 1:
             raise BadFeature(
                 f"feature {self._name(position)!r} returned an array of shape "
-                f"{checked.shape} for {self._where}; one dimension is needed"
+                f"{values.shape} for {self._where}; one dimension is needed"
             )
+        checked: Row = values
         return checked
 
     def compute_step(self, position: int) -> None:
@@ -289,14 +290,15 @@ class Extraction:
                 f"{type(error).__name__} for {self._where}: {error}"
             ) from error
 
-    def _refuse_unless_missing(self, position: int, columns: Row) -> None:
-        """Raise because of the first column that is not what it may be."""
+    def _refuse_unless_missing(self, position: int, values: Row) -> None:
+        """Raise because of a column that is not finite, unless it may be NaN."""
         missing = self._extractor.features[position].missing
-        allowed = np.isfinite(columns) | (np.isnan(columns) & missing)
-        for column in np.flatnonzero(~allowed)[:1]:
-            raise BadFeature(
-                f"feature {self._name(position)!r} returned {columns[column]} in "
-                f"column {column} for {self._where}; finite numbers are needed"
+        refused = np.isinf(values) if missing else ~np.isfinite(values)
+        for column in np.flatnonzero(refused)[:1]:
+            kind = BadItem if missing else BadFeature
+            raise kind(
+                f"feature {self._name(position)!r} is {values[column]} in column "
+                f"{column} for {self._where}; finite numbers are needed"
             )
 
     def _name(self, position: int) -> str:
@@ -304,12 +306,11 @@ class Extraction:
 
 
 def as_float32(values: object) -> Row:
-    """Make an array of what a feature returned, which may be too large for float32."""
+    """Make an array of what a feature returned; what is too large becomes infinite."""
     array = np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"an array of {array.dtype} came; numbers are needed")
-    with np.errstate(over="ignore"):  # infinite columns are refused with their place
-        return array.astype(FLOAT32)
+    return array.astype(FLOAT32)
 
 
 def common_kind(features: Sequence[Feature]) -> Kind:

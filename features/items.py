@@ -14,6 +14,7 @@ Kind = Literal["image", "text", "record"]
 Value = float | int | str | None
 
 MAX_PIXELS = 50_000_000
+NAME_TYPES = frozenset({str})
 VALUE_TYPES = frozenset({float, int, bool, str, type(None)})
 
 
@@ -91,6 +92,9 @@ def record_item(columns: Mapping[str, Value]) -> Item:
     """
     if not isinstance(columns, Mapping):
         raise BadItem(f"a record must come as a mapping, not {type(columns).__name__}")
+    if not NAME_TYPES.issuperset(map(type, columns)):
+        name = next(name for name in columns if type(name) is not str)
+        raise BadItem(f"column names must be strings; {name!r} came")
     if not VALUE_TYPES.issuperset(map(type, columns.values())):
         name, value = next(
             (name, value)
@@ -101,7 +105,4 @@ def record_item(columns: Mapping[str, Value]) -> Item:
             f"column {name!r} holds a {type(value).__name__}; "
             "a number, a string or None is needed"
         )
-    for name in columns:
-        if type(name) is not str:
-            raise BadItem(f"column names must be strings; {name!r} came")
     return Item("record", columns, 1.0)

@@ -1,5 +1,287 @@
-"""Ready-made features of texts."""
+"""Ready-made features of texts, of very different cost and power.
 
-from .registry import Feature
+Characters are counted as UTF-8 bytes by compiled code; no loop over characters is
+written in Python. Hashes are CRC-32 or multiplicative, never Python's own, which
+differs from run to run. Everything is finite on every string, also on the empty one
+and on lone surrogates.
+"""
 
-FEATURES: tuple[Feature, ...] = ()
+import re
+import string
+import zlib
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .registry import feature, step
+
+Bytes = NDArray[np.uint8]
+Doubles = NDArray[np.float64]
+
+BUCKETS = 128  # columns of the larger hashed features
+OPENING = 256  # characters that stand for the whole text where time is short
+
+PUNCTUATION = np.frombuffer(string.punctuation.encode(), np.uint8)
+# The general punctuation of Unicode, such as curly quotes and dashes, in UTF-8.
+UNICODE_PUNCTUATION = re.compile(rb"\xe2[\x80\x81][\x80-\xbf]")
+SEPARATORS = bytes(
+    code if chr(code).isalnum() or code >= 0x80 else 0x20 for code in range(256)
+)
+PATTERNS = tuple(
+    map(
+        re.compile,
+        (
+            rb"https?://|www\.",
+            rb"\w@\w",
+            rb"\d+",
+            rb"\d{5,}",
+            rb"\d[.,:/-]\d",
+            rb"\d%",
+            rb"\$|\xc2\xa3|\xc2\xa5|\xe2\x82\xac",
+            rb"#\w",
+            rb"\W@\w",
+            rb"[!?]{2,}",
+            rb"([a-zA-Z.])\1\1",
+            rb"</?[a-zA-Z]",
+        ),
+    )
+)
+
+
+def is_in(characters: str) -> NDArray[np.bool_]:
+    """Say for each byte whether it is one of some ASCII characters."""
+    return np.isin(np.arange(256), list(characters.encode()))
+
+
+UPPER = is_in(string.ascii_uppercase)
+LETTER = is_in(string.ascii_letters)
+VOWEL = is_in("aeiouy")
+CLASSES = np.array(
+    [
+        UPPER,
+        is_in(string.ascii_lowercase),
+        is_in(string.digits),
+        is_in(" \t"),
+        is_in("\r\n"),
+        is_in(string.punctuation),
+        np.arange(256) >= 0xC0,  # the first bytes of all other characters
+    ],
+    np.float64,
+)
+
+
+@step(kind="text")
+def encoded(text: str) -> bytes:
+    """Encode as UTF-8, lone surrogates too."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+@step(kind="text")
+def lowered(text: str) -> bytes:
+    """Encode in lower case, with a space for punctuation outside ASCII."""
+    data = text.lower().encode("utf-8", "surrogatepass")
+    return data if data.isascii() else UNICODE_PUNCTUATION.sub(b" ", data)
+
+
+@step(needs=[encoded])
+def byte_counts(encoded: bytes) -> NDArray[np.intp]:
+    """Count each of the 256 bytes."""
+    return np.bincount(np.frombuffer(encoded, np.uint8), minlength=256)
+
+
+@step(needs=[lowered])
+def words(lowered: bytes) -> list[bytes]:
+    """Split into runs of letters and digits."""
+    return lowered.translate(SEPARATORS).split()
+
+
+@step(needs=[words])
+def word_hashes(words: list[bytes]) -> NDArray[np.uint32]:
+    """CRC-32 of each word."""
+    return np.fromiter(map(zlib.crc32, words), np.uint32, len(words))
+
+
+@feature(kind="text")
+def opening(text: str) -> Doubles:
+    """Hashed sequences of 3 characters of the first 256: 64 columns."""
+    data = text[:OPENING].lower().encode("utf-8", "surrogatepass")
+    return in_buckets(sequences(data, 3), 64)
+
+
+@feature(needs=[byte_counts])
+def text_length(byte_counts: NDArray[np.intp]) -> Doubles:
+    """Logarithms of characters and bytes, and the shares of 7 classes of characters."""
+    characters = byte_counts.sum() - byte_counts[0x80:0xC0].sum()
+    shares = CLASSES @ byte_counts / max(characters, 1)
+    return np.array([*np.log1p([characters, byte_counts.sum()]), *shares])
+
+
+@feature(needs=[byte_counts])
+def punctuation(byte_counts: NDArray[np.intp]) -> Doubles:
+    """Square roots of the shares of the 32 punctuation characters of ASCII."""
+    shares: Doubles = byte_counts[PUNCTUATION] / max(byte_counts.sum(), 1)
+    return np.sqrt(shares)
+
+
+@feature(needs=[encoded])
+def casing(encoded: bytes) -> Doubles:
+    """How letters are capitalised, as shares of the letters or words they could be.
+
+    Capitals among letters, words that begin with one, words that begin with two,
+    capitals that follow a small letter, and letters among characters; ASCII only.
+    """
+    data = np.frombuffer(b" " + encoded + b" ", np.uint8)
+    letter, upper = LETTER[data], UPPER[data]
+    start = letter[1:-1] & ~letter[:-2]
+    letters, begun = letter.sum(), start.sum()
+    return np.array(
+        [
+            upper.sum() / max(letters, 1),
+            (start & upper[1:-1]).sum() / max(begun, 1),
+            (start & upper[1:-1] & upper[2:]).sum() / max(begun, 1),
+            (upper[1:] & letter[:-1] & ~upper[:-1]).sum() / max(letters, 1),
+            letters / len(data),
+        ]
+    )
+
+
+@feature(needs=[encoded])
+def urls_numbers(encoded: bytes) -> Doubles:
+    """Logarithms of how often 12 patterns occur.
+
+    Links, mail addresses, numbers, long numbers, dates or decimals, percentages,
+    currencies, hashtags, mentions, exclamations, repeated characters, tags.
+    """
+    data = b" " + encoded
+    return np.log1p([sum(1 for _ in found.finditer(data)) for found in PATTERNS])
+
+
+@feature(needs=[encoded])
+def compression(encoded: bytes) -> list[float]:
+    """How small zlib makes the text, fast and thoroughly: repetition, in a number."""
+    length = len(encoded) + 16
+    return [len(zlib.compress(encoded, level)) / length for level in (1, 9)]
+
+
+@feature(needs=[words])
+def type_token(words: list[bytes]) -> Doubles:
+    """How rich the vocabulary is, and how long its words are.
+
+    Logarithm of the words, different words among them, these per root of the words
+    (Guiraud), words used once, share of the most frequent and of the five most
+    frequent, entropy in bits, mean and deviation of the words' bytes, words of over 6.
+    """
+    total = max(len(words), 1)
+    counts = np.sort(np.fromiter(Counter(words).values(), np.float64))[::-1]
+    lengths = np.fromiter(map(len, words), np.float64, len(words))
+    shares = counts / total
+    return np.array(
+        [
+            np.log1p(len(words)),
+            len(counts) / total,
+            len(counts) / np.sqrt(total),
+            np.sum(counts == 1) / total,
+            shares[:1].sum(),
+            shares[:5].sum(),
+            -(shares @ np.log2(shares)),
+            lengths.sum() / total,
+            lengths.std() if words else 0.0,
+            np.sum(lengths > 6) / total,
+        ]
+    )
+
+
+@feature(needs=[lowered, words])
+def readability(lowered: bytes, words: list[bytes]) -> Doubles:
+    """How hard a text is to read, as far as counting can tell.
+
+    Flesch's reading ease, Flesch-Kincaid grade, automated readability and
+    Coleman-Liau indexes, each divided by 100 and within [-2, 2]; words per
+    sentence, syllables (runs of vowels) and letters per word; sentences.
+    """
+    data = np.frombuffer(b" " + lowered, np.uint8)
+    vowel, letter = VOWEL[data], LETTER[data]
+    ends = (data == 0x2E) | (data == 0x21) | (data == 0x3F)
+    sentences = max(int(np.sum(ends[1:] & ~ends[:-1])), 1)
+    total = max(len(words), 1)
+    per_sentence = total / sentences
+    syllables = np.sum(vowel[1:] & ~vowel[:-1]) / total
+    letters = letter.sum() / total
+    grades = np.array(
+        [
+            206.835 - 1.015 * per_sentence - 84.6 * syllables,
+            0.39 * per_sentence + 11.8 * syllables - 15.59,
+            4.71 * letters + 0.5 * per_sentence - 21.43,
+            5.88 * letters - 29.6 / per_sentence - 15.8,
+        ]
+    )
+    counts = np.log1p([per_sentence, syllables, letters, sentences])
+    return np.concatenate([np.clip(grades / 100, -2, 2), counts])
+
+
+@feature(needs=[word_hashes])
+def hashed_words(word_hashes: NDArray[np.uint32]) -> Doubles:
+    """Bag of words in 128 buckets: logarithms of the counts, of length 1 in all."""
+    return in_buckets(word_hashes, BUCKETS)
+
+
+@feature(needs=[word_hashes])
+def hashed_vocabulary(word_hashes: NDArray[np.uint32]) -> Doubles:
+    """Bag of words in 1,024 buckets: no dearer to make, but to train and evaluate."""
+    return in_buckets(word_hashes, 1024)
+
+
+@feature(needs=[word_hashes])
+def hashed_word_pairs(word_hashes: NDArray[np.uint32]) -> Doubles:
+    """Bag of neighbouring words in 128 buckets, scaled as `hashed_words`."""
+    pairs = word_hashes[:-1] * np.uint32(0x9E3779B1) + word_hashes[1:]
+    return in_buckets(mixed(pairs), BUCKETS)
+
+
+@feature(needs=[lowered])
+def hashed_ngrams(lowered: bytes) -> Doubles:
+    """Sequences of 3 and of 5 characters in 128 buckets each, scaled likewise."""
+    return np.concatenate(
+        [in_buckets(sequences(lowered, length), BUCKETS) for length in (3, 5)]
+    )
+
+
+def sequences(data: bytes, length: int) -> NDArray[np.uint32]:
+    """Hash every run of `length` bytes."""
+    codes = np.frombuffer(data, np.uint8).astype(np.uint32)
+    count = max(len(codes) - length + 1, 0)
+    hashes = np.zeros(count, np.uint32)
+    for offset in range(length):
+        hashes *= np.uint32(0x01000193)
+        hashes += codes[offset : offset + count]
+    return mixed(hashes)
+
+
+def mixed(hashes: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """Spread every bit over the high ones (Knuth's multiplicative hashing, twice)."""
+    hashes = (hashes ^ hashes >> np.uint32(15)) * np.uint32(0x85EBCA6B)
+    return (hashes ^ hashes >> np.uint32(13)) * np.uint32(0xC2B2AE35)
+
+
+def in_buckets(hashes: NDArray[np.uint32], count: int) -> Doubles:
+    """Count hashes by their high bits: logarithms, scaled to a vector of length 1."""
+    shift = np.uint32(33 - count.bit_length())
+    weights = np.log1p(np.bincount(hashes >> shift, minlength=count))
+    return weights / max(float(np.linalg.norm(weights)), 1.0)
+
+
+FEATURES = (
+    opening,
+    text_length,
+    punctuation,
+    casing,
+    urls_numbers,
+    compression,
+    type_token,
+    readability,
+    hashed_words,
+    hashed_vocabulary,
+    hashed_word_pairs,
+    hashed_ngrams,
+)
