@@ -122,7 +122,7 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
     for row, model in enumerate(package.models):
         for name, array in model.arrays().items():
             arrays[f"models/{row}/{name}"] = array
-    plain: dict[str, Any] = msgspec.to_builtins(facts)
+    plain: dict[str, Any] = msgspec.to_builtins(facts, builtin_types=(bytes,))
     return plain, arrays
 
 

@@ -73,11 +73,17 @@ class Trainer:
         """Yield the accuracy of each set, training those that have not been yet."""
         known = [self.task.cache.load(self.task.name(mask)) for mask in masks]
         missing = [m for m, k in zip(masks, known, strict=True) if k is None]
-        trained = Parallel(self.workers, return_as="generator")(
-            delayed(_train)(self.task, mask) for mask in missing
-        )
+        trained = self._train_many(missing)
         for entry in known:
             yield next(trained) if entry is None else float(entry[0]["accuracy"])
+        # joblib wants to be asked once more than it has results
+        assert next(trained, None) is None
+
+    def _train_many(self, masks: Sequence[int]) -> Iterator[float]:
+        if masks:
+            yield from Parallel(self.workers, return_as="generator")(
+                delayed(_train)(self.task, mask) for mask in masks
+            )
 
     def model(self, mask: int) -> Model:
         """Return the compiled model of a trained set."""
