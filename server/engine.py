@@ -17,8 +17,12 @@ from .errors import Abandoned
 from .plan import Plan, make_plans
 
 OnInfeasible = Literal["prior", "cheapest", "error"]
-Reason = Literal["budget", "waited", "infeasible", "overrun"]
+Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun"]
 Clock = Callable[[], float]
+
+# How much every waiting request raises the price of a second, in mean gains of
+# accuracy per second of budget; chosen by simulation (tests/test_pressure.py).
+PRESSURE = 0.2
 
 
 class Caller:
@@ -63,7 +67,8 @@ class Choice:
 
     `reason` is None for the most accurate plan at this size; "budget" where the whole
     budget buys no better; "waited" where it would have, but too much of it had
-    passed; "infeasible" where nothing that was asked for fits.
+    passed; "pressure" where others wait and a cheaper one was taken for their sake;
+    "infeasible" where nothing that was asked for fits.
     """
 
     plan: Plan
@@ -149,8 +154,16 @@ class Engine:
         """
         return Attempt(self, question).run()
 
-    def choose(self, question: Question, now_s: float) -> Choice:
+    def choose(self, question: Question, now_s: float, waiting: int = 0) -> Choice:
         """Pick the plan for what the question's budget still allows at `now_s`.
+
+        Parameters
+        ----------
+        waiting
+            How many other questions wait for this engine. The more, the higher the
+            price of a second, and the plan is the one of best accuracy minus price
+            times cost (drift plus penalty: Neely, Stochastic Network Optimization,
+            2010, with the number that waits as the backlog).
 
         Raises
         ------
@@ -164,12 +177,27 @@ class Engine:
             self.accuracies[row] < question.min_accuracy
         ):
             return self._choose_infeasible(question, now_s)
-        reason: Reason | None = None
-        if self.accuracies[row] < self.accuracies[top]:
-            whole = self._best(size, budget.whole)
-            better = self.accuracies[whole] > self.accuracies[row]
-            reason = "waited" if better else "budget"
-        return self._choice(row, size, reason)
+        whole = self._best(size, budget.whole) if row != top or waiting else top
+        if waiting:
+            gain = self.accuracies[whole] - self.accuracies[self.prior]
+            price = PRESSURE * waiting * gain / budget.whole
+            worth = self._most_worth(question, budget.left(now_s), price)
+            if worth != row:
+                return self._choice(worth, size, "pressure")
+        if self.accuracies[row] == self.accuracies[top]:
+            return self._choice(row, size, None)
+        waited = self.accuracies[whole] > self.accuracies[row]
+        return self._choice(row, size, "waited" if waited else "budget")
+
+    def _most_worth(self, question: Question, left: float, price: float) -> int:
+        """Row of best accuracy minus price times cost that fits and is good enough."""
+        rows, size = self.index.skyline(question.item.size), question.item.size
+        powers = size ** np.arange(self.index.coefficients.shape[1])
+        costs = self.index.coefficients[rows] @ powers
+        accuracies = self.index.accuracies[rows]
+        fits = (costs <= left) & (accuracies >= question.min_accuracy)
+        worths = np.where(fits, accuracies - price * costs, -np.inf)
+        return int(rows[worths.argmax()])
 
     def _best(self, size: float, left: float) -> int:
         row = self.index.lookup.best(size, left) if left > 0 else -1
@@ -218,14 +246,14 @@ class Attempt:
         "stopped",
     )
 
-    def __init__(self, engine: Engine, question: Question) -> None:
+    def __init__(self, engine: Engine, question: Question, waiting: int = 0) -> None:
         self._engine = engine
         self._question = question
         self._row = np.empty(engine.extractor.width, np.float32)
         self._done = 0
         self.stopped = False
         self.started_s = engine.now()
-        self.choice = engine.choose(question, self.started_s)
+        self.choice = engine.choose(question, self.started_s, waiting)
 
     def run(self) -> Outcome:
         """Compute the plan's features while the budget lasts, and answer."""

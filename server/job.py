@@ -17,15 +17,23 @@ class Job:
     ----------
     engine, question
         What to answer, and who does.
+    waiting
+        Says how many jobs are not computed yet, this one included; called when the
+        thread begins with the job, so that its plan suits the pressure then.
     when_computed
         Called on the event loop when the thread is done with the job.
     """
 
     def __init__(
-        self, engine: Engine, question: Question, when_computed: Callable[[], None]
+        self,
+        engine: Engine,
+        question: Question,
+        waiting: Callable[[], int],
+        when_computed: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._question = question
+        self._waiting = waiting
         self._when_computed = when_computed
         self._loop = asyncio.get_running_loop()
         self._outcome: asyncio.Future[Outcome] = self._loop.create_future()
@@ -37,7 +45,8 @@ class Job:
             if self._outcome.done():
                 result: Outcome | BaseException | None = None
             else:
-                self._attempt = Attempt(self._engine, self._question)
+                others = max(self._waiting() - 1, 0)
+                self._attempt = Attempt(self._engine, self._question, others)
                 result = self._attempt.run()
         except BaseException as error:  # whatever it is, the waiting task gets it
             result = error

@@ -92,10 +92,14 @@ class Serving:
                 return attempt.run()
         if self._waiting >= self.desk.settings.queue_limit:
             raise Overloaded(f"{self._waiting} requests wait already")
-        job = Job(self.desk.engine, question, self._one_less)
+        job = Job(self.desk.engine, question, self._pressure, self._one_less)
         self._waiting += 1
         self._queue.post(question.budget.due_s, job.compute)
         return await job.result()
+
+    def _pressure(self) -> int:
+        """How many wait; none where time is not what the costs count."""
+        return self._waiting if self._time_counts else 0
 
     def _one_less(self) -> None:
         self._waiting -= 1

@@ -57,6 +57,11 @@ def run(main: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(main, WAIT_S))
 
 
+def one() -> int:
+    """As many jobs as there are in most tests."""
+    return 1
+
+
 def in_time(engine: Engine, amount_s: float) -> Deadline:
     return Deadline(engine.now(), amount_s)
 
@@ -66,7 +71,7 @@ def test_job_answers_from_what_is_complete_when_the_budget_is_up() -> None:
 
     async def main() -> Any:
         computed = asyncio.Event()
-        job = Job(engine, Question(TEXT, in_time(engine, 0.1)), computed.set)
+        job = Job(engine, Question(TEXT, in_time(engine, 0.1)), one, computed.set)
         thread = threading.Thread(target=job.compute)
         thread.start()
         outcome = await job.result()
@@ -87,7 +92,7 @@ def test_job_that_never_began_is_answered_with_the_prior_and_costs_nothing() -> 
 
     async def main() -> Any:
         computed = asyncio.Event()
-        job = Job(engine, Question(TEXT, in_time(engine, 0.02)), computed.set)
+        job = Job(engine, Question(TEXT, in_time(engine, 0.02)), one, computed.set)
         outcome = await job.result()
         job.compute()
         await computed.wait()
@@ -103,7 +108,7 @@ def test_job_that_never_began_is_refused_where_that_was_asked_for() -> None:
 
     async def main() -> None:
         question = Question(TEXT, in_time(engine, 0.02), on_infeasible="error")
-        await Job(engine, question, lambda: None).result()
+        await Job(engine, question, one, lambda: None).result()
 
     with pytest.raises(NothingFits, match="below the cheapest"):
         run(main())
@@ -118,7 +123,7 @@ def test_job_without_a_deadline_of_its_own_waits_for_its_turn(patient: str) -> N
         question = Question(TEXT, Allowance(0.0053))
         if patient == "cheapest":
             question = Question(TEXT, in_time(engine, 0.0), on_infeasible="cheapest")
-        job = Job(engine, question, lambda: None)
+        job = Job(engine, question, one, lambda: None)
         waiting = asyncio.ensure_future(job.result())
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -135,7 +140,7 @@ def test_job_hands_errors_over() -> None:
     async def main() -> None:
         item = text_item("a\x00b")
         question = Question(item, Allowance(1.0))
-        job = Job(engine, question, lambda: None)
+        job = Job(engine, question, one, lambda: None)
         await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
 
     with pytest.raises(BadFeature, match="'words'"):
