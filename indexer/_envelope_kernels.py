@@ -5,54 +5,90 @@ from numba import boolean, float64, int64, njit
 from numba.types import Array, Tuple
 from numpy.typing import NDArray
 
-from ._crossing_kernels import certain_order, compare, ever_cheaper
+from ._crossing_kernels import UNIT, certain_order, compare, ever_cheaper
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)
+BOOLS = Array(boolean, 1, "C", readonly=True)
 INTS_OUT = Array(int64, 1, "C")
 FLOATS_OUT = Array(float64, 1, "C")
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
-@njit(INTS_OUT(FLOATS_2D, FLOATS, float64, float64), **OPTIONS)
+@njit(
+    boolean(
+        FLOATS_2D, FLOATS_2D, FLOATS_2D, int64, int64, FLOATS, FLOATS_OUT, INTS_OUT
+    ),
+    **OPTIONS,
+)
+def is_cheaper(
+    coefficients: NDArray[np.float64],
+    least: NDArray[np.float64],
+    most: NDArray[np.float64],
+    row: int,
+    other: int,
+    sizes: NDArray[np.float64],
+    starts: NDArray[np.float64],
+    signs: NDArray[np.int64],
+) -> bool:
+    """Whether `row` costs less than `other` at some size; the last two are room."""
+    for k in range(sizes.shape[0]):
+        if most[row, k] < least[other, k]:
+            return True
+    first, second = coefficients[row], coefficients[other]
+    low, high = sizes[0], sizes[sizes.shape[0] - 1]
+    cheaper, _ = ever_cheaper(first, second, low, high, starts, signs)
+    return cheaper
+
+
+@njit(INTS_OUT(FLOATS_2D, FLOATS, BOOLS, FLOATS), **OPTIONS)
 def undominated(
     coefficients: NDArray[np.float64],
     accuracies: NDArray[np.float64],
-    low: float,
-    high: float,
+    on_skyline: NDArray[np.bool_],
+    sizes: NDArray[np.float64],
 ) -> NDArray[np.int64]:
     """Positions of the candidates that no single other one dominates, ascending.
 
-    `accuracies` must descend. Dominance is transitive, so comparing with what is
-    kept so far is enough; only equals in accuracy can drop one another both ways.
+    `accuracies` must descend. Whoever is on a skyline is dominated by none. Dominance
+    is transitive, so comparing the others with what is kept so far is enough; only
+    equals in accuracy can drop one another both ways. `sizes`, ascending from one
+    end of the range to the other, are where most pairs are told apart quickly.
     """
     count, width = coefficients.shape
+    # Costs at the sizes, with room for rounding.
+    least = np.empty((count, sizes.shape[0]))
+    most = np.empty((count, sizes.shape[0]))
+    for row in range(count):
+        for at in range(sizes.shape[0]):
+            cost = magnitude = 0.0
+            for k in range(width - 1, -1, -1):
+                cost = cost * sizes[at] + coefficients[row, k]
+                magnitude = magnitude * sizes[at] + abs(coefficients[row, k])
+            error = 4 * (width + 1) * UNIT * magnitude
+            least[row, at], most[row, at] = cost - error, cost + error
     kept = np.empty(count, np.int64)
     starts = np.empty(width)
     signs = np.empty(width, np.int64)
-    end = 0
+    end = group = 0
     for row in range(count):
+        if row > 0 and accuracies[row] != accuracies[row - 1]:
+            group = end
         dominated = False
-        group = end
-        # The latest kept are the likeliest to be as cheap: look at them first.
-        for k in range(end - 1, -1, -1):
-            other = kept[k]
-            if accuracies[other] == accuracies[row]:
-                group = k
-            cheaper, _ = ever_cheaper(
-                coefficients[row], coefficients[other], low, high, starts, signs
-            )
-            if not cheaper:
+        # The latest kept are the likeliest to cost as little: look at them first.
+        for k in range(-1 if on_skyline[row] else end - 1, -1, -1):
+            if not is_cheaper(
+                coefficients, least, most, row, kept[k], sizes, starts, signs
+            ):
                 dominated = True
                 break
         if dominated:
             continue
         stay = group
         for k in range(group, end):
-            cheaper, _ = ever_cheaper(
-                coefficients[kept[k]], coefficients[row], low, high, starts, signs
-            )
-            if cheaper:
+            if on_skyline[kept[k]] or is_cheaper(
+                coefficients, least, most, kept[k], row, sizes, starts, signs
+            ):
                 kept[stay] = kept[k]
                 stay += 1
         kept[stay] = row
@@ -108,36 +144,54 @@ def merge_curve(
     width = coefficients.shape[1]
     run_starts = np.empty(width)
     run_signs = np.empty(width, np.int64)
-    count = 0
+    room = pieces + 64
+    new_starts = grown_floats(new_starts, room)
+    new_owners = grown_ints(new_owners, room)
+    # Spans of pieces still to do, the leftmost on top: halved until nothing is left
+    # of them that is not certain.
+    firsts, lasts = np.zeros(64, np.int64), np.zeros(64, np.int64)
+    lasts[0] = pieces - 1
+    top = count = 0
     changed = False
-    for k in range(pieces):
-        left = starts[k]
-        right = starts[k + 1] if k + 1 < pieces else high
-        last = k + 1 == pieces
-        new_starts = grown_floats(new_starts, count + 2 * width)
-        new_owners = grown_ints(new_owners, count + 2 * width)
-        order = certain_order(coefficients[row], coefficients[owners[k]], left, right)
-        if order != 0:
-            runs = 1
-            run_starts[0], run_signs[0] = left, order
-        else:
+    while top >= 0:
+        first, last = firsts[top], lasts[top]
+        top -= 1
+        left = starts[first]
+        right = starts[last + 1] if last + 1 < pieces else high
+        middle = (first + last) // 2
+        rival = coefficients[owners[middle]]
+        order = certain_order(coefficients[row], rival, left, right)
+        if order > 0:  # above one curve of the span, so above the envelope there
+            for k in range(first, last + 1):
+                new_starts[count], new_owners[count] = starts[k], owners[k]
+                count += 1
+            continue
+        if first < last:
+            firsts[top + 1], lasts[top + 1] = middle + 1, last
+            firsts[top + 2], lasts[top + 2] = first, middle
+            top += 2
+            continue
+        runs = 1
+        run_starts[0], run_signs[0] = left, order
+        if order == 0:
             runs = compare(
-                coefficients[row],
-                coefficients[owners[k]],
-                starts[0],
-                high,
-                run_starts,
-                run_signs,
+                coefficients[row], rival, starts[0], high, run_starts, run_signs
             )
-            if runs == 0:
-                runs = 1
-                run_starts[0], run_signs[0] = left, 1
+        if runs == 0:  # equal curves: whoever came first stays
+            runs = 1
+            run_starts[0], run_signs[0] = left, 1
+        if count + pieces - last + width > room:
+            room = 2 * (count + pieces - last + width)
+            new_starts = grown_floats(new_starts, room)
+            new_owners = grown_ints(new_owners, room)
         for run in range(runs):
             begin = max(left, run_starts[run])
             end = run_starts[run + 1] if run + 1 < runs else np.inf
-            if end <= left or begin > right or (begin == right and not last):
+            if end <= left or begin > right:
                 continue
-            owner = row if run_signs[run] < 0 else owners[k]
+            if begin == right and last + 1 < pieces:  # the next piece begins there
+                continue
+            owner = row if run_signs[run] < 0 else owners[last]
             changed = changed or owner == row
             if count == 0 or new_owners[count - 1] != owner:
                 new_starts[count], new_owners[count] = begin, owner

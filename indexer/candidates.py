@@ -3,8 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ._envelope_kernels import undominated
+from ._envelope_kernels import envelope_intervals, undominated
 from .skyline import check_candidates
+
+PROBES = 8  # sizes at which most pairs are told apart before roots are needed
 
 
 def prune(
@@ -36,7 +38,8 @@ def prune(
     """
     check_candidates(coefficients, accuracies, sizes)
     order = np.argsort(-accuracies, kind="stable")
-    kept = undominated(
-        np.ascontiguousarray(coefficients[order]), accuracies[order], *sizes
-    )
+    costs, gains = np.ascontiguousarray(coefficients[order]), accuracies[order]
+    on_skyline = np.zeros(len(order), bool)
+    on_skyline[envelope_intervals(costs, gains, *sizes)[0]] = True
+    kept = undominated(costs, gains, on_skyline, np.linspace(*sizes, PROBES))
     return np.sort(order[kept])
