@@ -371,3 +371,128 @@ def early_decision(
         if total > upper[t]:
             return True, t + 1
     return total > threshold, len(order)
+
+
+Numbers = Sequence[float] | NDArray[np.float64]
+
+
+def walk_early(
+    scores: NDArray[np.float64],
+    order: Sequence[int],
+    lower: Numbers,
+    upper: Numbers,
+    threshold: float,
+) -> tuple[list[bool], list[int]]:
+    """QWYC, section 3: add up in order, stop outside the thresholds."""
+    decisions, used = [], []
+    for row in scores:
+        total = 0.0
+        for r, model in enumerate(order):
+            total += row[model]
+            if total < lower[r] or total > upper[r]:
+                decisions.append(bool(total > upper[r]))
+                break
+        else:
+            decisions.append(bool(total >= threshold))
+        used.append(r + 1)
+    return decisions, used
+
+
+def stop_most(
+    sums: Sequence[float], positive: Sequence[bool], allowed: int, both: bool
+) -> tuple[int, int, float, float]:
+    """Every pair of thresholds between distinct sums: (stops, errors, lower, upper)."""
+    values = sorted(set(sums))
+    cuts = [(v + w) / 2 for v, w in itertools.pairwise(values)]
+    lows = [-math.inf, *cuts, values[-1] + 1]
+    highs = [values[0] - 1, *cuts, math.inf] if both else [math.inf]
+    best = (1, 0, 0.0, 0.0)
+    for lower, upper in itertools.product(lows, highs):
+        low = [s < lower for s in sums]
+        high = [s > upper for s in sums]
+        sides = zip(low, high, positive, strict=True)
+        errors = sum((a and p) or (b and not p) for a, b, p in sides)
+        if lower <= upper and errors <= allowed:
+            best = min(best, (-sum(low) - sum(high), errors, lower, upper))
+    stops, errors, lower, upper = best
+    return -stops, errors, lower, upper
+
+
+def quit_when_you_can(
+    scores: NDArray[np.float64],
+    threshold: float,
+    allowed: int,
+    costs: Numbers,
+    order: Sequence[int] | None,
+    both: bool,
+) -> tuple[list[int], list[float], list[float]]:
+    """QWYC, Algorithm 1, or Algorithm 2 where an order is given."""
+    positive = scores.sum(axis=1) >= threshold
+    models = len(costs)
+    active = list(range(len(scores)))
+    sums = [0.0] * len(scores)
+    left = list(range(models)) if order is None else list(order)
+    chosen: list[int] = []
+    lower, upper = [-math.inf] * models, [math.inf] * models
+    while len(left) > 1 and active:
+        tries = {}
+        for k in left if order is None else left[:1]:
+            tried = [sums[i] + scores[i, k] for i in active]
+            found = stop_most(tried, [bool(positive[i]) for i in active], allowed, both)
+            ratio = costs[k] * len(active) / found[0] if found[0] else math.inf
+            tries[k] = (ratio, found)
+        k = min(tries, key=lambda k: tries[k][0])
+        r = len(chosen)
+        _, (_, errors, lower[r], upper[r]) = tries[k]
+        allowed -= errors
+        chosen.append(k)
+        left.remove(k)
+        for i in active:
+            sums[i] += scores[i, k]
+        active = [i for i in active if lower[r] <= sums[i] <= upper[r]]
+    return chosen + left, lower, upper
+
+
+def doubt_after(
+    sums: Numbers,
+    added: Numbers,
+    positive: NDArray[np.bool_],
+    least: float,
+    most: float,
+    bins: int,
+) -> float:
+    """Doubt n sqrt(q (1 - q)) over equal bins of the new sums; empty bins count too."""
+    tally: dict[int, list[int]] = {b: [0, 0] for b in range(bins)}
+    for s, f, p in zip(sums, added, positive, strict=True):
+        place = (s + f - least) * (bins / (most - least)) if most > least else 0.0
+        tally[int(min(max(place, 0), bins - 1))][int(p)] += 1
+    total = 0.0
+    for negatives, positives in tally.values():
+        n = negatives + positives
+        q = (positives + 0.5) / (n + 1)
+        total += n * math.sqrt(q * (1 - q))
+    return total
+
+
+def cheapest_stop(
+    scores: NDArray[np.float64],
+    threshold: float,
+    costs: Numbers,
+    price: float,
+    both: bool,
+) -> float:
+    """Least whole cost of two models in their own order, by trying every pair."""
+    positive = scores.sum(axis=1) >= threshold
+    first = scores[:, 0]
+    values = sorted(set(first))
+    cuts = [(v + w) / 2 for v, w in itertools.pairwise(values)]
+    lows = [-math.inf, *cuts, values[-1] + 1]
+    highs = [values[0] - 1, *cuts, math.inf] if both else [math.inf]
+    best = math.inf
+    for lower, upper in itertools.product(lows, highs):
+        if lower <= upper:
+            low, high = first < lower, first > upper
+            wrong = int((low & positive).sum() + (high & ~positive).sum())
+            onward = int((~low & ~high).sum())
+            best = min(best, len(first) * costs[0] + onward * costs[1] + price * wrong)
+    return best

@@ -1,0 +1,320 @@
+"""Fitting schedules: `fit_schedule`, the one way in to the methods."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+from .calibrate import calibrate, fewest_rows, widened
+from .doubt import order_by_doubt
+from .orders import OrderName, make_order
+from .quit import errors_allowed, fit_jointly, fit_thresholds
+from .schedule import Schedule, check_scores
+from .stopping import Stopping
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Method = Literal["polydom", "qwyc", "fixed"]
+Sides = Literal["both", "negative"]
+
+# While an order is sought, a wrong stop costs as much as `PRICE` whole ensembles, and
+# an undecided row is expected to need `ONWARD` of one more. Chosen on rows held out of
+# training parts; the thresholds then have a price of their own.
+PRICE = 24.0
+ONWARD = 1 / 16
+RUNGS = 48  # prices tried on calibration rows
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is to be fitted: checked scores, full decisions, costs, limits."""
+
+    scores: Floats
+    threshold: float
+    positive: NDArray[np.bool_]
+    alpha: float
+    costs: Floats
+    both: bool
+    threads: int
+
+    @classmethod
+    def check(
+        cls,
+        scores: Floats,
+        threshold: float,
+        alpha: float,
+        costs: Sequence[float] | Floats | None,
+        sides: Sides,
+        threads: int,
+    ) -> Self:
+        """Take arguments of `fit_schedule`; BadInput where one is outside its range."""
+        scores = check_scores(scores)
+        if not 0 <= alpha < 1:
+            raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
+        if sides not in get_args(Sides):
+            raise BadInput(f"sides is {sides!r}; it must be 'both' or 'negative'")
+        if threads < 1:
+            raise BadInput(f"threads is {threads!r}; it must be at least 1")
+        return cls(
+            scores,
+            float(threshold),
+            check_decisions(scores, threshold),
+            alpha,
+            check_costs(costs, scores.shape[1]),
+            sides == "both",
+            threads,
+        )
+
+    def schedule(self, order: Rows, lower: Floats, upper: Floats) -> Schedule:
+        """Schedule with this task's threshold."""
+        return Schedule(order, lower, upper, self.threshold)
+
+
+def fit_schedule(
+    scores: Floats,
+    threshold: float,
+    alpha: float,
+    *,
+    costs: Sequence[float] | Floats | None = None,
+    method: Method = "polydom",
+    order: OrderName | Sequence[int] | Rows | None = None,
+    target: Floats | None = None,
+    sides: Sides = "both",
+    confidence: float | None = None,
+    calibration: Floats | None = None,
+    seed: int = 0,
+    threads: int = 2,
+) -> Schedule:
+    """Order an ensemble's base models and say when to stop early.
+
+    Minimises the mean cost over N unlabelled examples, while at most `alpha` of them
+    are decided otherwise than by the whole ensemble.
+
+    Parameters
+    ----------
+    scores
+        (N, T) base-model scores; the ensemble's score is a row's sum.
+    threshold
+        QWYC's beta: positive iff the sum is at least this.
+    alpha
+        Share of decisions that may change, in [0, 1): on these rows, or with
+        `confidence` on fresh ones.
+    costs
+        (T,) cost of each base model, any unit, > 0; default 1 each.
+    method
+        "polydom": order by doubt, thresholds by optimal stopping. "qwyc": QWYC*,
+        Algorithm 1. "fixed": Algorithm 2 on `order`.
+    order
+        Keep this order: "natural", "random", "individual-mse", "greedy-mse" or the
+        T base models themselves. Required by "fixed"; "polydom" then fits only its
+        thresholds; "qwyc" chooses its own.
+    target
+        (N,) for the two MSE orders: labels on the scale of the scores; default the
+        ensemble's own scores, which needs no labels.
+    sides
+        "negative" for filter-and-score (QWYC, section 3.1): positive rows are always
+        evaluated whole.
+    confidence
+        In (0, 1): make the rate hold on fresh rows with this confidence, by an exact
+        binomial bound on `calibration`. Without it nothing is promised about rows
+        that were not fitted: `Schedule.promise` is None.
+    calibration
+        (M, T) scores of rows used for nothing else: not for training the ensemble,
+        not in `scores`.
+    seed
+        Of the random order.
+    threads
+        Threads for the scans over base models.
+
+    Raises
+    ------
+    BadInput
+        If an argument is outside its range, a score is not finite, every row falls on
+        one side of the threshold, or there are too few calibration rows.
+    """
+    task = Task.check(scores, threshold, alpha, costs, sides, threads)
+    kept = None if order is None else check_order(order, task, target, seed)
+    check_method(method, order)
+    if confidence is None and calibration is not None:
+        raise BadInput("calibration rows are given without a confidence")
+    fitter = FITTERS[method](task, kept)
+    if confidence is None:
+        return fitter.within(alpha)
+    rows = check_calibration(calibration, confidence, task)
+    return calibrate(fitter.ladder(), rows, alpha, confidence)
+
+
+class StoppingFitter:
+    """Method "polydom": order by doubt, thresholds by optimal stopping."""
+
+    def __init__(self, task: Task, order: Rows | None) -> None:
+        self.task = task
+        total = task.costs.sum()
+        self.order = (
+            order_by_doubt(
+                task.scores,
+                task.positive,
+                costs=task.costs,
+                price=PRICE * total,
+                onward=ONWARD * total,
+                both=task.both,
+                threads=task.threads,
+            )
+            if order is None
+            else order
+        )
+        self.stopping = Stopping(
+            task.scores, self.order, task.positive, costs=task.costs, both=task.both
+        )
+
+    def within(self, alpha: float) -> Schedule:
+        """Cheapest schedule that changes at most a share `alpha` of these rows."""
+        allowed = errors_allowed(alpha, len(self.task.scores))
+        return self.schedule(self.stopping.cheapest(allowed))
+
+    def ladder(self) -> Iterator[Schedule]:
+        """Schedules from the most careful price to the boldest."""
+        careful, *bolder = self.stopping.prices(RUNGS)
+        first = self.schedule(self.stopping.cuts(careful))
+        yield from widened(first, self.task.scores)
+        for price in bolder:
+            yield self.schedule(self.stopping.cuts(price))
+
+    def schedule(self, cuts: Rows) -> Schedule:
+        """Schedule that draws these cuts."""
+        lower, upper = self.stopping.thresholds(cuts)
+        return Schedule(self.order, lower, upper, self.task.threshold)
+
+
+class QuitFitter:
+    """Methods "qwyc" and "fixed": QWYC's Algorithm 1, and 2 on an order to keep."""
+
+    def __init__(self, task: Task, order: Rows | None) -> None:
+        self.task, self.order = task, order
+
+    def within(self, alpha: float) -> Schedule:
+        """Schedule of the algorithm for `alpha`."""
+        task = self.task
+        if self.order is None:
+            policy = fit_jointly(
+                task.scores,
+                task.positive,
+                alpha,
+                costs=task.costs,
+                both=task.both,
+                threads=task.threads,
+            )
+        else:
+            policy = fit_thresholds(
+                task.scores, self.order, task.positive, alpha, both=task.both
+            )
+        return Schedule(*policy, task.threshold)
+
+    def ladder(self) -> Iterator[Schedule]:
+        """Algorithm 2 for growing shares of changed decisions, on one order."""
+        order = self.within(self.task.alpha).order
+        fixed = QuitFitter(self.task, order)
+        yield from widened(fixed.within(0.0), self.task.scores)
+        for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
+            yield fixed.within(float(share))
+
+
+FITTERS: dict[Method, type[StoppingFitter | QuitFitter]] = {
+    "polydom": StoppingFitter,
+    "qwyc": QuitFitter,
+    "fixed": QuitFitter,
+}
+
+
+def check_costs(costs: Sequence[float] | Floats | None, models: int) -> Floats:
+    """Costs as (T,) float64, ones by default."""
+    if costs is None:
+        return np.ones(models)
+    costs = np.ascontiguousarray(costs, np.float64)
+    if costs.shape != (models,):
+        raise BadInput(
+            f"costs have shape {costs.shape}; they must be ({models},), one per base "
+            "model"
+        )
+    sound = np.isfinite(costs) & (costs > 0)
+    if not sound.all():
+        t = int(np.argmin(sound))
+        raise BadInput(f"costs[{t}] is {costs[t]}; it must be finite and above 0")
+    return costs
+
+
+def check_decisions(scores: Floats, threshold: float) -> NDArray[np.bool_]:
+    """Full decision of each row, (N,); both must occur."""
+    if not np.isfinite(threshold):
+        raise BadInput(f"threshold is {threshold!r}; it must be finite")
+    positive: NDArray[np.bool_] = scores.sum(axis=1) >= threshold
+    if positive.all() or not positive.any():
+        side = "at or above" if positive.all() else "below"
+        raise BadInput(
+            f"the full scores of all {len(scores)} rows are {side} the threshold "
+            f"{threshold:g}; rows on both sides of it are needed"
+        )
+    return positive
+
+
+def check_method(method: Method, order: object) -> None:
+    """Refuse an unknown method, or one that does not go with `order`."""
+    if method not in FITTERS:
+        raise BadInput(f"method is {method!r}; it must be one of {', '.join(FITTERS)}")
+    if method == "fixed" and order is None:
+        raise BadInput("method 'fixed' needs an order")
+    if method == "qwyc" and order is not None:
+        raise BadInput("method 'qwyc' chooses its own order; use 'fixed' to keep one")
+
+
+def check_order(
+    order: OrderName | Sequence[int] | Rows,
+    task: Task,
+    target: Floats | None,
+    seed: int,
+) -> Rows:
+    """Order to keep, (T,) int64, by name or as given."""
+    if isinstance(order, str):
+        full = task.scores.sum(axis=1)
+        goal = full if target is None else np.asarray(target, np.float64)
+        if goal.shape != full.shape or not np.isfinite(goal).all():
+            raise BadInput(
+                f"target has shape {goal.shape}; it must be {full.shape}, finite"
+            )
+        return make_order(order, task.scores, goal, seed=seed)
+    kept = np.ascontiguousarray(order, np.int64)
+    if not np.array_equal(np.sort(kept), np.arange(len(task.costs))):
+        raise BadInput(
+            f"order is not a permutation of the {len(task.costs)} base models, 0 ... "
+            f"{len(task.costs) - 1}"
+        )
+    return kept
+
+
+def check_calibration(
+    calibration: Floats | None, confidence: float, task: Task
+) -> Floats:
+    """Calibration scores (M, T), enough of them to promise anything."""
+    if not 0 < confidence < 1:
+        raise BadInput(f"confidence is {confidence!r}; it must be in (0, 1)")
+    if calibration is None:
+        raise BadInput(
+            f"confidence {confidence:g} needs calibration rows, used for nothing else; "
+            "without them nothing can be promised about fresh rows"
+        )
+    if task.alpha == 0:
+        raise BadInput(
+            "alpha is 0, which no number of calibration rows can show; it must be "
+            "above 0 when a confidence is given"
+        )
+    rows = check_scores(calibration, models=len(task.costs))
+    fewest = fewest_rows(task.alpha, confidence)
+    if len(rows) < fewest:
+        raise BadInput(
+            f"there are {len(rows)} calibration rows; alpha {task.alpha:g} with "
+            f"confidence {confidence:g} needs at least {fewest}"
+        )
+    return rows

@@ -1,0 +1,85 @@
+"""The rows still undecided and the base models still unused, while an order is built.
+
+A pool reads the caller's scores in place; once at most half of the rows are left it
+copies what is left, so that it never holds more than half a score matrix.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Number = TypeVar("Number", np.int64, np.float64)
+
+
+class Pool:
+    """Undecided rows with their running sums, and unused base models.
+
+    Attributes
+    ----------
+    models : (L,) int64
+        Unused base models.
+    sums : (n,) float64
+        Running sums of the undecided rows, those of positive ones first.
+    positives : int
+        How many of the undecided rows are positive by the full decision.
+    """
+
+    def __init__(self, scores: Floats, positive: NDArray[np.bool_]) -> None:
+        self.scores = scores
+        self.models = np.arange(scores.shape[1])
+        self.columns = self.models
+        self.rows = np.concatenate(
+            [np.flatnonzero(positive), np.flatnonzero(~positive)]
+        )
+        self.positives = int(positive.sum())
+        self.sums = np.zeros(len(self.rows))
+
+    def __len__(self) -> int:
+        """Count the undecided rows."""
+        return len(self.rows)
+
+    @property
+    def positive(self) -> NDArray[np.bool_]:
+        """Full decision of each undecided row, (n,)."""
+        return np.arange(len(self.rows)) < self.positives
+
+    def sample(self, most: int) -> tuple[Rows, int]:
+        """Places of every so-manieth row, about `most`; how many are positive."""
+        chosen = np.arange(0, len(self.rows), -(-len(self.rows) // most))
+        return chosen, int(np.searchsorted(chosen, self.positives))
+
+    def take(self, place: int) -> int:
+        """Add the base model at `place` in `models` to the sums; its number."""
+        self.sums = self.sums + self.scores[self.rows, self.columns[place]]
+        model = int(self.models[place])
+        self.models = np.delete(self.models, place)
+        self.columns = np.delete(self.columns, place)
+        return model
+
+    def keep(self, stays: NDArray[np.bool_]) -> None:
+        """Let go of the rows not in `stays` (n,)."""
+        self.positives = int(stays[: self.positives].sum())
+        self.rows, self.sums = self.rows[stays], self.sums[stays]
+        if 2 * len(self.rows) <= len(self.scores):
+            self.scores = self.scores[np.ix_(self.rows, self.columns)]
+            self.rows = np.arange(len(self.rows))
+            self.columns = np.arange(len(self.columns))
+
+
+def over_columns(
+    scan: Callable[[Rows], NDArray[Number]], columns: Rows, threads: int
+) -> NDArray[Number]:
+    """Results of `scan` on (L,) columns, shared out among threads, joined again.
+
+    `scan` is a kernel that lets go of the interpreter's lock.
+    """
+    if threads == 1:
+        return scan(columns)
+    shares = np.array_split(columns, threads)
+    with ThreadPoolExecutor(threads) as executor:
+        return np.concatenate(list(executor.map(scan, shares)))

@@ -1,0 +1,120 @@
+"""QWYC's two algorithms: thresholds for a given order, and the joint greedy."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._schedule_kernels import count_stops
+from .cuts import most_stops, thresholds_at
+from .pool import Pool, over_columns
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Policy = tuple[Rows, Floats, Floats]
+
+
+def errors_allowed(alpha: float, rows: int) -> int:
+    """Count the changed decisions that `alpha` allows among so many rows."""
+    return math.floor(alpha * rows * (1 + 1e-12))  # 0.29 * 100 is just below 29
+
+
+def fit_thresholds(
+    scores: Floats,
+    order: Rows,
+    positive: NDArray[np.bool_],
+    alpha: float,
+    *,
+    both: bool = True,
+) -> Policy:
+    """Give a fixed order the thresholds that stop most rows, position by position.
+
+    QWYC, Algorithm 2: each position in turn stops as many of the rows still undecided
+    as the errors still allowed permit. `scores` are (N, T), `positive` (N,) the full
+    decisions; returns order, lower and upper, (T,) each.
+    """
+    lower, upper = np.full(len(order), -np.inf), np.full(len(order), np.inf)
+    allowed = errors_allowed(alpha, len(scores))
+    rows, sums = np.arange(len(scores)), np.zeros(len(scores))
+    for r, model in enumerate(order[:-1]):
+        if not len(rows):
+            break
+        sums = sums + scores[rows, model]
+        lower[r], upper[r] = stop_most(sums, positive[rows], allowed, both)
+        stays, errors = stays_and_errors(sums, positive[rows], lower[r], upper[r])
+        allowed -= errors
+        rows, sums = rows[stays], sums[stays]
+    return order, lower, upper
+
+
+def stop_most(
+    sums: Floats, positive: NDArray[np.bool_], allowed: int, both: bool
+) -> tuple[float, float]:
+    """(lower, upper) that stop most of the rows with at most `allowed` errors."""
+    ascending = np.argsort(sums, kind="stable")
+    values = sums[ascending]
+    cuts = most_stops(values, positive[ascending], allowed, both)
+    return thresholds_at(values, *cuts)
+
+
+def stays_and_errors(
+    sums: Floats, positive: NDArray[np.bool_], lower: float, upper: float
+) -> tuple[NDArray[np.bool_], int]:
+    """Which rows go on, and how many of the others stop on the wrong side."""
+    low, high = sums < lower, sums > upper
+    errors = np.count_nonzero(low & positive) + np.count_nonzero(high & ~positive)
+    return ~(low | high), int(errors)
+
+
+def fit_jointly(
+    scores: Floats,
+    positive: NDArray[np.bool_],
+    alpha: float,
+    *,
+    costs: Floats,
+    both: bool = True,
+    threads: int = 1,
+) -> Policy:
+    """Choose order and thresholds together.
+
+    QWYC, Algorithm 1 (QWYC*): at each position the base model k with the smallest
+    J = c_k * undecided / newly stopped, the first of equals; a model that stops
+    nothing has J infinite. Once every row is decided the rest keep their own order
+    and stop nothing.
+    """
+    pool = Pool(scores, positive)
+    lower, upper = np.full(len(costs), -np.inf), np.full(len(costs), np.inf)
+    allowed = errors_allowed(alpha, len(scores))
+    order = []
+    for r in range(len(costs) - 1):
+        if not len(pool):
+            break
+        stopped = stops_each(pool, allowed, both, threads)
+        with np.errstate(divide="ignore"):
+            ratio = costs[pool.models] * len(pool) / stopped
+        order.append(pool.take(int(np.argmin(ratio))))
+        lower[r], upper[r] = stop_most(pool.sums, pool.positive, allowed, both)
+        stays, errors = stays_and_errors(pool.sums, pool.positive, lower[r], upper[r])
+        allowed -= errors
+        pool.keep(stays)
+    return np.array([*order, *pool.models]), lower, upper
+
+
+def stops_each(pool: Pool, allowed: int, both: bool, threads: int) -> Rows:
+    """Most rows that each unused base model could stop next."""
+
+    def scan(columns: Rows) -> Rows:
+        out = np.empty(len(columns), np.int64)
+        count_stops(
+            pool.scores,
+            pool.rows,
+            pool.sums,
+            pool.positives,
+            columns,
+            allowed,
+            both,
+            out,
+        )
+        return out
+
+    return over_columns(scan, pool.columns, threads)
