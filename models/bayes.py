@@ -52,6 +52,10 @@ class Gaussian:
         gaussian(Z, self.means, self.variances, self.constants, out)
         return out
 
+    def raw_one(self, row: Rows) -> NDArray[np.float64]:
+        """Raw scores (1, K) of one full row (width,)."""
+        return self.raw(row[None])
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""
         return {

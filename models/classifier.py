@@ -29,6 +29,9 @@ class Scorer(Protocol):
     def raw(self, X: Rows) -> NDArray[np.float64]:
         """Raw scores (N, R) of the full rows X (N, width)."""
 
+    def raw_one(self, row: Rows) -> NDArray[np.float64]:
+        """Raw scores (1, R) of one full row (width,)."""
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything it consists of."""
 
@@ -57,12 +60,12 @@ class Classifier:
 
     def scores(self, row: Rows) -> NDArray[np.float64]:
         """(K,) class scores of one full row."""
-        scores: NDArray[np.float64] = self.predict_scores(row[None])[0]
+        scores: NDArray[np.float64] = self.head.scores(self.scorer.raw_one(row))[0]
         return scores
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row."""
-        return int(self.head.choose(self.scorer.raw(row[None]))[0])
+        return int(self.head.choose(self.scorer.raw_one(row))[0])
 
     def predict_scores(self, X: Rows) -> NDArray[np.float64]:
         """(N, K) class scores."""

@@ -18,7 +18,7 @@ from ._score_kernels import (
 )
 from .bayes import Gaussian
 from .classifier import Classifier
-from .ensemble import Ensemble
+from .ensemble import Ensemble, as_ensemble
 from .from_lightgbm import read_lightgbm
 from .from_sklearn import IMPORTERS, compile_trees
 from .from_xgboost import read_xgboost
@@ -27,7 +27,6 @@ from .linear import Linear
 from .model import Model
 from .prepare import TRANSFORMERS, Preparation, compile_preparation
 from .prior import Prior
-from .trees import Trees
 
 
 def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
@@ -71,11 +70,11 @@ def compile_ensemble(source: Any) -> Ensemble:
         If the file cannot be read.
     """
     if isinstance(source, str | Path):
-        return Ensemble(_read(Path(source)))
+        return as_ensemble(_read(Path(source)))
     model = compile_model(source)
-    if isinstance(model, Classifier) and isinstance(model.scorer, Trees | Linear):
-        return Ensemble(model)
-    raise BadModel(f"a {model.kind} model is no sum of base models")
+    if not isinstance(model, Classifier):
+        raise BadModel(f"a {model.kind} model is no sum of base models")
+    return as_ensemble(model)
 
 
 def _read(path: Path) -> Classifier:

@@ -7,13 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput, BadModel
+from ._layout_kernels import POSITIVE, UNDECIDED
 from .classifier import Classifier
+from .layout import Layout, early_entry, pack
 from .linear import Linear
 from .model import Rows
 from .trees import Trees
 
-# Sums in another order differ by rounding; nearer to the threshold than this share of
-# the largest possible sum, the library's own order decides.
+# A sum in another order differs by rounding: where it comes this near to the threshold,
+# as a share of the largest sums, the library's own order decides.
 NEAR = 1e-9
 
 
@@ -42,17 +44,22 @@ class Ensemble:
     """A compiled classifier seen as the sum of its T base models.
 
     A base model is a tree, or one term of a linear model.
+
+    Attributes
+    ----------
+    classifier
+        The whole of it.
+    margin
+        For two classes: base scores of which the sum, with its bias, decides.
     """
 
     classifier: Classifier
+    margin: Trees | Linear | None
 
     @property
     def size(self) -> int:
         """T, the number of base models."""
-        scorer = self.classifier.scorer
-        if isinstance(scorer, Trees):
-            return len(scorer.targets)
-        return len(scorer.columns)
+        return _terms(self.classifier.scorer).size
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -65,10 +72,7 @@ class Ensemble:
 
         At the threshold itself the original library's rule decides.
         """
-        bias = self._scorer().base_bias()
-        if self._outputs() != 1:
-            raise BadInput("only an ensemble for two classes has one threshold")
-        return -float(bias[0])
+        return -float(self._margin().base_bias()[0])
 
     def base_scores(self, X: Rows) -> NDArray[np.float64]:
         """Give what each base model adds to the decision for the rows X (N, width).
@@ -76,10 +80,10 @@ class Ensemble:
         (N, T) for two classes, where a forest's tree adds the difference of its two
         class shares; (N, T, K) for more.
         """
-        scores = self._scorer().base_scores(X)
-        if scores.shape[2] == 2 == len(self.classes):
-            return scores[:, :, 1] - scores[:, :, 0]
-        return scores[:, :, 0] if scores.shape[2] == 1 else scores
+        if self.margin is None:
+            return _terms(self.classifier.scorer).base_scores(X)
+        scores: NDArray[np.float64] = self.margin.base_scores(X)[:, :, 0]
+        return scores
 
     def decision_function(self, X: Rows) -> NDArray[np.float64]:
         """Sum over all base models: (N,) for two classes, else (N, K).
@@ -97,54 +101,105 @@ class Ensemble:
         return self.classifier.predict(X)
 
     def predict_early(self, X: Rows, schedule: Schedule) -> NDArray[Any]:
-        """(N,) labels, of which those the schedule cuts short may differ.
+        """(N,) labels, of which those that the schedule cuts short may differ."""
+        return self.early_exit(schedule).predict(X)
+
+    def early_exit(self, schedule: Schedule) -> "EarlyExit":
+        """Make the evaluator that follows a schedule, for more than one call.
 
         Raises
         ------
         BadInput
-            If there are more than two classes, or the schedule is for another number
-            of base models.
+            If there are more than two classes, or the schedule is not one for T base
+            models.
         """
-        return self.decide_early(X, schedule)[0]
-
-    def decide_early(
-        self, X: Rows, schedule: Schedule
-    ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """(N,) labels and the number of base models each of them took."""
-        self._check(schedule)
-        sums = self.base_scores(X)[:, schedule.order].cumsum(axis=1)
-        negative, positive = sums < schedule.lower, sums > schedule.upper
-        stops = negative | positive
-        used = np.where(stops.any(axis=1), stops.argmax(axis=1) + 1, self.size)
-        rows = np.arange(len(X))
-        chosen = np.where(
-            stops.any(axis=1),
-            positive[rows, used - 1],
-            sums[:, -1] > self.threshold,
-        ).astype(np.int64)
-        near = np.abs(sums[:, -1] - self.threshold) <= NEAR * np.abs(sums).max(
-            axis=1, initial=abs(self.threshold)
-        )
-        doubtful = near & ~stops.any(axis=1)
-        if doubtful.any():
-            exact = self.classifier.head.choose(self.classifier.scorer.raw(X[doubtful]))
-            chosen[doubtful] = exact
-        return self.classes[chosen], used
-
-    def _check(self, schedule: Schedule) -> None:
-        T = self.size
+        margin, T = self._margin(), self.size
         order = np.asarray(schedule.order)
         if order.shape != (T,) or not np.array_equal(np.sort(order), np.arange(T)):
             raise BadInput(f"the schedule is not an order of {T} base models")
-        if schedule.lower.shape != (T,) or schedule.upper.shape != (T,):
+        lower, upper = (
+            np.array(limits, np.float64) for limits in (schedule.lower, schedule.upper)
+        )
+        if lower.shape != (T,) or upper.shape != (T,):
             raise BadInput(f"the schedule's limits are not {T} each")
+        layout = None
+        if isinstance(margin, Trees) and not len(margin.preparation.operations):
+            layout = pack(margin, order, (lower, upper))
+        return EarlyExit(self, order, lower, upper, layout)
 
-    def _outputs(self) -> int:
-        outputs = self.classifier.scorer.outputs
-        return 1 if outputs == 2 == len(self.classes) else outputs
+    def _margin(self) -> Trees | Linear:
+        if self.margin is None:
+            raise BadInput("only an ensemble for two classes has one threshold")
+        return self.margin
 
-    def _scorer(self) -> Trees | Linear:
-        scorer = self.classifier.scorer
-        if not isinstance(scorer, Trees | Linear):
-            raise BadModel(f"a {scorer.kind} model is no sum of base models")
-        return scorer
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EarlyExit:
+    """An ensemble for two classes that stops where a schedule says so."""
+
+    ensemble: Ensemble
+    order: NDArray[Any]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    layout: Layout | None
+
+    def choose(self, row: Rows) -> int:
+        """Position of the chosen class of one full row (width,)."""
+        layout = self.layout
+        if layout is None or not layout.takes(row):
+            return int(self.choices(row[None])[0][0])
+        total = np.empty(1)
+        answer: int = early_entry(row, layout.address, total) & 3
+        if answer != UNDECIDED:
+            return answer
+        return int(self._finish(row[None], total)[0])
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """(N,) labels."""
+        return self.ensemble.classes[self.choices(X)[0]]
+
+    def choices(self, X: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(N,) positions of the chosen classes, and base models used for each."""
+        layout = self.layout
+        if layout is not None and X.dtype == np.float32 and X.shape[1] >= layout.width:
+            sums, codes = layout.exits(np.ascontiguousarray(X))
+        else:
+            sums, codes = self._walk(X)
+        used, answers = codes >> 2, codes & 3
+        open_ = answers == UNDECIDED
+        answers[open_] = self._finish(X[open_], sums[open_])
+        return answers, used
+
+    def _walk(self, X: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Find the sums and codes of `layout.exits` from all base scores."""
+        sums = self.ensemble.base_scores(X)[:, self.order].cumsum(axis=1)
+        negative, positive = sums < self.lower, sums > self.upper
+        stops = negative | positive
+        last = np.where(stops.any(axis=1), stops.argmax(axis=1), len(self.order) - 1)
+        rows = np.arange(len(X))
+        answers = np.where(positive[rows, last], POSITIVE, 0)
+        answers = np.where(stops[rows, last], answers, UNDECIDED)
+        return sums[rows, last], 4 * (last + 1) + answers
+
+    def _finish(self, X: Rows, sums: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Choices for rows whose whole sum is known."""
+        threshold = self.ensemble.threshold
+        chosen = (sums > threshold).astype(np.int64)
+        near = np.abs(sums - threshold) <= NEAR * max(1.0, abs(threshold))
+        if near.any():
+            exact = self.ensemble.classifier
+            chosen[near] = exact.head.choose(exact.scorer.raw(X[near]))
+        return chosen
+
+
+def as_ensemble(classifier: Classifier) -> Ensemble:
+    """See a classifier as an ensemble; BadModel if its scores are no sums."""
+    scorer = _terms(classifier.scorer)
+    margin = scorer.margin() if len(classifier.classes) == 2 else None
+    return Ensemble(classifier, margin)
+
+
+def _terms(scorer: Any) -> Trees | Linear:
+    if not isinstance(scorer, Trees | Linear):
+        raise BadModel(f"a {scorer.kind} model is no sum of base models")
+    return scorer

@@ -44,11 +44,24 @@ class Linear:
         """R, the number of raw scores."""
         return len(self.intercepts)
 
+    @property
+    def size(self) -> int:
+        """Terms of each sum, one per input."""
+        return len(self.columns)
+
     def raw(self, X: Rows) -> NDArray[np.float64]:
         """Raw scores (N, R) of the full rows X (N, width)."""
         out = np.empty((len(X), self.outputs))
         linear(self.preparation.apply(X), self.weights, self.intercepts, out)
         return out
+
+    def margin(self) -> "Linear":
+        """Give the same sums as one raw score: the difference where there are two."""
+        if self.outputs == 1:
+            return self
+        weights = np.ascontiguousarray(self.weights[:, 1:] - self.weights[:, :1])
+        intercepts = self.intercepts[1:] - self.intercepts[:1]
+        return Linear(self.preparation, weights, intercepts)
 
     def base_scores(self, X: Rows) -> NDArray[np.float64]:
         """Give what each input adds to the raw scores: (N, d, R)."""
@@ -57,6 +70,10 @@ class Linear:
     def base_bias(self) -> NDArray[np.float64]:
         """Give what the raw scores start from: (R,)."""
         return self.intercepts
+
+    def raw_one(self, row: Rows) -> NDArray[np.float64]:
+        """Raw scores (1, R) of one full row (width,)."""
+        return self.raw(row[None])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""

@@ -1,7 +1,7 @@
 """Tree ensembles as flat arrays."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadModel
 from ._tree_kernels import NODE, add_trees, find_leaves
+from .layout import Layout, margin_entry, pack
 from .model import Rows
 from .prepare import Preparation, as_rows, load_preparation
 from .stored import Stored
@@ -83,6 +84,7 @@ class Trees:
     bias: NDArray[np.float64]
     divisor: float
     single: bool
+    layout: Layout | None = None
     kind: ClassVar[str] = "trees"
 
     @property
@@ -95,6 +97,11 @@ class Trees:
         """R, the number of raw scores."""
         return len(self.bias)
 
+    @property
+    def size(self) -> int:
+        """T, the number of trees."""
+        return len(self.targets)
+
     def rows(self, X: Rows) -> Rows:
         """Make the rows that the nodes' columns refer to."""
         self.preparation.check(X)
@@ -106,9 +113,14 @@ class Trees:
 
     def raw(self, X: Rows) -> NDArray[np.float64]:
         """Raw scores (N, R) of the full rows X (N, width)."""
+        X = self.rows(X)
+        if self.layout is not None:
+            singles = _singles(X)
+            if singles is not None:
+                return self._packed_raw(self.layout, singles)
         out = np.tile(self.bias, (len(X), 1))
         add_trees(
-            self.rows(X),
+            X,
             self.nodes,
             self.roots,
             self.targets,
@@ -120,6 +132,60 @@ class Trees:
         if self.divisor != 1.0:
             out /= self.divisor
         return out
+
+    def raw_one(self, row: Rows) -> NDArray[np.float64]:
+        """Raw scores (1, R) of one full row (width,)."""
+        layout = self.layout
+        if layout is None or len(self.preparation.operations) or not layout.takes(row):
+            return self.raw(row[None])
+        if self.outputs == 1:
+            return np.array([[margin_entry(row, layout.address) / self.divisor]])
+        return self._packed_raw(layout, np.asarray(row[None], np.float32))
+
+    def _packed_raw(
+        self, layout: Layout, X: NDArray[np.float32]
+    ) -> NDArray[np.float64]:
+        if self.outputs == 1:
+            out = layout.margins(X)[:, None]
+        else:
+            out = np.tile(self.bias, (len(X), 1))
+            layout.add(X, out)
+        if self.divisor != 1.0:
+            out /= self.divisor
+        return out
+
+    def packed(self) -> "Trees":
+        """Give the same trees a layout for single rows, where there is one for them."""
+        return replace(self, layout=pack(self))
+
+    def margin(self) -> "Trees":
+        """Give the same trees as one raw score per row, with base scores divided.
+
+        Of two raw scores it is the difference, of one raw score the score itself.
+        There are at most two raw scores.
+        """
+        values = self.leaves
+        if self.leaves.shape[1] == 2:
+            values = self.leaves[:, 1:] - self.leaves[:, :1]
+        elif self.outputs == 2:
+            values = values * self._signs()
+        bias = self.bias[-1:] - self.bias[:-1] if self.outputs == 2 else self.bias
+        return replace(
+            self,
+            targets=np.zeros_like(self.targets),
+            leaves=np.ascontiguousarray(values / self.divisor),
+            bias=bias / self.divisor,
+            divisor=1.0,
+            layout=None,
+        )
+
+    def _signs(self) -> NDArray[np.float64]:
+        """-1 for the leaves (L, 1) of trees that speak for the first of two classes."""
+        target = np.repeat(self.targets, np.diff(self.roots))
+        ends = self.nodes["column"] < 0
+        signs = np.ones((len(self.leaves), 1))
+        signs[self.nodes["child"][ends & (target == 0)]] = -1.0
+        return signs
 
     def base_scores(self, X: Rows) -> NDArray[np.float64]:
         """Give what each tree adds to the raw scores: (N, T, R)."""
@@ -182,13 +248,21 @@ class Trees:
         inputs = len(made.columns) if len(preparation.operations) else width
         _check_order(made, stored)
         _check_nodes(made, inputs, stored)
-        return made
+        return made.packed()
 
 
 def _to_single(X: Rows) -> Rows:
     # Values beyond float32 become infinite, as they do in scikit-learn's own cast.
     with np.errstate(over="ignore"):
         return X.astype(np.float32)
+
+
+def _singles(X: Rows) -> NDArray[np.float32] | None:
+    """X as float32, or None if that would change a value."""
+    if X.dtype == np.float32:
+        return np.ascontiguousarray(X, np.float32)
+    cast = np.ascontiguousarray(_to_single(X), np.float32)
+    return cast if ((cast == X) | np.isnan(X)).all() else None
 
 
 def _check_order(made: Trees, stored: Stored) -> None:
@@ -268,7 +342,7 @@ def join(
         np.ascontiguousarray(bias, np.float64),
         float(divisor),
         single,
-    )
+    ).packed()
 
 
 def _lay_out(

@@ -185,9 +185,13 @@ def test_schedule_that_never_stops_decides_as_the_original(name: str) -> None:
     T = ensemble.size
     order = np.random.default_rng(0).permutation(T)
     plan = Plan(order, np.full(T, -np.inf), np.full(T, np.inf))
-    labels, used = ensemble.decide_early(X_TWO, plan)
-    np.testing.assert_array_equal(labels, fitted.predict(X_TWO))
-    assert (used == T).all()
+    exit_ = ensemble.early_exit(plan)
+    expected = fitted.predict(X_TWO)
+    for X in (X_TWO, X_TWO.astype(np.float32)):
+        np.testing.assert_array_equal(exit_.predict(X), expected)
+        assert (exit_.choices(X)[1] == T).all()
+    row = X_TWO[7].astype(np.float32)
+    assert ensemble.classes[exit_.choose(row)] == expected[7]
 
 
 @pytest.mark.parametrize("name", ["lightgbm", "forest", "linear"])
@@ -204,7 +208,10 @@ def test_early_decisions_are_those_of_a_walk_by_hand(
     spread = np.abs(scores).sum(axis=1).mean() * data.draw(st.floats(0.01, 1.0))
     limits = ensemble.threshold + np.sort(draw.normal(0, spread, (T, 2)), axis=1)
     plan = Plan(draw.permutation(T), limits[:, 0].copy(), limits[:, 1].copy())
-    labels, used = ensemble.decide_early(X, plan)
+    exit_ = ensemble.early_exit(plan)
+    chosen, used = exit_.choices(X)
+    singles = exit_.choices(X.astype(np.float32))
+    np.testing.assert_array_equal(singles, (chosen, used))
     for i, row in enumerate(scores):
         positive, steps = oracles.early_decision(
             row,
@@ -214,7 +221,7 @@ def test_early_decisions_are_those_of_a_walk_by_hand(
             ensemble.threshold,
         )
         assert used[i] == steps
-        assert labels[i] == ensemble.classes[int(positive)]
+        assert chosen[i] == positive == exit_.choose(X[i].astype(np.float32))
 
 
 def test_schedule_of_another_length_is_refused() -> None:

@@ -1,0 +1,200 @@
+"""Trees packed for single rows: 64 bits per node, addresses at hand."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from ._layout_kernels import (
+    ABREAST,
+    BIAS,
+    COLUMNS,
+    DEPTHS,
+    HIGHEST,
+    LACKING,
+    LEAVES,
+    LOWER,
+    LOWEST,
+    NO_ZERO,
+    NODES,
+    ROOTS,
+    SLOTS,
+    TABLE_SIZE,
+    TARGETS,
+    TERMS,
+    TREES,
+    UPPER,
+    VALUES,
+    ZEROS,
+    early,
+    early_many,
+    margin,
+    margins,
+    raw_scores,
+)
+from ._tree_kernels import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, find_depths
+
+# A node has 16 bits each for its slot and its child; slots live on the stack.
+MOST_SLOTS = 4096
+MOST_NODES = 65536
+
+
+def entry(kernel: Any) -> Any:
+    """Find the compiled function of a kernel with one signature."""
+    if numba.config.DISABLE_JIT:
+        return kernel
+    return kernel.overloads[kernel.signatures[0]].entry_point
+
+
+# The compiled functions behind their dispatchers, which would look at the types of the
+# arguments again: `Layout.takes` has.
+early_entry = entry(early)
+margin_entry = entry(margin)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Packed trees, for float32 rows of at least `width` columns.
+
+    Attributes
+    ----------
+    arrays
+        What the table's addresses point at.
+    table : (TABLE_SIZE,) uint64
+    address
+        Of the table.
+    width
+        Columns that a row must have.
+    """
+
+    arrays: dict[int, NDArray[Any]]
+    table: NDArray[np.uint64]
+    address: int
+    width: int
+
+    def takes(self, row: NDArray[Any]) -> bool:
+        """Is this a row that the kernels can read? They do not look themselves."""
+        return (
+            row.dtype == np.float32
+            and row.ndim == 1
+            and row.shape[0] >= self.width
+            and row.flags.c_contiguous
+        )
+
+    def margins(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Raw scores (N,) of checked rows, where there is one per row."""
+        out = np.empty(len(X))
+        margins(X, self.address, out)
+        return out
+
+    def exits(
+        self, X: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Find where checked rows stop: sums (N,), and 4 * trees used + answer (N,)."""
+        sums, codes = np.empty(len(X)), np.empty(len(X), np.int64)
+        early_many(X, self.address, sums, codes)
+        return sums, codes
+
+    def add(self, X: NDArray[np.float32], out: NDArray[np.float64]) -> None:
+        """Add the trees to the raw scores `out` (N, R) of checked rows."""
+        raw_scores(X, self.address, out)
+
+
+def pack(
+    trees: Any,
+    order: NDArray[Any] | None = None,
+    limits: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+) -> Layout | None:
+    """Pack `Trees` in the given order, or None where only plain nodes do.
+
+    Those are category splits, trees of more than `MOST_NODES` nodes, and Python
+    without compiled kernels. `limits` (lower, upper) are those of a schedule.
+    """
+    nodes, roots = trees.nodes, trees.roots
+    sizes = np.diff(roots)
+    if (
+        numba.config.DISABLE_JIT
+        or (nodes["category"] >= 0).any()
+        or not sizes.size
+        or sizes.max() > MOST_NODES
+    ):
+        return None
+    inner = nodes["column"] >= 0
+    slots, slot_of = _slots(nodes, inner)
+    if len(slots[COLUMNS]) > MOST_SLOTS:
+        return None
+    own = np.arange(len(nodes))
+    child = np.where(inner, nodes["child"], own) - np.repeat(roots[:-1], sizes)
+    keys = np.where(inner, _keys(nodes["threshold"]), HIGHEST).astype(np.int32)
+    packed = keys.view(np.uint32).astype(np.uint64) << np.uint64(32)
+    packed |= slot_of << np.uint64(16) | child.astype(np.uint64)
+    order = np.arange(len(sizes)) if order is None else np.asarray(order)
+    depths = np.empty(len(sizes), np.int32)
+    find_depths(nodes, roots, depths)
+    leaves = np.where(inner, 0, nodes["child"]).astype(np.int32)
+    margin = trees.outputs == 1
+    arrays: dict[int, NDArray[Any]] = slots | {
+        NODES: packed,
+        ROOTS: np.append(roots[:-1][order], roots[-1]),
+        DEPTHS: _deepest_abreast(depths[order]),
+        VALUES: np.where(inner, 0.0, trees.leaves[leaves, 0])
+        if margin
+        else trees.leaves,
+        LEAVES: leaves,
+        TARGETS: trees.targets[order],
+        BIAS: trees.bias,
+    }
+    if limits is not None:
+        arrays |= dict(zip((LOWER, UPPER), limits, strict=True))
+    sizes_of = {SLOTS: len(slots[COLUMNS]), TREES: len(order)}
+    sizes_of[TERMS] = trees.leaves.shape[1]
+    return _lay(arrays, sizes_of, int(nodes["column"].max(initial=-1)) + 1)
+
+
+def _lay(arrays: dict[int, NDArray[Any]], sizes: dict[int, int], width: int) -> Layout:
+    kept = {entry: np.ascontiguousarray(array) for entry, array in arrays.items()}
+    table = np.zeros(TABLE_SIZE, np.uint64)
+    for entry, array in kept.items():
+        table[entry] = array.ctypes.data
+    for entry, size in sizes.items():
+        table[entry] = size
+    return Layout(kept, table, table.ctypes.data, width)
+
+
+def _slots(
+    nodes: NDArray[np.void], inner: NDArray[np.bool_]
+) -> tuple[dict[int, NDArray[np.int32]], NDArray[np.uint64]]:
+    """One slot per input and way of treating what is missing; and each node's slot."""
+    pairs = nodes["column"][inner].astype(np.int64) << 3 | (nodes["flags"][inner] & 7)
+    kinds, which = np.unique(pairs, return_inverse=True)
+    flags = kinds & 7
+    away = np.where(flags & MISSING_LEFT, LOWEST, HIGHEST)
+    zero_is_away = (flags & ZERO_IS_MISSING) != 0
+    nan_is_value = ((flags & NAN_IS_ZERO) != 0) & ~zero_is_away
+    slot_of = np.zeros(len(nodes), np.uint64)
+    slot_of[inner] = which.reshape(-1)
+    return {
+        COLUMNS: (kinds >> 3).astype(np.int32),
+        LACKING: np.where(nan_is_value, 0, away).astype(np.int32),
+        ZEROS: np.where(zero_is_away, away, NO_ZERO).astype(np.int32),
+    }, slot_of
+
+
+def _keys(thresholds: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Keys of the largest float32 values that are not above the thresholds."""
+    with np.errstate(over="ignore"):
+        near = thresholds.astype(np.float32)
+    below = np.nextafter(near, np.float32(-np.inf))
+    # Adding 0 makes -0 to 0, which -0 must not exceed.
+    bits = (np.where(near > thresholds, below, near) + np.float32(0)).view(np.int32)
+    keys: NDArray[np.int32] = bits ^ ((bits >> 31) & np.int32(HIGHEST))
+    return keys
+
+
+def _deepest_abreast(depths: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Give each tree the steps of the deepest of the six beside it."""
+    whole = len(depths) - len(depths) % ABREAST
+    groups = depths[:whole].reshape(-1, ABREAST).max(axis=1, initial=0)
+    return np.concatenate([np.repeat(groups, ABREAST), depths[whole:]])
