@@ -66,6 +66,13 @@ def daub(
     return race.leader(done)
 
 
+def train_all(race: Race) -> str:
+    """Train every learner on all there is, and name the best: what DAUB saves."""
+    limit = need_limit(race)
+    race.train_all([(name, limit) for name in race.active])
+    return race.leader()
+
+
 def line_bound(curve: Curve, limit: int, *, training_bound: bool = True) -> float:
     """Bound the score at `limit` examples (DAUB, UpdateBound).
 
@@ -107,5 +114,7 @@ def whole(amount: float) -> int:
 def need_limit(race: Race) -> int:
     """Return the race's N; BadInput if it has none."""
     if race.limit is None:
-        raise BadInput("the race has no limit; DAUB needs to know N, the most examples")
+        raise BadInput(
+            "the race has no limit; this strategy needs to know the most examples"
+        )
     return race.limit

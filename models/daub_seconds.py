@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 from ..features.errors import BadInput
 from .allocation import Allocation, Curve, Race
-from .daub import need_limit, slope, whole
+from .daub import need_limit, slope, train_all, whole
 
 FIRST_SHARE, FIRST_LEAST, FIRST_MOST = 1 / 200, 50, 500  # of N; examples
+WORTH_RACING = 2000  # examples; below, first trainings cost nearly what full ones do
 LEAST_ERROR = 1e-4  # below any validation set's resolution; keeps logarithms finite
 NEARLY_ALL = 0.6  # a rung above this share of N teaches what N itself would
 SHORTEST_STEP = 1.5  # times the last examples; less would teach too little
@@ -54,7 +55,9 @@ def daub_by_seconds(
     delta
         What a rival must still be able to win, in units of the score, >= 0.
     granularity
-        Examples of the first training; None for N / 200, but 50 to 500.
+        Examples of the first training; None for N / 200, but 50 to 500, and for
+        training every learner on everything where N is below 2,000: a race then
+        costs as much.
     growth
         How much dearer a learner's next training may be than its last, > 1.
     peer_factor
@@ -78,6 +81,8 @@ def daub_by_seconds(
             f"delta {delta}, growth {growth}, peer_factor {peer_factor}, look_share "
             f"{look_share}; they must be >= 0, > 1, > 0 and >= 0"
         )
+    if granularity is None and limit < WORTH_RACING:
+        return train_all(race)
     first = granularity
     if first is None:
         share = whole(limit * FIRST_SHARE)

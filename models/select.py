@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadInput
 from .allocation import Allocation, Race
 from .bandits import exp3, lil_ucb, lucb, successive_elimination, successive_rejects
-from .daub import daub
+from .daub import daub, train_all
 from .daub_seconds import cost_at, daub_by_seconds
 from .draws import Split, split
 from .halving import doubling, successive_halving, uniform
@@ -58,14 +58,6 @@ class Selection:
     failed: Mapping[str, str]
     seconds: float
     full_s: float
-
-
-def train_all(race: Race) -> str:
-    """Train every learner on all there is, and name the best: what DAUB saves."""
-    if race.limit is None:
-        raise BadInput("the race has no limit; training on everything needs one")
-    race.train_all([(name, race.limit) for name in race.active])
-    return race.leader()
 
 
 STRATEGIES: Mapping[str, Callable[..., str]] = {

@@ -20,10 +20,11 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadInput
 from polydom.models.allocation import Allocation, Outcome, Race
-from polydom.models.daub import daub
+from polydom.models.daub import daub, train_all
+from polydom.models.daub_seconds import daub_by_seconds
 from polydom.models.draws import nested_order, split
 from polydom.models.measures import MEASURES, find_measure
-from polydom.models.select import select, train_all
+from polydom.models.select import select
 from polydom.models.trainer import Examples, Iterations
 from polydom.models.worker import isolated
 
@@ -31,6 +32,7 @@ from . import arms
 
 X, y = load_breast_cancer(return_X_y=True)  # 569 rows, 30 columns, 2 classes
 ACCURACY = MEASURES["accuracy"]
+RACED = partial(daub_by_seconds, granularity=50)  # these rows are few
 LEARNERS = {
     "dummy": DummyClassifier(),
     "bayes": GaussianNB(),
@@ -50,11 +52,16 @@ class Crashes(DummyClassifier):  # type: ignore[misc]
 
 def test_select_finds_the_learner_that_is_best_when_all_are_trained() -> None:
     everything = select(LEARNERS, X, y, strategy=train_all)
-    chosen = select(LEARNERS, X, y)
+    chosen = select(LEARNERS, X, y, strategy=RACED)
     assert everything.name == "logistic"
     assert chosen.name == "logistic"
     assert chosen.score == everything.score
     assert chosen.amount == 399  # 70 % of each class
+
+
+def test_select_trains_every_learner_where_a_race_would_not_pay() -> None:
+    chosen = select(LEARNERS, X, y)
+    assert [line.amount for line in chosen.log] == [399] * len(LEARNERS)
 
 
 def test_select_gives_the_chosen_learner_fitted_on_the_training_rows() -> None:
@@ -113,13 +120,14 @@ def test_select_continues_an_interrupted_race_from_its_log(stop_after: int) -> N
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        select(LEARNERS, X, y, progress=stop)
+        select(LEARNERS, X, y, strategy=RACED, progress=stop)
     before = [json.loads(line) for line in stored]
-    continued = select(LEARNERS, X, y, log=before)
+    continued = select(LEARNERS, X, y, strategy=RACED, log=before)
     assert [line.to_dict() for line in continued.log[:stop_after]] == before
     assert continued.name == "logistic"
 
-    again = select(LEARNERS, X, y, log=[line.to_dict() for line in continued.log])
+    stored_log = [line.to_dict() for line in continued.log]
+    again = select(LEARNERS, X, y, strategy=RACED, log=stored_log)
     assert again.log == continued.log  # to the second: nothing was trained again
     assert again.model.score(X, y) == continued.model.score(X, y)
 
@@ -130,6 +138,7 @@ def test_select_reports_progress_with_bounds_and_the_time_left() -> None:
         LEARNERS,
         X,
         y,
+        strategy=RACED,
         progress=lambda race: seen.append(
             (race.log[-1].learner, race.log[-1].bound, race.left_s)
         ),

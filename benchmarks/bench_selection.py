@@ -1,0 +1,346 @@
+"""What choosing a learner costs, and what it loses, against training them all.
+
+python -m benchmarks.bench_selection run higgs --seed 0 --strategy all
+python -m benchmarks.bench_selection run                 every piece not yet measured
+python -m benchmarks.bench_selection table [--json]      what has been measured so far
+python -m benchmarks.bench_selection plot higgs --seed 0 curves and allocations (PNG)
+
+Each measured piece (set, seed, portfolio, strategy) is a line of `--results`; pieces
+found there are skipped, and an interrupted one continues from its log beside it.
+Seconds are CPU seconds, one thread, training and validating. Losses are in points of
+validation accuracy against the best of all learners trained on all rows, so `all`
+has to be run first. Every strategy sees the same training and validation rows.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from polydom.models.allocation import Race
+from polydom.models.daub import daub, train_all
+from polydom.models.daub_seconds import daub_by_seconds
+from polydom.models.portfolio import libraries, servable
+from polydom.models.select import Selection, select
+
+from . import learning_sets, machine
+
+SEEDS = (0, 1, 2)
+FACTOR = 3  # of both halving rivals
+
+Found = dict[str, Any]
+
+
+def wide(seed: int) -> dict[str, Any]:
+    """Make the servable learners and the costly families DAUB's portfolio had."""
+    from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+    from sklearn.neighbors import KNeighborsClassifier, NearestCentroid
+    from sklearn.neural_network import MLPClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+
+    costly = {
+        "svm": SVC(),
+        "svm, C 10": SVC(C=10.0),
+        "svm, narrow": SVC(C=10.0, gamma=0.01),
+        "svm, cubic": SVC(kernel="poly"),
+        "mlp, 50": MLPClassifier((50,)),
+        "mlp, 100": MLPClassifier((100,)),
+        "mlp, 100 + 100": MLPClassifier((100, 100)),
+        "1 neighbour": KNeighborsClassifier(1),
+        "5 neighbours": KNeighborsClassifier(5),
+        "25 neighbours": KNeighborsClassifier(25),
+        "centroid": NearestCentroid(),
+        "qda": QuadraticDiscriminantAnalysis(reg_param=0.01),
+    }
+    scaled = {k: make_pipeline(StandardScaler(), v) for k, v in costly.items()}
+    return {**servable(seed), **libraries(seed), **scaled}
+
+
+PORTFOLIOS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "wide": wide,
+    "servable": servable,
+}
+
+
+def selecting(strategy: Callable[[Race], str], scored: int | None = 0) -> Any:
+    """Measure one of our own strategies; the log is kept so that it can continue."""
+
+    def measure(learners: dict[str, Any], data: Found, seed: int, kept: Path) -> Found:
+        past = read_lines(kept)
+        kept.write_text("")
+
+        def keep(race: Race) -> None:
+            append(kept, race.log[-1].to_dict())
+
+        chosen = select(
+            learners,
+            **data,
+            strategy=strategy,
+            scored=scored,
+            seed=seed,
+            log=past,
+            progress=keep,
+        )
+        return describe(chosen)
+
+    return measure
+
+
+def describe(chosen: Selection) -> Found:
+    final = {
+        name: curve[-1].score
+        for name, curve in chosen.curves.items()
+        if curve and curve[-1].amount == chosen.amount
+    }
+    return {
+        "chosen": chosen.name,
+        "seconds": chosen.seconds,
+        "samples": sum(line.spent for line in chosen.log),
+        "trainings": len(chosen.log),
+        "failed": dict(chosen.failed),
+        "final": final,
+    }
+
+
+def halving_grid(learners: Found, data: Found, seed: int, kept: Path) -> Found:
+    """Scikit-learn's HalvingGridSearchCV on the same single split, without a refit."""
+    from sklearn.dummy import DummyClassifier
+    from sklearn.experimental import enable_halving_search_cv  # noqa: F401
+    from sklearn.model_selection import HalvingGridSearchCV, PredefinedSplit
+    from sklearn.pipeline import Pipeline
+
+    X_valid, y_valid = data["validation"]
+    X = np.concatenate([data["X"], X_valid])
+    y = np.concatenate([data["y"], y_valid])
+    fold = np.repeat([-1, 0], [len(data["y"]), len(y_valid)])
+    search = HalvingGridSearchCV(
+        Pipeline([("learner", DummyClassifier())]),
+        {"learner": list(learners.values())},
+        factor=FACTOR,
+        cv=PredefinedSplit(fold),
+        refit=False,
+        random_state=seed,
+        return_train_score=False,
+    )
+    start = time.process_time()
+    search.fit(X, y)
+    seconds = time.process_time() - start
+    names = {id(learner): name for name, learner in learners.items()}
+    return {
+        "chosen": names[id(search.best_params_["learner"])],
+        "seconds": seconds,
+        "trainings": len(search.cv_results_["iter"]),
+        "failed": {},
+    }
+
+
+def optuna_pruner(learners: Found, data: Found, seed: int, kept: Path) -> Found:
+    """Optuna's SuccessiveHalvingPruner, a trial per learner in random order."""
+    import optuna
+    from sklearn.base import clone
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    rungs = [FACTOR**k for k in range(4)]
+    X, y = data["X"], data["y"]
+    order = np.random.default_rng(seed).permutation(len(y))
+    trainings = 0
+
+    def objective(trial: Any) -> float:
+        nonlocal trainings
+        learner = learners[trial.suggest_categorical("learner", list(learners))]
+        score = 0.0
+        for rung in rungs:
+            rows = order[: len(y) * rung // rungs[-1]]
+            model = clone(learner).fit(X[rows], y[rows])
+            score = model.score(*data["validation"])
+            trainings += 1
+            trial.report(score, rung)
+            if rung < rungs[-1] and trial.should_prune():
+                raise optuna.TrialPruned
+        return score
+
+    study = optuna.create_study(
+        direction="maximize",
+        sampler=optuna.samplers.GridSampler({"learner": list(learners)}, seed=seed),
+        pruner=optuna.pruners.SuccessiveHalvingPruner(
+            min_resource=1, reduction_factor=FACTOR
+        ),
+    )
+    start = time.process_time()
+    study.optimize(objective, n_trials=len(learners), catch=(Exception,))
+    return {
+        "chosen": study.best_params["learner"],
+        "seconds": time.process_time() - start,
+        "trainings": trainings,
+        "failed": {},
+    }
+
+
+STRATEGIES: dict[str, Any] = {
+    "all": selecting(train_all),
+    "daub-seconds": selecting(daub_by_seconds),
+    "halving-grid": halving_grid,
+    "optuna": optuna_pruner,
+    "daub": selecting(partial(daub, granularity=500, ratio=1.5), scored=None),
+    "daub, no training bound": selecting(
+        partial(daub, granularity=500, ratio=1.5, training_bound=False)
+    ),
+}
+
+
+def run(args: argparse.Namespace) -> None:
+    """Measure the asked pieces that are not in the results yet."""
+    done = {key(line) for line in read_lines(args.results)}
+    for name in args.sets or learning_sets.SETS:
+        for seed in SEEDS if args.seed is None else [args.seed]:
+            data = None
+            for strategy in args.strategy or STRATEGIES:
+                piece = {
+                    "set": name,
+                    "seed": seed,
+                    "rows": args.rows,
+                    "portfolio": args.portfolio,
+                    "strategy": strategy,
+                }
+                if key(piece) in done:
+                    continue
+                data = data or learning_sets.load(name, seed, args.rows)
+                kept = args.results.with_suffix(".logs") / f"{key(piece)}.jsonl"
+                kept.parent.mkdir(exist_ok=True)
+                learners = PORTFOLIOS[args.portfolio](seed)
+                with threadpool_limits(1), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # rivals have no log for them
+                    found = STRATEGIES[strategy](learners, data, seed, kept)
+                append(args.results, piece | found | {"machine": machine.describe()})
+                print(key(piece), found["chosen"], f"{found['seconds']:.1f} s")
+
+
+def table(args: argparse.Namespace) -> None:
+    """Show reductions and losses against training all, per set and on average."""
+    rows = summarise(read_lines(args.results))
+    if args.json:
+        print(json.dumps(rows))
+        return
+    print(machine.describe())
+    print(
+        f"{'set':24} {'strategy':24} {'seeds':>5} {'CPU s':>9} {'less':>7} {'lost':>7}"
+    )
+    for row in rows:
+        print(
+            f"{row['set']:24} {row['strategy']:24} {row['seeds']:5} "
+            f"{row['seconds']:9.1f} {row['reduction']:6.1f}x {row['lost']:6.2f}%"
+        )
+
+
+def summarise(lines: Iterable[Found]) -> list[Found]:
+    """Means over the seeds of seconds, reduction and accuracy lost (per cent)."""
+    every = list(lines)
+    alls = {cell(line): line for line in every if line["strategy"] == "all"}
+    groups: dict[tuple[str, str], list[Found]] = {}
+    for line in every:
+        full = alls.get(cell(line))
+        if full is None:
+            continue
+        best, got = max(full["final"].values()), full["final"].get(line["chosen"])
+        compared = {
+            "seconds": line["seconds"],
+            "reduction": full["seconds"] / line["seconds"],
+            "lost": 100 * (best - (0.0 if got is None else got)),
+        }
+        size = "" if line["rows"] is None else f" ({line['rows']} rows)"
+        place = f"{line['set']}{size}, {line['portfolio']}"
+        groups.setdefault((place, line["strategy"]), []).append(compared)
+    return [
+        {
+            "set": place,
+            "strategy": strategy,
+            "seeds": len(group),
+            **{k: statistics.fmean(one[k] for one in group) for k in group[0]},
+        }
+        for (place, strategy), group in sorted(groups.items())
+    ]
+
+
+def plot(args: argparse.Namespace) -> None:
+    """Draw DAUB's figures 1 and 2: learning curves, and examples given to each."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    for path in sorted(args.results.with_suffix(".logs").glob(f"{args.sets[0]}*")):
+        curves: dict[str, list[Found]] = {}
+        for line in read_lines(path):
+            if not line["error"]:
+                curves.setdefault(line["learner"], []).append(line)
+        ranked = sorted(curves, key=lambda name: -curves[name][-1]["score"])
+        figure, (left, right) = pyplot.subplots(1, 2, figsize=(14, 7))
+        for name in ranked[:10]:
+            points = sorted((p["amount"], p["score"]) for p in curves[name])
+            left.plot(*zip(*points, strict=True), marker=".", label=name)
+        left.set(xscale="log", xlabel="examples", ylabel="validation accuracy")
+        left.legend()
+        given = [sum(p["spent"] for p in curves[name]) for name in ranked]
+        right.barh(ranked[::-1], given[::-1])
+        right.set(xlabel="examples given")
+        figure.tight_layout()
+        figure.savefig(path.with_suffix(".png"), dpi=100)
+        pyplot.close(figure)
+        print(path.with_suffix(".png"))
+
+
+def key(piece: Found) -> str:
+    """Name a piece, also as a file."""
+    parts = (piece["set"], piece["seed"], piece["rows"], piece["portfolio"])
+    return "-".join(map(str, (*parts, piece["strategy"].replace(", ", "-")))).replace(
+        " ", "-"
+    )
+
+
+def cell(piece: Found) -> tuple[Any, ...]:
+    """Give what a piece shares with the other strategies on the same rows."""
+    return piece["set"], piece["seed"], piece["rows"], piece["portfolio"]
+
+
+def read_lines(path: Path) -> list[Found]:
+    """Read a file of JSON lines; none if there is no file."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def append(path: Path, line: Found) -> None:
+    """Add a JSON line to a file."""
+    with path.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("action", choices=["run", "table", "plot"])
+    parser.add_argument("sets", nargs="*", choices=[[], *learning_sets.SETS])
+    parser.add_argument("--seed", type=int, help="default: 0, 1 and 2")
+    parser.add_argument("--strategy", action="append", choices=list(STRATEGIES))
+    parser.add_argument("--portfolio", choices=list(PORTFOLIOS), default="wide")
+    parser.add_argument("--rows", type=int, help="cut the training rows to so many")
+    parser.add_argument("--results", type=Path, default=Path("selection.jsonl"))
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args(argv)
+    {"run": run, "table": table, "plot": plot}[args.action](args)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
