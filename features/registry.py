@@ -236,6 +236,14 @@ def kind_of(
     return kinds.pop()
 
 
+def ready_made_features() -> tuple[Feature, ...]:
+    """All features that come with polydom, images' first, cheap ones first."""
+    from .image import FEATURES as IMAGE_FEATURES
+    from .text import FEATURES as TEXT_FEATURES
+
+    return IMAGE_FEATURES + TEXT_FEATURES
+
+
 def load_features(
     names: Sequence[str], files: Sequence[Path] = ()
 ) -> tuple[Feature, ...]:
@@ -259,10 +267,7 @@ def load_features(
         If a name is unknown (naming the nearest), two features share a name, or a
         file cannot be imported (naming the line).
     """
-    from .image import FEATURES as IMAGE_FEATURES
-    from .text import FEATURES as TEXT_FEATURES
-
-    ready_made = IMAGE_FEATURES + TEXT_FEATURES
+    ready_made = ready_made_features()
     known = {feature.name: feature for feature in ready_made}
     own: dict[str, Feature] = {}
     for file in files:

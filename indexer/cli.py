@@ -107,6 +107,42 @@ def inspect(index: IndexFile, as_json: AsJson = False) -> None:
         show(facts, Console())
 
 
+@app.command(epilog="Example: polydom features --kind image")
+def features(
+    kind: Annotated[
+        str | None, typer.Option(help="Only those for image, text or record items.")
+    ] = None,
+    files: Annotated[
+        list[Path] | None, typer.Option("--features", help="A file of your own.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the features a project may name, and the steps they share."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from ..features.registry import load_features, ready_made_features
+
+    found = [*ready_made_features(), *load_features([], files or [])]
+    rows = [
+        {
+            "name": feature.name,
+            "kind": feature.kind,
+            "steps": [step.name for step in feature.needs],
+            "what": (feature.function.__doc__ or "").strip().split("\n")[0],
+        }
+        for feature in found
+        if kind is None or feature.kind == kind
+    ]
+    if as_json:
+        typer.echo(json.dumps(rows))
+        return
+    table = Table("name", "kind", "shared steps", "what", box=None)
+    for row in rows:
+        table.add_row(row["name"], row["kind"], ", ".join(row["steps"]), row["what"])
+    Console().print(table)
+
+
 class Bars:
     """A Progress as one bar per stage, with the time that is left."""
 

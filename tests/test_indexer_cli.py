@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from polydom.features.registry import ready_made_features
 from polydom.indexer.report import skyline_facts
 from polydom.server.__main__ import main
 
 from . import projects, served
 
-COMMANDS = ("init", "build", "inspect")
+COMMANDS = ("init", "build", "inspect", "features")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -54,6 +55,19 @@ def test_build_writes_an_index_and_tells_its_facts(
     shown = capsys.readouterr().out
     assert "16 possible" in shown
     assert "skyline at size" in shown
+
+
+def test_features_lists_every_ready_made_one_with_what_it_is(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["features", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in listed] == [f.name for f in ready_made_features()]
+    assert all(row["what"].endswith(".") for row in listed)
+    assert main(["features", "--kind", "text"]) == 0
+    shown = capsys.readouterr().out
+    assert "hashed_words" in shown
+    assert "gabor" not in shown
 
 
 @pytest.mark.parametrize(
