@@ -101,17 +101,16 @@ class PredictRoute:
             body = await _read_body(receive, serving.desk.settings.body_limit)
             kind = serving.desk.engine.package.kind
             ask = decode_ask(scope["headers"], scope["query_string"], body, kind)
-            answer, ended_s = await serving.answer(
-                ask, arrived_s, state.get("caller") or Caller()
-            )
+            caller = state.get("caller") or Caller()
+            reply = await serving.answer(ask, arrived_s, caller)
         except PolydomError as error:
             status, failure = describe(error)
             if status >= 500 and failure.code == "internal":
                 log.exception("a request failed")
             await _send(send, status, encode(failure))
             return
-        await _send(send, 200, encode(answer))
-        serving.desk.reserve.add(serving.now() - ended_s)
+        await _send(send, 200, encode(reply.answer))
+        reply.reserve.add(serving.now() - reply.ended_s)
 
 
 async def _read_body(receive: Receive, limit: int) -> bytes:

@@ -11,7 +11,6 @@ from ..features.items import Item, Kind, image_item, record_item, text_item
 from ..features.samples import sample_items
 from .budget import Allowance, Budget, Deadline, read_amount
 from .engine import Caller, Engine, Outcome, Question
-from .reserve import Reserve
 from .wire import Answer, Ask, FeatureFacts, IndexFacts, SetFacts
 
 WARM_UP_ROUNDS = 3
@@ -57,8 +56,6 @@ class Desk:
 
     Attributes
     ----------
-    reserve
-        What is kept of every budget for the way from a plan's end to the wire.
     unit
         What the index's costs are counted in; "s" or a currency.
     """
@@ -66,7 +63,6 @@ class Desk:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine = engine
         self.settings = settings
-        self.reserve = Reserve(1e-4)
         package = engine.package
         self.unit = str(package.meta.get("unit", "s"))
         self.samples = [
@@ -75,8 +71,12 @@ class Desk:
         ]
         self._names = tuple(package.names(row) for row in range(len(engine.plans)))
 
-    def question(self, ask: Ask, arrived_s: float, caller: Caller) -> Question:
+    def question(
+        self, ask: Ask, arrived_s: float, caller: Caller, reserve_s: float = 0.0
+    ) -> Question:
         """Read a request whose first byte came at `arrived_s`.
+
+        Of its budget, `reserve_s` is kept for what follows the plan.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Desk:
             raise BadInput(f"min_accuracy is {ask.min_accuracy}; it must be in [0, 1]")
         return Question(
             item=self._item(ask),
-            budget=self._budget(ask, arrived_s),
+            budget=self._budget(ask, arrived_s, reserve_s),
             on_infeasible=ask.on_infeasible,
             min_accuracy=ask.min_accuracy,
             caller=caller,
@@ -169,12 +169,12 @@ class Desk:
             )
         return make_item(kind, payload)
 
-    def _budget(self, ask: Ask, arrived_s: float) -> Budget:
+    def _budget(self, ask: Ask, arrived_s: float, reserve_s: float) -> Budget:
         amount = read_amount(self.unit, ask.budget_ms, ask.budget)
         if self.unit == "s":
             allowed_s = self.settings.budget_s if amount is None else amount
             allowed_s = min(allowed_s, self.settings.max_budget_s)
-            return Deadline(arrived_s, allowed_s, self.reserve.seconds)
+            return Deadline(arrived_s, allowed_s, reserve_s)
         if amount is None:
             raise BadInput(
                 f"this index counts costs in {self.unit}: say with 'budget' how much "

@@ -1,6 +1,7 @@
 """Listening at an address, and serving there until told to stop."""
 
 import contextlib
+import signal
 import socket
 
 import uvicorn
@@ -44,6 +45,8 @@ def run(app: ASGIApp, listener: socket.socket) -> None:
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=DRAIN_S,
     )
-    # uvicorn raises an interrupt again after a graceful stop
+    # uvicorn raises the signal that stopped it again, once it has stopped gracefully
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
     with contextlib.suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listener])
+    signal.signal(signal.SIGTERM, before)

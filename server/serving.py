@@ -1,10 +1,12 @@
 """Questions wait for the computing thread, and their tasks for the answers."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from .budget import Deadline
+from .budget import Allowance
 from .desk import Desk
 from .engine import Attempt, Caller, Outcome, Question
 from .errors import NotReady, Overloaded
@@ -18,6 +20,15 @@ from .wire import Answer, Ask, encode
 # longer than the computing thread may keep the interpreter from it (app.py).
 QUICK_S = 0.0005
 WARM_UP_QUESTIONS = 200
+FIRST_RESERVE_S = 1e-4
+
+
+class Reply(NamedTuple):
+    """An answer, when its plan ended, and where the rest of its way is measured."""
+
+    answer: Answer
+    ended_s: float
+    reserve: Reserve
 
 
 class Serving:
@@ -28,13 +39,18 @@ class Serving:
     desk
         Knows the index and the terms.
     ready
-        Whether every feature and model has run and the reserve is measured.
+        Whether every feature and model has run and the reserves are measured.
+    loop_reserve, thread_reserve
+        What is kept of every budget for the way from a plan's end to the wire, where
+        the event loop carried it out and where the computing thread did.
     """
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.now = desk.engine.now
         self.ready = False
+        self.loop_reserve = Reserve(FIRST_RESERVE_S)
+        self.thread_reserve = Reserve(FIRST_RESERVE_S)
         self._queue = WorkQueue()
         self._waiting = 0
         self._time_counts = desk.unit == "s"
@@ -44,7 +60,8 @@ class Serving:
         self._queue.start()
         await asyncio.to_thread(self.desk.warm_up)
         if self.desk.samples:
-            self.desk.reserve = Reserve(await self._measure_reserve())
+            self.loop_reserve = await self._measure(self._ask_loop)
+            self.thread_reserve = await self._measure(self._ask_thread)
         self.ready = True
 
     async def stop(self) -> None:
@@ -52,19 +69,17 @@ class Serving:
         self.ready = False
         await asyncio.get_running_loop().run_in_executor(None, self._queue.stop)
 
-    async def answer(
-        self, ask: Ask, arrived_s: float, caller: Caller
-    ) -> tuple[Answer, float]:
+    async def answer(self, ask: Ask, arrived_s: float, caller: Caller) -> Reply:
         """Answer a request whose first byte was read at `arrived_s`.
 
-        Returns
-        -------
-        The answer, and when the computing of it ended.
+        A quick plan is carried out at once if nothing waits, others in their turn.
 
         Raises
         ------
         NotReady
             Before the warm-up is over, and while stopping.
+        Overloaded
+            If too many wait already.
         BadInput, BadItem
             If the request's terms or its item cannot be used.
         BadFeature, NothingFits, Abandoned
@@ -72,24 +87,25 @@ class Serving:
         """
         if not self.ready:
             raise NotReady("the index is still being warmed up; see /readyz")
-        question = self.desk.question(ask, arrived_s, caller)
+        reserve = self.loop_reserve
+        question = self.desk.question(ask, arrived_s, caller, reserve.seconds)
         asked_s = self.now()
-        outcome = await self.ask(question)
+        outcome = await self._ask_loop(question)
+        if outcome is None:
+            reserve = self.thread_reserve
+            question = self.desk.question(ask, arrived_s, caller, reserve.seconds)
+            outcome = await self._ask_thread(question)
         answer = self.desk.answer(question, outcome, arrived_s, asked_s)
-        return answer, outcome.finished_s
+        return Reply(answer, outcome.finished_s, reserve)
 
-    async def ask(self, question: Question) -> Outcome:
-        """Have a question answered: at once if that is quick, else in its turn.
+    async def _ask_loop(self, question: Question) -> Outcome | None:
+        """Answer at once where that is quick and nothing waits; else None."""
+        if self._waiting or not self._time_counts:
+            return None
+        attempt = Attempt(self.desk.engine, question)
+        return attempt.run() if attempt.choice.cost <= QUICK_S else None
 
-        Raises
-        ------
-        Overloaded
-            If too many wait already.
-        """
-        if not self._waiting and self._time_counts:
-            attempt = Attempt(self.desk.engine, question)
-            if attempt.choice.cost <= QUICK_S:
-                return attempt.run()
+    async def _ask_thread(self, question: Question) -> Outcome:
         if self._waiting >= self.desk.settings.queue_limit:
             raise Overloaded(f"{self._waiting} requests wait already")
         job = Job(self.desk.engine, question, self._pressure, self._one_less)
@@ -104,13 +120,17 @@ class Serving:
     def _one_less(self) -> None:
         self._waiting -= 1
 
-    async def _measure_reserve(self) -> float:
-        """High quantile of the seconds from a plan's end to its encoded answer."""
+    async def _measure(
+        self, ask: Callable[[Question], Awaitable[Outcome | None]]
+    ) -> Reserve:
+        """Find what a way of asking takes from a plan's end to the encoded answer."""
         after_s = []
         for _ in range(WARM_UP_QUESTIONS):
             arrived_s = self.now()
-            question = Question(self.desk.samples[0], Deadline(arrived_s, 0.0))
-            outcome = await self.ask(question)
-            encode(self.desk.answer(question, outcome, arrived_s, arrived_s))
-            after_s.append(self.now() - outcome.finished_s)
-        return float(np.quantile(after_s, QUANTILE))
+            # nothing buys the prior, and what follows the plan is the same for all
+            question = Question(self.desk.samples[0], Allowance(0.0))
+            if (outcome := await ask(question)) is not None:
+                encode(self.desk.answer(question, outcome, arrived_s, arrived_s))
+                after_s.append(self.now() - outcome.finished_s)
+        high_s = float(np.quantile(after_s, QUANTILE)) if after_s else FIRST_RESERVE_S
+        return Reserve(high_s)

@@ -55,7 +55,10 @@ def ask(
         connection.close()
 
 
-def test_serve_answers_at_its_socket_and_stops_when_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
+def test_serve_answers_at_its_socket_and_stops_when_told(
+    tmp_path: Path, told: signal.Signals
+) -> None:
     with serving(save_index(tmp_path), "--budget-ms=400") as (process, port):
         status, answer = ask(
             port, "POST", "/v1/predict", SPAM.encode(), content_type="text/plain"
@@ -67,7 +70,7 @@ def test_serve_answers_at_its_socket_and_stops_when_told(tmp_path: Path) -> None
             port, "POST", "/v1/predict", b"{", content_type="application/json"
         )
         assert (status, failure["code"]) == (400, "bad_input")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(told)
         _, err = process.communicate(timeout=20)
         assert (process.returncode, err) == (0, "")
 

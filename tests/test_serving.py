@@ -15,10 +15,11 @@ from polydom.features.items import text_item
 from polydom.server.app import create_app
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.desk import Desk, Settings
-from polydom.server.engine import Engine, Question
+from polydom.server.engine import Caller, Engine, Question
 from polydom.server.errors import Overloaded
 from polydom.server.job import Job
 from polydom.server.serving import Serving
+from polydom.server.wire import Ask
 
 from .served import FEATURES_FILE, WIDTHS, make_index, save_index
 
@@ -55,6 +56,13 @@ def gated_engine(scale: float = 1.0) -> tuple[Engine, Gate]:
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(main, WAIT_S))
+
+
+async def ask(serving: Serving) -> int:
+    """Ask with 5 s of time; how many features were computed."""
+    request = Ask(text="x" * 100, budget_ms=5000)
+    reply = await serving.answer(request, serving.now(), Caller())
+    return len(reply.answer.features)
 
 
 def one() -> int:
@@ -154,9 +162,9 @@ def test_serving_computes_quick_plans_on_the_loop_and_others_beside_it() -> None
         gate.open.set()
 
         async def main(engine: Engine = engine) -> int:
-            serving = Serving(Desk(engine, Settings()))
+            serving = Serving(Desk(engine, Settings(max_budget_s=5)))
             await serving.start()
-            await serving.ask(Question(TEXT, in_time(engine, 1.0)))
+            await ask(serving)
             await serving.stop()
             return threading.get_ident()
 
@@ -169,25 +177,21 @@ def test_serving_turns_away_what_exceeds_its_queue() -> None:
     engine, gate = gated_engine()
 
     async def main() -> list[int]:
-        serving = Serving(Desk(engine, Settings(queue_limit=2)))
+        serving = Serving(Desk(engine, Settings(queue_limit=2, max_budget_s=5)))
         gate.open.set()
         await serving.start()
         gate.open.clear()
         gate.inside.clear()
-        asking = [
-            asyncio.ensure_future(serving.ask(Question(TEXT, in_time(engine, 5))))
-            for _ in range(2)
-        ]
+        asking = [asyncio.ensure_future(ask(serving)) for _ in range(2)]
         await asyncio.to_thread(gate.inside.wait, WAIT_S)
         with pytest.raises(Overloaded, match="2 requests wait already"):
-            await serving.ask(Question(TEXT, in_time(engine, 5)))
+            await ask(serving)
         gate.open.set()
-        rows = [outcome.row for outcome in await asyncio.gather(*asking)]
-        # there is room again
-        rows.append((await serving.ask(Question(TEXT, in_time(engine, 5)))).row)
+        counts = [*await asyncio.gather(*asking), await ask(serving)]
         await serving.stop()
-        return rows
+        return counts
 
+    # the last came when there was room again
     assert run(main()) == [3, 3, 3]
 
 
@@ -196,13 +200,12 @@ def test_serving_answers_those_that_wait_before_it_stops() -> None:
     gate.open.set()
 
     async def main() -> list[int]:
-        serving = Serving(Desk(engine, Settings()))
+        serving = Serving(Desk(engine, Settings(max_budget_s=5)))
         await serving.start()
-        questions = [Question(TEXT, in_time(engine, 5)) for _ in range(5)]
-        asking = [asyncio.ensure_future(serving.ask(q)) for q in questions]
+        asking = [asyncio.ensure_future(ask(serving)) for _ in range(5)]
         await asyncio.sleep(0)
         await serving.stop()
-        return [outcome.row for outcome in await asyncio.gather(*asking)]
+        return list(await asyncio.gather(*asking))
 
     assert run(main()) == [3] * 5
 
