@@ -5,12 +5,15 @@ from .learners import make_learner
 from .load import load_model
 from .model import Model
 from .prior import Prior
+from .selection import Selection, select
 
 __all__ = [
     "Model",
     "Prior",
+    "Selection",
     "compile_ensemble",
     "compile_model",
     "load_model",
     "make_learner",
+    "select",
 ]
