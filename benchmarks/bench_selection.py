@@ -30,7 +30,7 @@ from polydom.models.allocation import Race
 from polydom.models.daub import daub, train_all
 from polydom.models.daub_seconds import daub_by_seconds
 from polydom.models.portfolio import libraries, servable
-from polydom.models.selection import Selection, select
+from polydom.models.select import Selection, select
 
 from . import learning_sets, machine
 

@@ -5,7 +5,7 @@ from .learners import make_learner
 from .load import load_model
 from .model import Model
 from .prior import Prior
-from .selection import Selection, select
+from .select import Selection, select
 
 __all__ = [
     "Model",

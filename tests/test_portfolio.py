@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadInput
 from polydom.models.compile import compile_model
 from polydom.models.portfolio import SERVABLE, libraries, make_portfolio, servable
-from polydom.models.selection import select
+from polydom.models.select import select
 
 X, y = load_breast_cancer(return_X_y=True)
 X = X.astype(np.float32).astype(np.float64)

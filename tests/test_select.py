@@ -24,7 +24,7 @@ from polydom.models.daub import daub, train_all
 from polydom.models.daub_seconds import daub_by_seconds
 from polydom.models.draws import nested_order, split
 from polydom.models.measures import MEASURES, find_measure
-from polydom.models.selection import select
+from polydom.models.select import select
 from polydom.models.trainer import Examples, Iterations
 from polydom.models.worker import isolated
 
