@@ -16,6 +16,7 @@ _TERMS = {
 }
 _ERRORS = {
     400: "The request, its terms or its item cannot be used.",
+    408: "The request did not come in whole within 10 s.",
     413: "The body is over the limit.",
     422: "A feature cannot be computed on this item.",
     429: "Too many requests wait already; try again after `Retry-After` seconds.",

@@ -1,9 +1,10 @@
 """HTTP/1.1 by uvicorn, with the time at which each request's first byte was read."""
 
+import asyncio
 import time
-from typing import Any
+from typing import Any, ClassVar
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .engine import Caller
 from .wire import Failure, encode
@@ -15,35 +16,101 @@ class StampingProtocol(HttpToolsProtocol):
     A request's time is that of the read which brought its first byte, so of several
     requests in one read (pipelining) each has the same, and none has the time at
     which the one before it was answered.
+
+    Attributes
+    ----------
+    receive_s
+        Seconds that a request may take to come in, and a new connection to begin one.
+    head_limit
+        Bytes of the longest request line and headers.
+    connection_limit
+        Connections open at once; the next is told to come back and closed.
     """
+
+    receive_s: ClassVar[float] = 10.0
+    head_limit: ClassVar[int] = 64 << 10
+    connection_limit: ClassVar[int] = 4096
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.caller = Caller()
         self.read_s = 0.0
+        self._head_bytes = 0
+        self._in_head = False
+        self._patience: asyncio.TimerHandle | None = None
+
+    def connection_made(  # type: ignore[override]  # as uvicorn does
+        self, transport: asyncio.Transport
+    ) -> None:
+        """Take the connection, or turn it away where there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > self.connection_limit:
+            self._refuse(503, "too many connections are open", "overloaded")
+        else:
+            self._wait_patiently()
 
     def data_received(self, data: bytes) -> None:
         """Take the time, then parse."""
         self.read_s = time.monotonic()
         super().data_received(data)
+        if self._in_head:
+            self._head_bytes += len(data)
+            if self._head_bytes > self.head_limit:
+                limit = f"{self.head_limit:,} bytes"
+                self._refuse(400, f"the headers are over the limit of {limit}")
 
     def on_message_begin(self) -> None:
         """Stamp the request that begins; the parser calls this at its first byte."""
         super().on_message_begin()
+        self._in_head, self._head_bytes = True, 0
+        self._wait_patiently()
         self.scope["state"]["arrived_s"] = self.read_s
         self.scope["state"]["caller"] = self.caller
 
+    def on_headers_complete(self) -> None:
+        """Count no more bytes as headers."""
+        self._in_head = False
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Stop waiting: the whole request is here."""
+        self._wait_no_more()
+        super().on_message_complete()
+
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP in the form of every other error."""
-        body = encode(Failure(msg, "bad_input"))
-        self.transport.write(
-            b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n"
-            b"content-type: application/json\r\n"
-            b"content-length: %d\r\n\r\n%b" % (len(body), body)
-        )
-        self.transport.close()
+        self._refuse(400, msg)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let the work for this connection know that nobody waits for it."""
         self.caller.gone = True
+        self._wait_no_more()
         super().connection_lost(exc)
+
+    def _wait_patiently(self) -> None:
+        self._wait_no_more()
+        self._patience = self.loop.call_later(self.receive_s, self._give_up)
+
+    def _wait_no_more(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    def _give_up(self) -> None:
+        seconds = f"{self.receive_s:g} s"
+        self._refuse(408, f"no whole request came within {seconds}", "receive_timeout")
+
+    def _refuse(self, status: int, error: str, code: str = "bad_input") -> None:
+        """Say what is wrong, unless a reply is under way, and close the connection."""
+        if (
+            self.cycle is None
+            or not self.cycle.response_started
+            or (self.cycle.response_complete)
+        ):
+            body = encode(Failure(error, code))
+            self.transport.write(
+                STATUS_LINE[status] + b"connection: close\r\n"
+                b"content-type: application/json\r\n"
+                b"content-length: %d\r\n\r\n%b" % (len(body), body)
+            )
+        self.transport.close()

@@ -184,7 +184,7 @@ def test_app_documents_every_route_and_status(client: TestClient) -> None:
     served = {"/v1/predict", "/v1/index", "/livez", "/readyz"}
     assert document["paths"].keys() == served
     predict = document["paths"]["/v1/predict"]["post"]
-    statuses = {"200", "400", "413", "422", "429", "503", "504"}
+    statuses = {"200", "400", "408", "413", "422", "429", "503", "504"}
     assert predict["responses"].keys() == statuses
     references = {
         part.partition('"')[0]

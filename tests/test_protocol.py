@@ -6,6 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 import uvicorn
 
 from polydom.server.engine import Caller
@@ -37,10 +38,12 @@ class Echo:
         await send({"type": "http.response.body", "body": body})
 
 
-async def talk(app: Echo, ask: Ask) -> Any:
+async def talk(
+    app: Echo, ask: Ask, protocol: type[StampingProtocol] = StampingProtocol
+) -> Any:
     """Run a server with `app`, connect to it and let `ask` do the talking."""
     config = uvicorn.Config(
-        app, port=0, http=StampingProtocol, lifespan="off", log_level="critical"
+        app, port=0, http=protocol, lifespan="off", log_level="critical"
     )
     server = uvicorn.Server(config)
     config.load()
@@ -145,3 +148,73 @@ def test_protocol_answers_garbage_as_the_rest_of_the_wire_does() -> None:
     head, _, body = asyncio.run(main()).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400")
     assert json.loads(body)["code"] == "bad_input"
+
+
+class Strict(StampingProtocol):
+    receive_s = 0.05
+    head_limit = 200
+    connection_limit = 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "code"),
+    [
+        pytest.param(b"", 408, "receive_timeout", id="nothing"),
+        pytest.param(b"POST / HT", 408, "receive_timeout", id="half a request line"),
+        pytest.param(HEAD + b"{", 408, "receive_timeout", id="half a body"),
+        pytest.param(HEAD[:-2] + b"x: " + b"y" * 200, 400, "bad_input", id="long head"),
+    ],
+)
+def test_protocol_gives_up_on_what_never_becomes_a_request(
+    sent: bytes, status: int, code: str
+) -> None:
+    async def ask(reader: Any, writer: Any, connections: Any) -> bytes:
+        writer.write(sent)
+        return bytes(await reader.read())
+
+    async def main() -> Any:
+        return await talk(Echo(), ask, Strict)
+
+    head, _, body = asyncio.run(main()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d" % status)
+    assert json.loads(body)["code"] == code
+
+
+def test_protocol_is_patient_while_an_answer_is_computed() -> None:
+    async def main() -> Any:
+        app = Echo()
+        app.may_answer.clear()
+
+        async def ask(reader: Any, writer: Any, connections: Any) -> float:
+            writer.write(HEAD + b"{}")
+            await app.asked.wait()
+            answer = asyncio.ensure_future(stamp(reader))
+            done, _ = await asyncio.wait({answer}, timeout=3 * Strict.receive_s)
+            assert not done
+            app.may_answer.set()
+            return await answer
+
+        return await talk(app, ask, Strict)
+
+    assert asyncio.run(main()) > 0
+
+
+def test_protocol_turns_away_connections_over_the_limit() -> None:
+    async def ask(reader: Any, writer: Any, connections: Any) -> tuple[bytes, float]:
+        address = writer.get_extra_info("peername")
+        refused, other = await asyncio.open_connection(*address)
+        reply = await refused.read()
+        other.close()
+        writer.write(HEAD + b"{}")
+        return bytes(reply), await stamp(reader)
+
+    async def main() -> Any:
+        class OnlyOne(StampingProtocol):
+            connection_limit = 1
+
+        return await talk(Echo(), ask, OnlyOne)
+
+    reply, stamped_s = asyncio.run(main())
+    assert reply.startswith(b"HTTP/1.1 503")
+    assert b'"overloaded"' in reply
+    assert stamped_s > 0
