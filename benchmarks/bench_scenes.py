@@ -35,11 +35,14 @@ FEATURES = [
     "moments",
     "projections",
     "edge_density",
-    "dct",
     "hog",
+    "dct",
     "local_binary_patterns",
     "cooccurrence",
+    "spectrum",
     "gabor",
+    "lines",
+    "self_similarity",
 ]
 BUDGETS_MS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)
 ASKED = 500
@@ -159,9 +162,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--all-sizes", action="store_true", help="17,896 images")
-    parser.add_argument("--learner", default="logistic")
-    parser.add_argument("--alpha", type=float, default=1.02)
-    parser.add_argument("--tolerance", type=float, default=0.02)
+    parser.add_argument("--learner", default="lda")
+    parser.add_argument("--alpha", type=float, default=1.05)
+    parser.add_argument("--tolerance", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--asked", type=int, default=ASKED)
     parser.add_argument("--cache", type=Path, help="keep the build's cache here")

@@ -12,9 +12,18 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from ..features.cost import CostTable
+from ..models.portfolio import Setting
 from .cache import Cache, digest
 from .candidates import prune
 from .catalogue import StoredFeature, choose_features, load_extractor, project_files
+from .choosing import (
+    AUTO,
+    DEFAULT_STRATEGY,
+    VALIDATION,
+    Choice,
+    Division,
+    choose_learner,
+)
 from .costing import Curve, measure_curves, measuring_items, time_models, weigh_costs
 from .data import Dataset, load_data, split
 from .index import Index
@@ -85,6 +94,23 @@ class Builder:
 
     def index(self) -> Index:
         """Build: the hops in order."""
+        dataset, features, values = self.data()
+        curves, costs = self.costs(dataset, features)
+        choice = self.choose(dataset, features, values)
+        trainer = self.trainer(dataset, features, values, choice.setting)
+        search = self.search(trainer, len(features))
+        report = self.report(dataset, curves, choice, trainer, search)
+        return self.assemble(dataset, features, values, costs, trainer, search, report)
+
+    def select(self, strategy: str) -> Choice:
+        """Go only as far as the choice of a learner."""
+        dataset, features, values = self.data()
+        return self.choose(dataset, features, values, strategy)
+
+    def data(
+        self,
+    ) -> tuple[Dataset, tuple[StoredFeature, ...], NDArray[np.float32]]:
+        """Read the items and compute their features."""
         project = self.project
         dataset = load_data(project)
         features = choose_features(project, dataset)
@@ -97,10 +123,57 @@ class Builder:
             cache=self.cache,
             progress=self.progress,
         )
-        curves, costs = self.costs(dataset, features)
-        trainer = self.trainer(dataset, features, values)
-        search = self.search(trainer, len(features))
-        return self.assemble(dataset, features, values, curves, costs, trainer, search)
+        return dataset, features, values
+
+    def choose(
+        self,
+        dataset: Dataset,
+        features: Sequence[StoredFeature],
+        values: NDArray[np.float32],
+        strategy: str | None = None,
+    ) -> Choice:
+        """Take the learner that the project names, or race them if it is to be found.
+
+        The race sees none of the items that accuracy is measured on later, unless
+        that is done by cross-validation, which uses all of them.
+        """
+        project = self.project
+        if strategy is None and project.learner["name"] != AUTO:
+            return Choice(project.learner, {})
+        ((train, _), *_) = self.splits(dataset)
+        part = dataset.only(train)
+        ((fit, test),) = split(part, seed=project.seed, held_out=VALIDATION, folds=None)
+        strategy = strategy or DEFAULT_STRATEGY
+        key = digest(self.key(dataset, features), strategy)
+        return choose_learner(
+            values,
+            dataset.codes,
+            (train[fit], train[test]),
+            seed=project.seed,
+            cache=self.cache,
+            name=f"races/{key}",
+            progress=self.progress,
+            strategy=strategy,
+        )
+
+    def splits(self, dataset: Dataset) -> list[Division]:
+        """Split the items for measuring accuracy."""
+        search = self.project.search
+        return split(
+            dataset,
+            seed=self.project.seed,
+            held_out=search.held_out,
+            folds=search.folds,
+        )
+
+    def key(self, dataset: Dataset, features: Sequence[StoredFeature]) -> str:
+        """Identify items, features and split: all that training depends on."""
+        project, search = self.project, self.project.search
+        return digest(
+            dataset.digest(),
+            [feature.fingerprint for feature in features],
+            [project.seed, search.held_out, search.folds],
+        )
 
     def costs(
         self, dataset: Dataset, features: Sequence[StoredFeature]
@@ -131,25 +204,17 @@ class Builder:
         dataset: Dataset,
         features: Sequence[StoredFeature],
         values: NDArray[np.float32],
+        learner: Setting,
     ) -> Trainer:
         """Prepare training on any feature set."""
-        project, search = self.project, self.project.search
-        splits = split(
-            dataset, seed=project.seed, held_out=search.held_out, folds=search.folds
-        )
-        key = digest(
-            dataset.digest(),
-            [feature.fingerprint for feature in features],
-            project.learner,
-            [project.seed, search.held_out, search.folds],
-        )
+        key = digest(self.key(dataset, features), learner)
         starts = np.concatenate([[0], np.cumsum([f.width for f in features])])
         task = Task(
             values=self.cache.matrix(f"sets/{key}/values", values),
             codes=dataset.codes,
-            splits=splits,
-            learner=project.learner,
-            seed=project.seed,
+            splits=self.splits(dataset),
+            learner=learner,
+            seed=self.project.seed,
             starts=tuple(starts.tolist()),
             cache=self.cache,
             key=key,
@@ -177,10 +242,10 @@ class Builder:
         dataset: Dataset,
         features: Sequence[StoredFeature],
         values: NDArray[np.float32],
-        curves: Sequence[Curve],
         costs: CostTable,
         trainer: Trainer,
         search: LatticeSearch,
+        report: dict[str, Any],
     ) -> Index:
         """Drop what is dominated, order the rest, and put all in one package."""
         sets = sorted(search.expanded)
@@ -210,7 +275,7 @@ class Builder:
             models=tuple(models[row] for row in kept),
             model_s=model_costs[kept],
             overhead_s=float(costs.overhead[0]),
-            meta=self.report(dataset, curves, trainer, search),
+            meta=report,
         )
         return Index.from_candidates(
             curves_of_sets[kept], accuracies[kept], sizes, package
@@ -241,6 +306,7 @@ class Builder:
         self,
         dataset: Dataset,
         curves: Sequence[Curve],
+        choice: Choice,
         trainer: Trainer,
         search: LatticeSearch,
     ) -> dict[str, Any]:
@@ -250,7 +316,8 @@ class Builder:
         return {
             "unit": "s" if set(weights) == {"s"} else " + ".join(sorted(weights)),
             "weights": weights,
-            "learner": project.learner,
+            "learner": choice.setting,
+            "selection": choice.facts,
             "seed": project.seed,
             "items": len(dataset.items),
             "skipped": [list(one) for one in dataset.skipped],

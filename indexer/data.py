@@ -69,6 +69,16 @@ class Dataset:
         digest.update(self.codes.tobytes() + self.groups.tobytes())
         return digest.hexdigest()
 
+    def only(self, rows: NDArray[np.int64]) -> "Dataset":
+        """Keep these items, in this order; classes and groups keep their numbers."""
+        return Dataset(
+            tuple(self.items[row] for row in rows),
+            tuple(self.names[row] for row in rows),
+            self.labels,
+            self.codes[rows],
+            self.groups[rows],
+        )
+
     def without(self, bad: Mapping[int, str]) -> "Dataset":
         """Leave out items by position, each with the reason why."""
         if not bad:

@@ -180,6 +180,8 @@ class Project(Part, frozen=True):
     ) -> Self:
         """Check a project given as the mapping that its TOML stands for."""
         _refuse_unknown(content, cls, "")
+        if isinstance(content.get("learner"), str):
+            content = {**content, "learner": {"name": content["learner"]}}
         try:
             project = msgspec.convert(
                 {**content, "folder": os.fspath(folder)}, cls, strict=True
@@ -199,6 +201,8 @@ class Project(Part, frozen=True):
         if sum(source is not None for source in sources) != 1:
             raise BadProject("[data] needs exactly one of images, table, texts, items")
         name = self.learner.get("name")
+        if name == "auto" and len(self.learner) > 1:
+            raise BadProject("[learner] name = 'auto' takes no other keys")
         if not isinstance(name, str):
             raise BadProject("[learner] needs a name, such as name = 'logistic'")
         if self.search.sizes and self.search.sizes[0] > self.search.sizes[1]:

@@ -92,6 +92,12 @@ def _show_build(
         f"(alpha {search['alpha']:g}, tolerance {search['tolerance']:g}), "
         f"{facts['candidates']} kept"
     )
+    if race := built["selection"]:
+        console.print(
+            f"learner chosen by {race['strategy']}: {race['learner']}, score "
+            f"{race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all would "
+            f"have taken about {race['full_s']:.1f}"
+        )
     for remark, count in built["remarks"].items():
         console.print(f"  in {count} trainings: {remark}")
 

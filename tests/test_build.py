@@ -11,6 +11,7 @@ from polydom.features.errors import BadFeature, BadProject
 from polydom.indexer import Index, build
 from polydom.indexer.progress import Tell
 from polydom.indexer.project import Project
+from polydom.models.portfolio import SERVABLE
 
 from . import projects
 
@@ -193,3 +194,18 @@ def test_build_counts_money_where_the_project_says_so(tmp_path: Path) -> None:
     assert index.package.meta["unit"] == "usd"
     assert index.best(1, 6.99).accuracy < index.best(1, 7).accuracy == 1
     assert index.best(1, 7).cost_s == 7
+
+
+AUTO = projects.TEXTS.replace("workers = 1", 'workers = 1\nlearner = "auto"')
+
+
+def test_build_chooses_a_learner_where_asked_and_says_which(tmp_path: Path) -> None:
+    folder = projects.texts(tmp_path, count=240, project=AUTO)
+    index = build(folder / "PROJECT.toml", output=folder / "a.pdx", cache=folder / "c")
+    assert index.package is not None
+    race = index.package.meta["selection"]
+    assert race["learner"] in race["curves"]
+    assert index.package.meta["learner"] == SERVABLE[race["learner"]]
+    assert index.accuracies.max() > 0.9
+    build(folder / "PROJECT.toml", output=folder / "b.pdx", cache=folder / "c")
+    assert (folder / "a.pdx").read_bytes() == (folder / "b.pdx").read_bytes()
