@@ -92,6 +92,42 @@ def build(
         typer.echo(f"wrote {output}; next: polydom serve {output}")
 
 
+@app.command(epilog="Example: polydom select PROJECT.toml --plot race.png")
+def select(
+    project: Annotated[Path, typer.Argument(help="The project file.")],
+    strategy: Annotated[
+        str, typer.Option(help="daub-seconds, daub, halving, ... (see docs).")
+    ] = "daub-seconds",
+    cache: Annotated[
+        Path, typer.Option(help="Keeps finished work, shared with polydom build.")
+    ] = Path(".polydom-cache"),
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw curves and allocations to this PNG.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Race learners on all of the project's features; name the one to use.
+
+    Interrupt it with Ctrl-C at any time: the same command goes on where it stopped.
+    """
+    from rich.console import Console
+
+    from .builder import Builder
+    from .cache import Cache
+    from .project import Project
+    from .report import plot_race, show_race
+
+    bars = Bars(Console(stderr=True))
+    builder = Builder(Project.load(project), Cache(cache), bars)
+    facts = builder.select(strategy).facts
+    if plot is not None:
+        plot_race(facts, plot)
+    if as_json:
+        typer.echo(json.dumps(facts))
+    else:
+        show_race(facts, Console())
+
+
 @app.command(epilog="Example: polydom inspect my.pdx --json")
 def inspect(index: IndexFile, as_json: AsJson = False) -> None:
     """Say what an index holds: cost curves, sets trained and pruned, skylines."""

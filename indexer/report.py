@@ -1,9 +1,11 @@
 """What people want to know of an index: plain facts, and the tables that show them."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..features.errors import BadInput
 from .index import Index
 
 if TYPE_CHECKING:
@@ -138,6 +140,63 @@ def show_skyline(at: dict[str, Any], console: "Console") -> None:
             ", ".join(candidate["features"]) or "none: the class prior",
         )
     console.print(table)
+
+
+def show_race(race: dict[str, Any], console: "Console") -> None:
+    """Print a race between learners: who got how much, who won."""
+    from rich.table import Table
+
+    table = Table(title=f"race by {race['strategy']}", box=None)
+    table.add_column("learner", no_wrap=True)
+    for name in ("trainings", "most examples", "last score", "CPU s"):
+        table.add_column(name, justify="right")
+    for learner, curve in sorted(race["curves"].items(), key=_standing):
+        spent_s = sum(seconds for _, _, seconds in curve)
+        most, score, _ = curve[-1]
+        won = "*" if learner == race["learner"] else " "
+        table.add_row(
+            f"{won} {learner}",
+            str(len(curve)),
+            str(most),
+            f"{score:.4f}",
+            f"{spent_s:.2f}",
+        )
+    console.print(table)
+    for learner, why in race["failed"].items():
+        console.print(f"{learner} failed: {why}")
+    console.print(
+        f"{race['learner']} wins with {race['score']:.4f} after {race['seconds']:.1f} "
+        f"CPU s; training all would have taken about {race['full_s']:.1f}"
+    )
+
+
+def plot_race(race: dict[str, Any], path: Path) -> None:
+    """Draw learning curves, and examples given to each learner (DAUB, figures 1, 2)."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise BadInput(
+            "drawing needs matplotlib: pip install 'polydom[plot]'"
+        ) from error
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    ranked = sorted(race["curves"].items(), key=_standing)
+    for learner, curve in ranked:
+        amounts, scores = [line[0] for line in curve], [line[1] for line in curve]
+        left.plot(amounts, scores, marker=".", label=learner)
+    left.set(xscale="log", xlabel="examples", ylabel="validation score")
+    names = [learner for learner, _ in reversed(ranked)]
+    given = [sum(line[0] for line in curve) for _, curve in reversed(ranked)]
+    right.barh(names, given)
+    right.set(xlabel="examples given in all")
+    right.tick_params(axis="y", labelsize=6)
+    figure.savefig(path, dpi=120)
+
+
+def _standing(entry: tuple[str, Any]) -> tuple[float, float]:
+    """Sort learners by most examples, then by last score, best first."""
+    _, curve = entry
+    return -curve[-1][0], -curve[-1][1]
 
 
 def _sizes(low: float, high: float) -> list[float]:

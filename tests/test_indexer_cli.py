@@ -11,7 +11,7 @@ from polydom.server.__main__ import main
 
 from . import projects, served
 
-COMMANDS = ("init", "build", "inspect", "features")
+COMMANDS = ("init", "build", "inspect", "features", "select")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -55,6 +55,21 @@ def test_build_writes_an_index_and_tells_its_facts(
     shown = capsys.readouterr().out
     assert "16 possible" in shown
     assert "skyline at size" in shown
+
+
+@pytest.mark.jit
+def test_select_names_a_learner_and_draws_the_race(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = projects.texts(tmp_path, count=200)
+    arguments = ["select", str(folder / "PROJECT.toml"), f"--cache={folder / 'c'}"]
+    assert main([*arguments, "--json"]) == 0
+    race = json.loads(capsys.readouterr().out)
+    assert main([*arguments, f"--plot={folder / 'race.png'}"]) == 0
+    assert f"{race['learner']} wins with {race['score']:.4f}" in capsys.readouterr().out
+    assert (folder / "race.png").read_bytes().startswith(b"\x89PNG")
+    assert main([*arguments, "--strategy", "guess"]) == 1
+    assert "no strategy 'guess'; known: daub-seconds" in capsys.readouterr().err
 
 
 def test_features_lists_every_ready_made_one_with_what_it_is(
