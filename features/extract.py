@@ -29,13 +29,18 @@ class StepCall(NamedTuple):
 
 
 class FeatureCall(NamedTuple):
-    """A feature, by positions: the steps it waits for, its inputs, its columns."""
+    """A feature, by positions: the steps it waits for, its inputs, its columns.
+
+    `test` gives a boolean for each column, of which none may be `failed`.
+    """
 
     steps: tuple[int, ...]
     function: Function
     sources: tuple[int, ...]
     columns: slice
-    zeros: Row
+    width: int
+    test: np.ufunc
+    failed: bytes
 
 
 class Extractor:
@@ -92,7 +97,8 @@ class Extractor:
                 feature.function,
                 self._sources(feature),
                 self.columns(position),
-                np.zeros(self.widths[position], FLOAT32),
+                self.widths[position],
+                *((np.isinf, b"\1") if feature.missing else (np.isfinite, b"\0")),
             )
             for position, feature in enumerate(self.features)
         )
@@ -229,22 +235,27 @@ class Extraction:
             record's columns). The row's columns are undefined then.
         """
         values = self.values(position)
-        _, _, _, columns, zeros = self._calls[position]
-        if len(values) != len(zeros):
+        _, _, _, columns, width, test, failed = self._calls[position]
+        if len(values) != width:
             raise BadFeature(
                 f"feature {self._name(position)!r} returned {len(values)} columns for "
-                f"{self._where}; its width is {len(zeros)}"
+                f"{self._where}; its width is {width}"
             )
         self.row[columns] = values
-        # Zero times NaN or infinity is NaN: a test of all columns in one call.
-        if values.dot(zeros) != 0.0:
-            self._refuse_unless_missing(position, values)
+        # A search among bytes takes a tenth of what numpy's any() or all() takes.
+        column = test(values).tobytes().find(failed)
+        if column >= 0:
+            kind = BadItem if self._extractor.features[position].missing else BadFeature
+            raise kind(
+                f"feature {self._name(position)!r} is {values[column]} in column "
+                f"{column} for {self._where}; finite numbers are needed"
+            )
 
     def values(self, position: int) -> Row:
         """Compute a feature without regard to its width; see `compute`."""
         values: Any
         results = self._results
-        steps, function, sources, _, _ = self._calls[position]
+        steps, function, sources, *_ = self._calls[position]
         for step in steps:
             if results[step] is MISSING:
                 self.compute_step(step)
@@ -289,17 +300,6 @@ class Extraction:
                 f"step {self._extractor.steps[position].name!r} raised "
                 f"{type(error).__name__} for {self._where}: {error}"
             ) from error
-
-    def _refuse_unless_missing(self, position: int, values: Row) -> None:
-        """Raise because of a column that is not finite, unless it may be NaN."""
-        missing = self._extractor.features[position].missing
-        refused = np.isinf(values) if missing else ~np.isfinite(values)
-        for column in np.flatnonzero(refused)[:1]:
-            kind = BadItem if missing else BadFeature
-            raise kind(
-                f"feature {self._name(position)!r} is {values[column]} in column "
-                f"{column} for {self._where}; finite numbers are needed"
-            )
 
     def _name(self, position: int) -> str:
         return self._extractor.features[position].name

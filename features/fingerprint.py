@@ -67,7 +67,8 @@ def parts(value: Any, seen: list[Any]) -> Iterator[bytes]:
         case functools.partial():
             inner = [value.func, value.args, value.keywords]
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            inner = [source_of(type(value)), vars(value)]
+            fields = [getattr(value, field.name) for field in dataclasses.fields(value)]
+            inner = [source_of(type(value)), *fields]
         case _:
             inner = [name_of(value)]
     for part in inner:

@@ -4,7 +4,7 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 import numpy as np
@@ -20,24 +20,23 @@ NAN = math.nan
 FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
+@dataclass(eq=False)
 class Columns:
     """Turns a record into numbers: the function behind `columns`.
 
     Attributes
     ----------
-    names : tuple of str
+    names
         The record's columns that it reads, in order.
-    vocabularies : dict of str to tuple of str
+    vocabularies
         For columns of strings: the strings known, each standing for its position.
     """
 
-    def __init__(
-        self, names: Sequence[str], vocabularies: Mapping[str, Sequence[str]]
-    ) -> None:
-        self.names = tuple(names)
-        self.vocabularies = {
-            name: tuple(vocabularies[name]) for name in names if name in vocabularies
-        }
+    names: tuple[str, ...]
+    vocabularies: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        """Prepare what every call needs."""
         self._codes: tuple[Codes | None, ...] = tuple(
             {word: float(code) for code, word in enumerate(self.vocabularies[name])}
             if name in self.vocabularies
@@ -118,13 +117,13 @@ def columns(
     array([31.,  1.], dtype=float32)
     """
     known = vocabularies or {}
-    chosen = {column: known[column] for column in columns if column in known}
+    chosen = {column: tuple(known[column]) for column in columns if column in known}
     for what, words in {f"feature {name!r}": columns, **chosen}.items():
         if len(set(words)) < len(words):
             raise BadFeature(f"{what} names {most_common(words)!r} twice")
     if not columns:
         raise BadFeature(f"feature {name!r} needs at least one column")
-    function = Columns(columns, chosen)
+    function = Columns(tuple(columns), chosen)
     made = feature(function, kind="record", name=name, declared=declared)
     return replace(made, missing=True)
 

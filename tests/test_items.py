@@ -1,0 +1,121 @@
+"""Items: what is accepted, and how large it is."""
+
+import contextlib
+import io
+import struct
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from polydom.features.errors import BadItem
+from polydom.features.items import image_item, record_item, text_item
+
+
+def encode(format: str, width: int = 12, height: int = 7) -> bytes:
+    file = io.BytesIO()
+    pixels = np.arange(width * height, dtype=np.uint8).reshape(height, width)
+    Image.fromarray(pixels).save(file, format)
+    return file.getvalue()
+
+
+def png_claiming(width: int, height: int) -> bytes:
+    """A few bytes whose header asks for any number of pixels."""
+    body = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    header = struct.pack(">I", 13) + body + struct.pack(">I", zlib.crc32(body))
+    return b"\x89PNG\r\n\x1a\n" + header + b"\0\0\0\0IEND\xaeB`\x82"
+
+
+JPEG = encode("JPEG")
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG", "GIF", "BMP", "WEBP"])
+def test_image_item_counts_the_pixels(format: str) -> None:
+    item = image_item(encode(format))
+    assert (item.kind, item.size) == ("image", 84.0)
+
+
+@pytest.mark.parametrize("format", ["JPEG", "PNG"])
+def test_image_item_reads_no_more_than_the_header(format: str) -> None:
+    data = encode(format, 200, 100)
+    assert image_item(data[: len(data) // 2]).size == 20_000
+
+
+def test_image_item_names_what_came_when_it_is_no_image() -> None:
+    with pytest.raises(BadItem, match=r"11 bytes that begin 68 65 6c 6c 6f"):
+        image_item(b"hello world")
+
+
+def test_image_item_refuses_no_bytes_at_all() -> None:
+    with pytest.raises(BadItem, match="0 bytes that begin with nothing"):
+        image_item(b"")
+
+
+def test_image_item_refuses_what_is_not_bytes() -> None:
+    with pytest.raises(BadItem, match="must come as bytes, not str"):
+        image_item("cat.jpg")  # type: ignore[arg-type]
+
+
+def test_image_item_accepts_exactly_the_largest_number_of_pixels() -> None:
+    assert image_item(JPEG, max_pixels=84).size == 84
+    with pytest.raises(BadItem, match=r"12 x 7 = 84 pixels; between 1 and 83"):
+        image_item(JPEG, max_pixels=83)
+
+
+@pytest.mark.parametrize("side", [7_072, 10_000, 65_000, 2**31 - 1])
+def test_image_item_refuses_a_decompression_bomb(side: int) -> None:
+    with pytest.raises(BadItem, match="pixels"):
+        image_item(png_claiming(side, side))
+
+
+def test_image_item_refuses_a_bomb_that_pillow_would_only_warn_of() -> None:
+    with warnings.catch_warnings(action="ignore"), pytest.raises(BadItem, match="acce"):
+        image_item(png_claiming(10_000, 10_000))
+
+
+@given(st.binary(max_size=300), st.sampled_from([b"", JPEG[:20], b"\x89PNG\r\n\x1a\n"]))
+def test_image_item_never_raises_anything_else(data: bytes, start: bytes) -> None:
+    with contextlib.suppress(BadItem):
+        assert image_item(start + data).size >= 1
+
+
+def test_text_item_counts_characters_and_not_bytes() -> None:
+    item = text_item("na\N{LATIN SMALL LETTER I WITH DIAERESIS}ve")
+    assert (item.kind, item.size) == ("text", 5.0)
+
+
+def test_text_item_of_nothing_has_size_1() -> None:
+    assert text_item("").size == 1.0
+
+
+def test_text_item_refuses_bytes() -> None:
+    with pytest.raises(BadItem, match="must come as str, not bytes"):
+        text_item(b"bytes")  # type: ignore[arg-type]
+
+
+def test_record_item_has_size_1() -> None:
+    item = record_item({"age": 31, "job": "clerk", "income": None, "rate": 0.5})
+    assert (item.kind, item.size) == ("record", 1.0)
+
+
+def test_record_item_may_be_empty() -> None:
+    assert record_item({}).payload == {}
+
+
+def test_record_item_refuses_what_is_no_mapping() -> None:
+    with pytest.raises(BadItem, match="must come as a mapping, not list"):
+        record_item([1, 2])  # type: ignore[arg-type]
+
+
+def test_record_item_names_the_column_that_cannot_be_used() -> None:
+    with pytest.raises(BadItem, match=r"column 'b' holds a list; a number, a string"):
+        record_item({"a": 1, "b": [2]})  # type: ignore[dict-item]
+
+
+def test_record_item_refuses_a_name_that_is_no_string() -> None:
+    with pytest.raises(BadItem, match="names must be strings; 3 came"):
+        record_item({3: 1.0})  # type: ignore[dict-item]
