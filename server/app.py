@@ -18,6 +18,7 @@ from ..indexer.index import Index
 from .desk import Desk, Settings
 from .engine import Caller, Engine
 from .errors import Abandoned, NotReady, TooLarge
+from .metrics import Metrics
 from .openapi import describe_routes
 from .serving import Serving
 from .wire import UNEXPECTED, Failure, Health, IndexFacts, decode_ask, describe, encode
@@ -62,14 +63,16 @@ def create_app(
     serving = Serving(Desk(Engine(index, extractor), settings or Settings()))
 
     app = FastAPI(title="polydom", lifespan=_lifespan, redoc_url=None)
-    app.state.serving = serving
-    app.add_middleware(PredictRoute, serving=serving)
+    metrics = Metrics(time_counts=serving.desk.unit == "s")
+    app.state.serving, app.state.metrics = serving, metrics
+    app.add_middleware(PredictRoute, serving=serving, metrics=metrics)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(PolydomError, _answer_error)
     app.add_exception_handler(Exception, _answer_unexpected)
     app.add_api_route("/livez", livez)
     app.add_api_route("/readyz", readyz)
     app.add_api_route("/v1/index", show_index)
+    app.add_api_route("/metrics", show_metrics)
     app.openapi = describe_routes  # type: ignore[method-assign]  # as FastAPI advises
     return app
 
@@ -80,9 +83,10 @@ class PredictRoute:
     Everything else is passed on to `app`.
     """
 
-    def __init__(self, app: ASGIApp, serving: Serving) -> None:
+    def __init__(self, app: ASGIApp, serving: Serving, metrics: Metrics) -> None:
         self._app = app
         self._serving = serving
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -105,12 +109,15 @@ class PredictRoute:
             reply = await serving.answer(ask, arrived_s, caller)
         except PolydomError as error:
             status, failure = describe(error)
+            self._metrics.errors[failure.code] += 1
             if status >= 500 and failure.code == "internal":
                 log.exception("a request failed")
             await _send(send, status, encode(failure))
             return
         await _send(send, 200, encode(reply.answer))
-        reply.reserve.add(serving.now() - reply.ended_s)
+        sent_s = serving.now()
+        reply.reserve.add(sent_s - reply.outcome.finished_s)
+        self._metrics.answered(reply, arrived_s, sent_s)
 
 
 async def _read_body(receive: Receive, limit: int) -> bytes:
@@ -162,6 +169,17 @@ async def show_index(request: Request) -> Response:
     """Say what is being served."""
     serving: Serving = request.app.state.serving
     return _reply(200, serving.desk.facts())
+
+
+async def show_metrics(request: Request) -> Response:
+    """Say what was counted, in Prometheus's text format."""
+    from prometheus_client import CONTENT_TYPE_LATEST
+
+    from .exposition import render
+
+    state = request.app.state
+    body = render(state.metrics, state.serving)
+    return Response(body, media_type=CONTENT_TYPE_LATEST)
 
 
 def _reply(status: int, body: Health | IndexFacts | Failure) -> Response:

@@ -56,6 +56,8 @@ class Desk:
 
     Attributes
     ----------
+    names
+        Names of the features in each row's set, in computing order.
     unit
         What the index's costs are counted in; "s" or a currency.
     """
@@ -69,7 +71,7 @@ class Desk:
             make_item(package.kind, payload)
             for payload in package.meta.get("samples", [])
         ]
-        self._names = tuple(package.names(row) for row in range(len(engine.plans)))
+        self.names = tuple(package.names(row) for row in range(len(engine.plans)))
 
     def question(
         self, ask: Ask, arrived_s: float, caller: Caller, reserve_s: float = 0.0
@@ -104,7 +106,7 @@ class Desk:
         answer = Answer(
             label=outcome.label,
             scores=outcome.scores,
-            features=self._names[outcome.row],
+            features=self.names[outcome.row],
             expected_accuracy=self.engine.accuracies[outcome.row],
             reason=outcome.reason,
             budget_met=now_s <= question.budget.due_s,
@@ -138,7 +140,7 @@ class Desk:
             features=[FeatureFacts(f.name, f.width) for f in package.features],
             sets=[
                 SetFacts(
-                    self._names[row],
+                    self.names[row],
                     self.engine.accuracies[row],
                     index.coefficients[row].tolist(),
                 )

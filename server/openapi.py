@@ -24,6 +24,16 @@ _ERRORS = {
     504: "Nothing that was asked for fits, and `on_infeasible` is `error`.",
 }
 
+_METRICS = {
+    "summary": "What was counted, for Prometheus.",
+    "responses": {
+        "200": {
+            "description": "Prometheus's text format.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
+    },
+}
+
 
 def describe_routes() -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of every route."""
@@ -39,6 +49,7 @@ def describe_routes() -> dict[str, Any]:
         "paths": {
             "/v1/predict": {"post": _predict(schemas["Ask"]["properties"])},
             "/v1/index": {"get": _get("What is being served.", "IndexFacts")},
+            "/metrics": {"get": _METRICS},
             "/livez": {"get": _get("Whether the process answers.", "Health")},
             "/readyz": {
                 "get": _get("Whether the index is warm.", "Health", {503: _ERRORS[503]})

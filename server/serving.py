@@ -24,10 +24,15 @@ FIRST_RESERVE_S = 1e-4
 
 
 class Reply(NamedTuple):
-    """An answer, when its plan ended, and where the rest of its way is measured."""
+    """An answer and what it came of.
+
+    `asked_s` is when the question had been read; in `reserve` the rest of the answer's
+    way is measured.
+    """
 
     answer: Answer
-    ended_s: float
+    outcome: Outcome
+    asked_s: float
     reserve: Reserve
 
 
@@ -40,6 +45,8 @@ class Serving:
         Knows the index and the terms.
     ready
         Whether every feature and model has run and the reserves are measured.
+    waiting
+        How many questions the computing thread has not done yet.
     loop_reserve, thread_reserve
         What is kept of every budget for the way from a plan's end to the wire, where
         the event loop carried it out and where the computing thread did.
@@ -52,7 +59,7 @@ class Serving:
         self.loop_reserve = Reserve(FIRST_RESERVE_S)
         self.thread_reserve = Reserve(FIRST_RESERVE_S)
         self._queue = WorkQueue()
-        self._waiting = 0
+        self.waiting = 0
         self._time_counts = desk.unit == "s"
 
     async def start(self) -> None:
@@ -96,29 +103,29 @@ class Serving:
             question = self.desk.question(ask, arrived_s, caller, reserve.seconds)
             outcome = await self._ask_thread(question)
         answer = self.desk.answer(question, outcome, arrived_s, asked_s)
-        return Reply(answer, outcome.finished_s, reserve)
+        return Reply(answer, outcome, asked_s, reserve)
 
     async def _ask_loop(self, question: Question) -> Outcome | None:
         """Answer at once where that is quick and nothing waits; else None."""
-        if self._waiting or not self._time_counts:
+        if self.waiting or not self._time_counts:
             return None
         attempt = Attempt(self.desk.engine, question)
         return attempt.run() if attempt.choice.cost <= QUICK_S else None
 
     async def _ask_thread(self, question: Question) -> Outcome:
-        if self._waiting >= self.desk.settings.queue_limit:
-            raise Overloaded(f"{self._waiting} requests wait already")
+        if self.waiting >= self.desk.settings.queue_limit:
+            raise Overloaded(f"{self.waiting} requests wait already")
         job = Job(self.desk.engine, question, self._pressure, self._one_less)
-        self._waiting += 1
+        self.waiting += 1
         self._queue.post(question.budget.due_s, job.compute)
         return await job.result()
 
     def _pressure(self) -> int:
         """How many wait; none where time is not what the costs count."""
-        return self._waiting if self._time_counts else 0
+        return self.waiting if self._time_counts else 0
 
     def _one_less(self) -> None:
-        self._waiting -= 1
+        self.waiting -= 1
 
     async def _measure(
         self, ask: Callable[[Question], Awaitable[Outcome | None]]

@@ -181,7 +181,7 @@ def test_app_is_not_ready_before_its_start(tmp_path: Path) -> None:
 
 def test_app_documents_every_route_and_status(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
-    served = {"/v1/predict", "/v1/index", "/livez", "/readyz"}
+    served = {"/v1/predict", "/v1/index", "/livez", "/readyz", "/metrics"}
     assert document["paths"].keys() == served
     predict = document["paths"]["/v1/predict"]["post"]
     statuses = {"200", "400", "408", "413", "422", "429", "503", "504"}

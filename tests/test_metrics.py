@@ -1,0 +1,96 @@
+"""The numbers that Prometheus scrapes are those of the requests answered."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from polydom.server.app import create_app
+from polydom.server.metrics import SECONDS, Histogram
+
+from .served import FEATURES_FILE, HAM, save_index
+
+parser = pytest.importorskip("prometheus_client.parser")
+
+Key = tuple[str, frozenset[tuple[str, str]]]
+Samples = dict[Key, float]
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    app = create_app(save_index(tmp_path), features=[FEATURES_FILE])
+    with TestClient(app) as client:
+        while client.get("/readyz").status_code != 200:
+            pass
+        yield client
+
+
+def scrape(client: TestClient) -> Samples:
+    """Every sample by its name and labels, as Prometheus's own parser reads it."""
+    reply = client.get("/metrics")
+    assert reply.headers["content-type"].startswith("text/plain; version=")
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in parser.text_string_to_metric_families(reply.text)
+        for sample in family.samples
+    }
+
+
+def answers(
+    features: str, reason: str, met: str
+) -> tuple[str, frozenset[tuple[str, str]]]:
+    labels = {"features": features, "reason": reason, "budget_met": met}
+    return "polydom_answers_total", frozenset(labels.items())
+
+
+def test_metrics_count_answers_by_set_reason_and_budget(client: TestClient) -> None:
+    for budget_ms in (0, 900, 900):
+        client.post("/v1/predict", json={"text": HAM, "budget_ms": budget_ms})
+    samples = scrape(client)
+    assert samples[answers("", "infeasible", "false")] == 1
+    assert samples[answers("length marks words", "", "true")] == 2
+    for name in ("request", "queue", "plan", "encode"):
+        assert samples[f"polydom_{name}_seconds_count", frozenset()] == 3
+        assert samples[f"polydom_{name}_seconds_sum", frozenset()] > 0
+
+
+def test_metrics_count_errors_by_their_code(client: TestClient) -> None:
+    client.post("/v1/predict", json={"text": 1})
+    client.post("/v1/predict", json={"record": {}})
+    samples = scrape(client)
+    for code in ("bad_input", "bad_item"):
+        assert samples["polydom_errors_total", frozenset({("code", code)})] == 1
+
+
+def test_metrics_say_what_is_served_and_how_many_wait(client: TestClient) -> None:
+    samples = scrape(client)
+    version = client.get("/v1/index").json()["version"]
+    assert samples["polydom_index_info", frozenset({("version", version)})] == 1
+    assert samples["polydom_ready", frozenset()] == 1
+    assert samples["polydom_waiting", frozenset()] == 0
+
+
+def test_metrics_count_values_up_to_each_bound(client: TestClient) -> None:
+    client.post("/v1/predict", json={"text": HAM, "budget_ms": 900})
+    samples = scrape(client)
+    name = "polydom_request_seconds_bucket"
+    counts = [samples[name, frozenset({("le", str(le))})] for le in SECONDS]
+    assert counts == sorted(counts)
+    assert samples[name, frozenset({("le", "+Inf")})] == 1
+
+
+@given(st.lists(st.floats(0, 20), max_size=30))
+def test_histogram_counts_each_value_under_the_first_bound_that_holds_it(
+    values: list[float],
+) -> None:
+    histogram = Histogram(SECONDS)
+    for value in values:
+        histogram.add(value)
+    for bound, count in zip(SECONDS, np.cumsum(histogram.counts[:-1]), strict=True):
+        assert count == np.sum(np.array(values) <= bound)
+    assert sum(histogram.counts) == len(values)
+    assert histogram.total == pytest.approx(sum(values))
