@@ -109,7 +109,7 @@ def ridge_arms(rng: np.random.Generator) -> dict[str, Gradient]:
 
 
 def svm_arms(rng: np.random.Generator) -> dict[str, Gradient]:
-    """Kernel SVM by Pegasos, one row a step, 20 steps a pull; 10 x 10 settings."""
+    """Kernel SVM by Pegasos, one row a step, 5 steps a pull; 10 x 10 settings."""
     X, digits = mnist(DATA)
     some = rng.permutation(len(digits))[:6000]
     X = X[some] / np.linalg.norm(X[some], axis=1, keepdims=True)
@@ -127,7 +127,7 @@ def svm_arms(rng: np.random.Generator) -> dict[str, Gradient]:
         return decisions
 
     def step(state: Any, X: Floats, y: Floats, pull: int) -> None:
-        for k in range(20 * pull, 20 * pull + 20):
+        for k in range(5 * pull, 5 * pull + 5):
             row = order[k]
             state["t"] = k + 1
             if y[row] * decide(state, X[row : row + 1])[0] < 1:
@@ -192,7 +192,7 @@ def ratings_arms(rng: np.random.Generator) -> dict[str, Gradient]:
 
 EXPERIMENTS = {
     "ridge": (ridge_arms, FEW | MORE, [100 * 2**k for k in range(5)]),
-    "svm": (svm_arms, FEW, [700 * 2**k for k in range(3)]),
+    "svm": (svm_arms, FEW, [700 * 2**k for k in range(4)]),
     "ratings": (ratings_arms, FEW, [384 * 2**k for k in range(5)]),
 }
 
