@@ -55,7 +55,9 @@ class CostCurve:
     def __call__(self, size: ArrayLike) -> Floats: ...
     def __call__(self, size: ArrayLike) -> float | Floats:
         """Seconds for an item of this size, or for each of an array of sizes."""
-        if not isinstance(size, float | int):
+        if isinstance(size, float | int | np.number):
+            size = float(size)
+        else:
             size = np.asarray(size, np.float64)
         seconds: float | Floats = 0.0
         for coefficient in reversed(self.coefficients.tolist()):
