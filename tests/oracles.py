@@ -544,3 +544,71 @@ def fan_early(
             decisions.append(bool(g >= threshold))
         used.append(r + 1)
     return decisions, used
+
+
+def pinball_loss(errors: NDArray[np.float64], quantile: float) -> float:
+    """Sum of q e where a time lies above the curve, (1 - q) |e| where below."""
+    above, below = errors[errors > 0], errors[errors <= 0]
+    return quantile * float(above.sum()) - (1 - quantile) * float(below.sum())
+
+
+def least_pinball_loss(
+    sizes: NDArray[np.float64],
+    seconds: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    quantile: float,
+    degree: int,
+) -> float:
+    """Least loss of a polynomial without negative coefficients, by trying all corners.
+
+    Some corner is best: as many times hit exactly as there are coefficients not zero.
+    """
+    design = sizes[:, np.newaxis] ** np.arange(degree + 1) / scale[:, np.newaxis]
+    times = seconds / scale
+    best = pinball_loss(times, quantile)
+    for count in range(1, degree + 2):
+        for powers in itertools.combinations(range(degree + 1), count):
+            for hit in itertools.combinations(range(len(sizes)), count):
+                part = design[np.ix_(hit, powers)]
+                if np.linalg.matrix_rank(part) == count:
+                    found = np.linalg.solve(part, times[list(hit)])
+                    if (found >= 0).all():
+                        errors = times - design[:, powers] @ found
+                        best = min(best, pinball_loss(errors, quantile))
+    return best
+
+
+def cost_of_set(
+    features: Sequence[Sequence[float]],
+    steps: Sequence[Sequence[float]],
+    needs: Sequence[Sequence[int]],
+    overhead: Sequence[float],
+    chosen: Sequence[int],
+) -> list[float]:
+    """Add up the overhead, a set's features, and every step that one of them needs."""
+    total = list(overhead)
+    used = sorted({step for feature in chosen for step in needs[feature]})
+    for row in [features[k] for k in sorted(chosen)] + [steps[k] for k in used]:
+        total = [a + b for a, b in zip(total, row, strict=True)]
+    return total
+
+
+def greedy_sequence(
+    m: int,
+    accuracy: Callable[[int], float],
+    cost: Callable[[int], float],
+    price: float,
+) -> tuple[int, ...]:
+    """One sequence for one lambda: try every feature at every step."""
+    mask, sequence = 0, list[int]()
+    for _ in range(m):
+        left = [f for f in range(m) if not mask >> f & 1]
+        gains = {}
+        for f in left:
+            more = accuracy(mask | 1 << f) - accuracy(mask)
+            dearer = cost(mask | 1 << f) - cost(mask)
+            gains[f] = (more - price * dearer, -dearer, -f)
+        chosen = max(left, key=lambda f: gains[f])
+        sequence.append(chosen)
+        mask |= 1 << chosen
+    return tuple(sequence)
