@@ -37,7 +37,7 @@ def is_cheaper(
             return True
     first, second = coefficients[row], coefficients[other]
     low, high = sizes[0], sizes[sizes.shape[0] - 1]
-    cheaper, _ = ever_cheaper(first, second, low, high, starts, signs)
+    cheaper: bool = ever_cheaper(first, second, low, high, starts, signs)[0]
     return cheaper
 
 

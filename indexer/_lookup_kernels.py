@@ -26,25 +26,40 @@ def cost_at(coefficients: NDArray[np.float64], row: int, n: float) -> float:
     return cost_s
 
 
-@njit(int64(FLOATS, float64), inline="always", **OPTIONS)
-def count_up_to(breakpoints: NDArray[np.float64], n: float) -> int:
-    """How many of the ascending `breakpoints` are at most n: the range n lies in."""
-    first = 0
-    left = breakpoints.shape[0]
+@njit(int64(FLOATS, INTS, FLOATS, float64), inline="always", **OPTIONS)
+def range_of(
+    breakpoints: NDArray[np.float64],
+    guide: NDArray[np.int32],
+    spacing: NDArray[np.float64],
+    n: float,
+) -> int:
+    """Count the breakpoints up to n: the range n lies in.
+
+    `guide` (G + 1,) holds how many breakpoints lie before each of G equal cells of
+    sizes, `spacing` where the first one starts and how many there are per unit.
+    """
+    cell = 0
+    place = (n - spacing[0]) * spacing[1]
+    if place > 0.0:  # not for NaN
+        cell = int(min(place, guide.shape[0] - 2.0))
+    first = int(guide[cell])
+    left = int(guide[cell + 1]) - first
     while left > 0:
-        half = (left + 1) // 2
-        # An arithmetic choice, which compiles to no branch to mispredict.
-        first += half * (breakpoints[first + half - 1] <= n)
+        half = (left + 1) >> 1
+        # A choice of values, which compiles to no branch to mispredict.
+        first = first + half if breakpoints[first + half - 1] <= n else first
         left -= half
     return first
 
 
 @njit(
-    int64(FLOATS, INTS, INTS, STAYS, FLOATS_2D, float64, float64),
+    int64(FLOATS, INTS, FLOATS, INTS, INTS, STAYS, FLOATS_2D, float64, float64),
     **OPTIONS,
 )
 def best_rank(
     breakpoints: NDArray[np.float64],
+    guide: NDArray[np.int32],
+    spacing: NDArray[np.float64],
     blocks: NDArray[np.int32],
     offsets: NDArray[np.int32],
     stays: NDArray[np.int32],
@@ -59,18 +74,18 @@ def best_rank(
     ascending rank. A stay is (rank, first range, end range) and counts only in its
     ranges; those that count ascend in cost as in rank.
     """
-    position = count_up_to(breakpoints, n)
-    block = blocks[position]
-    low, high = offsets[block], offsets[block + 1]
+    position = range_of(breakpoints, guide, spacing, n)
+    block = int(blocks[position])
+    low, high = int(offsets[block]), int(offsets[block + 1])
     best = -1
     while low < high:
-        middle = (low + high) // 2
+        middle = (low + high) >> 1
         at = middle
         while at < high and not stays[at, 1] <= position < stays[at, 2]:
             at += 1
         # A NaN cost compares false, so a damaged curve is never affordable.
         if at < high and cost_at(coefficients, stays[at, 0], n) <= budget_s:
-            best = stays[at, 0]
+            best = int(stays[at, 0])
             low = at + 1
         else:
             high = middle
@@ -90,19 +105,17 @@ def scan_ranks(coefficients: NDArray[np.float64], n: float, budget_s: float) -> 
 
 
 @njit(
-    int64(FLOATS, INTS, INTS, STAYS, float64, ROWS_OUT),
+    int64(INTS, INTS, STAYS, int64, ROWS_OUT),
     **OPTIONS,
 )
 def skyline_ranks(
-    breakpoints: NDArray[np.float64],
     blocks: NDArray[np.int32],
     offsets: NDArray[np.int32],
     stays: NDArray[np.int32],
-    n: float,
+    position: int,
     out: NDArray[np.int64],
 ) -> int:
-    """List the ranks on the skyline of n, ascending; their number."""
-    position = count_up_to(breakpoints, n)
+    """List the ranks on the skyline of one range, ascending; their number."""
     block = blocks[position]
     found = 0
     for at in range(offsets[block], offsets[block + 1]):

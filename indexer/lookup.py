@@ -37,6 +37,10 @@ class Lookup:
     ----------
     breakpoints : (R - 1,) float64
         Sizes at which the skyline changes, ascending.
+    guide : (R + 1,) int32
+        How many breakpoints lie before each of R equal cells of the sizes.
+    spacing : (2,) float64
+        Where the first cell starts, and cells per unit of size.
     blocks : (R,) int32
         Block of each range.
     offsets : (B + 1,) int32
@@ -50,6 +54,8 @@ class Lookup:
     """
 
     breakpoints: NDArray[np.float64]
+    guide: NDArray[np.int32]
+    spacing: NDArray[np.float64]
     blocks: NDArray[np.int32]
     offsets: NDArray[np.int32]
     stays: NDArray[np.int32]
@@ -97,6 +103,7 @@ class Lookup:
         offsets, stays = _share(rank[skylines.rows], begins, ends, blocks)
         return cls(
             breakpoints,
+            *_guide(breakpoints, sizes),
             blocks.astype(np.int32),
             offsets.astype(np.int32),
             np.ascontiguousarray(stays, np.int32),
@@ -116,6 +123,8 @@ class Lookup:
         """
         rank = best_rank(
             self.breakpoints,
+            self.guide,
+            self.spacing,
             self.blocks,
             self.offsets,
             self.stays,
@@ -130,9 +139,8 @@ class Lookup:
     def skyline(self, size: float) -> NDArray[np.int64]:
         """Rows on the skyline of a size, by ascending cost and accuracy."""
         out = np.empty(self.rows.size, np.int64)
-        found = skyline_ranks(
-            self.breakpoints, self.blocks, self.offsets, self.stays, size, out
-        )
+        position = int(np.searchsorted(self.breakpoints, size, side="right"))
+        found = skyline_ranks(self.blocks, self.offsets, self.stays, position, out)
         return self.rows[out[:found]]
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
@@ -170,6 +178,7 @@ class Lookup:
         faults = {
             "breakpoints do not ascend": not np.isfinite(self.breakpoints).all()
             or not (np.diff(self.breakpoints) > 0).all(),
+            "guide does not fit its breakpoints": not self._guide_fits(),
             "blocks do not fit its ranges": self.blocks.size != ranges
             or self.blocks.min() < 0
             or self.blocks.max() >= self.offsets.size - 1,
@@ -189,15 +198,45 @@ class Lookup:
             if found:
                 raise BadIndexFile(f"the look-up's {fault}")
 
+    def _guide_fits(self) -> bool:
+        if self.spacing.size != 2 or not np.isfinite(self.spacing).all():
+            return False
+        cells = _cells(self.breakpoints, self.spacing)
+        counts = np.searchsorted(cells, np.arange(self.breakpoints.size + 2))
+        return np.array_equal(self.guide, counts)
+
 
 _LAYOUT = {
     "breakpoints": (np.float64, 1),
+    "guide": (np.int32, 1),
+    "spacing": (np.float64, 1),
     "blocks": (np.int32, 1),
     "offsets": (np.int32, 1),
     "stays": (np.int32, 2),
     "coefficients": (np.float64, 2),
     "rows": (np.int64, 1),
 }
+
+
+def _guide(
+    breakpoints: NDArray[np.float64], sizes: tuple[float, float]
+) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    """Count the breakpoints before each of as many equal cells as there are ranges."""
+    width = sizes[1] - sizes[0]
+    per_unit = (breakpoints.size + 1) / width if width > 0 else 0.0
+    spacing = np.array([sizes[0], per_unit if np.isfinite(per_unit) else 0.0])
+    cells = _cells(breakpoints, spacing)
+    counts = np.searchsorted(cells, np.arange(breakpoints.size + 2))
+    return counts.astype(np.int32), spacing
+
+
+def _cells(
+    breakpoints: NDArray[np.float64], spacing: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Cell of each breakpoint, by the same arithmetic as in the kernel."""
+    places = (breakpoints - spacing[0]) * spacing[1]
+    cells: NDArray[np.float64] = np.floor(np.clip(places, 0, breakpoints.size))
+    return cells
 
 
 def _blocks(

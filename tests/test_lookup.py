@@ -165,7 +165,11 @@ INT32 = np.int32
     [
         ("breakpoints", np.array([0.5, 0.4, 2.0, 4.0]), "breakpoints do not ascend"),
         ("breakpoints", np.array([0.5, math.nan, 2.0, 4.0]), "breakpoints do not"),
-        ("breakpoints", np.array([0.5]), "blocks do not fit"),
+        ("breakpoints", np.array([0.5]), "do not fit|does not fit"),
+        ("guide", np.zeros(6, INT32), "guide does not fit"),
+        ("guide", np.zeros(3, INT32), "guide does not fit"),
+        ("spacing", np.array([0.01]), "guide does not fit"),
+        ("spacing", np.array([0.01, math.nan]), "guide does not fit"),
         ("blocks", np.full(5, 7, INT32), "blocks do not fit"),
         ("blocks", np.full(5, -1, INT32), "blocks do not fit"),
         ("blocks", np.full(5, 0.0), "blocks are float64 of 1 dim"),

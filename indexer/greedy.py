@@ -1,0 +1,268 @@
+"""Greedy feature sequences, the few-trainings rival of Poly-Dom (ICSP, section 4).
+
+Expands only the sets that some sequence passes. No bound on what it may miss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+from ._lookup_kernels import cost_at
+
+MAX_FEATURES = 62
+
+
+class Sequence(NamedTuple):
+    """The order in which features are added for lambdas in [low, high)."""
+
+    low: float
+    high: float
+    features: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GreedySearch:
+    """What `search_greedy` found.
+
+    Attributes
+    ----------
+    sequences
+        One for each range of lambdas with the same order, ascending in lambda: the
+        first is Greedy-Acc, the last Greedy-Cost.
+    expanded
+        Accuracy of every set trained, by mask.
+    """
+
+    sequences: tuple[Sequence, ...]
+    expanded: dict[int, float]
+
+
+@dataclass(slots=True)
+class _State:
+    """A beginning of a sequence, and the lambdas that lead to it."""
+
+    low: float
+    high: float
+    features: tuple[int, ...] = ()
+    mask: int = 0
+
+
+def search_greedy(
+    m: int,
+    accuracy: Callable[[int], float],
+    cost_s: Callable[[int], float],
+    *,
+    lambdas: tuple[float, float] = (0.0, math.inf),
+    most: int = 64,
+) -> GreedySearch:
+    """Follow the best gain feature by feature, for every lambda (ICSP, algorithm 4).
+
+    At each step the feature with the largest gain in accuracy - lambda * gain in cost
+    is added; of equals the cheaper, then the first. Which one that is changes at a
+    few values of lambda only, so these are found instead of tried: each beginning
+    of a sequence is split where the best next feature changes.
+
+    Parameters
+    ----------
+    m
+        Number of features, 1 to 62.
+    accuracy
+        Accuracy of a set (a mask) in [0, 1]; called once for each set reached.
+    cost_s
+        Seconds a set costs at the size to optimise for: the paper's median.
+    lambdas
+        Range to cover, per second. `(0, 0)` is Greedy-Acc, accuracy first;
+        `(inf, inf)` is Greedy-Cost, the cheapest first.
+    most
+        Sequences, at most: beginnings beyond are continued for their middle lambda.
+
+    Raises
+    ------
+    BadInput
+        If an argument or an accuracy is outside its range.
+    """
+    low, high = lambdas
+    if not 1 <= m <= MAX_FEATURES:
+        raise BadInput(f"m is {m!r}; it must be 1 to {MAX_FEATURES} features")
+    if not 0 <= low <= high:
+        raise BadInput(f"lambdas are {lambdas!r}; 0 <= low <= high is needed")
+    if most < 1:
+        raise BadInput(f"most is {most!r}; it must be at least 1 sequence")
+    expanded: dict[int, float] = {}
+
+    def known(mask: int) -> float:
+        if mask not in expanded:
+            value = float(accuracy(mask))
+            if not 0 <= value <= 1:
+                raise BadInput(
+                    f"accuracy of set {mask} is {value!r}; it must be in [0, 1]"
+                )
+            expanded[mask] = value
+        return expanded[mask]
+
+    states = [_State(low, high)]
+    for _ in range(m):
+        states = _grow(states, m, known, cost_s, most)
+    sequences = tuple(Sequence(s.low, s.high, s.features) for s in states)
+    return GreedySearch(sequences, expanded)
+
+
+def _grow(
+    states: list[_State],
+    m: int,
+    accuracy: Callable[[int], float],
+    cost_s: Callable[[int], float],
+    most: int,
+) -> list[_State]:
+    """Add a feature to every beginning, splitting it where lambda decides."""
+    grown: list[_State] = []
+    for position, state in enumerate(states):
+        left = [f for f in range(m) if not state.mask >> f & 1]
+        base_s, base = cost_s(state.mask), accuracy(state.mask)
+        lines = [
+            (
+                accuracy(state.mask | 1 << f) - base,
+                cost_s(state.mask | 1 << f) - base_s,
+                f,
+            )
+            for f in left
+        ]
+        choices = list(_best_by_lambda(lines, state.low, state.high))
+        waiting = len(states) - position - 1
+        if len(grown) + waiting + len(choices) > most:
+            middle = _middle(state.low, state.high)
+            chosen = next(c for c in choices if c[1] > middle or c is choices[-1])
+            choices = [(state.low, state.high, chosen[2])]
+        for low, high, feature in choices:
+            mask = state.mask | 1 << feature
+            grown.append(_State(low, high, (*state.features, feature), mask))
+    return grown
+
+
+def _best_by_lambda(
+    lines: list[tuple[float, float, int]], low: float, high: float
+) -> Iterable[tuple[float, float, int]]:
+    """Split [low, high) where the line with the largest gain - lambda * cost changes.
+
+    With growing lambda the best line only ever gets cheaper: the upper envelope.
+    """
+    while True:
+        if math.isinf(low):
+            best = min(lines, key=lambda line: (line[1], -line[0], line[2]))
+        else:
+            best = max(
+                lines, key=lambda line: (line[0] - low * line[1], -line[1], -line[2])
+            )
+        cheaper = [line for line in lines if line[1] < best[1]]
+        crossings = [(best[0] - line[0]) / (best[1] - line[1]) for line in cheaper]
+        change = max(min(crossings, default=math.inf), math.nextafter(low, math.inf))
+        if change >= high or low == high:
+            yield low, high, best[2]
+            return
+        yield low, change, best[2]
+        low, lines = change, cheaper
+
+
+def _middle(low: float, high: float) -> float:
+    if math.isinf(high):
+        return high if math.isinf(low) else 2 * low + 1.0
+    return (low + high) / 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GreedyLookup:
+    """Any-time retrieval from greedy sequences (ICSP, section 4, "Retrieval").
+
+    The budget chooses a sequence by the skyline of the size optimised for; along that
+    sequence features are added while the budget lasts for the item at hand.
+
+    Attributes
+    ----------
+    masks : (C,) int64
+        Feature set of each row.
+    coefficients : (C, d + 1) float64
+        Cost polynomial of each row, constant first, seconds.
+    accuracies : (C,) float64
+    paths : (Q, L) int64
+        Rows that each sequence passes, the empty set first, then -1.
+    costs_s, chosen : (K,)
+        Skyline at the size optimised for: ascending costs, and the sequence of each.
+    """
+
+    masks: NDArray[np.int64]
+    coefficients: NDArray[np.float64]
+    accuracies: NDArray[np.float64]
+    paths: NDArray[np.int64]
+    costs_s: NDArray[np.float64]
+    chosen: NDArray[np.int64]
+
+    @classmethod
+    def build(
+        cls,
+        search: GreedySearch,
+        coefficients_of: Callable[[NDArray[np.uint64]], NDArray[np.float64]],
+        size: float,
+    ) -> GreedyLookup:
+        """Keep the sets on some sequence, and the skyline of them at `size`.
+
+        Parameters
+        ----------
+        search
+            From `search_greedy`.
+        coefficients_of
+            Cost polynomials (C, d + 1) of C masks, such as `CostTable.of_many`.
+        size
+            The item size that was optimised for.
+        """
+        passed = [_prefixes(sequence.features) for sequence in search.sequences]
+        masks = sorted({mask for prefixes in passed for mask in prefixes})
+        row = {mask: at for at, mask in enumerate(masks)}
+        paths = np.array([[row[mask] for mask in prefixes] for prefixes in passed])
+        coefficients = np.ascontiguousarray(coefficients_of(np.array(masks, np.uint64)))
+        accuracies = np.array([search.expanded[mask] for mask in masks])
+        costs_s = np.array(
+            [cost_at(coefficients, at, size) for at in range(len(masks))]
+        )
+        order = np.lexsort([-accuracies, costs_s])
+        reached = np.maximum.accumulate(accuracies[order])
+        skyline = order[np.flatnonzero(np.diff(reached, prepend=-1.0) > 0)]
+        chosen = [int((paths == at).any(axis=1).argmax()) for at in skyline]
+        return cls(
+            np.array(masks, np.int64),
+            coefficients,
+            accuracies,
+            paths,
+            costs_s[skyline],
+            np.array(chosen, np.int64),
+        )
+
+    def best(self, size: float, budget_s: float) -> int:
+        """Row of the most accurate affordable set on the chosen sequence, or -1."""
+        at = int(np.searchsorted(self.costs_s, budget_s, side="right")) - 1
+        best = -1
+        for row in self.paths[self.chosen[max(at, 0)]]:
+            if not cost_at(self.coefficients, row, size) <= budget_s:
+                break
+            if best < 0 or self.accuracies[row] > self.accuracies[best]:
+                best = int(row)
+        return best
+
+    def order(self, row: int) -> tuple[int, ...]:
+        """Features of a row in the order of the first sequence that passes it."""
+        path = self.paths[(self.paths == row).any(axis=1).argmax()]
+        masks = self.masks[path[: int((path == row).argmax()) + 1]]
+        return tuple(int(added).bit_length() - 1 for added in masks[1:] ^ masks[:-1])
+
+
+def _prefixes(features: tuple[int, ...]) -> list[int]:
+    prefixes = [0]
+    for feature in features:
+        prefixes.append(prefixes[-1] | 1 << feature)
+    return prefixes

@@ -1,0 +1,128 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from polydom.features.errors import BadInput
+from polydom.indexer.greedy import GreedyLookup, search_greedy
+
+from . import oracles
+
+M = 4
+COSTS = [1.0, 2.0, 4.0, 8.0]
+SINGLE = [0.1, 0.3, 0.35, 0.6]
+
+
+def cost(mask: int) -> float:
+    return sum(c for f, c in enumerate(COSTS) if mask >> f & 1)
+
+
+def accuracy(mask: int) -> float:
+    return 1 - math.prod(1 - a for f, a in enumerate(SINGLE) if mask >> f & 1)
+
+
+def curves(masks: NDArray[np.uint64]) -> NDArray[np.float64]:
+    """Cost is the features' costs times the size."""
+    return np.array([[0.0, cost(int(mask))] for mask in masks])
+
+
+def test_greedy_at_lambda_zero_puts_accuracy_first() -> None:
+    search = search_greedy(M, accuracy, cost, lambdas=(0.0, 0.0))
+    assert [s.features for s in search.sequences] == [(3, 2, 1, 0)]
+
+
+def test_greedy_at_infinite_lambda_puts_the_cheapest_first() -> None:
+    search = search_greedy(M, accuracy, cost, lambdas=(math.inf, math.inf))
+    assert [s.features for s in search.sequences] == [(0, 1, 2, 3)]
+
+
+def test_greedy_covers_all_lambdas_without_a_gap() -> None:
+    sequences = search_greedy(M, accuracy, cost).sequences
+    assert len(sequences) > 2
+    assert sequences[0].low == 0.0
+    assert sequences[-1].high == math.inf
+    assert [s.high for s in sequences[:-1]] == [s.low for s in sequences[1:]]
+
+
+@given(
+    accuracies=st.lists(st.integers(0, 64), min_size=16, max_size=16),
+    costs=st.lists(st.integers(1, 16), min_size=M, max_size=M),
+    place=st.floats(0.1, 0.9),
+)
+def test_greedy_finds_the_sequence_of_every_lambda(
+    accuracies: list[int], costs: list[int], place: float
+) -> None:
+    def known(mask: int) -> float:
+        return accuracies[mask] / 64
+
+    def price(mask: int) -> float:
+        return float(sum(c for f, c in enumerate(costs) if mask >> f & 1))
+
+    for low, high, features in search_greedy(M, known, price, most=10_000).sequences:
+        end = min(high, low + 10)
+        within = low + place * (end - low)
+        if end - low > 1e-9:
+            expected = oracles.greedy_sequence(M, known, price, within)
+            assert features == expected
+
+
+def test_greedy_trains_each_set_once_and_only_those_it_reaches() -> None:
+    asked: list[int] = []
+
+    def counted(mask: int) -> float:
+        asked.append(mask)
+        return accuracy(mask)
+
+    search = search_greedy(M, counted, cost, lambdas=(0.0, 0.0))
+    assert sorted(asked) == sorted(search.expanded)
+    assert len(asked) == 1 + 4 + 3 + 2 + 1
+
+
+def test_greedy_follows_no_more_sequences_than_asked_for() -> None:
+    sequences = search_greedy(M, accuracy, cost, most=2).sequences
+    assert 1 <= len(sequences) <= 2
+    assert sequences[-1].high == math.inf
+
+
+def test_greedy_lookup_adds_features_while_the_budget_lasts() -> None:
+    search = search_greedy(M, accuracy, cost, lambdas=(math.inf, math.inf))
+    lookup = GreedyLookup.build(search, curves, size=1.0)
+    masks = [int(lookup.masks[lookup.best(1.0, b)]) for b in (0, 0.9, 1, 3, 14.9, 15)]
+    assert masks == [0, 0, 0b1, 0b11, 0b111, 0b1111]
+    # an item twice as large gets fewer features for the same budget
+    assert int(lookup.masks[lookup.best(2.0, 3.0)]) == 0b1
+    assert lookup.order(lookup.best(1.0, 7.0)) == (0, 1, 2)
+
+
+@given(size=st.floats(0.1, 10), budget=st.floats(0, 100))
+def test_greedy_lookup_holds_the_budget(size: float, budget: float) -> None:
+    lookup = GreedyLookup.build(search_greedy(M, accuracy, cost), curves, size=1.0)
+    row = lookup.best(size, budget)
+    assert oracles.horner(lookup.coefficients[row].tolist(), size) <= budget
+
+
+def test_greedy_lookup_is_nothing_when_not_even_the_empty_set_fits() -> None:
+    search = search_greedy(M, accuracy, cost)
+    lookup = GreedyLookup.build(search, lambda masks: curves(masks) + 1.0, size=1.0)
+    assert lookup.best(1.0, 0.5) == -1
+
+
+@pytest.mark.parametrize(
+    ("m", "lambdas", "most", "value", "message"),
+    [
+        (0, (0.0, 1.0), 8, 0.5, "m is 0"),
+        (63, (0.0, 1.0), 8, 0.5, "m is 63"),
+        (2, (1.0, 0.0), 8, 0.5, "lambdas are"),
+        (2, (math.nan, 1.0), 8, 0.5, "lambdas are"),
+        (2, (0.0, 1.0), 0, 0.5, "most is 0"),
+        (2, (0.0, 1.0), 8, 1.5, r"accuracy of set 0 is 1\.5"),
+    ],
+)
+def test_greedy_refuses_arguments_out_of_range(
+    m: int, lambdas: tuple[float, float], most: int, value: float, message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        search_greedy(m, lambda mask: value, cost, lambdas=lambdas, most=most)
