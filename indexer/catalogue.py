@@ -78,7 +78,9 @@ def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
             return extractor
         except BadItem as error:
             unusable = error
-    raise BadProject(f"all {len(dataset.items)} items are unusable; the last: {unusable}")
+    raise BadProject(
+        f"all {len(dataset.items)} items are unusable; the last: {unusable}"
+    )
 
 
 def load_extractor(
