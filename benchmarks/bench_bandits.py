@@ -141,7 +141,7 @@ def svm_arms(rng: np.random.Generator) -> dict[str, Gradient]:
         for width in 10 ** rng.uniform(0, 3, 10):
             counts = np.zeros(len(parts[0][1]))
             state = {"counts": counts, "setting": (penalty, width), "t": 0}
-            name = f"{penalty:.1e} {width:.1e}"
+            name = f"{penalty:.6e} {width:.6e}"
             arms[name] = Gradient(parts, state, step, loss)
     return arms
 
