@@ -56,10 +56,9 @@ def walk(
             used[i] = last
 
 
-@njit(void(float64[::1], int64, float64), **OPTIONS)
-def replace_largest(heap: NDArray[np.float64], size: int, value: float) -> None:
-    """Put `value` in place of the largest of a max-heap's first `size` entries."""
-    node = 0
+@njit(void(float64[::1], int64, int64, float64), **OPTIONS)
+def sift(heap: NDArray[np.float64], node: int, size: int, value: float) -> None:
+    """Put `value` at `node` of a max-heap of `size` entries, and restore the heap."""
     while True:
         child = 2 * node + 1
         if child >= size:
@@ -79,46 +78,61 @@ def smallest(values: NDArray[np.float64], sign: float, out: NDArray[np.float64])
     size: int = min(out.shape[0], values.shape[0])
     for i in range(size):
         out[i] = sign * values[i]
-    out[:size].sort()
-    if size == values.shape[0]:
-        return size
-    out[:size] = out[:size][::-1].copy()  # descending is a max-heap
+    for node in range(size // 2 - 1, -1, -1):
+        sift(out, node, size, out[node])
     for i in range(size, values.shape[0]):
-        value = sign * values[i]
-        if value < out[0]:
-            replace_largest(out, size, value)
-    out[:size].sort()
+        if sign * values[i] < out[0]:
+            sift(out, 0, size, sign * values[i])
+    for end in range(size - 1, 0, -1):
+        value = out[end]
+        out[end] = out[0]
+        sift(out, 0, end, value)
     return size
 
 
-@njit(void(FLOATS, FLOATS, float64, int64[::1]), **OPTIONS)
+@njit(int64(FLOATS, int64, float64), **OPTIONS)
+def first_above(ascending: NDArray[np.float64], size: int, value: float) -> int:
+    """Position of the first of `size` entries above `value`, `size` if none is."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] > value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@njit(void(FLOATS, FLOATS, float64, float64[::1], int64[::1]), **OPTIONS)
 def stops_by_errors(
     right: NDArray[np.float64],
     wrong: NDArray[np.float64],
     sign: float,
+    limits: NDArray[np.float64],
     stops: NDArray[np.int64],
 ) -> None:
     """Most rows that can stop on one side, for each number of errors allowed there.
 
     Rows stop below a threshold on sign * value; those of `right` stop rightly.
     `stops[e]` is filled for e = 0 .. len - 1 errors: all rows strictly below the
-    (e + 1)-th smallest value of `wrong`, or every row where there is none.
+    (e + 1)-th smallest value of `wrong`, or every row where there is none. `limits`,
+    as long, is scratch.
     """
-    limits = np.empty(stops.shape[0], np.float64)
     known = smallest(wrong, sign, limits)
-    below = np.zeros(stops.shape[0], np.int64)
+    for e in range(stops.shape[0]):
+        stops[e] = 0
     if known > 0:
         for i in range(right.shape[0]):
             value = sign * right[i]
             if value < limits[0]:
-                below[0] += 1
+                stops[0] += 1
             elif value < limits[known - 1]:
-                below[np.searchsorted(limits[:known], value, side="right")] += 1
+                stops[first_above(limits, known, value)] += 1
     rights = 0
     wrongs = 0  # strictly below the current limit: fewer than e where values are tied
     for e in range(stops.shape[0]):
         if e < known:
-            rights += below[e]
+            rights += stops[e]
             if e > 0 and limits[e] > limits[e - 1]:
                 wrongs = e
             stops[e] = rights + wrongs
@@ -147,6 +161,7 @@ def count_stops(
     values = np.empty((BLOCK, n), np.float64)
     low = np.empty(allowed + 1, np.int64)
     high = np.empty(allowed + 1, np.int64)
+    limits = np.empty(allowed + 1, np.float64)
     for start in range(0, columns.shape[0], BLOCK):
         size = min(BLOCK, columns.shape[0] - start)
         for i in range(n):
@@ -155,10 +170,10 @@ def count_stops(
         for j in range(size):
             positive = values[j, :positives]
             negative = values[j, positives:]
-            stops_by_errors(negative, positive, 1.0, low)
+            stops_by_errors(negative, positive, 1.0, limits, low)
             best = low[allowed]
             if both:
-                stops_by_errors(positive, negative, -1.0, high)
+                stops_by_errors(positive, negative, -1.0, limits, high)
                 best = 0
                 for e in range(allowed + 1):
                     best = max(best, low[e] + high[allowed - e])

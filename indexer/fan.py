@@ -122,7 +122,7 @@ def fit_fan(
 def tabulate(
     scores: Floats, order: Rows, width: float
 ) -> tuple[Rows, Rows, Floats, Floats]:
-    """Starts, bins, means and deviations, as `FanSchedule` has them.
+    """Tabulate starts, bins, means and deviations, as `FanSchedule` has them.
 
     All rows count at every position, stopped or not, as in the paper.
     """

@@ -1,0 +1,84 @@
+"""Exact early exits from bounds on the base models' scores."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from polydom.features.errors import BadInput
+from polydom.indexer.bounds import bound_remainder
+
+Floats = NDArray[np.float64]
+
+small = st.floats(-10, 10, allow_subnormal=False)
+
+
+@given(
+    st.lists(st.tuples(small, small).map(sorted), min_size=1, max_size=5),
+    st.data(),
+    small,
+)
+def test_bounds_never_change_a_decision(
+    bounds: list[list[float]], data: st.DataObject, threshold: float
+) -> None:
+    least, most = np.array(bounds).T
+    rows = [[data.draw(st.floats(low, high)) for low, high in bounds] for _ in range(5)]
+    remainder = bound_remainder(least, most)
+    schedule = remainder.schedule(threshold)
+    scores = np.array(rows)
+    decisions, _ = schedule.evaluate(scores)
+    whole = np.array([sum(row) for row in scores[:, schedule.order].tolist()])
+    assert (decisions == (whole >= threshold)).all()
+
+
+@given(
+    st.lists(st.tuples(small, small).map(sorted), min_size=1, max_size=5),
+    st.data(),
+    st.floats(0, 10),
+)
+def test_enough_is_within_tolerance_for_every_row(
+    bounds: list[list[float]], data: st.DataObject, tolerance: float
+) -> None:
+    remainder = bound_remainder(*np.array(bounds).T)
+    used, middle = remainder.enough(tolerance)
+    row = np.array([data.draw(st.floats(low, high)) for low, high in bounds])
+    ordered = row[remainder.order]
+    assert abs(ordered[:used].sum() + middle - ordered.sum()) <= tolerance + 1e-9
+
+
+def test_bounds_stop_as_soon_as_the_rest_is_too_small() -> None:
+    remainder = bound_remainder(np.array([0.0, -4.0, -1.0]), np.array([0.5, 4.0, 1.0]))
+    assert remainder.order.tolist() == [1, 2, 0]
+    rows = np.array([[0.5, 3.0, -1.0], [0.5, 0.5, 0.5], [0.0, -3.0, 1.0]])
+    decisions, used = remainder.schedule(0.0).evaluate(rows)
+    assert decisions.tolist() == [True, True, False]
+    assert used.tolist() == [1, 2, 1]
+    assert remainder.enough(0.0) == (3, 0.0)
+    assert remainder.enough(0.3)[0] == 2
+    assert remainder.enough(0.3)[1] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    ("least", "most", "reason"),
+    [
+        ([], [], r"shapes \(0,\)"),
+        ([0.0], [0.0, 1.0], r"shapes \(1,\) and \(2,\)"),
+        ([0.0, 2.0], [0.0, 1.0], "base model 1 has bounds 2.0 and 1.0"),
+        ([np.nan], [0.0], "base model 0 has bounds nan"),
+        ([0.0], [np.inf], "base model 0 has bounds 0.0 and inf"),
+    ],
+)
+def test_bounds_say_what_is_wrong(
+    least: list[float], most: list[float], reason: str
+) -> None:
+    with pytest.raises(BadInput, match=reason):
+        bound_remainder(np.array(least), np.array(most))
+
+
+def test_bounds_refuse_a_threshold_or_tolerance_that_is_no_number() -> None:
+    remainder = bound_remainder(np.zeros(2), np.ones(2))
+    with pytest.raises(BadInput, match="threshold is nan"):
+        remainder.schedule(np.nan)
+    with pytest.raises(BadInput, match="tolerance is -1"):
+        remainder.enough(-1.0)
