@@ -160,11 +160,11 @@ def features(
     from ..features.registry import load_features, ready_made_features
 
     found = [*ready_made_features(), *load_features([], files or [])]
-    rows = [
+    rows: list[dict[str, str]] = [
         {
             "name": feature.name,
             "kind": feature.kind,
-            "steps": [step.name for step in feature.needs],
+            "steps": ", ".join(step.name for step in feature.needs),
             "what": (feature.function.__doc__ or "").strip().split("\n")[0],
         }
         for feature in found
@@ -175,7 +175,7 @@ def features(
         return
     table = Table("name", "kind", "shared steps", "what", box=None)
     for row in rows:
-        table.add_row(row["name"], row["kind"], ", ".join(row["steps"]), row["what"])
+        table.add_row(*row.values())
     Console().print(table)
 
 
