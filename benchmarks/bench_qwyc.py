@@ -1,0 +1,314 @@
+"""How many base models an early exit takes, at equal changed decisions on test rows.
+
+python -m benchmarks.bench_qwyc DATA                    all data sets, one table each
+python -m benchmarks.bench_qwyc DATA --sets adult       only some
+python -m benchmarks.bench_qwyc DATA --json             one JSON object, for the record
+python -m benchmarks.bench_qwyc DATA --plot qwyc.png    mean trees against changes
+
+DATA holds the folders adult, higgs, covtype20k and mnist. The model is LightGBM, 500
+trees of depth 5, learning rate 0.05, trained on the training rows.
+
+Protocol, fixed before a test row was looked at. Fit: the training rows; for `polydom`
+also copies with a column or so swapped between rows (`swap_columns`, no labels).
+Report: the test rows, by the whole curve of each method; for each limit the cheapest
+point whose *test* change is within it, for every method alike. Everything in
+`polydom` was chosen on a fifth of the training rows that the model had not seen.
+"""
+
+import argparse
+import gzip
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.indexer.augment import swap_columns
+from polydom.indexer.fan import FanSchedule, fit_fan
+from polydom.indexer.fitting import fit_schedule
+from polydom.indexer.orders import OrderName
+from polydom.indexer.schedule import Schedule
+from polydom.models.compile import compile_ensemble
+from polydom.models.ensemble import Ensemble
+
+Rows = NDArray[np.float32]
+Split = tuple[Rows, NDArray[np.int64], Rows, NDArray[np.int64]]
+
+ALPHAS = (0, 0.0002, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.006, 0.01, 0.02)
+FAN_ALPHAS = (0, 0.001, 0.004, 0.01)
+LIMITS = (0.01, 0.005, 0.002)
+FIXED: tuple[tuple[str, OrderName, int], ...] = (
+    ("natural", "natural", 0),
+    ("individual mse", "individual-mse", 0),
+    ("greedy mse", "greedy-mse", 0),
+    *((f"random {seed}", "random", seed) for seed in range(3)),
+)
+TREES, DEPTH, RATE = 500, 5, 0.05
+COPIES = 3
+MARGINS = np.geomspace(0.5, 6.0, 24)  # of LightGBM's early stop, tested every 10 trees
+
+
+def load_adult(folder: Path) -> Split:
+    """Adult's own split; categories numbered in the order of the training part."""
+
+    def read(name: str) -> list[list[str]]:
+        lines = (folder / "adult" / name).read_text().splitlines()
+        kept = [line for line in lines if line.strip() and not line.startswith("|")]
+        return [[cell.strip() for cell in line.split(",")] for line in kept]
+
+    train, test = read("adult.data"), read("adult.test")
+    columns = []
+    for j in range(14):
+        if train[0][j].isdigit():
+            columns.append([[float(r[j]) for r in part] for part in (train, test)])
+            continue
+        codes = {v: i for i, v in enumerate(sorted({r[j] for r in train}))}
+        columns.append(
+            [[float(codes.get(r[j], 0)) for r in part] for part in (train, test)]
+        )
+    X, Xt = (np.array([c[k] for c in columns], np.float32).T.copy() for k in (0, 1))
+    y, yt = (
+        np.array([r[14].startswith(">50K") for r in part]).astype(np.int64)
+        for part in (train, test)
+    )
+    return X, y, Xt, yt
+
+
+def load_higgs(folder: Path) -> Split:
+    """Both files of higgs together, 70/30."""
+    parts = []
+    for name in ("lightgbm_binary.train.gz", "lightgbm_binary.test.gz"):
+        with gzip.open(folder / "higgs" / name, "rt") as file:
+            parts.append(np.loadtxt(file))
+    with gzip.open(folder / "higgs" / "sas_higgs.csv.gz", "rt") as file:
+        last = np.genfromtxt(file, delimiter=",")
+    last = last[np.isfinite(last[:, -1])]
+    first = np.concatenate(parts)
+    X = np.concatenate([first[:, 1:], last[:, :-1]])
+    return split(X, np.concatenate([first[:, 0], last[:, -1]]) == 1)
+
+
+def load_covtype(folder: Path) -> Split:
+    """Covertype's class 2 against the rest, shuffled, 70/30."""
+    with gzip.open(folder / "covtype20k" / "covtype.20k.data.gz", "rt") as file:
+        table = np.loadtxt(file, delimiter=",")
+    return split(table[:, :-1], table[:, -1] == 2)
+
+
+def load_mnist(folder: Path) -> Split:
+    """Odd against even digits at 14 x 14 pixels; 20,000 training rows."""
+
+    def read(stem: str, rows: int) -> tuple[Rows, NDArray[np.int64]]:
+        with gzip.open(folder / "mnist" / f"{stem}-images-idx3-ubyte.gz") as file:
+            pixels = np.frombuffer(file.read(), np.uint8, offset=16)
+        with gzip.open(folder / "mnist" / f"{stem}-labels-idx1-ubyte.gz") as file:
+            labels = np.frombuffer(file.read(), np.uint8, offset=8)
+        small = pixels.reshape(-1, 14, 2, 14, 2)[:rows].mean((2, 4))
+        codes = (labels[:rows] % 2).astype(np.int64)
+        return small.reshape(len(small), -1).astype(np.float32), codes
+
+    return (*read("train", 20_000), *read("t10k", 10_000))
+
+
+def split(X: NDArray[np.float64], y: NDArray[np.bool_]) -> Split:
+    """Shuffle, then 70 % for training."""
+    p = np.random.default_rng(0).permutation(len(X))
+    n = int(0.7 * len(X))
+    rows, codes = X[p].astype(np.float32), y[p].astype(np.int64)
+    return rows[:n], codes[:n], rows[n:], codes[n:]
+
+
+SETS: dict[str, Callable[[Path], Split]] = {
+    "adult": load_adult,
+    "higgs": load_higgs,
+    "covtype20k": load_covtype,
+    "mnist": load_mnist,
+}
+
+
+def train(X: Rows, y: NDArray[np.int64]) -> Ensemble:
+    """Train the full model, and compile it from its own file."""
+    import lightgbm
+
+    booster = lightgbm.train(
+        {
+            "objective": "binary",
+            "max_depth": DEPTH,
+            "num_leaves": 2**DEPTH,
+            "learning_rate": RATE,
+            "deterministic": True,
+            "force_row_wise": True,
+            "num_threads": 2,
+            "verbosity": -1,
+        },
+        lightgbm.Dataset(X, y),
+        TREES,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.txt")
+        booster.save_model(path)
+        return compile_ensemble(path)
+
+
+def curves(
+    scores: NDArray[np.float64], more: NDArray[np.float64], threshold: float
+) -> Iterator[tuple[str, float, float, Schedule | FanSchedule]]:
+    """(method, alpha, seconds, schedule): each method's curve."""
+    kept: Any = None
+    for alpha in ALPHAS:
+        start = time.perf_counter()
+
+        ours = fit_schedule(more, threshold, alpha, order=kept)
+        kept = ours.order  # it does not depend on alpha
+        yield "polydom", alpha, time.perf_counter() - start, ours
+    joint: Any = None
+    for alpha in ALPHAS:
+        start = time.perf_counter()
+        star = fit_schedule(scores, threshold, alpha, method="qwyc")
+        yield "qwyc*", alpha, time.perf_counter() - start, star
+        joint = star.order if alpha <= min(LIMITS) else joint
+        for name, order, seed in FIXED:
+            start = time.perf_counter()
+            fixed = fit_schedule(
+                scores, threshold, alpha, method="fixed", order=order, seed=seed
+            )
+            yield name, alpha, time.perf_counter() - start, fixed
+    orders: dict[str, Any] = {"fan*": "individual-mse", "fan on qwyc*": joint}
+    for name, order in orders.items():
+        for alpha in FAN_ALPHAS:
+            start = time.perf_counter()
+            fan = fit_fan(scores, threshold, alpha, order=order)
+            yield name, alpha, time.perf_counter() - start, fan
+
+
+def early_stop(scores: NDArray[np.float64]) -> Iterator[dict[str, Any]]:
+    """LightGBM's own rule on test scores: |raw| > margin, looked at every 10 trees."""
+    sums = np.cumsum(scores, axis=1)[:, 9:-1:10]
+    full = scores.sum(axis=1) > 0
+    for margin in MARGINS:
+        over = 2 * np.abs(sums) > margin
+        stops = over.any(axis=1)
+        place = np.where(stops, over.argmax(axis=1), 0)
+        value = np.where(stops, sums[np.arange(len(sums)), place], full - 0.5)
+        used = np.where(stops, 10 * (place + 1), scores.shape[1])
+        yield {
+            "method": "lightgbm early stop",
+            "margin": float(margin),
+            "mean": float(used.mean()),
+            "changed": float(np.mean((value > 0) != full)),
+        }
+
+
+def measure(name: str, folder: Path) -> dict[str, Any]:
+    """Every point of every method's curve on one data set."""
+    X, y, Xt, yt = SETS[name](folder)
+    ensemble = train(X, y)
+    threshold = ensemble.threshold
+    scores, fresh = ensemble.base_scores(X), ensemble.base_scores(Xt)
+    more = ensemble.base_scores(swap_columns(X, copies=COPIES))
+    full = fresh.sum(axis=1) >= threshold
+    points = list(early_stop(fresh))
+    for method, alpha, fit_s, schedule in curves(scores, more, threshold):
+        decisions, used = schedule.evaluate(fresh)
+        points.append(
+            {
+                "method": method,
+                "alpha": alpha,
+                "fit_s": fit_s,
+                "mean": float(used.mean()),
+                "p99": float(np.percentile(used, 99)),
+                "changed": float(np.mean(decisions != full)),
+                "accuracy": float(np.mean(decisions == yt)),
+            }
+        )
+    return {
+        "rows": len(X),
+        "test_rows": len(Xt),
+        "accuracy": float(np.mean(full == yt)),
+        "points": points,
+    }
+
+
+def within(points: list[dict[str, Any]], limit: float) -> float | None:
+    """Fewest mean trees among the points that change at most `limit`."""
+    return min((p["mean"] for p in points if p["changed"] <= limit), default=None)
+
+
+def by_method(points: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Points of each method, in order of first appearance."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for point in points:
+        found.setdefault(point["method"], []).append(point)
+    return found
+
+
+def show(name: str, result: dict[str, Any]) -> None:
+    """Print one data set's tables."""
+    print(
+        f"\n{name}: {result['rows']} training and {result['test_rows']} test rows, "
+        f"accuracy of all {TREES} trees {result['accuracy']:.4f}"
+    )
+    print(f"{'mean trees at test change <=':32}" + "".join(f"{x:9.1%}" for x in LIMITS))
+    found = by_method(result["points"])
+    for method, points in found.items():
+        least = [within(points, limit) for limit in LIMITS]
+        cells = "".join(f"{'-' if m is None else f'{m:.1f}':>9}" for m in least)
+        print(f"{method:32}{cells}")
+    print("method       alpha   mean trees   p99   changed  accuracy  fit")
+    for point in found["polydom"] + found["qwyc*"]:
+        print(
+            f"{point['method']:10} {point['alpha']:7.2%} {point['mean']:10.1f} "
+            f"{point['p99']:7.0f} {point['changed']:8.3%} {point['accuracy']:9.4f} "
+            f"{point['fit_s']:5.1f} s"
+        )
+
+
+def plot(results: dict[str, dict[str, Any]], path: Path) -> None:
+    """Draw mean trees against changed decisions, a panel per data set."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, len(results), figsize=(5 * len(results), 4))
+    for panel, (name, result) in zip(np.atleast_1d(axes), results.items(), strict=True):
+        for method, points in by_method(result["points"]).items():
+            ordered = sorted(points, key=lambda p: p["mean"])
+            panel.plot(
+                [p["mean"] for p in ordered],
+                [100 * p["changed"] for p in ordered],
+                marker=".",
+                label=method,
+            )
+        panel.set(title=name, xlabel="mean trees", ylabel="changed decisions, %")
+        panel.set(ylim=(0, 2), xlim=(0, 250))
+    np.atleast_1d(axes)[0].legend(fontsize=6)
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+
+
+def main() -> None:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("data", type=Path, help="folder of the data sets")
+    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--plot", type=Path, help="write a PNG there")
+    args = parser.parse_args()
+    results = {}
+    for name in args.sets:
+        results[name] = measure(name, args.data)
+        if not args.json:
+            show(name, results[name])
+    if args.json:
+        print(json.dumps(results))
+    if args.plot:
+        plot(results, args.plot)
+
+
+if __name__ == "__main__":
+    main()
