@@ -43,7 +43,7 @@ class Columns:
             else None
             for name in self.names
         )
-        self._format = f"{len(self.names)}f"
+        self._format = f"={len(self.names)}f"  # unlike native "f", refuses 1e39
 
     def __call__(self, record: Mapping[str, Value]) -> NDArray[np.float32]:
         """Read the columns: (len(names),) float32, NaN where missing or unknown.
@@ -75,7 +75,10 @@ class Columns:
         if value is None or isinstance(value, str):
             return NAN
         if abs(value) > FLOAT32_MAX:
-            raise BadItem(f"column {name!r} is {value:g}; float32 cannot hold it")
+            raise BadItem(
+                f"column {name!r} holds a number beyond float32's largest, "
+                f"{FLOAT32_MAX:.4g}"
+            )
         return value
 
 
@@ -118,9 +121,9 @@ def columns(
     """
     known = vocabularies or {}
     chosen = {column: tuple(known[column]) for column in columns if column in known}
-    for what, words in {f"feature {name!r}": columns, **chosen}.items():
-        if len(set(words)) < len(words):
-            raise BadFeature(f"{what} names {most_common(words)!r} twice")
+    refuse_twice(f"feature {name!r}", columns)
+    for column, words in chosen.items():
+        refuse_twice(f"the vocabulary of {column!r}", words)
     if not columns:
         raise BadFeature(f"feature {name!r} needs at least one column")
     function = Columns(tuple(columns), chosen)
@@ -149,6 +152,8 @@ def learn_vocabularies(
     return {column: tuple(sorted(found)) for column, found in words.items() if found}
 
 
-def most_common(words: Sequence[str]) -> str:
-    """Word that occurs most often, the first of several."""
-    return Counter(words).most_common(1)[0][0]
+def refuse_twice(where: str, words: Sequence[str]) -> None:
+    """Raise if a word occurs more than once."""
+    for word, count in Counter(words).items():
+        if count > 1:
+            raise BadFeature(f"{where} names {word!r} twice")

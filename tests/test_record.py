@@ -1,0 +1,150 @@
+"""Columns of records: numbers, vocabularies, what is missing, declared costs."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.errors import BadFeature, BadItem
+from polydom.features.extract import Extractor
+from polydom.features.items import Value, record_item, text_item
+from polydom.features.record import Columns, columns, learn_vocabularies
+
+JOBS = {"job": ["baker", "clerk"]}
+PERSON = columns("person", ["age", "job"], vocabularies=JOBS, declared={"usd": 3.5})
+NAN = pytest.approx(math.nan, nan_ok=True)
+
+values = st.one_of(
+    st.none(), st.floats(allow_infinity=False, width=32), st.integers(-9, 9), st.text()
+)
+
+
+def read(record: dict[str, Value], *names: str, **vocabularies: list[str]) -> object:
+    made = columns("some", names, vocabularies=vocabularies)
+    return made(record).tolist()
+
+
+def test_columns_takes_numbers_and_positions_in_vocabularies() -> None:
+    assert PERSON({"age": 31, "job": "clerk", "more": "x"}).tolist() == [31.0, 1.0]
+
+
+def test_columns_is_a_feature_of_records_with_declared_costs() -> None:
+    assert (PERSON.name, PERSON.kind, PERSON.declared) == (
+        "person",
+        "record",
+        {"usd": 3.5},
+    )
+    assert PERSON.missing
+
+
+def test_columns_keeps_what_rebuilds_it() -> None:
+    function = PERSON.function
+    assert isinstance(function, Columns)
+    again = columns("again", function.names, vocabularies=function.vocabularies)
+    assert again({"age": 5, "job": "baker"}).tolist() == [5.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ({"job": "clerk"}, [NAN, 1.0]),
+        ({"age": None, "job": "clerk"}, [NAN, 1.0]),
+        ({"age": math.nan, "job": "clerk"}, [NAN, 1.0]),
+        ({"age": 31, "job": "pilot"}, [31.0, NAN]),
+        ({"age": 31, "job": None}, [31.0, NAN]),
+        ({"age": 31, "job": 1}, [31.0, NAN]),
+        ({"age": "31", "job": "clerk"}, [NAN, 1.0]),
+        ({}, [NAN, NAN]),
+    ],
+    ids=[
+        "a column absent",
+        "None for a number",
+        "NaN for a number",
+        "a string unknown",
+        "None for a string",
+        "a number for a string",
+        "a string for a number",
+        "nothing at all",
+    ],
+)
+def test_columns_gives_nan_for(record: dict[str, Value], expected: object) -> None:
+    assert PERSON(record).tolist() == expected
+
+
+def test_columns_takes_booleans_and_large_integers() -> None:
+    assert read({"a": True, "b": 2**24, "c": False}, "a", "b", "c") == [1, 2**24, 0]
+
+
+@pytest.mark.parametrize("large", [1e39, -1e39, 10**400])
+@pytest.mark.parametrize("other", [1.0, None])
+def test_columns_refuses_what_float32_cannot_hold(large: float, other: Value) -> None:
+    with pytest.raises(BadItem, match="column 'b' holds a number beyond float32's"):
+        read({"a": other, "b": large}, "a", "b")
+
+
+def obvious(value: Value, words: list[str] | None) -> float:
+    """One column, written out."""
+    if words is not None:
+        return float(words.index(value)) if value in words else math.nan
+    return float(value) if isinstance(value, float | int) else math.nan
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), values),
+    st.lists(st.sampled_from("abcd"), min_size=1, unique=True),
+    st.dictionaries(st.sampled_from("abcd"), st.lists(st.text(), unique=True)),
+)
+def test_columns_agrees_with_reading_one_by_one(
+    record: dict[str, Value], names: list[str], vocabularies: dict[str, list[str]]
+) -> None:
+    for known in vocabularies.values():
+        known.extend({v for v in record.values() if isinstance(v, str)} - {*known})
+    expected = [obvious(record.get(name), vocabularies.get(name)) for name in names]
+    found = columns("some", names, vocabularies=vocabularies)(record)
+    np.testing.assert_array_equal(found, np.array(expected, np.float32))
+
+
+def test_columns_refuses_a_column_named_twice() -> None:
+    with pytest.raises(BadFeature, match="feature 'x' names 'a' twice"):
+        columns("x", ["a", "b", "a"])
+
+
+def test_columns_refuses_a_word_known_twice() -> None:
+    with pytest.raises(BadFeature, match="the vocabulary of 'a' names 'u' twice"):
+        columns("x", ["a"], vocabularies={"a": ["u", "u"]})
+
+
+def test_columns_refuses_to_be_empty() -> None:
+    with pytest.raises(BadFeature, match="feature 'x' needs at least one column"):
+        columns("x", [])
+
+
+def test_columns_refuses_a_negative_cost() -> None:
+    with pytest.raises(BadFeature, match="feature 'x' declares -1 usd"):
+        columns("x", ["a"], declared={"usd": -1})
+
+
+def test_learn_vocabularies_sorts_the_strings_of_each_column() -> None:
+    items = [
+        record_item({"job": "clerk", "age": 3}),
+        record_item({"job": "baker", "age": 4, "city": None}),
+        record_item({"job": "clerk"}),
+    ]
+    found = learn_vocabularies(items, ["job", "age", "city"])
+    assert found == {"job": ("baker", "clerk")}
+
+
+def test_learn_vocabularies_refuses_an_item_that_is_no_record() -> None:
+    with pytest.raises(
+        BadItem, match="an item of kind 'text' came; a record is needed"
+    ):
+        learn_vocabularies([text_item("x")], ["a"])
+
+
+def test_extractor_lets_a_record_s_columns_be_missing() -> None:
+    extractor = Extractor.probe([PERSON, columns("pay", ["pay"])], record_item({}))
+    row = extractor.extract(record_item({"job": "baker"}))
+    assert extractor.widths == (2, 1)
+    assert row.tolist() == [NAN, 0.0, NAN]
