@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
 from ..models.allocation import Race
 from ..models.portfolio import SERVABLE, Setting, make_portfolio
-from ..models.select import STRATEGIES, Selection, select
+from ..models.select import Selection, select
 from .cache import Cache
 from .progress import Progress
 
@@ -67,8 +66,6 @@ def choose_learner(
     BadInput
         If the strategy is unknown or every learner fails.
     """
-    if strategy not in STRATEGIES:
-        raise BadInput(f"no strategy {strategy!r}; known: {', '.join(STRATEGIES)}")
     train, test = division
     stored = cache.load(name)
     log: list[dict[str, Any]] = stored[0]["log"] if stored else []
@@ -83,7 +80,7 @@ def choose_learner(
             make_portfolio(settings, seed),
             values[train].astype(np.float64),
             codes[train],
-            strategy=STRATEGIES[strategy],
+            strategy=strategy,
             validation=(values[test].astype(np.float64), codes[test]),
             seed=seed,
             log=log,

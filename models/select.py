@@ -80,7 +80,7 @@ def select(
     X: NDArray[Any],
     y: NDArray[Any],
     *,
-    strategy: Strategy = daub_by_seconds,
+    strategy: str | Strategy = "daub-seconds",
     measure: str = "accuracy",
     validation: float | int | tuple[NDArray[Any], NDArray[Any]] = 0.3,
     iterations: int | None = None,
@@ -101,8 +101,8 @@ def select(
     X, y
         (N, D) rows and (N,) targets.
     strategy
-        What allocates: one of `STRATEGIES`, parameters filled in where need be
-        (`partial(successive_halving, budget=1000)`), or any function of a race.
+        What allocates: a name in `STRATEGIES`, or any function of a race, such as one
+        of those with its parameters filled in (`partial(daub, ratio=2.0)`).
     measure
         A name in `measures.MEASURES`.
     validation
@@ -135,7 +135,7 @@ def select(
     Raises
     ------
     BadInput
-        If there are no learners, y holds one class, the validation rows hold a class
+        If there are no learners, the strategy is unknown, y holds one class, the validation rows hold a class
         the training rows do not, a parameter is out of range, the log is another
         selection's, or every learner fails.
 
@@ -154,6 +154,7 @@ def select(
         )
     if not learners:
         raise BadInput("there are no learners to choose from; at least 1 is needed")
+    allocate = find_strategy(strategy) if isinstance(strategy, str) else strategy
     found = find_measure(measure)
     splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
     arms, limit = (
@@ -172,12 +173,19 @@ def select(
             progress=progress,
             jobs=jobs,
         )
-        name = strategy(race)
+        name = allocate(race)
         amount = race.had(name)
         model = placed[name].models(amount)[0]
         if len(splits) > 1:
             model = model.fit(X, y)
     return _conclude(race, name, model)
+
+
+def find_strategy(name: str) -> Strategy:
+    """Return a strategy by its name; BadInput lists those there are."""
+    if name not in STRATEGIES:
+        raise BadInput(f"no strategy {name!r}; known: {', '.join(STRATEGIES)}")
+    return STRATEGIES[name]
 
 
 def _by_examples(

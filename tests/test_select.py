@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
@@ -365,3 +365,11 @@ def test_find_measure_signs_scores_so_that_larger_is_better() -> None:
     for name in ("accuracy", "log_loss", "auc", "f1"):
         score = find_measure(name).make_scorer()
         assert score(good, rows, y[:100]) > score(bad, rows, y[:100])
+
+
+def test_select_takes_a_strategy_by_name_and_refuses_an_unknown_one() -> None:
+    X, y = load_iris(return_X_y=True)
+    learners = {"bayes": GaussianNB()}
+    assert select(learners, X, y, strategy="all").name == "bayes"
+    with pytest.raises(BadInput, match="no strategy 'guess'; known: daub-seconds, "):
+        select(learners, X, y, strategy="guess")
