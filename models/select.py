@@ -135,9 +135,9 @@ def select(
     Raises
     ------
     BadInput
-        If there are no learners, the strategy is unknown, y holds one class, the validation rows hold a class
-        the training rows do not, a parameter is out of range, the log is another
-        selection's, or every learner fails.
+        If there are no learners, the strategy is unknown, y holds one class, the
+        validation rows hold a class the training rows do not, a parameter is out of
+        range, the log is another selection's, or every learner fails.
 
     Examples
     --------
