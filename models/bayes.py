@@ -56,6 +56,10 @@ class Gaussian:
         """Raw scores (1, K) of one full row (width,)."""
         return self.raw(row[None])
 
+    def margin_one(self, row: Rows) -> float | None:
+        """No faster way than `raw_one`."""
+        return None
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""
         return {

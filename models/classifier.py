@@ -32,6 +32,9 @@ class Scorer(Protocol):
     def raw_one(self, row: Rows) -> NDArray[np.float64]:
         """Raw scores (1, R) of one full row (width,)."""
 
+    def margin_one(self, row: Rows) -> float | None:
+        """Raw score of one full row, if there is one and it is to be had faster."""
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything it consists of."""
 
@@ -60,11 +63,16 @@ class Classifier:
 
     def scores(self, row: Rows) -> NDArray[np.float64]:
         """(K,) class scores of one full row."""
-        scores: NDArray[np.float64] = self.head.scores(self.scorer.raw_one(row))[0]
+        margin = self.scorer.margin_one(row)
+        raw = self.scorer.raw_one(row) if margin is None else np.array([[margin]])
+        scores: NDArray[np.float64] = self.head.scores(raw)[0]
         return scores
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row."""
+        margin = self.scorer.margin_one(row)
+        if margin is not None:
+            return self.head.choose_by(margin)
         return int(self.head.choose(self.scorer.raw_one(row))[0])
 
     def predict_scores(self, X: Rows) -> NDArray[np.float64]:

@@ -11,9 +11,12 @@ from ._score_kernels import (
     LARGEST,
     LARGEST_SCORE,
     MARGIN,
+    NOT_NEGATIVE,
+    POSITIVE,
     SOFTMAX,
     choices,
     class_scores,
+    probability,
 )
 from .stored import Stored
 
@@ -55,6 +58,15 @@ class Head:
         out = np.empty(raw.shape[0], np.int64)
         choices(raw, scores, self.rule, out)
         return out
+
+    def choose_by(self, margin: float) -> int:
+        """Position of the chosen class of one row with one raw score."""
+        if self.rule == NOT_NEGATIVE:
+            return int(margin >= 0.0)
+        if self.rule == POSITIVE:
+            return int(margin > 0.0)
+        share = probability(self.gain * margin, self.link)
+        return int(share > 1.0 - share)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load_head` reads."""

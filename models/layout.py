@@ -36,6 +36,10 @@ from ._layout_kernels import (
 )
 from ._tree_kernels import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, find_depths
 
+# NumPy keeps one object for it, and `is` is faster than a comparison; a row with
+# another object of the same meaning takes the longer way.
+SINGLE = np.dtype(np.float32)
+
 # A node has 16 bits each for its slot and its child; slots live on the stack.
 MOST_SLOTS = 4096
 MOST_NODES = 65536
@@ -67,17 +71,20 @@ class Layout:
         Of the table.
     width
         Columns that a row must have.
+    one_margin
+        Is there one raw score per row?
     """
 
     arrays: dict[int, NDArray[Any]]
     table: NDArray[np.uint64]
     address: int
     width: int
+    one_margin: bool
 
     def takes(self, row: NDArray[Any]) -> bool:
         """Is this a row that the kernels can read? They do not look themselves."""
         return (
-            row.dtype == np.float32
+            row.dtype is SINGLE
             and row.ndim == 1
             and row.shape[0] >= self.width
             and row.flags.c_contiguous
@@ -134,13 +141,13 @@ def pack(
     depths = np.empty(len(sizes), np.int32)
     find_depths(nodes, roots, depths)
     leaves = np.where(inner, 0, nodes["child"]).astype(np.int32)
-    margin = trees.outputs == 1
+    one_margin = trees.outputs == 1
     arrays: dict[int, NDArray[Any]] = slots | {
         NODES: packed,
         ROOTS: np.append(roots[:-1][order], roots[-1]),
         DEPTHS: _deepest_abreast(depths[order]),
         VALUES: np.where(inner, 0.0, trees.leaves[leaves, 0])
-        if margin
+        if one_margin
         else trees.leaves,
         LEAVES: leaves,
         TARGETS: trees.targets[order],
@@ -150,17 +157,22 @@ def pack(
         arrays |= dict(zip((LOWER, UPPER), limits, strict=True))
     sizes_of = {SLOTS: len(slots[COLUMNS]), TREES: len(order)}
     sizes_of[TERMS] = trees.leaves.shape[1]
-    return _lay(arrays, sizes_of, int(nodes["column"].max(initial=-1)) + 1)
+    return _lay(arrays, sizes_of, int(nodes["column"].max(initial=-1)) + 1, one_margin)
 
 
-def _lay(arrays: dict[int, NDArray[Any]], sizes: dict[int, int], width: int) -> Layout:
+def _lay(
+    arrays: dict[int, NDArray[Any]],
+    sizes: dict[int, int],
+    width: int,
+    one_margin: bool,
+) -> Layout:
     kept = {entry: np.ascontiguousarray(array) for entry, array in arrays.items()}
     table = np.zeros(TABLE_SIZE, np.uint64)
     for entry, array in kept.items():
         table[entry] = array.ctypes.data
     for entry, size in sizes.items():
         table[entry] = size
-    return Layout(kept, table, table.ctypes.data, width)
+    return Layout(kept, table, table.ctypes.data, width, one_margin)
 
 
 def _slots(

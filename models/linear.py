@@ -75,6 +75,10 @@ class Linear:
         """Raw scores (1, R) of one full row (width,)."""
         return self.raw(row[None])
 
+    def margin_one(self, row: Rows) -> float | None:
+        """No faster way than `raw_one`."""
+        return None
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""
         return {

@@ -135,12 +135,20 @@ class Trees:
 
     def raw_one(self, row: Rows) -> NDArray[np.float64]:
         """Raw scores (1, R) of one full row (width,)."""
+        return self.raw(row[None])
+
+    def margin_one(self, row: Rows) -> float | None:
+        """Raw score of one full row, if there is one and the row suits the layout."""
         layout = self.layout
-        if layout is None or len(self.preparation.operations) or not layout.takes(row):
-            return self.raw(row[None])
-        if self.outputs == 1:
-            return np.array([[margin_entry(row, layout.address) / self.divisor]])
-        return self._packed_raw(layout, np.asarray(row[None], np.float32))
+        if (
+            layout is None
+            or not layout.one_margin
+            or not layout.takes(row)
+            or len(self.preparation.operations)
+        ):
+            return None
+        margin: float = margin_entry(row, layout.address) / self.divisor
+        return margin
 
     def _packed_raw(
         self, layout: Layout, X: NDArray[np.float32]
