@@ -112,7 +112,7 @@ def dense_bound(
         needed = above[mask] + tolerance
         if alpha * below[mask] >= needed or not np.isnan(accuracy[mask]):
             continue
-        if below[mask] <= 0.0:
+        if below[mask] <= needed * 1e-300:  # the quotient would be no number
             return np.inf
         alpha = needed / below[mask]
         if alpha * below[mask] < needed:  # the quotient was rounded down

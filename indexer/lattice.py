@@ -243,7 +243,7 @@ class _DenseLattice:
 
     def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
         self._refresh()
-        out = np.empty(min(CHUNK, math.comb(self.m, size)), np.uint64)
+        out = np.empty(math.comb(self.m, size), np.uint64)
         bounds = (self.accuracy, self.below, self.above)
         return out[: kernels.dense_open_sets(*bounds, size, alpha, tolerance, out)]
 
@@ -359,16 +359,18 @@ class _Search:
             masks = self.lattice.open_sets(size, alpha, self.tolerance)
             if masks.size == 0:
                 return
-            self._expand(masks)
+            for start in range(0, masks.size, CHUNK):
+                waiting = masks.size - start
+                self._expand(masks[start : start + CHUNK], waiting)
 
-    def _expand(self, masks: Masks) -> None:
+    def _expand(self, masks: Masks, waiting: int) -> None:
         allowed = masks[: int(min(self.trainings_left, masks.size))].tolist()
         done: list[float] = []
         try:
             for mask, accuracy in _pair(allowed, self.train(allowed)):
                 done.append(_checked(mask, accuracy))
                 if self.progress is not None:
-                    self.progress(self.count + len(done), masks.size - len(done))
+                    self.progress(self.count + len(done), waiting - len(done))
                 if self.now() >= self.deadline_s and self.count + len(done) > 1:
                     raise _Stopped
         finally:
