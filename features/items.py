@@ -103,6 +103,6 @@ def record_item(columns: Mapping[str, Value]) -> Item:
         )
         raise BadItem(
             f"column {name!r} holds a {type(value).__name__}; "
-            "a number, a string or None is needed"
+            "a float, int, str or None is needed"
         )
     return Item("record", columns, 1.0)

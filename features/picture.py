@@ -70,8 +70,7 @@ def load(picture: ImageFile, data: bytes) -> Image.Image:
         picture.load()
     except Exception as error:  # broken streams raise nearly anything inside Pillow
         raise BadItem(
-            f"{describe(data)}, a {picture.format} image of {picture.width} x "
-            f"{picture.height} pixels, cannot be decoded: {error}"
+            f"{describe(data)}, a {picture.format} image, cannot be decoded: {error}"
         ) from error
     # Pillow warns, on conversion, of a palette's transparency, which we do not use.
     picture.info.pop("transparency", None)
