@@ -1,6 +1,7 @@
 """Does a compiled model answer as its original? Rows and data sets to ask it with."""
 
 import csv
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def bundled(name: str) -> Labelled:
     return X.astype(np.float32).astype(np.float64), y.astype(np.int64)
 
 
+@lru_cache
 def real(name: str, data: Path) -> Labelled:
     """One of the real data sets, shuffled; float64 that holds float32 values."""
     if name == "adult":
