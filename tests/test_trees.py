@@ -84,7 +84,7 @@ def test_trees_decide_as_scikit_learn(name: str, learner: str) -> None:
 def test_trees_decide_as_scikit_learn_on_real_data(
     data: Any, name: str, learner: str
 ) -> None:
-    X, y = real(name, data)  # every row was tried once; a part is enough each time
+    X, y = real(name, data)  # of all rows, some: all of them take minutes
     fitted = fit(LEARNERS[learner], X[:2000], y[:2000])
     assert_agrees(fitted, X[2000:7000], tolerance=1e-12)
     assert_agrees(fitted, edge_rows(X, thresholds_of(fitted), 1000), tolerance=1e-12)
