@@ -31,25 +31,31 @@ def fingerprint(feature: Feature) -> str:
         If a function's source cannot be read.
     """
     digest = hashlib.sha256()
-    for part in parts(feature, []):
+    for part in parts(feature, {}):
         digest.update(f"{len(part)}:".encode() + part)
     return digest.hexdigest()
 
 
-def parts(value: Any, seen: list[Any]) -> Iterator[bytes]:
-    """Everything that distinguishes a value, depth first; cycles end in a number."""
-    for position, earlier in enumerate(seen):
-        if earlier is value:
-            yield str(position).encode()
-            return
+def parts(value: Any, seen: dict[int, tuple[int, Any]]) -> Iterator[bytes]:
+    """Everything that distinguishes a value, depth first; cycles end in a number.
+
+    `seen` holds by identity what has been begun, and keeps it alive.
+    """
+    if id(value) in seen:
+        yield str(seen[id(value)][0]).encode()
+        return
     yield type(value).__name__.encode()
     if isinstance(value, str | bytes | int | float | None):
         yield repr(value).encode()
         return
-    seen.append(value)
+    seen[id(value)] = len(seen), value
     match value:
         case Step() | Feature():
             inner: list[Any] = [value.kind, value.function, *value.needs]
+        case _ if hasattr(value, "__wrapped__"):
+            inner = [value.__wrapped__]
+        case type():
+            inner = [name_of(value), *members_of(value)]
         case types.FunctionType():
             inner = [source_of(value), value.__defaults__, value.__kwdefaults__]
             inner += [cell.cell_contents for cell in value.__closure__ or ()]
@@ -66,9 +72,9 @@ def parts(value: Any, seen: list[Any]) -> Iterator[bytes]:
             inner = [value.pattern, value.flags]
         case functools.partial():
             inner = [value.func, value.args, value.keywords]
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        case _ if dataclasses.is_dataclass(value):
             fields = [getattr(value, field.name) for field in dataclasses.fields(value)]
-            inner = [source_of(type(value)), *fields]
+            inner = [type(value), *fields]
         case _:
             inner = [name_of(value)]
     for part in inner:
@@ -97,8 +103,21 @@ def names_in(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*map(names_in, nested))
 
 
-def source_of(value: types.FunctionType | type) -> str:
-    """Source text of a function or class, without the indentation of its place."""
+def members_of(value: type) -> list[Any]:
+    """List what a class defines itself, by name, without what Python adds."""
+    members = []
+    for name, member in sorted(vars(value).items()):
+        member = inspect.unwrap(getattr(member, "fget", member))
+        if not isinstance(member, types.FunctionType):
+            if not name.startswith("__"):
+                members.append(member)
+        elif member.__code__.co_filename != "<string>":  # a dataclass's __init__
+            members.append(member)
+    return members
+
+
+def source_of(value: types.FunctionType) -> str:
+    """Source text of a function, without the indentation of its place."""
     try:
         return textwrap.dedent(inspect.getsource(value))
     except (OSError, TypeError) as error:

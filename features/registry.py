@@ -6,15 +6,13 @@ There is no global registry: a decorated function *is* its step or feature.
 """
 
 import difflib
-import importlib.util
 import inspect
 import math
-import sys
+import runpy
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 from typing import Any, overload
 
 from .errors import BadFeature
@@ -271,7 +269,7 @@ def load_features(
     known = {feature.name: feature for feature in ready_made}
     own: dict[str, Feature] = {}
     for file in files:
-        defined = vars(run_file(file)).values()
+        defined = run_file(file).values()
         for found in dict.fromkeys(f for f in defined if isinstance(f, Feature)):
             if found not in ready_made:
                 if found.name in known or found.name in own:
@@ -294,34 +292,23 @@ def nearest(name: str, known: Mapping[str, Feature]) -> str:
     )
 
 
-def run_file(file: Path) -> ModuleType:
-    """Execute a Python file as a module of its own.
+def run_file(file: Path) -> dict[str, Any]:
+    """Execute a Python file, and return the names it defines.
 
-    The module is forgotten by the import system afterwards: functions of a module that
-    workers cannot import are then pickled whole by joblib's cloudpickle.
+    Its module is forgotten by the import system afterwards: functions of a module that
+    workers cannot import are pickled whole by joblib's cloudpickle.
     """
-    spec = importlib.util.spec_from_file_location(f"features_of_{file.stem}", file)
-    if spec is None or spec.loader is None:
-        raise BadFeature(f"{file} is no Python file: its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module  # dataclasses look their module up
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
+        return runpy.run_path(str(file), run_name=f"features_of_{file.stem}")
+    except Exception as error:  # the file's own, whatever it is
         line = line_in(file, error)
-        raise BadFeature(
-            f"{file}, line {line}: {type(error).__name__}: {error}"
-            if line
-            else f"{file}: {type(error).__name__}: {error}"
-        ) from error
-    finally:
-        del sys.modules[module.__name__]
-    return module
+        place = f"{file}, line {line}" if line else f"{file}"
+        raise BadFeature(f"{place}: {type(error).__name__}: {error}") from error
 
 
 def line_in(file: Path, error: Exception) -> int | None:
     """Last line of `file` that an error passed through, None if none."""
-    if isinstance(error, SyntaxError):
+    if isinstance(error, SyntaxError) and error.filename == str(file):
         return error.lineno
     lines = [
         frame.lineno

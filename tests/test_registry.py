@@ -166,14 +166,28 @@ def test_load_features_names_the_line_of_a_file_that_fails(
         load_features([], [file])
 
 
+def test_load_features_blames_the_line_that_imports_a_broken_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_module.py").write_text("x = = 1")
+    monkeypatch.syspath_prepend(tmp_path)
+    file = tmp_path / "mine.py"
+    file.write_text("\n\nimport broken_module")
+    with pytest.raises(BadFeature, match=r"mine\.py, line 3: SyntaxError"):
+        load_features([], [file])
+
+
+def test_load_features_runs_what_the_file_says_now(tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    for scale in (2, 3, 4):  # as long, and as old in seconds
+        file.write_text(MINE.replace("SCALE = 2", f"SCALE = {scale}"))
+        assert load_features([], [file])[0]([5]) == [5 * scale]
+    assert not (tmp_path / "__pycache__").exists()
+
+
 def test_load_features_says_that_a_file_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(BadFeature, match=r"gone\.py: FileNotFoundError"):
         load_features([], [tmp_path / "gone.py"])
-
-
-def test_load_features_refuses_a_file_that_is_no_python(tmp_path: Path) -> None:
-    with pytest.raises(BadFeature, match=r"mine\.txt is no Python file"):
-        load_features([], [tmp_path / "mine.txt"])
 
 
 def run(made: Feature, value: object) -> object:
@@ -243,6 +257,53 @@ def test_fingerprint_sees_closures_defaults_and_arrays() -> None:
         fingerprint(make(np.array([1.0, 2.0]), power=3)),
     }
     assert len(prints) == 4
+
+
+CLASSES = """
+import functools
+from dataclasses import dataclass
+from polydom.features import feature
+
+@dataclass
+class Weigh:
+    weight: float
+    BASE = 10
+
+    @property
+    def twice(self):
+        return 2 * self.weight
+
+    def of(self, text):
+        return self.BASE + self.twice * len(text)
+
+WEIGH = Weigh(3.0)
+
+@functools.lru_cache
+def weighed(text):
+    return WEIGH.of(text)
+
+@feature(kind="text")
+def weight(text):
+    return [weighed(text)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("2 * self", "4 * self"),
+        ("BASE = 10", "BASE = 11"),
+        ("len(text)", "hash(text)"),
+        ("Weigh(3.0)", "Weigh(3.5)"),
+        ("WEIGH.of(text)", "-WEIGH.of(text)"),
+    ],
+    ids=["property", "attribute", "method", "field", "cached function"],
+)
+def test_fingerprint_looks_into_objects(tmp_path: Path, old: str, new: str) -> None:
+    assert old in CLASSES
+    changed = fingerprint_of(tmp_path, CLASSES.replace(old, new))
+    assert changed != fingerprint_of(tmp_path, CLASSES)
+    assert fingerprint_of(tmp_path, CLASSES) == fingerprint_of(tmp_path, CLASSES)
 
 
 def test_fingerprint_of_columns_changes_with_their_vocabularies() -> None:
