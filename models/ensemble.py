@@ -14,8 +14,8 @@ from .linear import Linear
 from .model import Rows
 from .trees import Trees
 
-# A sum in another order differs by rounding: where it comes this near to the threshold,
-# as a share of the largest sums, the library's own order decides.
+# A sum in another order differs by rounding: where it comes this near to the threshold
+# (or this share of it, if that is more), the library's own order decides.
 NEAR = 1e-9
 
 
@@ -125,7 +125,7 @@ class Ensemble:
         layout = None
         if isinstance(margin, Trees) and not len(margin.preparation.operations):
             layout = pack(margin, order, (lower, upper))
-        return EarlyExit(self, order, lower, upper, layout)
+        return EarlyExit(self, order, lower, upper, layout, self.threshold)
 
     def _margin(self) -> Trees | Linear:
         if self.margin is None:
@@ -142,6 +142,12 @@ class EarlyExit:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     layout: Layout | None
+    threshold: float
+
+    @property
+    def near(self) -> float:
+        """How far from the threshold a whole sum decides by itself."""
+        return NEAR * max(1.0, abs(self.threshold))
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row (width,)."""
@@ -152,7 +158,10 @@ class EarlyExit:
         answer: int = early_entry(row, layout.address, total) & 3
         if answer != UNDECIDED:
             return answer
-        return int(self._finish(row[None], total)[0])
+        above = float(total[0]) - self.threshold
+        if abs(above) > self.near:
+            return int(above > 0)
+        return self.ensemble.classifier.choose(row)
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """(N,) labels."""
@@ -183,9 +192,8 @@ class EarlyExit:
 
     def _finish(self, X: Rows, sums: NDArray[np.float64]) -> NDArray[np.int64]:
         """Choices for rows whose whole sum is known."""
-        threshold = self.ensemble.threshold
-        chosen = (sums > threshold).astype(np.int64)
-        near = np.abs(sums - threshold) <= NEAR * max(1.0, abs(threshold))
+        chosen = (sums > self.threshold).astype(np.int64)
+        near = np.abs(sums - self.threshold) <= self.near
         if near.any():
             exact = self.ensemble.classifier
             chosen[near] = exact.head.choose(exact.scorer.raw(X[near]))
