@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.indexer.bounds import bound_remainder
+from polydom.indexer.remainder import bound_remainder
 
 Floats = NDArray[np.float64]
 

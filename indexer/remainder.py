@@ -1,0 +1,92 @@
+"""Exact early exits from bounds: what remains cannot change the answer any more.
+
+Base model t's score lies in [least[t], most[t]] whatever the row: a tree's smallest
+and largest leaf, a lattice's vertices. No examples are needed and none is decided
+otherwise, fresh or not.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+from .schedule import Schedule
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Remainder:
+    """What the base models after each position can still add.
+
+    Attributes
+    ----------
+    order : (T,) int64
+        Base models, those whose scores spread widest first.
+    least, most : (T,) float64
+        Bounds of the sum of the base models after position r, rounding included; both
+        are 0 at the last.
+    """
+
+    order: Rows
+    least: Floats
+    most: Floats
+
+    def schedule(self, threshold: float) -> Schedule:
+        """Stop once no remaining base model can carry the sum over `threshold`."""
+        if not np.isfinite(threshold):
+            raise BadInput(f"threshold is {threshold!r}; it must be finite")
+        lower, upper = threshold - self.most, threshold - self.least
+        lower[-1], upper[-1] = -np.inf, np.inf
+        return Schedule(self.order, lower, upper, float(threshold))
+
+    def enough(self, tolerance: float) -> tuple[int, float]:
+        """Give (base models to evaluate, what to add) for a score within `tolerance`.
+
+        For ranking and regression: the sum of so many base models plus the middle of
+        what remains differs from the whole score by at most `tolerance` >= 0.
+        """
+        if not tolerance >= 0:
+            raise BadInput(f"tolerance is {tolerance!r}; it must be at least 0")
+        near = (self.most - self.least) / 2 <= tolerance
+        near[-1] = True
+        r = int(np.argmax(near))
+        return r + 1, float((self.least[r] + self.most[r]) / 2)
+
+
+def bound_remainder(least: Floats, most: Floats) -> Remainder:
+    """Order base models by how far their scores can spread, and bound what remains.
+
+    Parameters
+    ----------
+    least, most
+        (T,) smallest and largest score of each base model over all rows.
+
+    Raises
+    ------
+    BadInput
+        If they are not two equally long lists of finite numbers, least <= most.
+    """
+    least, most = np.asarray(least, np.float64), np.asarray(most, np.float64)
+    if least.ndim != 1 or least.shape != most.shape or not len(least):
+        raise BadInput(
+            f"least and most have shapes {least.shape} and {most.shape}; both must be "
+            "(T,)"
+        )
+    sound = np.isfinite(least) & np.isfinite(most) & (least <= most)
+    if not sound.all():
+        t = int(np.argmin(sound))
+        raise BadInput(
+            f"base model {t} has bounds {least[t]} and {most[t]}; they must be finite, "
+            "the first at most the second"
+        )
+    order = np.argsort(least - most, kind="stable")
+    # Sums of T terms in any order are off by less than this.
+    slack = (
+        len(order) * np.finfo(np.float64).eps * np.maximum(-least, most).clip(0).sum()
+    )
+    after = [np.append(np.cumsum(b[order][::-1])[::-1][1:], 0.0) for b in (least, most)]
+    rounding = np.where(np.arange(len(order)) < len(order) - 1, slack, 0.0)
+    return Remainder(order, after[0] - rounding, after[1] + rounding)
