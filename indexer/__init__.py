@@ -10,9 +10,10 @@ from .index import Candidate, Index
 
 if TYPE_CHECKING:
     from .builder import build
+    from .fitting import fit_schedule
     from .lattice import search_lattice
     from .project import Project
-    from .schedule import Schedule, fit_schedule
+    from .schedule import Schedule
 
 __all__ = [
     "Candidate",
@@ -28,7 +29,7 @@ _MODULES = {
     "Project": "project",
     "Schedule": "schedule",
     "build": "builder",
-    "fit_schedule": "schedule",
+    "fit_schedule": "fitting",
     "search_lattice": "lattice",
 }
 
