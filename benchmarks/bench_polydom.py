@@ -41,6 +41,7 @@ COMBINERS = {"k=1": 1, "k=all": 99}
 EXPANDED_FEATURES = range(1, 16)
 INDEXED_FEATURES = (4, 6, 8, 10)
 QUERIES, REPEATS, TRIALS = 20_000, 7, 5
+TIMED_CANDIDATES = {1_000: True, 30_000: False}  # whether Index-All can be built too
 CANDIDATES = (100, 300, 1_000, 3_000, 10_000, 30_000)
 GREEDY = {
     "Greedy": (0.0, math.inf),
@@ -179,7 +180,7 @@ def size_of(lookup: Lookup) -> int:
 
 
 def time_lookups(
-    candidates: Candidates, lookup: Lookup, everything: tuple[NDArray[Any], ...]
+    candidates: Candidates, lookup: Lookup, everything: tuple[NDArray[Any], ...] | None
 ) -> dict[str, float]:
     """Nanoseconds per look-up, interleaved; all must answer alike."""
     random = np.random.default_rng(0)
@@ -192,9 +193,11 @@ def time_lookups(
     arrays = [a for name, a in lookup.arrays().items() if name != "rows"]
     contenders: dict[str, tuple[Callable[..., None], list[Any]]] = {
         "ns": (polydom_ranks, arrays),
-        "ns Index-All": (index_all_ranks, [*everything, lookup.coefficients]),
         "ns Naive": (naive_ranks, [ranked]),
     }
+    if everything is not None:
+        arguments = [*everything, lookup.coefficients]
+        contenders["ns Index-All"] = index_all_ranks, arguments
     rows = {"ns Naive": order}
     times: dict[str, list[float]] = {name: [] for name in contenders}
     answers = {}
@@ -210,6 +213,37 @@ def time_lookups(
         if not np.array_equal(given, answers["ns"]):
             raise AssertionError(f"{name} answers differently")
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def time_many_candidates() -> Table:
+    """Metric 3 for candidates drawn as in `draw_candidates`."""
+    table = []
+    for count, feasible in TIMED_CANDIDATES.items():
+        candidates = draw_candidates(count, 0.5)
+        lookup = Lookup.build(*candidates, SIZES)
+        everything = index_all(candidates, lookup) if feasible else None
+        skyline = [len(lookup.skyline(n)) for n in np.linspace(*SIZES, 50)]
+        row = {
+            "candidates": count,
+            "changes": len(lookup.breakpoints),
+            "skyline": statistics.mean(skyline),
+            "bytes": size_of(lookup),
+        }
+        if everything is not None:
+            row["bytes Index-All"] = sum(array.nbytes for array in everything)
+        else:
+            row["bytes Index-All"] = math.nan
+        times = time_lookups(candidates, lookup, everything)
+        table.append(row | {"ns Index-All": math.nan} | times)
+    return table
+
+
+def draw_candidates(count: int, spread: float) -> Candidates:
+    """Cubic costs proportional to accuracy, give or take a share."""
+    random = np.random.default_rng(0)
+    accuracies = random.random(count)
+    noise = random.uniform(1 - spread, 1 + spread, (count, 4))
+    return Candidates(accuracies[:, None] * noise * [100, 1, 2e-3, 4e-6], accuracies)
 
 
 def compare_accuracy(m: int = 10) -> Table:
@@ -254,10 +288,7 @@ def measure_builds() -> Table:
 
 def measure_build(count: int) -> dict[str, float]:
     """Cubic costs within 1 % of proportional to accuracy: thousands stay candidates."""
-    random = np.random.default_rng(0)
-    accuracies = random.random(count)
-    costs = accuracies[:, None] * random.uniform(0.99, 1.01, (count, 4))
-    costs *= [100, 1, 2e-3, 4e-6]
+    costs, accuracies = draw_candidates(count, 0.01)
     Lookup.build(costs[:10], accuracies[:10], SIZES)
     before = forget_peak()
     start = time.perf_counter()
@@ -352,6 +383,7 @@ def main() -> int:
         "machine": describe(),
         "expanded": count_expanded(),
         "indexes": measure_indexes(),
+        "many": time_many_candidates(),
         "accuracy": compare_accuracy(),
         "builds": measure_builds(),
     }
@@ -364,6 +396,7 @@ def main() -> int:
     print(report["machine"])
     print_table("Sets expanded", report["expanded"])
     print_table("Index and look-up", report["indexes"])
+    print_table("Look-up among many candidates", report["many"])
     print_table("Mean accuracy by budget, 10 features", report["accuracy"])
     print_table("Build, cubic costs", report["builds"])
     print(f"build time grows as candidates ^ {report['exponent']:.2f}")

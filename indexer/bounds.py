@@ -1,92 +1,168 @@
-"""Exact early exits from bounds: what remains cannot change the answer any more.
+"""What the trained sets say of all the others: the sandwich rule's two bounds."""
 
-Base model t's score lies in [least[t], most[t]] whatever the row: a tree's smallest
-and largest leaf, a lattice's vertices. No examples are needed and none is decided
-otherwise, fresh or not.
-"""
+from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
-from .schedule import Schedule
+from . import _lattice_kernels as kernels
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
+Masks = NDArray[np.uint64]
+Accuracies = NDArray[np.float64]
+
+DENSE_FEATURES = 24  # up to here every set has its place in memory: 24 bytes each
+MOST_SETS = 1 << 16  # that the sparse search lists at once
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Remainder:
-    """What the base models after each position can still add.
+class Expanded(Mapping[int, float]):
+    """Accuracy of every trained set, by mask; iterates in ascending order of mask.
 
     Attributes
     ----------
-    order : (T,) int64
-        Base models, those whose scores spread widest first.
-    least, most : (T,) float64
-        Bounds of the sum of the base models after position r, rounding included; both
-        are 0 at the last.
+    masks : (E,) uint64, ascending
+    accuracies : (E,) float64
     """
 
-    order: Rows
-    least: Floats
-    most: Floats
+    def __init__(self, masks: Masks, accuracies: Accuracies) -> None:
+        self.masks = masks
+        self.accuracies = accuracies
 
-    def schedule(self, threshold: float) -> Schedule:
-        """Stop once no remaining base model can carry the sum over `threshold`."""
-        if not np.isfinite(threshold):
-            raise BadInput(f"threshold is {threshold!r}; it must be finite")
-        lower, upper = threshold - self.most, threshold - self.least
-        lower[-1], upper[-1] = -np.inf, np.inf
-        return Schedule(self.order, lower, upper, float(threshold))
+    def __len__(self) -> int:
+        return self.masks.size
 
-    def enough(self, tolerance: float) -> tuple[int, float]:
-        """Give (base models to evaluate, what to add) for a score within `tolerance`.
+    def __iter__(self) -> Iterator[int]:
+        return (int(mask) for mask in self.masks)
 
-        For ranking and regression: the sum of so many base models plus the middle of
-        what remains differs from the whole score by at most `tolerance` >= 0.
-        """
-        if not tolerance >= 0:
-            raise BadInput(f"tolerance is {tolerance!r}; it must be at least 0")
-        near = (self.most - self.least) / 2 <= tolerance
-        near[-1] = True
-        r = int(np.argmax(near))
-        return r + 1, float((self.least[r] + self.most[r]) / 2)
+    def __getitem__(self, mask: int) -> float:
+        at = int(np.searchsorted(self.masks, mask)) if mask >= 0 else len(self)
+        if at == len(self) or int(self.masks[at]) != mask:
+            raise KeyError(mask)
+        return float(self.accuracies[at])
 
 
-def bound_remainder(least: Floats, most: Floats) -> Remainder:
-    """Order base models by how far their scores can spread, and bound what remains.
+class Bounds(Protocol):
+    """What is known of all sets while the search goes on."""
 
-    Parameters
-    ----------
-    least, most
-        (T,) smallest and largest score of each base model over all rows.
+    def record(self, masks: Masks, accuracies: Accuracies) -> None:
+        """Take in newly trained sets."""
 
-    Raises
-    ------
-    BadInput
-        If they are not two equally long lists of finite numbers, least <= most.
-    """
-    least, most = np.asarray(least, np.float64), np.asarray(most, np.float64)
-    if least.ndim != 1 or least.shape != most.shape or not len(least):
-        raise BadInput(
-            f"least and most have shapes {least.shape} and {most.shape}; both must be "
-            "(T,)"
+    def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
+        """Take in upper bounds on the accuracy of sets that were not trained."""
+
+    def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
+        """List untrained sets of one size that nothing sandwiches, maybe not all."""
+        ...
+
+    def bound(self, tolerance: float) -> float:
+        """Give an alpha at which no set is open; infinite if there is none."""
+        ...
+
+    def accuracy_of(self, masks: Masks) -> Accuracies:
+        """Look up accuracies, NaN for untrained sets."""
+        ...
+
+    def expanded(self) -> Expanded:
+        """Give all trained sets."""
+        ...
+
+
+class _DenseBounds:
+    """Bounds of all 2 ** m sets, kept true after every layer."""
+
+    def __init__(self, m: int) -> None:
+        self.m = m
+        self.accuracy = np.full(1 << m, np.nan)
+        self.below = np.full(1 << m, -np.inf)
+        self.above = np.full(1 << m, np.inf)
+        self.stale = False
+
+    def record(self, masks: Masks, accuracies: Accuracies) -> None:
+        self.accuracy[masks] = accuracies
+        self.below[masks] = np.maximum(self.below[masks], accuracies)
+        self.record_covers(masks, accuracies)
+
+    def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
+        np.minimum.at(self.above, masks, accuracies)
+        self.stale = True
+
+    def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
+        self._refresh()
+        out = np.empty(math.comb(self.m, size), np.uint64)
+        bounds = (self.accuracy, self.below, self.above)
+        return out[: kernels.dense_open_sets(*bounds, size, alpha, tolerance, out)]
+
+    def bound(self, tolerance: float) -> float:
+        self._refresh()
+        bounds = (self.accuracy, self.below, self.above)
+        return float(kernels.dense_bound(*bounds, tolerance))
+
+    def _refresh(self) -> None:
+        if self.stale:
+            kernels.spread(self.below, self.above, self.m)
+            self.stale = False
+
+    def accuracy_of(self, masks: Masks) -> Accuracies:
+        return self.accuracy[masks]
+
+    def expanded(self) -> Expanded:
+        masks = np.flatnonzero(~np.isnan(self.accuracy))
+        return Expanded(masks.astype(np.uint64), self.accuracy[masks])
+
+
+class _SparseBounds:
+    """Only the expanded sets, for more features than memory has places."""
+
+    def __init__(self, m: int) -> None:
+        self.m = m
+        self.masks = np.empty(0, np.uint64)
+        self.accuracies = np.empty(0)
+        self.cover_masks = np.empty(0, np.uint64)
+        self.cover_accuracies = np.empty(0)
+
+    def record(self, masks: Masks, accuracies: Accuracies) -> None:
+        masks = np.concatenate([self.masks, masks])
+        order = np.argsort(masks)
+        self.masks = masks[order]
+        self.accuracies = np.concatenate([self.accuracies, accuracies])[order]
+
+    def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
+        self.cover_masks = np.concatenate([self.cover_masks, masks])
+        self.cover_accuracies = np.concatenate([self.cover_accuracies, accuracies])
+
+    def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
+        out = np.empty(MOST_SETS, np.uint64)
+        found = kernels.sparse_open_sets(
+            self.masks,
+            self.accuracies,
+            np.concatenate([self.masks, self.cover_masks]),
+            np.concatenate([self.accuracies, self.cover_accuracies]),
+            self.m,
+            size,
+            alpha,
+            tolerance,
+            out,
         )
-    sound = np.isfinite(least) & np.isfinite(most) & (least <= most)
-    if not sound.all():
-        t = int(np.argmin(sound))
-        raise BadInput(
-            f"base model {t} has bounds {least[t]} and {most[t]}; they must be finite, "
-            "the first at most the second"
-        )
-    order = np.argsort(least - most, kind="stable")
-    # Sums of T terms in any order are off by less than this.
-    slack = (
-        len(order) * np.finfo(np.float64).eps * np.maximum(-least, most).clip(0).sum()
-    )
-    after = [np.append(np.cumsum(b[order][::-1])[::-1][1:], 0.0) for b in (least, most)]
-    rounding = np.where(np.arange(len(order)) < len(order) - 1, slack, 0.0)
-    return Remainder(order, after[0] - rounding, after[1] + rounding)
+        return out[:found]
+
+    def bound(self, tolerance: float) -> float:
+        """Bound from the empty and the full set alone: true, seldom the smallest."""
+        lowest, highest = float(self.accuracies[0]), float(self.accuracies[-1])
+        if lowest <= 0.0:
+            return 1.0 if highest + tolerance <= 0.0 else math.inf
+        return max(1.0, math.nextafter((highest + tolerance) / lowest, math.inf))
+
+    def accuracy_of(self, masks: Masks) -> Accuracies:
+        at = np.minimum(np.searchsorted(self.masks, masks), self.masks.size - 1)
+        return np.where(self.masks[at] == masks, self.accuracies[at], np.nan)
+
+    def expanded(self) -> Expanded:
+        return Expanded(self.masks, self.accuracies)
+
+
+def make_bounds(m: int) -> Bounds:
+    """Bounds of the subsets of m features, none of them trained yet."""
+    return _DenseBounds(m) if m <= DENSE_FEATURES else _SparseBounds(m)

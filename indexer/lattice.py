@@ -10,53 +10,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..features.errors import BadInput
-from . import _lattice_kernels as kernels
-
-Masks = NDArray[np.uint64]
-Accuracies = NDArray[np.float64]
+from .bounds import Accuracies, Expanded, Masks, make_bounds
+from .violations import Violations, measure_violations
 
 MAX_FEATURES = 62
-DENSE_FEATURES = 24  # up to here every set has its place in memory: 24 bytes each
 CHUNK = 1 << 16  # sets handed out at once: bounds memory, not the search
 FIRST_ALPHA = 2.0
 SMALLEST_STEP = 0.01
-VIOLATION_TESTS = 500_000_000  # pairs looked at when monotonicity is measured
-RESOLUTION = 10_000  # of the losses of accuracy that are counted
-
-
-class Expanded(Mapping[int, float]):
-    """Accuracy of every trained set, by mask; iterates in ascending order of mask.
-
-    Attributes
-    ----------
-    masks : (E,) uint64, ascending
-    accuracies : (E,) float64
-    """
-
-    def __init__(self, masks: Masks, accuracies: Accuracies) -> None:
-        self.masks = masks
-        self.accuracies = accuracies
-
-    def __len__(self) -> int:
-        return self.masks.size
-
-    def __iter__(self) -> Iterator[int]:
-        return (int(mask) for mask in self.masks)
-
-    def __getitem__(self, mask: int) -> float:
-        at = int(np.searchsorted(self.masks, mask)) if mask >= 0 else len(self)
-        if at == len(self) or int(self.masks[at]) != mask:
-            raise KeyError(mask)
-        return float(self.accuracies[at])
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,50 +40,6 @@ class Sandwich:
     lower_accuracy: float
     upper_accuracy: float
     covering: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Violations:
-    """How often a trained set was less accurate than one of its trained subsets.
-
-    The measurement of ICSP's appendix, figures (a) and (b).
-
-    Attributes
-    ----------
-    pairs : (m + 1,) int64
-        Comparable pairs looked at, by distance (features the larger set has more).
-    histogram : (m + 1, RESOLUTION + 1) int64
-        Violations by distance and by loss of accuracy in steps of 1 / RESOLUTION,
-        rounded up.
-    largest : (m + 1,) float64
-        Largest loss by distance, 0 where there is none.
-    complete : bool
-        Whether all pairs were looked at, or only those of every n-th larger set.
-    """
-
-    pairs: NDArray[np.int64]
-    histogram: NDArray[np.int64]
-    largest: NDArray[np.float64]
-    complete: bool
-
-    @property
-    def count(self) -> int:
-        """Number of pairs in which the larger set was less accurate."""
-        return int(self.histogram.sum())
-
-    @property
-    def tolerance(self) -> float:
-        """The tolerance that would have covered every violation."""
-        return float(self.largest.max())
-
-    def quantile(self, share: float, distance: int | None = None) -> float:
-        """Loss that `share` of the violations do not exceed; 0 if there are none."""
-        losses = self.histogram if distance is None else self.histogram[distance, None]
-        reached = np.cumsum(losses.sum(axis=0))
-        if reached[-1] == 0:
-            return 0.0
-        step = int(np.searchsorted(reached, share * reached[-1]))
-        return min(step / RESOLUTION, float(np.max(self.largest)))
 
 
 @dataclass(frozen=True)
@@ -182,22 +106,9 @@ class LatticeSearch:
 
     @cached_property
     def violations(self) -> Violations:
-        """Measure monotonicity on all pairs of trained sets (a sample of many)."""
-        count = len(self.expanded)
-        stride = max(1, math.ceil(count * count / VIOLATION_TESTS))
-        pairs = np.zeros(self.m + 1, np.int64)
-        histogram = np.zeros((self.m + 1, RESOLUTION + 1), np.int64)
-        largest = np.zeros(self.m + 1)
-        kernels.count_violations(
-            self.expanded.masks,
-            self.expanded.accuracies,
-            stride,
-            RESOLUTION,
-            pairs,
-            histogram,
-            largest,
-        )
-        return Violations(pairs, histogram, largest, complete=stride == 1)
+        """Where larger sets were less accurate, among those trained."""
+        expanded = self.expanded
+        return measure_violations(self.m, expanded.masks, expanded.accuracies)
 
 
 def _worst_above(
@@ -209,110 +120,6 @@ def _worst_above(
         return 0, math.inf
     worst = int(above.argmin())
     return int(masks[worst]), float(above[worst])
-
-
-class _Lattice(Protocol):
-    """What is known of all sets while the search goes on."""
-
-    def record(self, masks: Masks, accuracies: Accuracies) -> None: ...
-    def record_covers(self, masks: Masks, accuracies: Accuracies) -> None: ...
-    def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks: ...
-    def bound(self, tolerance: float) -> float: ...
-    def accuracy_of(self, masks: Masks) -> Accuracies: ...
-    def expanded(self) -> Expanded: ...
-
-
-class _DenseLattice:
-    """Bounds of all 2 ** m sets, kept true after every layer."""
-
-    def __init__(self, m: int) -> None:
-        self.m = m
-        self.accuracy = np.full(1 << m, np.nan)
-        self.below = np.full(1 << m, -np.inf)
-        self.above = np.full(1 << m, np.inf)
-        self.stale = False
-
-    def record(self, masks: Masks, accuracies: Accuracies) -> None:
-        self.accuracy[masks] = accuracies
-        self.below[masks] = np.maximum(self.below[masks], accuracies)
-        self.record_covers(masks, accuracies)
-
-    def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
-        np.minimum.at(self.above, masks, accuracies)
-        self.stale = True
-
-    def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
-        self._refresh()
-        out = np.empty(math.comb(self.m, size), np.uint64)
-        bounds = (self.accuracy, self.below, self.above)
-        return out[: kernels.dense_open_sets(*bounds, size, alpha, tolerance, out)]
-
-    def bound(self, tolerance: float) -> float:
-        self._refresh()
-        bounds = (self.accuracy, self.below, self.above)
-        return float(kernels.dense_bound(*bounds, tolerance))
-
-    def _refresh(self) -> None:
-        if self.stale:
-            kernels.spread(self.below, self.above, self.m)
-            self.stale = False
-
-    def accuracy_of(self, masks: Masks) -> Accuracies:
-        return self.accuracy[masks]
-
-    def expanded(self) -> Expanded:
-        masks = np.flatnonzero(~np.isnan(self.accuracy))
-        return Expanded(masks.astype(np.uint64), self.accuracy[masks])
-
-
-class _SparseLattice:
-    """Only the expanded sets, for more features than memory has places."""
-
-    def __init__(self, m: int) -> None:
-        self.m = m
-        self.masks = np.empty(0, np.uint64)
-        self.accuracies = np.empty(0)
-        self.cover_masks = np.empty(0, np.uint64)
-        self.cover_accuracies = np.empty(0)
-
-    def record(self, masks: Masks, accuracies: Accuracies) -> None:
-        masks = np.concatenate([self.masks, masks])
-        order = np.argsort(masks)
-        self.masks = masks[order]
-        self.accuracies = np.concatenate([self.accuracies, accuracies])[order]
-
-    def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
-        self.cover_masks = np.concatenate([self.cover_masks, masks])
-        self.cover_accuracies = np.concatenate([self.cover_accuracies, accuracies])
-
-    def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
-        out = np.empty(CHUNK, np.uint64)
-        found = kernels.sparse_open_sets(
-            self.masks,
-            self.accuracies,
-            np.concatenate([self.masks, self.cover_masks]),
-            np.concatenate([self.accuracies, self.cover_accuracies]),
-            self.m,
-            size,
-            alpha,
-            tolerance,
-            out,
-        )
-        return out[:found]
-
-    def bound(self, tolerance: float) -> float:
-        """Bound from the empty and the full set alone: true, seldom the smallest."""
-        lowest, highest = float(self.accuracies[0]), float(self.accuracies[-1])
-        if lowest <= 0.0:
-            return 1.0 if highest + tolerance <= 0.0 else math.inf
-        return max(1.0, math.nextafter((highest + tolerance) / lowest, math.inf))
-
-    def accuracy_of(self, masks: Masks) -> Accuracies:
-        at = np.minimum(np.searchsorted(self.masks, masks), self.masks.size - 1)
-        return np.where(self.masks[at] == masks, self.accuracies[at], np.nan)
-
-    def expanded(self) -> Expanded:
-        return Expanded(self.masks, self.accuracies)
 
 
 class _Stopped(Exception):
@@ -333,10 +140,7 @@ class _Search:
     now: Callable[[], float]
 
     def __post_init__(self) -> None:
-        dense = self.m <= DENSE_FEATURES
-        self.lattice: _Lattice = (
-            _DenseLattice(self.m) if dense else _SparseLattice(self.m)
-        )
+        self.lattice = make_bounds(self.m)
         self.count = 0
         self.cover_masks: list[Masks] = [np.empty(0, np.uint64)]
         self.cover_accuracies: list[Accuracies] = [np.empty(0)]

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.indexer import lattice
+from polydom.indexer import bounds
 from polydom.indexer.lattice import LatticeSearch, search_lattice
 
 from . import oracles
@@ -179,7 +179,7 @@ def test_sparse_search_expands_what_the_dense_one_expands(
     m = features(accuracies)
     dense = search_lattice(m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lattice, "DENSE_FEATURES", 0)
+        patch.setattr(bounds, "DENSE_FEATURES", 0)
         sparse = search_lattice(
             m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance
         )
