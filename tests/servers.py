@@ -1,18 +1,16 @@
 """The `polydom` command and a real server, each in a process of its own."""
 
 import http.client
-import os
-import signal
-import socket
+import json
+import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 POLYDOM = (sys.executable, "-m", "polydom.server")
-WAIT_S = 60.0
+STOP_S = 20
 
 
 def polydom(arguments: Sequence[str], folder: Path) -> str:
@@ -25,33 +23,40 @@ def polydom(arguments: Sequence[str], folder: Path) -> str:
 
 
 @contextmanager
-def running(arguments: Sequence[str], folder: Path) -> Iterator[int]:
-    """Serve on a free port until the block ends, then stop as a user would."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    server = subprocess.Popen(
-        [*POLYDOM, "serve", *arguments, "--port", str(port)], cwd=folder
+def serving(
+    path: Path | str, *options: str, folder: Path | None = None
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A server process and its port, once it is ready."""
+    process = subprocess.Popen(
+        [*POLYDOM, "serve", str(path), "--port=0", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        text=True,
     )
     try:
-        _wait_ready(server, port)
-        yield port
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
+        assert found, (line, process.communicate(timeout=STOP_S))
+        port = int(found[1])
+        while ask(port, "GET", "/readyz")[0] != 200:
+            assert process.poll() is None
+        yield process, port
     finally:
-        os.kill(server.pid, signal.SIGINT)
-        assert server.wait(timeout=WAIT_S) == 0
+        process.kill()
+        process.communicate(timeout=STOP_S)
 
 
-def _wait_ready(server: subprocess.Popen[bytes], port: int) -> None:
-    end = time.monotonic() + WAIT_S
-    while time.monotonic() < end:
-        assert server.poll() is None, "the server stopped"
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
-        try:
-            connection.request("GET", "/readyz")
-            if connection.getresponse().status == 200:
-                return
-        except OSError:
-            time.sleep(0.05)
-        finally:
-            connection.close()
-    raise TimeoutError(f"no server is ready on port {port}")
+def ask(
+    port: int, method: str, path: str, body: bytes = b"", **headers: str
+) -> tuple[int, dict[str, object]]:
+    """Status and body of one request on a connection of its own."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=STOP_S)
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        connection.request(method, path, body or None, names)
+        reply = connection.getresponse()
+        return reply.status, json.loads(reply.read())
+    finally:
+        connection.close()

@@ -64,7 +64,7 @@ def test_readme_commands_work_in_their_order(folder: Path) -> None:
     served = [c for c in commands() if c[:2] == ["polydom", "serve"]]
     asked = [c for c in commands() if c[0] == "curl"]
     assert len(served) == len(asked) == 1
-    with servers.running(served[0][2:], folder) as port:
+    with servers.serving(served[0][2], folder=folder) as (_, port):
         answer = subprocess.run(
             [part.replace(":8000", f":{port}") for part in asked[0]],
             cwd=folder,

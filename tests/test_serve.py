@@ -2,64 +2,25 @@
 
 import http.client
 import json
-import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
+from .servers import ask, serving
 
+OWN = f"--features={FEATURES_FILE}"
 HEAVY = ("sklearn", "skimage", "lightgbm", "xgboost", "PIL", "scipy.stats")
-
-
-@contextmanager
-def serving(path: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A server process and its port, once it is ready."""
-    command = [sys.executable, "-m", "polydom.server", "serve", str(path), "--port=0"]
-    process = subprocess.Popen(
-        [*command, f"--features={FEATURES_FILE}", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
-        assert found, (line, process.communicate(timeout=20))
-        port = int(found[1])
-        while ask(port, "GET", "/readyz")[0] != 200:
-            assert process.poll() is None
-        yield process, port
-    finally:
-        process.kill()
-        process.communicate(timeout=20)
-
-
-def ask(
-    port: int, method: str, path: str, body: bytes = b"", **headers: str
-) -> tuple[int, dict[str, object]]:
-    """Status and body of one request on a connection of its own."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    names = {name.replace("_", "-"): value for name, value in headers.items()}
-    try:
-        connection.request(method, path, body or None, names)
-        reply = connection.getresponse()
-        return reply.status, json.loads(reply.read())
-    finally:
-        connection.close()
 
 
 @pytest.mark.parametrize("told", [signal.SIGINT, signal.SIGTERM])
 def test_serve_answers_at_its_socket_and_stops_when_told(
     tmp_path: Path, told: signal.Signals
 ) -> None:
-    with serving(save_index(tmp_path), "--budget-ms=400") as (process, port):
+    with serving(save_index(tmp_path), OWN, "--budget-ms=400") as (process, port):
         status, answer = ask(
             port, "POST", "/v1/predict", SPAM.encode(), content_type="text/plain"
         )
@@ -78,7 +39,7 @@ def test_serve_answers_at_its_socket_and_stops_when_told(
 def test_serve_counts_the_budget_from_the_first_byte_of_a_slow_body(
     tmp_path: Path,
 ) -> None:
-    with serving(save_index(tmp_path)) as (_, port):
+    with serving(save_index(tmp_path), OWN) as (_, port):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
         connection.putrequest("POST", "/v1/predict?budget_ms=200")
         connection.putheader("content-type", "text/plain")
