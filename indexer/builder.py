@@ -15,7 +15,7 @@ from ..features.cost import CostTable
 from ..models.portfolio import Setting
 from .cache import Cache, digest
 from .candidates import prune
-from .catalogue import StoredFeature, choose_features, load_extractor, project_files
+from .catalogue import choose_features, project_files
 from .choosing import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -32,6 +32,7 @@ from .order import order_features
 from .package import Package
 from .progress import Progress, Silence
 from .project import Project
+from .stored import StoredFeature, load_extractor
 from .training import Task, Trainer
 from .values import compute_values
 

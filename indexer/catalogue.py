@@ -1,4 +1,4 @@
-"""The features an index chooses from, named and fingerprinted, never as code."""
+"""The features a project chooses from, found and measured for width."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,29 +6,16 @@ from typing import Any
 
 import msgspec
 
-from ..features.errors import BadFeature, BadItem, BadProject
+from ..features.errors import BadItem, BadProject
 from ..features.extract import Extractor
 from ..features.fingerprint import fingerprint
 from ..features.record import columns, learn_vocabularies
 from ..features.registry import Feature, load_features
 from .data import Dataset
 from .project import Columns, Project
+from .stored import StoredFeature, resolve
 
 MAX_FEATURES = 62
-
-
-class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One feature as the index remembers it.
-
-    `columns` holds the arguments of `polydom.features.columns` for a feature that is
-    a group of a record's columns, and is None for one that is a function.
-    """
-
-    name: str
-    width: int
-    fingerprint: str
-    ready_made: bool
-    columns: dict[str, Any] | None = None
 
 
 def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, ...]:
@@ -51,7 +38,7 @@ def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, 
     for name in names:
         if names.count(name) > 1:
             raise BadProject(f"[features] names {name!r} twice")
-    found = [_resolve(feature, project_files(project)) for feature in stored]
+    found = [resolve(feature, project_files(project)) for feature in stored]
     for feature in found:
         if feature.kind != dataset.kind:
             raise BadProject(
@@ -80,22 +67,6 @@ def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
             unusable = error
     raise BadProject(
         f"all {len(dataset.items)} items are unusable; the last: {unusable}"
-    )
-
-
-def load_extractor(
-    stored: Sequence[StoredFeature], files: Sequence[Path] = ()
-) -> Extractor:
-    """Find the code of every stored feature and check that it is what was indexed.
-
-    Raises
-    ------
-    BadFeature
-        If a feature is not there, or differs from the one the index was built with.
-    """
-    return Extractor(
-        [_resolve(feature, files) for feature in stored],
-        [feature.width for feature in stored],
     )
 
 
@@ -147,25 +118,3 @@ def _column_names(dataset: Dataset) -> list[str]:
         assert isinstance(item.payload, Mapping)
         names.update(dict.fromkeys(item.payload))
     return list(names)
-
-
-def _resolve(stored: StoredFeature, files: Sequence[Path]) -> Feature:
-    if stored.columns is not None:
-        feature = columns(stored.name, **stored.columns)
-    elif stored.ready_made:
-        (feature,) = load_features([stored.name])
-    else:
-        own = {f.name: f for f in load_features([], files)}
-        if stored.name not in own:
-            raise BadFeature(
-                f"feature {stored.name!r} is the user's own and no file given defines "
-                "it; name the file it was built from with --features FILE"
-            )
-        feature = own[stored.name]
-    if fingerprint(feature) != stored.fingerprint:
-        cure = "" if stored.ready_made else "give the file it was built from, or "
-        raise BadFeature(
-            f"feature {stored.name!r} is not the code that the index was built with; "
-            f"{cure}build the index again"
-        )
-    return feature

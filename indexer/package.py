@@ -15,7 +15,7 @@ from ..features.extract import Extractor
 from ..features.items import Kind
 from ..models.load import load_model
 from ..models.model import Model
-from .catalogue import StoredFeature, load_extractor
+from .stored import StoredFeature, load_extractor
 
 Array = NDArray[Any]
 

@@ -11,9 +11,9 @@ from threadpoolctl import threadpool_limits
 from ..features.errors import BadItem, BadProject
 from ..features.items import Item
 from .cache import Cache, digest
-from .catalogue import StoredFeature, load_extractor
 from .data import Dataset
 from .progress import Progress
+from .stored import StoredFeature, load_extractor
 
 CHUNK_ITEMS = 64
 

@@ -25,9 +25,9 @@ from polydom.features.extract import Extractor
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.registry import load_features
-from polydom.indexer.catalogue import StoredFeature
 from polydom.indexer.index import Index
 from polydom.indexer.package import Package
+from polydom.indexer.stored import StoredFeature
 from polydom.models.compile import compile_model
 from polydom.models.prior import Prior
 

@@ -1,0 +1,66 @@
+"""The features an index names, fingerprinted, never stored as code."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ..features.errors import BadFeature
+from ..features.extract import Extractor
+from ..features.fingerprint import fingerprint
+from ..features.record import columns
+from ..features.registry import Feature, load_features
+
+
+class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One feature as the index remembers it.
+
+    `columns` holds the arguments of `polydom.features.columns` for a feature that is
+    a group of a record's columns, and is None for one that is a function.
+    """
+
+    name: str
+    width: int
+    fingerprint: str
+    ready_made: bool
+    columns: dict[str, Any] | None = None
+
+
+def load_extractor(
+    stored: Sequence[StoredFeature], files: Sequence[Path] = ()
+) -> Extractor:
+    """Find the code of every stored feature and check that it is what was indexed.
+
+    Raises
+    ------
+    BadFeature
+        If a feature is not there, or differs from the one the index was built with.
+    """
+    return Extractor(
+        [resolve(feature, files) for feature in stored],
+        [feature.width for feature in stored],
+    )
+
+
+def resolve(stored: StoredFeature, files: Sequence[Path]) -> Feature:
+    """Find the code of one stored feature; see `load_extractor`."""
+    if stored.columns is not None:
+        feature = columns(stored.name, **stored.columns)
+    elif stored.ready_made:
+        (feature,) = load_features([stored.name])
+    else:
+        own = {f.name: f for f in load_features([], files)}
+        if stored.name not in own:
+            raise BadFeature(
+                f"feature {stored.name!r} is the user's own and no file given defines "
+                "it; name the file it was built from with --features FILE"
+            )
+        feature = own[stored.name]
+    if fingerprint(feature) != stored.fingerprint:
+        cure = "" if stored.ready_made else "give the file it was built from, or "
+        raise BadFeature(
+            f"feature {stored.name!r} is not the code that the index was built with; "
+            f"{cure}build the index again"
+        )
+    return feature
