@@ -23,10 +23,10 @@ from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.data import load_data, split
 from polydom.indexer.project import Project
+from tests.servers import serving
 
 from .machine import describe
 from .scenes import FOLDER
-from .serving import running_server
 from .stages import Stages
 
 FEATURES = [
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace, cache: Path) -> dict[str, Any]:
     rows = np.random.default_rng(plan.seed).permutation(rows)[: arguments.asked]
     items = [dataset.items[row] for row in rows]
     labels = [dataset.labels[dataset.codes[row]] for row in rows]
-    with running_server(path) as port:
+    with serving(path) as (_, port):
         ask_all(items[:50], labels[:50], 50.0, port)
         asked = [ask_all(items, labels, budget, port) for budget in BUDGETS_MS]
     fits = np.concatenate([one.fits for one in asked])
