@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from polydom.features.errors import BadFeature, BadProject
 from polydom.indexer import Index, build
@@ -209,3 +210,43 @@ def test_build_chooses_a_learner_where_asked_and_says_which(tmp_path: Path) -> N
     assert index.accuracies.max() > 0.9
     build(folder / "PROJECT.toml", output=folder / "b.pdx", cache=folder / "c")
     assert (folder / "a.pdx").read_bytes() == (folder / "b.pdx").read_bytes()
+
+
+def image_project(folder: Path, on_bad_item: str) -> Project:
+    """Twelve photos in two classes, one of which breaks off in the middle."""
+    for number in range(12):
+        path = folder / "photos" / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pixels = np.random.default_rng(number).integers(0, 99 + 99 * (number % 2), 900)
+        Image.fromarray(pixels.astype(np.uint8).reshape(30, 30)).save(path)
+    broken = folder / "photos" / "a" / "4.png"
+    broken.write_bytes(broken.read_bytes()[:200])
+    return Project.from_mapping(
+        {
+            "data": {"images": "photos", "on_bad_item": on_bad_item},
+            "features": {"use": ["intensity_histogram"]},
+            "search": {"held_out": 0.4},
+            "costs": {"items": 4, "repeats": 1},
+            "workers": 1,
+        },
+        folder=folder,
+    )
+
+
+def test_build_leaves_out_an_image_that_breaks_off_and_names_it(tmp_path: Path) -> None:
+    index = build(image_project(tmp_path, "skip"), cache=tmp_path / "cache")
+    assert index.package is not None
+    ((name, why),) = index.package.meta["skipped"]
+    assert name == str(Path("a", "4.png"))
+    assert "image" in why
+    assert index.package.meta["items"] == 11
+
+
+def test_build_stops_at_an_image_that_breaks_off_where_asked(tmp_path: Path) -> None:
+    with pytest.raises(BadProject, match=r"a.4\.png: "):
+        build(
+            image_project(tmp_path, "stop"),
+            output=tmp_path / "my.pdx",
+            cache=tmp_path / "cache",
+        )
+    assert not (tmp_path / "my.pdx").exists()
