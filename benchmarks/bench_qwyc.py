@@ -11,8 +11,8 @@ trees of depth 5, learning rate 0.05, trained on the training rows.
 Protocol, fixed before a test row was looked at. Fit: the training rows; for `polydom`
 also copies with a column or so swapped between rows (`swap_columns`, no labels).
 Report: the test rows, by the whole curve of each method; for each limit the cheapest
-point whose *test* change is within it, for every method alike. Everything in
-`polydom` was chosen on a fifth of the training rows that the model had not seen.
+point whose *test* change is within it, for every method alike. What there is to choose
+in `polydom` was chosen on a fifth of Adult's training rows, held out of the model.
 """
 
 import argparse

@@ -21,8 +21,8 @@ Method = Literal["polydom", "qwyc", "fixed"]
 Sides = Literal["both", "negative"]
 
 # While an order is sought, a wrong stop costs as much as `PRICE` whole ensembles, and
-# an undecided row is expected to need `ONWARD` of one more. Chosen on rows held out of
-# training parts; the thresholds then have a price of their own.
+# an undecided row is expected to need `ONWARD` of one more. Chosen on a fifth of
+# Adult's training rows; the thresholds then have a price of their own.
 PRICE = 24.0
 ONWARD = 1 / 16
 RUNGS = 48  # prices tried on calibration rows
