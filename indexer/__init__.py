@@ -10,27 +10,51 @@ from .index import Candidate, Index
 
 if TYPE_CHECKING:
     from .builder import build
+    from .candidates import prune
     from .fitting import fit_schedule
-    from .lattice import search_lattice
+    from .fixed import FixedBudgetLookup, FixedSizeLookup
+    from .greedy import GreedyLookup, search_greedy
+    from .lattice import LatticeSearch, search_lattice
+    from .lookup import Lookup
     from .project import Project
     from .schedule import Schedule
+    from .skyline import skylines_by_envelope
+    from .sweep import skylines_by_sweep
 
 __all__ = [
     "Candidate",
+    "FixedBudgetLookup",
+    "FixedSizeLookup",
+    "GreedyLookup",
     "Index",
+    "LatticeSearch",
+    "Lookup",
     "Project",
     "Schedule",
     "build",
     "fit_schedule",
+    "prune",
+    "search_greedy",
     "search_lattice",
+    "skylines_by_envelope",
+    "skylines_by_sweep",
 ]
 
 _MODULES = {
+    "FixedBudgetLookup": "fixed",
+    "FixedSizeLookup": "fixed",
+    "GreedyLookup": "greedy",
+    "LatticeSearch": "lattice",
+    "Lookup": "lookup",
     "Project": "project",
     "Schedule": "schedule",
     "build": "builder",
     "fit_schedule": "fitting",
+    "prune": "candidates",
+    "search_greedy": "greedy",
     "search_lattice": "lattice",
+    "skylines_by_envelope": "skyline",
+    "skylines_by_sweep": "sweep",
 }
 
 
