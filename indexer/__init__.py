@@ -9,20 +9,24 @@ from typing import TYPE_CHECKING, Any
 from .index import Candidate, Index
 
 if TYPE_CHECKING:
+    from .augment import swap_columns
     from .builder import build
     from .candidates import prune
+    from .fan import FanSchedule, fit_fan
     from .fitting import fit_schedule
     from .fixed import FixedBudgetLookup, FixedSizeLookup
     from .greedy import GreedyLookup, search_greedy
     from .lattice import LatticeSearch, search_lattice
     from .lookup import Lookup
     from .project import Project
-    from .schedule import Schedule
+    from .remainder import bound_remainder
+    from .schedule import Promise, Schedule
     from .skyline import skylines_by_envelope
     from .sweep import skylines_by_sweep
 
 __all__ = [
     "Candidate",
+    "FanSchedule",
     "FixedBudgetLookup",
     "FixedSizeLookup",
     "GreedyLookup",
@@ -30,31 +34,40 @@ __all__ = [
     "LatticeSearch",
     "Lookup",
     "Project",
+    "Promise",
     "Schedule",
+    "bound_remainder",
     "build",
+    "fit_fan",
     "fit_schedule",
     "prune",
     "search_greedy",
     "search_lattice",
     "skylines_by_envelope",
     "skylines_by_sweep",
+    "swap_columns",
 ]
 
 _MODULES = {
+    "FanSchedule": "fan",
     "FixedBudgetLookup": "fixed",
     "FixedSizeLookup": "fixed",
     "GreedyLookup": "greedy",
     "LatticeSearch": "lattice",
     "Lookup": "lookup",
     "Project": "project",
+    "Promise": "schedule",
     "Schedule": "schedule",
+    "bound_remainder": "remainder",
     "build": "builder",
+    "fit_fan": "fan",
     "fit_schedule": "fitting",
     "prune": "candidates",
     "search_greedy": "greedy",
     "search_lattice": "lattice",
     "skylines_by_envelope": "skyline",
     "skylines_by_sweep": "sweep",
+    "swap_columns": "augment",
 }
 
 

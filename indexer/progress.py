@@ -15,9 +15,7 @@ class Tell(Protocol):
 class Progress(Protocol):
     """Told of each stage of a build as it begins, advances and ends."""
 
-    def stage(
-        self, name: str, total: int | None
-    ) -> AbstractContextManager[Tell]:
+    def stage(self, name: str, total: int | None) -> AbstractContextManager[Tell]:
         """Begin a stage of `total` steps (None: not known in advance).
 
         Entering the context gives a function to call with the steps done so far and,

@@ -31,9 +31,7 @@ def expand_lattice(
     return expanded
 
 
-def smallest_alpha(
-    m: int, expanded: Mapping[int, float], tolerance: float
-) -> float:
+def smallest_alpha(m: int, expanded: Mapping[int, float], tolerance: float) -> float:
     """Largest ratio of worst superset to best subset over the unexpanded sets."""
     ratios = [1.0]
     for mask in set(range(1 << m)) - set(expanded):
