@@ -26,7 +26,7 @@ SECTORS = 8  # of gradient orientation, over a half turn
 GRID = 4  # cells each way where a feature says where in the image something is
 LEVELS = 16  # of grey in a co-occurrence matrix
 BLOCK = 4  # pixels each way, at quarter resolution, compared for self-similarity
-AT_ONCE = 512  # blocks compared with all others at a time, which bounds the memory
+PAIRS = 2**18  # of blocks compared at a time, which stay in a processor's cache
 
 
 @step(kind="image")
@@ -195,15 +195,15 @@ def local_binary_patterns(grey: Bytes) -> Doubles:
     Ojala, Pietikainen and Maenpaa, Multiresolution Gray-Scale and Rotation Invariant
     Texture Classification with Local Binary Patterns (2002).
     """
-    texture = skimage("feature")
-    patterns = texture.local_binary_pattern(grey, 8, 1, "uniform").astype(np.intp)
-    height, width = grey.shape
-    row = np.arange(height) * 2 // height * 20
-    column = np.arange(width) * 2 // width * 10
-    place = (row[:, np.newaxis] + column + patterns).ravel()
-    quarters = np.bincount(place, minlength=40).reshape(4, 10)
-    counts = np.vstack([quarters.sum(axis=0), quarters])
-    return shares(counts).ravel()
+    patterns = skimage("feature").local_binary_pattern(grey, 8, 1, "uniform")
+    patterns = patterns.astype(np.uint8)
+    middle = (grey.shape[0] // 2, grey.shape[1] // 2)
+    quarters = [
+        np.bincount(part.ravel(), minlength=10)
+        for rows in np.split(patterns, middle[:1])
+        for part in np.split(rows, middle[1:], axis=1)
+    ]
+    return shares(np.array([np.sum(quarters, axis=0), *quarters])).ravel()
 
 
 @feature(needs=[grey])
@@ -283,8 +283,9 @@ def self_similarity(quarter: Floats) -> Doubles:
     flat = flat - flat.mean(axis=1, keepdims=True)
     flat /= np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 0.05)
     counts = np.zeros((2, 16))
-    for start in range(0, len(flat), AT_ONCE):
-        alike = flat[start : start + AT_ONCE] @ flat.T
+    at_once = max(1, PAIRS // len(flat))
+    for start in range(0, len(flat), at_once):
+        alike = flat[start : start + at_once] @ flat.T
         own = np.arange(len(alike))
         alike[own, start + own] = -1
         bins = np.clip((alike + 1) * 8, 0, 15).astype(np.uint8)
