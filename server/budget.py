@@ -1,7 +1,7 @@
 """What one request may spend, and how much of it is left."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ..features.errors import BadInput
@@ -24,6 +24,9 @@ class Budget(Protocol):
 
     def left(self, now_s: float) -> float:
         """Return what a plan may still cost at `now_s`; below 0 when it is too late."""
+
+    def keeping(self, reserve_s: float) -> "Budget":
+        """Return the same budget with another reserve for what follows the plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ class Deadline:
         """Seconds that a plan started at `now_s` may take."""
         return self.arrived_s + self.amount - self.reserve_s - now_s
 
+    def keeping(self, reserve_s: float) -> "Deadline":
+        """Return the same deadline with another reserve."""
+        return replace(self, reserve_s=reserve_s)
+
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
@@ -78,6 +85,10 @@ class Allowance:
     def left(self, now_s: float) -> float:
         """Return the whole amount, at any time."""
         return self.amount
+
+    def keeping(self, reserve_s: float) -> "Allowance":
+        """Return this: no time is kept of what time does not reduce."""
+        return self
 
 
 def read_amount(

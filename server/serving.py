@@ -1,7 +1,9 @@
 """Questions wait for the computing thread, and their tasks for the answers."""
 
 import asyncio
+import gc
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -69,11 +71,16 @@ class Serving:
         if self.desk.samples:
             self.loop_reserve = await self._measure(self._ask_loop)
             self.thread_reserve = await self._measure(self._ask_thread)
+        # What is alive now stays so: a collection while a request waits need not
+        # walk the index, the models and every imported module.
+        gc.collect()
+        gc.freeze()
         self.ready = True
 
     async def stop(self) -> None:
         """Take no more questions, and finish those that wait."""
         self.ready = False
+        gc.unfreeze()
         await asyncio.get_running_loop().run_in_executor(None, self._queue.stop)
 
     async def answer(self, ask: Ask, arrived_s: float, caller: Caller) -> Reply:
@@ -100,7 +107,8 @@ class Serving:
         outcome = await self._ask_loop(question)
         if outcome is None:
             reserve = self.thread_reserve
-            question = self.desk.question(ask, arrived_s, caller, reserve.seconds)
+            budget = question.budget.keeping(reserve.seconds)
+            question = replace(question, budget=budget)
             outcome = await self._ask_thread(question)
         answer = self.desk.answer(question, outcome, arrived_s, asked_s)
         return Reply(answer, outcome, asked_s, reserve)
