@@ -12,6 +12,7 @@ FOLDS = 4  # of the times, for choosing the degree
 CLOSE = 0.01  # relative held-out loss that is not worth a degree
 REWEIGHTINGS = 3
 TINY = 1e-6  # smallest scale of a time's error, relative to the longest time
+SMALLEST_S = 1e-12  # no clock tells less from nothing
 AT_ONCE = 1000  # times in one linear program, unless there are very many
 
 
@@ -24,7 +25,7 @@ def fit_quantile(
     the share of times under the curve is `quantile` even where the constant is zero:
     the conditions for the least loss, each times its coefficient, add up to just that.
     """
-    if not seconds.any():
+    if seconds.max() < SMALLEST_S:
         return np.zeros(1)
     floor = TINY * float(seconds.max())
     scale = np.maximum(local_medians(sizes, seconds), floor)

@@ -15,7 +15,18 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import carray, float32, float64, int32, int64, njit, types, uint64, void
+from numba import (
+    carray,
+    config,
+    float32,
+    float64,
+    int32,
+    int64,
+    njit,
+    types,
+    uint64,
+    void,
+)
 from numba.core.types import Array
 from numba.extending import intrinsic
 from numpy.typing import NDArray
@@ -268,3 +279,13 @@ def early_many(
     """Sum and answer of `early` for each row: `sums` (N,), `codes` (N,)."""
     for i in range(X.shape[0]):
         codes[i] = early(X[i], address, sums[i : i + 1])
+
+
+COMPILED = not config.DISABLE_JIT
+
+
+def entry(kernel: Any) -> Any:
+    """Find the compiled function of a kernel with one signature."""
+    if not COMPILED:
+        return kernel
+    return kernel.overloads[kernel.signatures[0]].entry_point

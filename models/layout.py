@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +10,7 @@ from ._layout_kernels import (
     ABREAST,
     BIAS,
     COLUMNS,
+    COMPILED,
     DEPTHS,
     HIGHEST,
     LACKING,
@@ -30,6 +30,7 @@ from ._layout_kernels import (
     ZEROS,
     early,
     early_many,
+    entry,
     margin,
     margins,
     raw_scores,
@@ -43,13 +44,6 @@ SINGLE = np.dtype(np.float32)
 # A node has 16 bits each for its slot and its child; slots live on the stack.
 MOST_SLOTS = 4096
 MOST_NODES = 65536
-
-
-def entry(kernel: Any) -> Any:
-    """Find the compiled function of a kernel with one signature."""
-    if numba.config.DISABLE_JIT:
-        return kernel
-    return kernel.overloads[kernel.signatures[0]].entry_point
 
 
 # The compiled functions behind their dispatchers, which would look at the types of the
@@ -122,7 +116,7 @@ def pack(
     nodes, roots = trees.nodes, trees.roots
     sizes = np.diff(roots)
     if (
-        numba.config.DISABLE_JIT
+        not COMPILED
         or (nodes["category"] >= 0).any()
         or not sizes.size
         or sizes.max() > MOST_NODES
@@ -166,12 +160,12 @@ def _lay(
     width: int,
     one_margin: bool,
 ) -> Layout:
-    kept = {entry: np.ascontiguousarray(array) for entry, array in arrays.items()}
+    kept = {place: np.ascontiguousarray(array) for place, array in arrays.items()}
     table = np.zeros(TABLE_SIZE, np.uint64)
-    for entry, array in kept.items():
-        table[entry] = array.ctypes.data
-    for entry, size in sizes.items():
-        table[entry] = size
+    for place, array in kept.items():
+        table[place] = array.ctypes.data
+    for place, size in sizes.items():
+        table[place] = size
     return Layout(kept, table, table.ctypes.data, width, one_margin)
 
 

@@ -5,7 +5,7 @@ import importlib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -149,6 +149,7 @@ def test_fit_is_the_same_every_time() -> None:
     assert first.coefficients.tolist() == second.coefficients.tolist()
 
 
+@example([(1.0, 2.2e-313)], 0.5)
 @given(
     st.lists(st.tuples(st.floats(1, 1e7), st.floats(0, 1e3)), min_size=1, max_size=30),
     st.floats(0.01, 0.99),
