@@ -12,6 +12,7 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from ..features.cost import CostTable
+from ..models.learners import make_learner
 from ..models.portfolio import Setting
 from .cache import Cache, digest
 from .candidates import prune
@@ -113,6 +114,8 @@ class Builder:
     ) -> tuple[Dataset, tuple[StoredFeature, ...], NDArray[np.float32]]:
         """Read the items and compute their features."""
         project = self.project
+        if project.learner["name"] != AUTO:
+            make_learner(project.learner, project.seed)  # wrong names cost no wait
         dataset = load_data(project)
         features = choose_features(project, dataset)
         dataset, values = compute_values(
@@ -321,6 +324,7 @@ class Builder:
             "selection": choice.facts,
             "seed": project.seed,
             "items": len(dataset.items),
+            "tested": sum(len(test) for _, test in trainer.task.splits),
             "skipped": [list(one) for one in dataset.skipped],
             "testing": msgspec.to_builtins(project.search),
             "quantile": project.costs.quantile,

@@ -1,5 +1,6 @@
 """The features a project chooses from, found and measured for width."""
 
+import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import msgspec
 from ..features.errors import BadItem, BadProject
 from ..features.extract import Extractor
 from ..features.fingerprint import fingerprint
+from ..features.items import Kind
 from ..features.record import columns, learn_vocabularies
 from ..features.registry import Feature, load_features
 from .data import Dataset
@@ -33,6 +35,7 @@ def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, 
     if not 1 <= len(stored) <= MAX_FEATURES:
         raise BadProject(
             f"[features] names {len(stored)} features; it needs 1 to {MAX_FEATURES}"
+            + _suggestion(dataset.kind)
         )
     names = [feature.name for feature in stored]
     for name in names:
@@ -43,7 +46,7 @@ def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, 
         if feature.kind != dataset.kind:
             raise BadProject(
                 f"feature {feature.name!r} is for {feature.kind} items; "
-                f"the data's items are {dataset.kind}s"
+                f"the data's items are {dataset.kind}s{_suggestion(dataset.kind)}"
             )
     extractor = _probe(found, dataset)
     return tuple(
@@ -95,6 +98,7 @@ def _columns(project: Project, dataset: Dataset) -> list[StoredFeature]:
     if not groups:
         return []
     names = sorted({name for group in groups for name in group.columns})
+    _refuse_unknown(names, _column_names(dataset))
     known = learn_vocabularies(dataset.items, names)
     stored = []
     for group in groups:
@@ -110,6 +114,25 @@ def _columns(project: Project, dataset: Dataset) -> list[StoredFeature]:
             StoredFeature(group.name, 0, fingerprint(feature), True, arguments)
         )
     return stored
+
+
+def _suggestion(kind: Kind) -> str:
+    """Say where features for items of a kind are found."""
+    if kind == "record":
+        return "; leave out `use`, and every column is a feature"
+    return f"; see `polydom features --kind {kind}`"
+
+
+def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+            hint = (
+                f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
+            )
+            raise BadProject(
+                f"[[features.columns]] names {name!r}, which no row has; {hint}"
+            )
 
 
 def _column_names(dataset: Dataset) -> list[str]:

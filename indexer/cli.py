@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,16 @@ app = typer.Typer(
 )
 
 IndexFile = Annotated[Path, typer.Argument(metavar="INDEX", help="A .pdx file.")]
+
+
+class Start(Enum):
+    """What a project can start from."""
+
+    IMAGES = "images"
+    TEXTS = "texts"
+    TABLE = "table"
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -34,13 +45,16 @@ def init(
     path: Annotated[Path, typer.Argument(help="Where to write it.")] = Path(
         "PROJECT.toml"
     ),
+    kind: Annotated[
+        Start, typer.Option(help="What the items are: decides which lines are live.")
+    ] = Start.IMAGES,
 ) -> None:
     """Write a commented project file to start from."""
-    from .project import TEMPLATE
+    from .project import template
 
     try:
         with path.open("x", encoding="utf-8") as file:
-            file.write(TEMPLATE)
+            file.write(template(kind.value))
     except FileExistsError as error:
         raise BadProject(f"{path} exists; it is not overwritten") from error
     typer.echo(f"wrote {path}; edit [data] and [features], then: polydom build {path}")
@@ -79,12 +93,13 @@ def build(
     plan = Project.load(project)
     if workers is not None:
         plan = msgspec.structs.replace(plan, workers=workers)
-    index = build_index(
-        plan,
-        output=output,
-        cache=cache or output.parent / ".polydom-cache",
-        progress=Bars(Console(stderr=True)),
-    )
+    with _resumable():
+        index = build_index(
+            plan,
+            output=output,
+            cache=cache or output.parent / ".polydom-cache",
+            progress=Bars(Console(stderr=True)),
+        )
     if as_json:
         typer.echo(json.dumps(facts_of(index)))
     else:
@@ -119,7 +134,8 @@ def select(
 
     bars = Bars(Console(stderr=True))
     builder = Builder(Project.load(project), Cache(cache), bars)
-    facts = builder.select(strategy).facts
+    with _resumable():
+        facts = builder.select(strategy).facts
     if plot is not None:
         plot_race(facts, plot)
     if as_json:
@@ -177,6 +193,16 @@ def features(
     for row in rows:
         table.add_row(*row.values())
     Console().print(table)
+
+
+@contextmanager
+def _resumable() -> Iterator[None]:
+    """Say on Ctrl-C that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("\ninterrupted; the same command goes on where it stopped", err=True)
+        raise typer.Exit(130) from None
 
 
 class Bars:

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 from ..features.cost import CostCurve, CostTable
 from ..features.extract import Extractor
 from ..features.items import Item
-from ..features.measure import measure
+from ..features.measure import interruptions, measure
 from ..models.model import Model
 from .cache import Cache
 from .data import Dataset, make_item
@@ -24,7 +24,7 @@ Seconds = NDArray[np.float64]
 # Enough to place a 0.99 quantile; rows differ so that branches cannot be learnt.
 MODEL_CALLS = 200
 OVERHEAD_CALLS = 400
-CURVE_POINTS = 5
+CURVE_POINTS = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,11 +46,12 @@ class Curve:
     def facts(self) -> dict[str, Any]:
         """Plain data: coefficients, share covered, measured against fitted by size."""
         points = []
-        for part in np.array_split(np.argsort(self.sizes, kind="stable"), CURVE_POINTS):
-            if len(part):
-                size = float(np.median(self.sizes[part]))
-                measured_s = float(np.quantile(self.seconds[part], self.quantile))
-                points.append([size, measured_s, float(self.fitted(size))])
+        distinct = np.unique(self.sizes)
+        for sizes in np.array_split(distinct, min(CURVE_POINTS, len(distinct))):
+            seconds = self.seconds[np.isin(self.sizes, sizes)]
+            size = float(np.median(sizes))
+            middle_s, high_s = np.quantile(seconds, [0.5, self.quantile]).tolist()
+            points.append([size, middle_s, high_s, float(self.fitted(size))])
         fitted_s = np.asarray(self.fitted(self.sizes))
         return {
             "name": self.name,
@@ -163,10 +164,12 @@ def time_models(
             model.scores(rows[0])
             times = []
             for row in rows:
-                start = time.perf_counter()
+                before, start = interruptions(), time.perf_counter()
                 model.choose(row)
                 model.scores(row)
-                times.append(time.perf_counter() - start)
+                seconds_taken = time.perf_counter() - start
+                if interruptions() == before or not times:
+                    times.append(seconds_taken)
             seconds[i] = np.quantile(times, quantile)
             tell(i + 1)
     return seconds

@@ -86,6 +86,12 @@ def _show_build(
         f"{built['items']} used, {len(built['skipped'])} left out; "
         f"learner {built['learner']['name']}"
     )
+    best = max(c["accuracy"] for at in facts["skylines"] for c in at["skyline"])
+    doubt = (best * (1 - best) / built["tested"]) ** 0.5
+    console.print(
+        f"accuracy is measured on {built['tested']} items that were not trained on: "
+        f"the best's {best:.3f} has a standard error of {doubt:.3f}"
+    )
     for name, why in built["skipped"][:5]:
         console.print(f"  left out {name}: {why}")
     console.print(
@@ -108,9 +114,12 @@ def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:
     """Print cost curves: the polynomial, and measured against fitted by size."""
     from rich.table import Table
 
-    table = Table(title="cost curves, us by item size: measured / fitted", box=None)
+    table = Table(
+        title="cost curves, us by item size: measured median / high quantile / fitted",
+        box=None,
+    )
     table.add_column("feature or step", no_wrap=True)
-    for size, _, _ in curves[0]["points"]:
+    for size, *_ in curves[0]["points"]:
         table.add_column(f"{size:.0f}", justify="right", no_wrap=True)
     table.add_column("covered", justify="right")
     table.add_column("degree", justify="right")
@@ -118,7 +127,10 @@ def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:
         coefficients = np.trim_zeros(np.array(curve["coefficients"]), "b")
         table.add_row(
             curve["name"],
-            *(f"{m * 1e6:.0f}/{f * 1e6:.0f}" for _, m, f in curve["points"]),
+            *(
+                "/".join(f"{s * 1e6:.0f}" for s in times)
+                for _, *times in curve["points"]
+            ),
             f"{curve['covered']:.1%}",
             str(max(len(coefficients) - 1, 0)),
         )

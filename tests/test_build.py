@@ -151,6 +151,22 @@ def test_build_names_a_feature_that_breaks_its_promise(
     assert not (tmp_path / "my.pdx").exists()
 
 
+def test_build_refuses_columns_that_no_row_has(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("age,label\n1,a\n2,b\n")
+    content = {
+        "data": {"table": "rows.csv"},
+        "features": {"columns": [{"name": "x", "columns": ["aeg"]}]},
+    }
+    with pytest.raises(BadProject, match=r"'aeg', which no row has; .*'age'"):
+        build(Project.from_mapping(content, folder=tmp_path), cache=tmp_path / "c")
+
+
+def test_build_refuses_a_learner_before_any_work(tmp_path: Path) -> None:
+    content = {"data": {"texts": "absent.jsonl"}, "learner": "logistik"}
+    with pytest.raises(BadProject, match="did you mean 'logistic'"):
+        build(Project.from_mapping(content, folder=tmp_path), cache=tmp_path / "c")
+
+
 @pytest.mark.parametrize(
     ("use", "message"),
     [

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadProject
-from polydom.indexer.project import TEMPLATE, Project
+from polydom.features.registry import load_features
+from polydom.indexer.project import TEMPLATE, Project, template
 
 MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
 
@@ -74,3 +75,13 @@ def test_project_that_is_absent_or_no_toml_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("[data\n")
     with pytest.raises(BadProject, match=r"a\.toml: no valid TOML"):
         Project.load(tmp_path / "a.toml")
+
+
+@pytest.mark.parametrize("source", ["images", "texts", "table"])
+def test_project_template_of_each_source_is_a_valid_project(source: str) -> None:
+    content = tomllib.loads(template(source))
+    project = Project.from_mapping(content)
+    assert getattr(project.data, source) is not None
+    assert bool(project.features.use) == (source != "table")
+    for feature in load_features(project.features.use):
+        assert feature.kind == source.removesuffix("s")
