@@ -116,7 +116,8 @@ class PredictRoute:
             return
         await _send(send, 200, encode(reply.answer))
         sent_s = serving.now()
-        reply.reserve.add(sent_s - reply.outcome.finished_s)
+        for reserve in reply.reserves:
+            reserve.add(sent_s - reply.outcome.finished_s)
         self._metrics.answered(reply, arrived_s, sent_s)
 
 

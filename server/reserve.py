@@ -1,31 +1,44 @@
 """How much of every budget to keep for what follows the plan."""
 
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Iterable
+from math import ceil
+
 QUANTILE = 0.99
-# Largest relative change that one measurement makes.
-RATE = 0.05
+WINDOW = 200
 
 
 class Reserve:
-    """A running high quantile of the seconds from a plan's end to its answer sent.
+    """The `QUANTILE` of the last `WINDOW` times from a plan's end to its answer sent.
 
-    Stochastic approximation (Robbins and Monro, 1951) on the logarithm, so that one
-    stall moves it by `RATE` and not by its own length: every measurement above pulls
-    it up, every other down, in the ratio that balances at the quantile.
+    It is the smallest of them that at least that share does not exceed. In a full
+    window, two stalls leave it among the usual times and more raise it, until as many
+    additions as the window is long have displaced them.
 
     Parameters
     ----------
+    measured_s
+        Seconds, at least one; the first estimate comes of them.
+
+    Attributes
+    ----------
     seconds
-        The first estimate, above 0.
+        The quantile; always up to date.
     """
 
-    __slots__ = ("seconds",)
+    __slots__ = ("_ascending", "_latest", "seconds")
 
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, measured_s: Iterable[float]) -> None:
+        self._latest: deque[float] = deque()
+        self._ascending: list[float] = []
+        for seconds in measured_s:
+            self.add(seconds)
 
     def add(self, seconds: float) -> None:
-        """Take one more measurement into account."""
-        if seconds > self.seconds:
-            self.seconds *= 1 + RATE * QUANTILE
-        else:
-            self.seconds *= 1 - RATE * (1 - QUANTILE)
+        """Take one more measurement into account, and forget the oldest."""
+        if len(self._latest) == WINDOW:
+            del self._ascending[bisect_left(self._ascending, self._latest.popleft())]
+        self._latest.append(seconds)
+        insort(self._ascending, seconds)
+        self.seconds = self._ascending[ceil(QUANTILE * len(self._ascending)) - 1]

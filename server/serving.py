@@ -6,36 +6,33 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-import numpy as np
-
 from .budget import Allowance
 from .desk import Desk
 from .engine import Attempt, Caller, Outcome, Question
 from .errors import NotReady, Overloaded
 from .job import Job
 from .queue import WorkQueue
-from .reserve import QUANTILE, Reserve
+from .reserve import WINDOW, Reserve
 from .wire import Answer, Ask, encode
 
 # A plan that costs no more than this is carried out on the event loop if nothing
 # waits: two changes of thread cost more, and the loop is kept from reading requests no
 # longer than the computing thread may keep the interpreter from it (app.py).
 QUICK_S = 0.0005
-WARM_UP_QUESTIONS = 200
 FIRST_RESERVE_S = 1e-4
 
 
 class Reply(NamedTuple):
     """An answer and what it came of.
 
-    `asked_s` is when the question had been read; in `reserve` the rest of the answer's
-    way is measured.
+    `asked_s` is when the question had been read; `reserves` are to be given the seconds
+    that the rest of the answer's way took.
     """
 
     answer: Answer
     outcome: Outcome
     asked_s: float
-    reserve: Reserve
+    reserves: tuple[Reserve, ...]
 
 
 class Serving:
@@ -51,15 +48,19 @@ class Serving:
         How many questions the computing thread has not done yet.
     loop_reserve, thread_reserve
         What is kept of every budget for the way from a plan's end to the wire, where
-        the event loop carried it out and where the computing thread did.
+        the event loop carried it out and where the computing thread did. The way from
+        the thread begins with the loop's waking up and is then the same, so what the
+        loop took is a lower bound for it, and counts in both: old stalls leave the
+        thread's even while it has nothing to do, at the price that it is then too
+        small for the thread's next answers.
     """
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
         self.now = desk.engine.now
         self.ready = False
-        self.loop_reserve = Reserve(FIRST_RESERVE_S)
-        self.thread_reserve = Reserve(FIRST_RESERVE_S)
+        self.loop_reserve = Reserve([FIRST_RESERVE_S])
+        self.thread_reserve = Reserve([FIRST_RESERVE_S])
         self._queue = WorkQueue()
         self.waiting = 0
         self._time_counts = desk.unit == "s"
@@ -101,17 +102,18 @@ class Serving:
         """
         if not self.ready:
             raise NotReady("the index is still being warmed up; see /readyz")
-        reserve = self.loop_reserve
-        question = self.desk.question(ask, arrived_s, caller, reserve.seconds)
+        kept_s = self.loop_reserve.seconds
+        question = self.desk.question(ask, arrived_s, caller, kept_s)
+        reserves: tuple[Reserve, ...] = (self.loop_reserve, self.thread_reserve)
         asked_s = self.now()
         outcome = await self._ask_loop(question)
         if outcome is None:
-            reserve = self.thread_reserve
-            budget = question.budget.keeping(reserve.seconds)
+            reserves = (self.thread_reserve,)
+            budget = question.budget.keeping(self.thread_reserve.seconds)
             question = replace(question, budget=budget)
             outcome = await self._ask_thread(question)
         answer = self.desk.answer(question, outcome, arrived_s, asked_s)
-        return Reply(answer, outcome, asked_s, reserve)
+        return Reply(answer, outcome, asked_s, reserves)
 
     async def _ask_loop(self, question: Question) -> Outcome | None:
         """Answer at once where that is quick and nothing waits; else None."""
@@ -140,12 +142,11 @@ class Serving:
     ) -> Reserve:
         """Find what a way of asking takes from a plan's end to the encoded answer."""
         after_s = []
-        for _ in range(WARM_UP_QUESTIONS):
+        for _ in range(WINDOW):
             arrived_s = self.now()
             # nothing buys the prior, and what follows the plan is the same for all
             question = Question(self.desk.samples[0], Allowance(0.0))
             if (outcome := await ask(question)) is not None:
                 encode(self.desk.answer(question, outcome, arrived_s, arrived_s))
                 after_s.append(self.now() - outcome.finished_s)
-        high_s = float(np.quantile(after_s, QUANTILE)) if after_s else FIRST_RESERVE_S
-        return Reserve(high_s)
+        return Reserve(after_s or [FIRST_RESERVE_S])
