@@ -162,7 +162,7 @@ def time_models(
     with progress.stage("timing models", len(models)) as tell, threadpool_limits(1):
         for i, model in enumerate(models):
             model.scores(rows[0])
-            times = []
+            times: list[float] = []
             for row in rows:
                 before, start = interruptions(), time.perf_counter()
                 model.choose(row)
