@@ -118,6 +118,7 @@ class Desk:
         if self.unit == "s":
             answer.budget_us = _us(question.budget.amount)
             answer.predicted_us = _us(outcome.predicted)
+            answer.reserve_us = _us(question.budget.amount - question.budget.whole)
         else:
             answer.budget = question.budget.amount
             answer.predicted = outcome.predicted

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
@@ -68,12 +68,16 @@ class Choice:
     `reason` is None for the most accurate plan at this size; "budget" where the whole
     budget buys no better; "waited" where it would have, but too much of it had
     passed; "pressure" where others wait and a cheaper one was taken for their sake;
-    "infeasible" where nothing that was asked for fits.
+    "infeasible" where the whole budget buys nothing that was asked for. The whole
+    budget is without the reserve for what follows the plan.
+
+    `late` says that the plan does not fit and is to be carried out all the same.
     """
 
     plan: Plan
     cost: float
     reason: Reason | None
+    late: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +177,7 @@ class Engine:
         size, budget = question.item.size, question.budget
         top = self.index.lookup.best(size, math.inf)
         row = self._best(size, budget.left(now_s))
-        if (row == self.prior and row != top) or (
-            self.accuracies[row] < question.min_accuracy
-        ):
+        if not self._serves(row, question, top):
             return self._choose_infeasible(question, now_s)
         whole = self._best(size, budget.whole) if row != top or waiting else top
         if waiting:
@@ -188,6 +190,11 @@ class Engine:
             return self._choice(row, size, None)
         waited = self.accuracies[whole] > self.accuracies[row]
         return self._choice(row, size, "waited" if waited else "budget")
+
+    def _serves(self, row: int, question: Question, top: int) -> bool:
+        """Say whether a row is what was asked for: accurate enough, and no prior."""
+        enough = self.accuracies[row] >= question.min_accuracy
+        return enough and (row != self.prior or row == top)
 
     def _most_worth(self, question: Question, left: float, price: float) -> int:
         """Row of best accuracy minus price times cost that fits and is good enough."""
@@ -207,9 +214,12 @@ class Engine:
         return Choice(self.plans[row], self.index.cost_s(row, size), reason)
 
     def _choose_infeasible(self, question: Question, now_s: float) -> Choice:
-        size = question.item.size
+        size, lookup = question.item.size, self.index.lookup
+        whole = self._best(size, question.budget.whole)
+        waited = self._serves(whole, question, lookup.best(size, math.inf))
+        reason: Reason = "waited" if waited else "infeasible"
         if question.on_infeasible == "prior":
-            return self._choice(self.prior, size, "infeasible")
+            return self._choice(self.prior, size, reason)
         cheapest = self._cheapest(size, question.min_accuracy)
         if question.on_infeasible == "error":
             raise NothingFits(
@@ -217,7 +227,7 @@ class Engine:
                 cheapest_s=self.index.cost_s(cheapest, size),
                 size=size,
             )
-        return self._choice(cheapest, size, "infeasible")
+        return replace(self._choice(cheapest, size, reason), late=True)
 
     def _cheapest(self, size: float, min_accuracy: float) -> int:
         """Cheapest row beyond the prior that is accurate enough, else the best."""
@@ -259,13 +269,12 @@ class Attempt:
         """Compute the plan's features while the budget lasts, and answer."""
         engine, question, plan = self._engine, self._question, self.choice.plan
         size, budget = question.item.size, question.budget
-        to_the_end = self.choice.reason == "infeasible"
         extraction = engine.extractor.begin(question.item, self._row)
         for k, feature in enumerate(plan.features):
             if self.stopped or question.caller.gone:
                 raise Abandoned("nobody waits for this answer any more")
             left = budget.left(engine.now())
-            if not (to_the_end or plan.worth_going_on(k, size, left)):
+            if not (self.choice.late or plan.worth_going_on(k, size, left)):
                 break
             extraction.compute(feature)
             self._done = k + 1

@@ -63,6 +63,7 @@ class Answer(msgspec.Struct, kw_only=True):
     budget_met: bool
     budget_us: float | UnsetType = UNSET
     predicted_us: float | UnsetType = UNSET
+    reserve_us: float | UnsetType = UNSET
     budget: float | UnsetType = UNSET
     predicted: float | UnsetType = UNSET
     actual_us: float

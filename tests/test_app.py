@@ -51,6 +51,7 @@ def test_app_answers_json_with_everything_that_was_decided(client: TestClient) -
     assert answer.pop("budget_met") is True
     assert answer.pop("budget_us") == 1e6
     assert answer.pop("predicted_us") == pytest.approx(8_200 + 10 * len(SPAM))
+    assert 0 < answer.pop("reserve_us") < 1e6
     assert 0 < answer.pop("actual_us") < answer.pop("elapsed_us") < 1e6
     assert answer.pop("queue_us") >= 0
     assert len(answer.pop("index_version")) == 64
@@ -158,7 +159,7 @@ def test_app_counts_money_where_the_index_does(money: TestClient) -> None:
     assert answer["features"] == ["length", "marks"]
     assert (answer["budget"], answer["reason"]) == (0.006, "budget")
     assert answer["predicted"] == pytest.approx(4.2e-3 + 1e-5 * len(SPAM))
-    assert "budget_us" not in answer
+    assert not {"budget_us", "predicted_us", "reserve_us"} & answer.keys()
     for terms in ({}, {"budget_ms": 5}, {"budget": 1, "budget_ms": 5}):
         reply = money.post("/v1/predict", json={"text": SPAM, **terms})
         assert reply.status_code == 400

@@ -120,7 +120,35 @@ def test_engine_goes_on_when_an_overrun_still_leaves_enough() -> None:
 def test_engine_answers_with_the_prior_at_once_when_too_late() -> None:
     clock = Clock(60.0)
     outcome = ask(slow_engine(clock, AS_PROMISED), Deadline(50.0, 10e-3))
-    assert (outcome.row, outcome.reason, clock.now_s) == (0, "infeasible", 60.0)
+    assert (outcome.row, outcome.reason, clock.now_s) == (0, "waited", 60.0)
+
+
+@pytest.mark.parametrize(
+    ("amount_ms", "reserve_ms", "min_accuracy", "reason"),
+    [
+        (1.3, 0.0, 0.0, "waited"),
+        (1.3, 0.2, 0.0, "infeasible"),
+        (1.1, 0.0, 0.0, "infeasible"),
+        (5.3, 0.0, 0.75, "waited"),
+        (5.1, 0.0, 0.75, "infeasible"),
+        (5.3, 0.2, 0.75, "infeasible"),
+    ],
+)
+@pytest.mark.parametrize(("on_infeasible", "late"), [("prior", 0), ("cheapest", 1)])
+def test_engine_tells_waiting_from_a_budget_that_never_sufficed(
+    amount_ms: float,
+    reserve_ms: float,
+    min_accuracy: float,
+    reason: str,
+    on_infeasible: Any,
+    late: bool,
+) -> None:
+    engine = slow_engine(Clock(50.005), AS_PROMISED)
+    budget = Deadline(50.0, amount_ms / 1e3, reserve_ms / 1e3)
+    terms = {"on_infeasible": on_infeasible, "min_accuracy": min_accuracy}
+    outcome = ask(engine, budget, **terms)
+    bought = 2 if min_accuracy else 1
+    assert (outcome.row, outcome.reason) == (bought if late else 0, reason)
 
 
 @pytest.mark.parametrize(

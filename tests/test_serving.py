@@ -107,7 +107,7 @@ def test_job_that_never_began_is_answered_with_the_prior_and_costs_nothing() -> 
         return outcome
 
     outcome = run(main())
-    assert (outcome.row, outcome.reason) == (0, "infeasible")
+    assert (outcome.row, outcome.reason) == (0, "waited")
     assert not gate.threads
 
 
@@ -226,6 +226,6 @@ def test_app_answers_what_it_turns_away_with_429_and_when_to_retry(
             return list(await asyncio.gather(*asking))
 
     first, second = run(main())
-    assert (first.status_code, first.json()["reason"]) == (200, "infeasible")
+    assert (first.status_code, first.json()["reason"]) == (200, "waited")
     assert (second.status_code, second.json()["code"]) == (429, "overloaded")
     assert second.headers["retry-after"] == "1"
