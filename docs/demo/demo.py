@@ -54,8 +54,8 @@ def main(folder: Path) -> int:
         table.add_row(*summarise(budget_ms, answers, labels))
     console.print(table)
     console.print(
-        f"The server itself takes up to {floor_ms:.2f} ms of each budget, here and now: "
-        "reading, queueing,\nanswering. What is left buys features; where nothing is, "
+        f"The server itself takes up to {floor_ms:.2f} ms of each budget, here and "
+        "now: reading,\nqueueing, answering. What is left buys features; where nothing is, "
         "the class prior answers.\nA busy machine needs more."
     )
     console.print(
