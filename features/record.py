@@ -51,7 +51,8 @@ class Columns:
         Raises
         ------
         BadItem
-            If a number is infinite or beyond float32.
+            If a number is infinite or beyond float32, or a string comes where a number
+            is needed.
         """
         try:
             values: Iterable[Value] = map(record.__getitem__, self.names)
@@ -68,12 +69,14 @@ class Columns:
 
     @staticmethod
     def _number(name: str, codes: Codes | None, record: Mapping[str, Value]) -> float:
-        """Read one column, which may be missing, unknown or too large."""
+        """Read one column, which may be missing, unknown, a string or too large."""
         value = record.get(name)
         if codes is not None:
             return codes.get(value, NAN)
-        if value is None or isinstance(value, str):
+        if value is None:
             return NAN
+        if isinstance(value, str):
+            raise BadItem(f"column {name!r} holds {value[:80]!r}; a number is needed")
         if abs(value) > FLOAT32_MAX:
             raise BadItem(
                 f"column {name!r} holds a number beyond float32's largest, "
@@ -92,8 +95,8 @@ def columns(
     """Make a feature of some columns of a record.
 
     Numbers are taken as they are. A string stands for its position in its column's
-    vocabulary. What is missing or unknown is NaN, and so are a string in a column
-    without vocabulary and a number in one with.
+    vocabulary. What is missing or unknown is NaN, and so is a number in a column with
+    a vocabulary; a string in one without is refused when the column is read.
 
     Parameters
     ----------

@@ -10,6 +10,7 @@ from ..features.errors import BadInput, BadItem
 from ..features.items import Item, Kind, image_item, record_item, text_item
 from ..features.samples import sample_items
 from .budget import Allowance, Budget, Deadline, read_amount
+from .columns import KnownColumns
 from .engine import Caller, Engine, Outcome, Question
 from .wire import Answer, Ask, FeatureFacts, IndexFacts, SetFacts
 
@@ -71,6 +72,7 @@ class Desk:
             make_item(package.kind, payload)
             for payload in package.meta.get("samples", [])
         ]
+        self._columns = KnownColumns(package.features)
         self.names = tuple(package.names(row) for row in range(len(engine.plans)))
 
     def question(
@@ -170,6 +172,8 @@ class Desk:
             raise BadItem(
                 f"this index classifies one {kind} per request: give {field!r}"
             )
+        if isinstance(payload, Mapping):
+            self._columns.check(payload)
         return make_item(kind, payload)
 
     def _budget(self, ask: Ask, arrived_s: float, reserve_s: float) -> Budget:
