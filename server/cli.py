@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..features.errors import PolydomError
 from ..indexer.cli import AsJson, IndexFile, app
 
 FeatureFiles = Annotated[
@@ -85,14 +86,23 @@ def predict(
 ) -> None:
     """Classify files in this process, each inside the budget.
 
-    With --json there is one line per item, the answer as the server gives it.
+    With --json there is one line per item, the answer as the server gives it. What is
+    wrong with a file goes to standard error, with --json as JSON too; the others are
+    answered, and the exit code is 1.
     """
     import msgspec
 
     from .local import answer_files, line_of
 
+    failed = False
     for path, answer in answer_files(index, items, features, budget_ms, budget):
-        if as_json:
+        if isinstance(answer, PolydomError):
+            failed = True
+            facts = json.dumps({"file": str(path), "error": str(answer)})
+            typer.echo(facts if as_json else f"polydom: {path}: {answer}", err=True)
+        elif as_json:
             typer.echo(json.dumps({"item": str(path), **msgspec.to_builtins(answer)}))
         else:
             typer.echo(line_of(path, answer))
+    if failed:
+        raise typer.Exit(1)

@@ -6,14 +6,22 @@ from pathlib import Path
 
 import msgspec
 
-from ..features.errors import BadIndexFile, BadItem
+from ..features.errors import BadFeature, BadIndexFile, BadItem
 from ..features.items import Kind
 from ..indexer.index import Index
 from .desk import Desk, Settings
-from .engine import Caller, Engine
+from .engine import Caller, Engine, Reason
 from .wire import Answer, Ask, Record
 
 STDIN = Path("-")
+BadFile = BadItem | BadFeature
+IN_WORDS: dict[Reason, str] = {
+    "budget": "a larger budget would buy a better model",
+    "waited": "too much of the budget had passed for a better model",
+    "pressure": "others waited, so a cheaper model answered",
+    "infeasible": "the budget buys nothing that was asked for",
+    "overrun": "a feature took longer than planned, so the work was cut short",
+}
 
 
 def answer_files(
@@ -22,13 +30,14 @@ def answer_files(
     features: Sequence[Path],
     budget_ms: float | None,
     budget: float | None,
-) -> Iterator[tuple[Path, Answer]]:
+) -> Iterator[tuple[Path, Answer | BadFile]]:
     """Classify files one after the other; each budget starts when its file is read.
+
+    A file that cannot be read as an item of the index's kind, or of which a feature
+    cannot be computed, has an error for an answer, and the next one's turn comes.
 
     Raises
     ------
-    BadItem
-        If a file cannot be read as an item of the index's kind.
     BadIndexFile, BadFeature, BadInput
         As `create_app` and `Desk.question`.
     """
@@ -39,12 +48,19 @@ def answer_files(
     desk = Desk(engine, Settings())
     desk.warm_up()
     for path in items:
-        ask = read_ask(path, index.package.kind)
-        ask.budget_ms, ask.budget = budget_ms, budget
-        arrived_s = engine.now()
-        question = desk.question(ask, arrived_s, Caller())
-        outcome = engine.answer(question)
-        yield path, desk.answer(question, outcome, arrived_s, outcome.started_s)
+        try:
+            ask = read_ask(path, index.package.kind)
+            ask.budget_ms, ask.budget = budget_ms, budget
+            yield path, _answer(desk, ask)
+        except (BadItem, BadFeature) as error:
+            yield path, error
+
+
+def _answer(desk: Desk, ask: Ask) -> Answer:
+    arrived_s = desk.engine.now()
+    question = desk.question(ask, arrived_s, Caller())
+    outcome = desk.engine.answer(question)
+    return desk.answer(question, outcome, arrived_s, outcome.started_s)
 
 
 def read_ask(path: Path, kind: Kind) -> Ask:
@@ -52,7 +68,7 @@ def read_ask(path: Path, kind: Kind) -> Ask:
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except OSError as error:
-        raise BadItem(f"{path}: {error.strerror}") from error
+        raise BadItem(error.strerror or str(error)) from error
     try:
         if kind == "image":
             return Ask(image_base64=data)
@@ -60,7 +76,7 @@ def read_ask(path: Path, kind: Kind) -> Ask:
             return Ask(text=data.decode())
         return Ask(record=msgspec.json.decode(data, type=Record))
     except (UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise BadItem(f"{path} is no {kind}: {error}") from error
+        raise BadItem(f"this is no {kind}: {error}") from error
 
 
 def line_of(path: Path, answer: Answer) -> str:
@@ -69,7 +85,8 @@ def line_of(path: Path, answer: Answer) -> str:
     took = f"{answer.actual_us:,.0f} us"
     if isinstance(answer.predicted_us, float):
         took += f" of {answer.predicted_us:,.0f} predicted"
-    notes = [answer.reason or "", "" if answer.budget_met else "budget missed"]
+    why = IN_WORDS[answer.reason] if answer.reason else ""
+    notes = [why, "" if answer.budget_met else "budget missed"]
     return (
         f"{path}: {answer.label} ({answer.scores[answer.label]:.3f}) by {features}; "
         f"expected accuracy {answer.expected_accuracy:.4f}; {took}"

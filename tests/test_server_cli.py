@@ -3,10 +3,13 @@
 import json
 import socket
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from polydom.server.__main__ import main
+from polydom.server.engine import Reason
+from polydom.server.local import IN_WORDS
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 
@@ -128,11 +131,56 @@ def test_predict_refuses_files_that_are_no_item(
     noise.write_bytes(b"\xff\xfe")
     for path, message in (
         (tmp_path / "none.txt", "none.txt: No such file"),
-        (noise, "noise.txt is no text: "),
+        (noise, "noise.txt: this is no text: "),
     ):
         code, _, err = run(capsys, "predict", index, path, *OWN)
         assert (code, err.count("\n")) == (1, 1)
         assert message in err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_predict_answers_for_the_other_files_where_one_is_unusable(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    texts = {"a.txt": HAM, "b.txt": "a\x00", "d.txt": SPAM}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    paths = [tmp_path / name for name in ("a.txt", "b.txt", "none.txt", "d.txt")]
+    options = [*OWN, "--budget-ms", 900, *["--json"] * as_json]
+    code, out, err = run(capsys, "predict", index, *paths, *options)
+    assert code == 1
+    if as_json:
+        answers = [json.loads(line) for line in out.splitlines()]
+        assert [(a["item"], a["label"]) for a in answers] == [
+            (str(paths[0]), "ham"),
+            (str(paths[3]), "spam"),
+        ]
+        errors = [json.loads(line) for line in err.splitlines()]
+        assert [e["file"] for e in errors] == [str(paths[1]), str(paths[2])]
+        assert "'words'" in errors[0]["error"]
+        assert errors[1]["error"] == "No such file or directory"
+        return
+    lines = [line.split(" (")[0] for line in out.splitlines()]
+    assert lines == [f"{paths[0]}: ham", f"{paths[3]}: spam"]
+    words, none = err.splitlines()
+    assert words.startswith(f"polydom: {paths[1]}: ")
+    assert none == f"polydom: {paths[2]}: No such file or directory"
+
+
+def test_predict_says_in_words_why_it_is_not_the_best_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = save_index(tmp_path, unit="usd")
+    (tmp_path / "a.txt").write_text(HAM)
+    arguments = ("predict", index, tmp_path / "a.txt", *OWN, "--budget")
+    _, out, _ = run(capsys, *arguments, 0.005)
+    assert out.rstrip().endswith("; a larger budget would buy a better model")
+    _, out, _ = run(capsys, *arguments, 0)
+    assert "; the budget buys nothing that was asked for; budget missed" in out
+
+
+def test_predict_has_words_for_every_reason() -> None:
+    assert IN_WORDS.keys() == set(get_args(Reason))
 
 
 def test_predict_needs_the_file_that_defines_the_users_own_features(
