@@ -55,8 +55,8 @@ def main(folder: Path) -> int:
     console.print(table)
     console.print(
         f"The server itself takes up to {floor_ms:.2f} ms of each budget, here and "
-        "now: reading,\nqueueing, answering. What is left buys features; where nothing is, "
-        "the class prior answers.\nA busy machine needs more."
+        "now,\nfor reading, queueing and answering. What is left buys features; where\n"
+        "nothing is, the class prior answers. A busy machine needs more."
     )
     console.print(
         f"the server is up: pid {server.pid}, http://127.0.0.1:{PORT}/docs\n"
