@@ -29,10 +29,11 @@ def open_picture(data: bytes) -> ImageFile:
     """
     try:
         return Image.open(io.BytesIO(data), formats=FORMATS)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise BadItem(f"{describe(data)} ask for far too many pixels") from error
     except Exception as error:  # broken headers raise nearly anything inside Pillow
-        raise BadItem(
-            f"{describe(data)} are no {', '.join(FORMATS)} image: {error}"
-        ) from error
+        names = f"{', '.join(FORMATS[:-1])} or {FORMATS[-1]}"
+        raise BadItem(f"{describe(data)} are no {names} image") from error
 
 
 def decode_grey(data: bytes) -> NDArray[np.uint8]:

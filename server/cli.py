@@ -1,12 +1,13 @@
 """The online commands: `polydom serve`, `polydom plan`, `polydom predict`."""
 
 import json
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ..features.errors import PolydomError
+from ..features.errors import BadInput, PolydomError
 from ..indexer.cli import AsJson, IndexFile, app
 
 FeatureFiles = Annotated[
@@ -47,11 +48,18 @@ def serve(
     from .desk import Settings
     from .listener import listen, run
 
+    _refuse_budget("--budget-ms", budget_ms)
+    _refuse_budget("--max-budget-ms", max_budget_ms)
     settings = Settings(budget_s=budget_ms / 1e3, max_budget_s=max_budget_ms / 1e3)
     application = create_app(index, features=features, settings=settings)
     with listen(host, port) as listener:
         typer.echo(f"serving {index} at http://{host}:{listener.getsockname()[1]}")
         run(application, listener)
+
+
+def _refuse_budget(option: str, value: float) -> None:
+    if not 0 < value < math.inf:
+        raise BadInput(f"{option} {value:g}: a finite number above 0 is needed")
 
 
 @app.command(epilog="Example: polydom plan my.pdx --size 120000 --budget-ms 5")

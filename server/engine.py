@@ -8,12 +8,12 @@ from typing import Literal
 
 import numpy as np
 
-from ..features.errors import BadIndexFile, NothingFits
+from ..features.errors import BadIndexFile
 from ..features.extract import Extractor
 from ..features.items import Item
 from ..indexer.index import Index
 from .budget import Budget
-from .errors import Abandoned
+from .errors import Abandoned, TooLittleLeft
 from .plan import Plan, make_plans
 
 OnInfeasible = Literal["prior", "cheapest", "error"]
@@ -149,7 +149,7 @@ class Engine:
 
         Raises
         ------
-        NothingFits
+        TooLittleLeft
             If the question asks for an error rather than a poor or late answer.
         BadFeature
             If a feature cannot be computed on this item.
@@ -171,7 +171,7 @@ class Engine:
 
         Raises
         ------
-        NothingFits
+        TooLittleLeft
             If nothing that was asked for fits and the question wants an error then.
         """
         size, budget = question.item.size, question.budget
@@ -222,10 +222,12 @@ class Engine:
             return self._choice(self.prior, size, reason)
         cheapest = self._cheapest(size, question.min_accuracy)
         if question.on_infeasible == "error":
-            raise NothingFits(
-                budget_s=max(question.budget.left(now_s), 0.0),
-                cheapest_s=self.index.cost_s(cheapest, size),
+            raise TooLittleLeft(
+                left=max(question.budget.left(now_s), 0.0),
+                amount=question.budget.amount,
+                cheapest=self.index.cost_s(cheapest, size),
                 size=size,
+                unit=str(self.package.meta.get("unit", "s")),
             )
         return replace(self._choice(cheapest, size, reason), late=True)
 

@@ -4,10 +4,12 @@ PolydomError
 ├── TooLarge           a request's body is over the limit
 ├── Overloaded         too many requests wait already
 ├── NotReady           the index is still being warmed up, or the server stops
-└── Abandoned          the caller left before there was an answer
+├── Abandoned          the caller left before there was an answer
+└── NothingFits
+    └── TooLittleLeft  what is left of a request's budget buys nothing it asked for
 """
 
-from ..features.errors import PolydomError
+from ..features.errors import NothingFits, PolydomError
 
 
 class TooLarge(PolydomError):
@@ -32,3 +34,25 @@ class Abandoned(PolydomError):
     """The caller left before there was an answer."""
 
     code = "abandoned"
+
+
+class TooLittleLeft(NothingFits):
+    """What is left of a request's budget buys nothing that it asked for.
+
+    `left`, `amount` and `cheapest` are in the index's `unit`.
+    """
+
+    def __init__(
+        self, *, left: float, amount: float, cheapest: float, size: float, unit: str
+    ) -> None:
+        super().__init__(budget_s=left, cheapest_s=cheapest, size=size)
+        there, of, than = (in_unit(value, unit) for value in (left, amount, cheapest))
+        self.args = (
+            f"{there} of {of} are left, below the cheapest model's {than} for an item "
+            f"of size {size:g}",
+        )
+
+
+def in_unit(amount: float, unit: str) -> str:
+    """Write an amount for people: microseconds, or in the unit itself."""
+    return f"{amount * 1e6:,.0f} us" if unit == "s" else f"{amount:g} {unit}"

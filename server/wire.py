@@ -142,7 +142,7 @@ def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
     Raises
     ------
     BadInput
-        If the request is malformed, or its terms are given twice.
+        If the request is malformed or its body empty, or its terms are given twice.
     BadItem
         If a text is not UTF-8.
     """
@@ -166,6 +166,8 @@ def _read_headers(headers: Headers) -> tuple[str, str | None]:
 
 
 def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
+    if not body and content_type != "text/plain":  # a text may be empty
+        raise BadInput("the body is empty")
     if content_type == "application/json":
         try:
             return _decode_json(body)

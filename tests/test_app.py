@@ -115,7 +115,7 @@ def test_app_takes_the_default_budget_and_caps_what_is_asked(tmp_path: Path) -> 
             {"text": "a", "budget_ms": 0, "on_infeasible": "error"},
             504,
             "nothing_fits",
-            "below the cheapest model's 1200 us",
+            "0 us of 0 us are left, below the cheapest model's 1,200 us",
         ),
         ({"text": "a" * 20_000}, 413, "too_large", "limit of 10,000 bytes"),
     ],
@@ -164,6 +164,13 @@ def test_app_counts_money_where_the_index_does(money: TestClient) -> None:
         reply = money.post("/v1/predict", json={"text": SPAM, **terms})
         assert reply.status_code == 400
         assert "counts costs in usd" in reply.json()["error"]
+
+
+def test_app_says_how_much_money_is_too_little(money: TestClient) -> None:
+    body = {"text": "a" * 100, "budget": 1e-3, "on_infeasible": "error"}
+    reply = money.post("/v1/predict", json=body)
+    assert reply.status_code == 504
+    assert reply.json()["error"].startswith("0.001 usd of 0.001 usd are left, below")
 
 
 def test_app_says_what_it_serves(client: TestClient) -> None:

@@ -173,7 +173,10 @@ def test_engine_raises_before_any_work_when_asked_to() -> None:
     clock = Clock()
     engine = slow_engine(clock, AS_PROMISED)
     terms = {"on_infeasible": "error", "min_accuracy": 0.75}
-    with pytest.raises(NothingFits, match=r"1000 us is below .* 5200 us") as caught:
+    with pytest.raises(
+        NothingFits,
+        match=r"^1,000 us of 1,000 us are left, below .* 5,200 us for an",
+    ) as caught:
         ask(engine, Deadline(50.0, 1e-3), **terms)
     assert caught.value.cheapest_s == pytest.approx(5.2e-3)
     assert clock.now_s == 50.0

@@ -46,7 +46,7 @@ def test_image_item_reads_no_more_than_the_header(format: str) -> None:
 
 
 def test_image_item_names_what_came_when_it_is_no_image() -> None:
-    with pytest.raises(BadItem, match=r"11 bytes that begin 68 65 6c 6c 6f"):
+    with pytest.raises(BadItem, match=r"11 bytes that begin 68 65 .* no .* image$"):
         image_item(b"hello world")
 
 

@@ -191,6 +191,18 @@ def test_predict_needs_the_file_that_defines_the_users_own_features(
     assert "--features FILE" in err
 
 
+@pytest.mark.parametrize("option", ["--budget-ms", "--max-budget-ms"])
+@pytest.mark.parametrize("value", ["-3", "0", "nan", "inf"])
+def test_serve_names_the_option_that_is_out_of_range(
+    index: Path, capsys: pytest.CaptureFixture[str], option: str, value: str
+) -> None:
+    code, _, err = run(capsys, "serve", index, *OWN, option, value)
+    assert (code, err) == (
+        1,
+        f"polydom: {option} {value}: a finite number above 0 is needed\n",
+    )
+
+
 def test_serve_says_which_address_it_cannot_have(
     index: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -42,6 +42,7 @@ def test_wire_takes_a_raw_body_as_the_item() -> None:
     assert decode_ask(TEXT, b"", "ä".encode(), "text").text == "ä"
     assert decode_ask(BYTES, b"", b"\xff\xd8", "image").image_base64 == b"\xff\xd8"
     assert decode_ask(BYTES, b"", b"plain", "text").text == "plain"
+    assert decode_ask(TEXT, b"", b"", "text").text == ""
 
 
 def test_wire_reads_terms_from_query_and_header() -> None:
@@ -55,7 +56,9 @@ def test_wire_reads_terms_from_query_and_header() -> None:
     ("headers", "query", "body", "message"),
     [
         pytest.param(JSON, b"", b"{", "body: .*truncated", id="truncated json"),
-        pytest.param(JSON, b"", b"", "body: .*truncated", id="empty json"),
+        pytest.param(JSON, b"", b"", "^the body is empty$", id="empty json"),
+        pytest.param(IMAGE, b"", b"", "^the body is empty$", id="empty image"),
+        pytest.param((), b"", b"", "^the body is empty$", id="nothing at all"),
         pytest.param(JSON, b"", b'{"txt": 1}', "unknown field `txt`", id="key"),
         pytest.param(JSON, b"", b'{"text": 1}', r"got `int` - at `\$.text`", id="type"),
         pytest.param(JSON, b"", b'{"budget_ms": NaN}', "body: JSON is malf", id="nan"),
@@ -79,7 +82,7 @@ def test_wire_reads_terms_from_query_and_header() -> None:
         pytest.param(TEXT, b"budget_ms=\xff", b"", "not ASCII", id="query not ascii"),
         pytest.param((), b"", b"hi", "content type '' is not", id="no content type"),
         pytest.param(
-            ((b"content-type", b"text/html"),), b"", b"", "text/html", id="html"
+            ((b"content-type", b"text/html"),), b"", b"<", "text/html", id="html"
         ),
         pytest.param(
             (*TEXT, (b"content-encoding", b"gzip")), b"", b"", "compressed", id="gzip"
