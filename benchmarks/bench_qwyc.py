@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from polydom.indexer.augment import swap_columns
 from polydom.indexer.fan import FanSchedule, fit_fan
 from polydom.indexer.fitting import fit_schedule
-from polydom.indexer.orders import OrderName
+from polydom.indexer.model_order import OrderName
 from polydom.indexer.schedule import Schedule
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble

@@ -27,9 +27,9 @@ from .choosing import (
 )
 from .costing import Curve, measure_curves, measuring_items, time_models, weigh_costs
 from .data import Dataset, load_data, split
+from .feature_order import order_features
 from .index import Index
 from .lattice import LatticeSearch, search_lattice
-from .order import order_features
 from .package import Package
 from .progress import Progress, Silence
 from .project import Project

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadInput
 from ._fan_kernels import walk_bins
 from .fitting import Task, check_order
-from .orders import OrderName
+from .model_order import OrderName
 from .quit import errors_allowed
 from .schedule import check_scores
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadInput
 from .calibrate import calibrate, fewest_rows, widened
 from .doubt import order_by_doubt
-from .orders import OrderName, make_order
+from .model_order import OrderName, make_order
 from .quit import errors_allowed, fit_jointly, fit_thresholds
 from .schedule import Schedule, check_scores
 from .stopping import Stopping

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.indexer.order import order_features
+from polydom.indexer.feature_order import order_features
 
 from . import oracles
 
