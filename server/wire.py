@@ -121,6 +121,8 @@ class IndexFacts(msgspec.Struct):
 
 
 _TERMS = ("budget_ms", "budget", "on_infeasible", "min_accuracy")
+# What a request has whose sender did not think of it: nothing, or curl's default.
+_UNSAID = ("", "application/x-www-form-urlencoded")
 _decode_json = msgspec.json.Decoder(Ask).decode
 encode = msgspec.json.Encoder().encode
 
@@ -135,7 +137,8 @@ def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
     query
         The raw query string.
     body
-        JSON, or an image's or text's own bytes, as the content type says.
+        JSON, or an image's or text's own bytes, as the content type says. Without one,
+        and as a form, what begins like a JSON object is read as one.
     kind
         What the index classifies; decides what `application/octet-stream` holds.
 
@@ -168,6 +171,8 @@ def _read_headers(headers: Headers) -> tuple[str, str | None]:
 def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
     if not body and content_type != "text/plain":  # a text may be empty
         raise BadInput("the body is empty")
+    if content_type in _UNSAID and body.lstrip().startswith(b"{"):
+        content_type = "application/json"
     if content_type == "application/json":
         try:
             return _decode_json(body)

@@ -12,8 +12,10 @@ from polydom.features.errors import (
     NothingFits,
     PolydomError,
 )
+from polydom.features.picture import FORMATS
 from polydom.indexer.file import DTYPES, FORMAT_VERSION, MAGIC, MAX_HEADER_BYTES
 from polydom.server import errors
+from polydom.server.openapi import describe_routes
 from polydom.server.wire import Answer, Ask, IndexFacts
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -25,6 +27,13 @@ FILE = (DOCS / "file-format.md").read_text(encoding="utf-8")
 def test_wire_format_describes_every_field(struct: type) -> None:
     for field in struct.__struct_fields__:  # type: ignore[attr-defined]
         assert f"`{field}`" in WIRE, field
+
+
+def test_wire_format_names_every_route_and_image_format() -> None:
+    for path in describe_routes()["paths"]:
+        assert f"{path}`" in WIRE, path
+    for name in FORMATS:
+        assert name in WIRE, name
 
 
 def test_wire_format_lists_every_error_code() -> None:

@@ -37,6 +37,21 @@ def test_wire_reads_each_kind_of_item_from_json() -> None:
     assert (ask.image_base64, ask.budget_ms) == (b"\xff\xd8", 5.0)
 
 
+FORM: Headers = ((b"content-type", b"application/x-www-form-urlencoded"),)
+
+
+@pytest.mark.parametrize("headers", [(), FORM], ids=["nothing", "curl's default"])
+def test_wire_reads_json_where_the_content_type_was_not_thought_of(
+    headers: Headers,
+) -> None:
+    body = b' \n{"text": "hi", "budget_ms": 5}'
+    assert decode_ask(headers, b"", body, "text") == Ask(text="hi", budget_ms=5)
+    with pytest.raises(BadInput, match=r"^body: .*truncated"):
+        decode_ask(headers, b"", b"{", "text")
+    with pytest.raises(BadInput, match=r"content type '.*' is not understood"):
+        decode_ask(headers, b"", b"text=hi", "text")
+
+
 def test_wire_takes_a_raw_body_as_the_item() -> None:
     assert decode_ask(IMAGE, b"", b"\xff\xd8", "image").image_base64 == b"\xff\xd8"
     assert decode_ask(TEXT, b"", "ä".encode(), "text").text == "ä"
