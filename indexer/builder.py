@@ -116,7 +116,8 @@ class Builder:
         project = self.project
         if project.learner["name"] != AUTO:
             make_learner(project.learner, project.seed)  # wrong names cost no wait
-        dataset = load_data(project)
+        with self.progress.stage("reading items", None) as tell:
+            dataset = load_data(project, tell)
         features = choose_features(project, dataset)
         dataset, values = compute_values(
             dataset,

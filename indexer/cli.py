@@ -37,6 +37,14 @@ class Start(Enum):
     TABLE = "table"
 
 
+class ItemKind(Enum):
+    """What items can be."""
+
+    IMAGE = "image"
+    TEXT = "text"
+    RECORD = "record"
+
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -111,7 +119,11 @@ def build(
 def select(
     project: Annotated[Path, typer.Argument(help="The project file.")],
     strategy: Annotated[
-        str, typer.Option(help="daub-seconds, daub, halving, ... (see docs).")
+        str,
+        typer.Option(
+            help="daub-seconds, daub, all, uniform, halving, doubling, rejects, "
+            "elimination, lucb, lil-ucb or exp3."
+        ),
     ] = "daub-seconds",
     cache: Annotated[
         Path, typer.Option(help="Keeps finished work, shared with polydom build.")
@@ -162,7 +174,7 @@ def inspect(index: IndexFile, as_json: AsJson = False) -> None:
 @app.command(epilog="Example: polydom features --kind image")
 def features(
     kind: Annotated[
-        str | None, typer.Option(help="Only those for image, text or record items.")
+        ItemKind | None, typer.Option(help="Only those for items of this kind.")
     ] = None,
     files: Annotated[
         list[Path] | None, typer.Option("--features", help="A file of your own.")
@@ -184,10 +196,13 @@ def features(
             "what": (feature.function.__doc__ or "").strip().split("\n")[0],
         }
         for feature in found
-        if kind is None or feature.kind == kind
+        if kind is None or feature.kind == kind.value
     ]
     if as_json:
         typer.echo(json.dumps(rows))
+        return
+    if kind is ItemKind.RECORD and not rows:
+        typer.echo("a record's features are its columns: see [[features.columns]]")
         return
     table = Table("name", "kind", "shared steps", "what", box=None)
     for row in rows:

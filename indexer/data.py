@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadItem, BadProject
 from ..features.items import Item, Kind, Value, image_item, record_item, text_item
+from .progress import Tell
 from .project import Data, Project
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png")
@@ -93,8 +94,10 @@ class Dataset:
         )
 
 
-def load_data(project: Project) -> Dataset:
+def load_data(project: Project, tell: Tell | None = None) -> Dataset:
     """Read the items that `project.data` names, in an order that never varies.
+
+    `tell` is told how many have been read.
 
     Raises
     ------
@@ -117,6 +120,8 @@ def load_data(project: Project) -> Dataset:
                 raise BadProject(f"{name}: {error}") from error
             skipped.append((name, str(error)))
             continue
+        if tell is not None:
+            tell(len(items))
         names.append(name)
         labels.append(_label(label))
         groups.append(len(groups) if group is None else group)
@@ -225,7 +230,10 @@ def _image_rows(folder: Path) -> Iterator[Row]:
         if path.suffix.lower() in IMAGE_ENDINGS and path.is_file():
             name = path.relative_to(folder)
             if len(name.parts) < 2:
-                raise BadProject(f"{path}: no label; images lie in folders named so")
+                raise BadProject(
+                    f"{path}: no label; put the images of each class in a folder of "
+                    "their own, named after the class"
+                )
             yield str(name), path.read_bytes(), name.parts[0], None
 
 
