@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from ..features.errors import BadIndexFile, BadInput
+from ..features.errors import BadIndexFile, BadInput, NothingFits
 from ..indexer.index import Index
+from ..indexer.package import Package
 from .budget import read_amount
 
 
@@ -14,17 +15,16 @@ def explain(
 
     Returns
     -------
-    `size`, `unit`, `budget_us`, and `cheaper`, `bought` and `dearer`: each a feature
-    set with `features` in computing order, `predicted_us` and `expected_accuracy`, or
-    None where there is no such set. In an index that counts another unit than time,
-    `budget` and `predicted` instead.
+    `size`, `unit`, `budget_us`, `fits`, and `cheaper`, `bought` and `dearer`: each a
+    feature set with `features` in computing order, `predicted_us` and
+    `expected_accuracy`, or None where there is no such set. A budget that buys nothing
+    gets the prior all the same, as from `predict` and `serve`, and `fits` is false. In
+    an index that counts another unit than time, `budget` and `predicted` instead.
 
     Raises
     ------
     BadInput
         If size or budget are out of range, or the budget is missing.
-    NothingFits
-        If the budget does not even buy the prior.
     """
     package = index.package
     if package is None:
@@ -34,8 +34,10 @@ def explain(
     if amount is None:
         needed = "--budget-ms" if unit == "s" else f"--budget (in {unit})"
         raise BadInput(f"say how much the item may cost: {needed}")
-    row = index.best(size, amount).row
+    row, fits = _buy(index, package, size, amount)
     skyline = [int(other) for other in index.skyline(size)]
+    if row not in skyline:  # a prior that something as cheap excels
+        skyline.insert(0, row)
     place = skyline.index(row)
 
     def describe(place: int) -> dict[str, Any] | None:
@@ -52,10 +54,21 @@ def explain(
         "size": size,
         "unit": unit,
         **_in_unit("budget", amount, unit),
+        "fits": fits,
         "cheaper": describe(place - 1),
         "bought": describe(place),
         "dearer": describe(place + 1),
     }
+
+
+def _buy(
+    index: Index, package: Package, size: float, amount: float
+) -> tuple[int, bool]:
+    """Row that answers, and whether it fits; the prior's where nothing does."""
+    try:
+        return index.best(size, amount).row, True
+    except NothingFits:
+        return package.masks.tolist().index(0), False
 
 
 def table_of(facts: dict[str, Any]) -> str:
@@ -74,6 +87,10 @@ def table_of(facts: dict[str, Any]) -> str:
             f"{found['expected_accuracy']:>8.4f}  "
             f"{', '.join(found['features']) or '(none: the prior)'}"
         )
+    if not facts["fits"]:
+        lines.append("the budget buys nothing, so the prior answers")
+    if facts["unit"] == "s":
+        lines.append("without HTTP; a server also keeps some time for answering")
     return "\n".join(lines)
 
 
