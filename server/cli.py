@@ -2,6 +2,7 @@
 
 import json
 import math
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,27 @@ Budget = Annotated[
     float | None,
     typer.Option(help="What one item may cost, for an index that counts no time."),
 ]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"polydom {version('polydom')}")
+        raise typer.Exit
+
+
+@app.callback()
+def polydom(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Say which version this is.",
+        ),
+    ] = False,
+) -> None:
+    """Take the options that go before a command."""
 
 
 @app.command(epilog="Example: polydom serve my.pdx --budget-ms 20 --port 8000")

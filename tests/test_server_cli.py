@@ -2,6 +2,7 @@
 
 import json
 import socket
+from importlib.metadata import version
 from pathlib import Path
 from typing import get_args
 
@@ -250,6 +251,17 @@ def test_help_has_an_example_that_names_the_command(
     code, out, _ = run(capsys, command, "--help")
     assert code == 0
     assert f"Example: polydom {command} my.pdx" in out
+
+
+def test_version_is_the_installed_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(capsys, "--version") == (0, f"polydom {version('polydom')}\n", "")
+
+
+def test_help_says_what_polydom_is(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    assert "Answer predictions inside a time budget" in out
+    assert "--version" in out
 
 
 def test_wrong_usage_exits_with_2(capsys: pytest.CaptureFixture[str]) -> None:
