@@ -255,7 +255,6 @@ class Builder:
         """Drop what is dominated, order the rest, and put all in one package."""
         sets = sorted(search.expanded)
         accuracies = np.array([search.expanded[mask] for mask in sets])
-        models = [trainer.model(mask) for mask in sets]
         model_costs = self.model_costs(trainer, sets, values)
         curves_of_sets = costs.of_many(np.array(sets, np.uint64))
         curves_of_sets[:, 0] += model_costs
@@ -277,7 +276,7 @@ class Builder:
             masks=np.array(masks, np.uint64),
             orders=orders,
             fallbacks=fallbacks,
-            models=tuple(models[row] for row in kept),
+            models=tuple(trainer.model(mask) for mask in masks),
             model_s=model_costs[kept],
             overhead_s=float(costs.overhead[0]),
             meta=report,
@@ -294,8 +293,9 @@ class Builder:
         name = f"times/{digest(trainer.task.key, list(sets), quantile)}"
         stored = self.cache.load(name)
         if stored is None:
-            models = [trainer.model(mask) for mask in sets]
-            seconds = time_models(models, values, quantile, self.progress)
+            with self.progress.stage("timing models", len(sets)) as tell:
+                models = map(trainer.model, sets)
+                seconds = time_models(models, values, quantile, tell)
             self.cache.store(name, {}, {"models": seconds})
         else:
             seconds = np.asarray(stored[1]["models"])

@@ -1,7 +1,7 @@
 """What plans cost: curves fitted to measured times, models and overhead timed."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..features.measure import interruptions, measure
 from ..models.model import Model
 from .cache import Cache
 from .data import Dataset, make_item
-from .progress import Progress
+from .progress import Progress, Tell
 from .project import Costs
 
 Seconds = NDArray[np.float64]
@@ -151,28 +151,36 @@ def weigh_costs(
 
 
 def time_models(
-    models: Sequence[Model],
+    models: Iterable[Model],
     values: NDArray[np.float32],
     quantile: float,
-    progress: Progress,
+    tell: Tell,
 ) -> Seconds:
-    """Seconds of one evaluation of each model, at a quantile over different rows."""
+    """Seconds of one evaluation of each model, at a quantile over different rows.
+
+    The models come one at a time: all of them together may not fit into memory.
+    """
     rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
-    seconds = np.empty(len(models))
-    with progress.stage("timing models", len(models)) as tell, threadpool_limits(1):
-        for i, model in enumerate(models):
-            model.scores(rows[0])
-            times: list[float] = []
-            for row in rows:
-                before, start = interruptions(), time.perf_counter()
-                model.choose(row)
-                model.scores(row)
-                seconds_taken = time.perf_counter() - start
-                if interruptions() == before or not times:
-                    times.append(seconds_taken)
-            seconds[i] = np.quantile(times, quantile)
-            tell(i + 1)
-    return seconds
+    seconds: list[float] = []
+    with threadpool_limits(1):
+        for model in models:
+            seconds.append(float(np.quantile(_time_model(model, rows), quantile)))
+            tell(len(seconds))
+    return np.array(seconds)
+
+
+def _time_model(model: Model, rows: Sequence[NDArray[np.float32]]) -> list[float]:
+    """Seconds of one evaluation on each row, but for those that were interrupted."""
+    model.scores(rows[0])
+    times: list[float] = []
+    for row in rows:
+        before, start = interruptions(), time.perf_counter()
+        model.choose(row)
+        model.scores(row)
+        taken_s = time.perf_counter() - start
+        if interruptions() == before or not times:
+            times.append(taken_s)
+    return times
 
 
 def time_overhead(extractor: Extractor, items: Sequence[Item]) -> Seconds:

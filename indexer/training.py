@@ -71,13 +71,17 @@ class Trainer:
 
     def accuracies(self, masks: Sequence[int]) -> Iterator[float]:
         """Yield the accuracy of each set, training those that have not been yet."""
-        known = [self.task.cache.load(self.task.name(mask)) for mask in masks]
+        known = [self._accuracy(mask) for mask in masks]
         missing = [m for m, k in zip(masks, known, strict=True) if k is None]
         trained = self._train_many(missing)
-        for entry in known:
-            yield next(trained) if entry is None else float(entry[0]["accuracy"])
+        for accuracy in known:
+            yield next(trained) if accuracy is None else accuracy
         # joblib wants to be asked once more than it has results
         assert next(trained, None) is None
+
+    def _accuracy(self, mask: int) -> float | None:
+        entry = self.task.cache.load(self.task.name(mask))
+        return None if entry is None else float(entry[0]["accuracy"])
 
     def _train_many(self, masks: Sequence[int]) -> Iterator[float]:
         if masks:
@@ -87,7 +91,9 @@ class Trainer:
 
     def model(self, mask: int) -> Model:
         """Return the compiled model of a trained set."""
-        meta, arrays = self._entry(mask)
+        meta, mapped = self._entry(mask)
+        # a mapped file holds a descriptor, of which a process has few
+        arrays = {name: array.copy() for name, array in mapped.items()}
         return load_model(meta["kind"], arrays, width=self.task.starts[-1])
 
     def remarks(self, masks: Sequence[int]) -> dict[str, int]:

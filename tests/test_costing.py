@@ -5,8 +5,14 @@ from polydom.features.cost import CostCurve
 from polydom.features.extract import Extractor
 from polydom.features.record import columns
 from polydom.features.registry import load_features
-from polydom.indexer.costing import Curve, measuring_items, weigh_costs
+from polydom.indexer.costing import (
+    Curve,
+    measuring_items,
+    time_models,
+    weigh_costs,
+)
 from polydom.indexer.data import make_dataset, make_item
+from polydom.models.prior import Prior
 
 from .served import FEATURES_FILE, WIDTHS
 
@@ -61,3 +67,16 @@ def test_curve_facts_compare_measured_with_fitted() -> None:
     sizes_shown = [point[0] for point in facts["points"]]
     assert sizes_shown == [15, 35, 50]
     assert facts["points"][2] == [50, 101, 101, 101]
+
+
+def test_models_are_timed_as_they_come() -> None:
+    priors = [Prior.fit(np.array([0, 1])) for _ in range(3)]
+    told: list[int] = []
+
+    def tell(done: int, left: int | None = None) -> None:
+        told.append(done)
+
+    seconds = time_models(iter(priors), np.zeros((5, 2), np.float32), 0.5, tell)
+    assert seconds.shape == (3,)
+    assert (seconds > 0).all()
+    assert told == [1, 2, 3]
