@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
 from polydom.server.metrics import SECONDS, Histogram
 
 from .served import FEATURES_FILE, HAM, save_index
-
-parser = pytest.importorskip("prometheus_client.parser")
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 Samples = dict[Key, float]
