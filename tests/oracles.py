@@ -185,6 +185,45 @@ def lucb(
         had[u] += 1
 
 
+def lil_ucb(losses: Sequence[Sequence[float]], budget: int) -> tuple[int, list[int]]:
+    """lil'UCB on a table, its constants written out; the arm named, the pulls."""
+    delta, beta, epsilon, variance = 0.05, 1.0, 0.01, 0.25
+    count = len(losses)
+    had = [1] * count
+    while sum(had) < budget:
+        if any(had[i] >= 1 + 9 * (sum(had) - had[i]) for i in range(count)):
+            break
+        lower = []
+        for i, n in enumerate(had):
+            inner = math.log(math.log((1 + epsilon) * n + 2) / delta)
+            width = math.sqrt(2 * variance * (1 + epsilon) * inner / n)
+            width *= (1 + beta) * (1 + math.sqrt(epsilon))
+            lower.append(losses[i][n] - width)
+        had[lower.index(min(lower))] += 1
+    now = [losses[i][had[i]] for i in range(count)]
+    return now.index(min(now)), had
+
+
+def exp3(
+    losses: Sequence[Sequence[float]], budget: int, seed: int
+) -> tuple[int, list[int]]:
+    """Exp3 on a table: weights multiplied as they are, one draw a pull."""
+    count = len(losses)
+    rng = np.random.default_rng(seed)
+    share = min(1.0, math.sqrt(count * math.log(count) / ((math.e - 1) * budget)))
+    weights, had = [1.0] * count, [0] * count
+    for _ in range(budget):
+        chances = [(1 - share) * w / sum(weights) + share / count for w in weights]
+        point, i = rng.random(), 0
+        while i + 1 < count and point >= sum(chances[: i + 1]):
+            i += 1
+        had[i] += 1
+        gain = min(max(1 - losses[i][had[i]], 0.0), 1.0)
+        weights[i] *= math.exp(share * gain / chances[i] / count)
+    last = [losses[i][had[i]] if had[i] else math.inf for i in range(count)]
+    return last.index(min(last)), had
+
+
 def seconds_to_a_better_answer(
     package: Package, accuracies: NDArray[np.float64], row: int, k: int
 ) -> Callable[[float], float]:

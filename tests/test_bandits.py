@@ -130,6 +130,28 @@ def test_pull_by_pull_rivals_observe_every_loss(strategy: Callable[..., str]) ->
     assert len(contest.log) == contest.spent == 100
 
 
+@given(count=st.integers(1, 6), spare=st.integers(0, 200), seed=st.integers(0, 999))
+def test_lil_ucb_agrees_with_its_rule(count: int, spare: int, seed: int) -> None:
+    budget = count + spare
+    table = np.random.default_rng(seed).random((count, budget + 1)) * 4
+    contest = table_race(table)
+    chosen = lil_ucb(contest, budget=budget)
+    expected, pulls = oracles.lil_ucb(table.tolist(), budget)
+    assert int(chosen) == expected
+    assert [contest.had(str(i)) for i in range(count)] == pulls
+
+
+@given(count=st.integers(1, 6), spare=st.integers(0, 200), seed=st.integers(0, 999))
+def test_exp3_agrees_with_its_rule(count: int, spare: int, seed: int) -> None:
+    budget = count + spare
+    table = np.random.default_rng(seed).random((count, budget + 1)) * 1.5
+    contest = table_race(table)
+    chosen = exp3(contest, budget=budget, seed=seed)
+    expected, pulls = oracles.exp3(table.tolist(), budget, seed)
+    assert int(chosen) == expected
+    assert [contest.had(str(i)) for i in range(count)] == pulls
+
+
 def test_lil_ucb_stops_when_one_arm_has_nine_times_the_pulls_of_the_rest() -> None:
     contest = race([converging(0.0, 1, 0.0), converging(1.0, 1, 0.0)])
     assert lil_ucb(contest, budget=10**5) == "0"

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.allocation import Allocation, Outcome, Race
-from polydom.models.daub import daub, line_bound, monotone
+from polydom.models.daub import daub, line_bound, monotone, slope
 from polydom.models.daub_seconds import cost_at, daub_by_seconds
 
 from . import oracles
@@ -56,6 +56,15 @@ def first_ruled_out(curve: Curve, best: float) -> int:
     return next((n for n in rungs if bound_at(curve, n) < best), N)
 
 
+def first_nearly_flat(curve: Curve, delta: float) -> int:
+    """The paper's n^Delta: the first rung with a slope of at most Delta / N."""
+    for n in (GRANULARITY * RATIO**k for k in range(2, 9)):
+        points = [n // RATIO**2, n // RATIO, n]
+        if slope(points, [curve(p) for p in points]) <= delta / N:
+            return n
+    return N
+
+
 def test_monotone_makes_a_falling_pair_meet_in_the_middle() -> None:
     assert monotone([0.5, 0.7, 0.6]) == pytest.approx([0.5, 0.65, 0.65])
 
@@ -98,6 +107,25 @@ def test_daub_lemma_1_bounds_what_a_suboptimal_learner_gets(
     for name, had in contest.curves.items():
         n_star = first_ruled_out(curves[int(name)], best)
         assert sum(line.spent for line in had) <= RATIO**2 / (RATIO - 1) * n_star
+
+
+@given(
+    curves=st.lists(power_laws, min_size=2, max_size=6),
+    power=st.floats(1, 3),
+    delta=st.floats(0.01, 0.3),
+)
+def test_daub_theorem_2_bounds_the_cost_of_what_is_worse_by_delta(
+    curves: list[Curve], power: float, delta: float
+) -> None:
+    contest = race(curves, cost=lambda n: n**power)
+    daub(contest, granularity=GRANULARITY, ratio=RATIO)
+    best = max(curve(N) for curve in curves)
+    for name, had in contest.curves.items():
+        curve = curves[int(name)]
+        if curve(N) < best - delta:
+            n_delta = first_nearly_flat(curve, delta)
+            spent_s = sum(line.seconds for line in had)
+            assert spent_s <= RATIO / (RATIO - 1) * (RATIO * n_delta) ** power
 
 
 @given(curves=st.lists(power_laws, min_size=1, max_size=6), power=st.floats(1, 3))
