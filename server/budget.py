@@ -1,8 +1,9 @@
 """What one request may spend, and how much of it is left."""
 
 import math
-from dataclasses import dataclass, replace
 from typing import Protocol
+
+import msgspec
 
 from ..features.errors import BadInput
 
@@ -29,8 +30,7 @@ class Budget(Protocol):
         """Return the same budget with another reserve for what follows the plan."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deadline:
+class Deadline(msgspec.Struct, frozen=True, gc=False):
     """Time, which runs from the first byte of the request whatever is done with it.
 
     Attributes
@@ -63,11 +63,10 @@ class Deadline:
 
     def keeping(self, reserve_s: float) -> "Deadline":
         """Return the same deadline with another reserve."""
-        return replace(self, reserve_s=reserve_s)
+        return Deadline(self.arrived_s, self.amount, reserve_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Allowance:
+class Allowance(msgspec.Struct, frozen=True, gc=False):
     """Money, or whatever else an index counts: waiting does not reduce it."""
 
     amount: float

@@ -3,9 +3,9 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from ..features.errors import BadIndexFile
@@ -34,8 +34,7 @@ class Caller:
         self.gone = False
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(msgspec.Struct, frozen=True):
     """One item to classify, and on what terms.
 
     Attributes
@@ -58,11 +57,10 @@ class Question:
     budget: Budget
     on_infeasible: OnInfeasible = "prior"
     min_accuracy: float = 0.0
-    caller: Caller = field(default_factory=Caller)
+    caller: Caller = msgspec.field(default_factory=Caller)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(msgspec.Struct, frozen=True):
     """A plan, what it should cost here, and why it is not the best there is.
 
     `reason` is None for the most accurate plan at this size; "budget" where the whole
@@ -80,8 +78,7 @@ class Choice:
     late: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """An answer and what it took.
 
     Attributes
@@ -229,7 +226,8 @@ class Engine:
                 size=size,
                 unit=str(self.package.meta.get("unit", "s")),
             )
-        return replace(self._choice(cheapest, size, reason), late=True)
+        choice = self._choice(cheapest, size, reason)
+        return msgspec.structs.replace(choice, late=True)
 
     def _cheapest(self, size: float, min_accuracy: float) -> int:
         """Cheapest row beyond the prior that is accurate enough, else the best."""

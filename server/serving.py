@@ -1,16 +1,17 @@
 """Questions wait for the computing thread, and their tasks for the answers."""
 
-import asyncio
-import gc
+import functools
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import NamedTuple
+
+import msgspec
 
 from .budget import Allowance
 from .desk import Desk
 from .engine import Attempt, Caller, Outcome, Question
 from .errors import NotReady, Overloaded
 from .job import Job
+from .metrics import Metrics
 from .queue import WorkQueue
 from .reserve import WINDOW, Reserve
 from .wire import Answer, Ask, encode
@@ -38,14 +39,22 @@ class Reply(NamedTuple):
 class Serving:
     """Answers with one index; all but the computing happens on the event loop.
 
-    Attributes
+    Parameters
     ----------
     desk
         Knows the index and the terms.
+    queue
+        Of the computing thread, which this index may share with others; whoever made
+        it starts and stops it.
+    metrics
+        Where to count; an index that takes another's place goes on with its counts.
+
+    Attributes
+    ----------
+    version
+        Checksum of the index.
     ready
         Whether every feature and model has run and the reserves are measured.
-    waiting
-        How many questions the computing thread has not done yet.
     loop_reserve, thread_reserve
         What is kept of every budget for the way from a plan's end to the wire, where
         the event loop carried it out and where the computing thread did. The way from
@@ -55,34 +64,41 @@ class Serving:
         small for the thread's next answers.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(
+        self, desk: Desk, queue: WorkQueue, metrics: Metrics | None = None
+    ) -> None:
         self.desk = desk
+        self.metrics = Metrics() if metrics is None else metrics
+        self.version = desk.engine.index.version
         self.now = desk.engine.now
         self.ready = False
         self.loop_reserve = Reserve([FIRST_RESERVE_S])
         self.thread_reserve = Reserve([FIRST_RESERVE_S])
-        self._queue = WorkQueue()
-        self.waiting = 0
+        self._queue = queue
         self._time_counts = desk.unit == "s"
 
-    async def start(self) -> None:
-        """Start the computing thread, warm everything up, then be ready."""
-        self._queue.start()
-        await asyncio.to_thread(self.desk.warm_up)
-        if self.desk.samples:
+    @property
+    def waiting(self) -> int:
+        """How many questions the computing thread has not done yet, of any index."""
+        return self._queue.waiting
+
+    async def start(self, old: "Serving | None" = None) -> None:
+        """Warm everything up, then be ready; the queue's thread must be running.
+
+        The warming is done in small pieces while no question waits. With an `old` one,
+        whose place this will take under load, the reserves are the old one's: to
+        measure them now would tell of the load and add to it.
+        """
+        steps = self.desk.warm_up_steps()
+        done = object()
+        while await self._queue.patiently(functools.partial(next, steps, done)) != done:
+            pass
+        if old is not None and old.ready:
+            self.loop_reserve, self.thread_reserve = old.loop_reserve, old.thread_reserve
+        elif self.desk.samples:
             self.loop_reserve = await self._measure(self._ask_loop)
             self.thread_reserve = await self._measure(self._ask_thread)
-        # What is alive now stays so: a collection while a request waits need not
-        # walk the index, the models and every imported module.
-        gc.collect()
-        gc.freeze()
         self.ready = True
-
-    async def stop(self) -> None:
-        """Take no more questions, and finish those that wait."""
-        self.ready = False
-        gc.unfreeze()
-        await asyncio.get_running_loop().run_in_executor(None, self._queue.stop)
 
     async def answer(self, ask: Ask, arrived_s: float, caller: Caller) -> Reply:
         """Answer a request whose first byte was read at `arrived_s`.
@@ -110,7 +126,7 @@ class Serving:
         if outcome is None:
             reserves = (self.thread_reserve,)
             budget = question.budget.keeping(self.thread_reserve.seconds)
-            question = replace(question, budget=budget)
+            question = msgspec.structs.replace(question, budget=budget)
             outcome = await self._ask_thread(question)
         answer = self.desk.answer(question, outcome, arrived_s, asked_s)
         return Reply(answer, outcome, asked_s, reserves)
@@ -126,7 +142,7 @@ class Serving:
         if self.waiting >= self.desk.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
         job = Job(self.desk.engine, question, self._pressure, self._one_less)
-        self.waiting += 1
+        self._queue.waiting += 1
         self._queue.post(question.budget.due_s, job.compute)
         return await job.result()
 
@@ -135,7 +151,7 @@ class Serving:
         return self.waiting if self._time_counts else 0
 
     def _one_less(self) -> None:
-        self.waiting -= 1
+        self._queue.waiting -= 1
 
     async def _measure(
         self, ask: Callable[[Question], Awaitable[Outcome | None]]
