@@ -75,6 +75,14 @@ class Classifier:
             return self.head.choose_by(margin)
         return int(self.head.choose(self.scorer.raw_one(row))[0])
 
+    def answer(self, row: Rows) -> tuple[int, list[float]]:
+        """Position of the chosen class, and (K,) class scores, of one full row."""
+        margin = self.scorer.margin_one(row)
+        if margin is not None:
+            return self.head.choose_by(margin), self.head.scores_by(margin)
+        raw = self.scorer.raw_one(row)
+        return int(self.head.choose(raw)[0]), self.head.scores(raw)[0].tolist()
+
     def predict_scores(self, X: Rows) -> NDArray[np.float64]:
         """(N, K) class scores."""
         return self.head.scores(self.scorer.raw(X))

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ._layout_kernels import entry
 from ._score_kernels import (
     HUBER,
     LARGEST,
@@ -19,6 +20,9 @@ from ._score_kernels import (
     probability,
 )
 from .stored import Stored
+
+# The compiled function without its dispatcher: it trusts that a float and an int come.
+probability_entry = entry(probability)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,13 +63,20 @@ class Head:
         choices(raw, scores, self.rule, out)
         return out
 
+    def scores_by(self, margin: float) -> list[float]:
+        """Class scores (2,) of one row with one raw score."""
+        if self.link == MARGIN:
+            return [-margin, margin]
+        share = probability_entry(self.gain * margin, self.link)
+        return [1.0 - share, share]
+
     def choose_by(self, margin: float) -> int:
         """Position of the chosen class of one row with one raw score."""
         if self.rule == NOT_NEGATIVE:
             return int(margin >= 0.0)
         if self.rule == POSITIVE:
             return int(margin > 0.0)
-        share = probability(self.gain * margin, self.link)
+        share = probability_entry(self.gain * margin, self.link)
         return int(share > 1.0 - share)
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -38,6 +38,9 @@ class Model(Protocol):
     def choose(self, row: Rows) -> int:
         """Position in `classes` of the estimator's own `predict` for one full row."""
 
+    def answer(self, row: Rows) -> tuple[int, list[float]]:
+        """Evaluate one full row once: what `choose` and what `scores` give for it."""
+
     def predict_scores(self, X: Rows) -> NDArray[np.float64]:
         """(N, K) class scores of the rows X (N, width)."""
 

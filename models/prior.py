@@ -58,6 +58,10 @@ class Prior:
         """Position of the most frequent class, the first of ties."""
         return int(self.shares.argmax())
 
+    def answer(self, row: Rows) -> tuple[int, list[float]]:
+        """Position of the most frequent class, and the class shares."""
+        return self.choose(row), self.shares.tolist()
+
     def predict_scores(self, X: Rows) -> NDArray[np.float64]:
         """Give the class shares for each row: (N, K)."""
         return np.tile(self.shares, (len(X), 1))

@@ -285,10 +285,9 @@ class Attempt:
         engine, plan, done = self._engine, self.choice.plan, self._done
         row = plan.answers[done]
         model, labels = engine.package.models[row], engine._labels[row]
-        scores = model.scores(self._row).tolist()
-        label = labels[model.choose(self._row)]
+        code, scores = model.answer(self._row)
         return Outcome(
-            label=label,
+            label=labels[code],
             scores=dict(zip(labels, scores, strict=True)),
             row=row,
             predicted=self.choice.cost,

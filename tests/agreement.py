@@ -138,3 +138,4 @@ def assert_agrees(
         assert model.classes[chosen] == expected[i]
         one = model.scores(singles[i])
         assert np.abs(one - scores[i]).max() <= tolerance * largest
+        assert model.answer(singles[i]) == (chosen, one.tolist())

@@ -90,7 +90,9 @@ def test_no_rows_give_no_answers(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_row_of_nothing_but_gaps_is_answered(name: str) -> None:
     row = np.full(4, np.nan, np.float32)
-    assert MODELS[name].choose(row) in (0, 1, 2)
+    chosen, scores = MODELS[name].answer(row)
+    assert chosen == MODELS[name].choose(row) in (0, 1, 2)
+    np.testing.assert_array_equal(scores, MODELS[name].scores(row))
 
 
 @pytest.mark.parametrize("name", sorted(set(MODELS) - {"prior"}))
