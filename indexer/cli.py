@@ -120,10 +120,7 @@ def select(
     project: Annotated[Path, typer.Argument(help="The project file.")],
     strategy: Annotated[
         str,
-        typer.Option(
-            help="daub-seconds, daub, all, uniform, halving, doubling, rejects, "
-            "elimination, lucb, lil-ucb or exp3."
-        ),
+        typer.Option(help="daub-seconds, daub, all, uniform, halving or rejects."),
     ] = "daub-seconds",
     cache: Annotated[
         Path, typer.Option(help="Keeps finished work, shared with polydom build.")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from .bandits import exp3, lil_ucb, lucb, successive_elimination, successive_rej
 from .daub import daub, train_all
 from .daub_seconds import cost_at, daub_by_seconds
 from .draws import Split, split
-from .halving import doubling, successive_halving, uniform
+from .halving import doubling, halvings, successive_halving, uniform
 from .measures import Measure, find_measure
 from .trainer import Examples, Iterations
 from .worker import isolated
@@ -73,6 +74,8 @@ STRATEGIES: Mapping[str, Callable[..., str]] = {
     "lil-ucb": lil_ucb,
     "exp3": exp3,
 }
+UNBUDGETED = ("daub-seconds", "daub", "all")
+FROM_ONE = ("doubling", "elimination", "lucb", "lil-ucb", "exp3")
 
 
 def select(
@@ -86,6 +89,7 @@ def select(
     iterations: int | None = None,
     batch: int | None = None,
     scored: int | None = 0,
+    budget: int | None = None,
     seed: int = 0,
     log: Iterable[Mapping[str, Any]] = (),
     progress: Callable[[Race], None] | None = None,
@@ -115,6 +119,9 @@ def select(
     scored
         How many rows trained on give the training score, which DAUB's published bound
         uses: None for all of them, 0 for no training score.
+    budget
+        Examples, or iterations, that a named strategy of Successive Halving's kind may
+        give in all; None for N ceil(log2 n), with which halving's last arms come to N.
     seed
         Of the division, the draws and the learners. With the same seed and learners,
         strategies that count examples or iterations repeat themselves exactly;
@@ -135,9 +142,10 @@ def select(
     Raises
     ------
     BadInput
-        If there are no learners, the strategy is unknown, y holds one class, the
-        validation rows hold a class the training rows do not, a parameter is out of
-        range, the log is another selection's, or every learner fails.
+        If there are no learners, the strategy is unknown or needs iterations, y holds
+        one class, the validation rows hold a class the training rows do not, a
+        parameter is out of range, the log is another selection's, or every learner
+        fails.
 
     Examples
     --------
@@ -154,7 +162,11 @@ def select(
         )
     if not learners:
         raise BadInput("there are no learners to choose from; at least 1 is needed")
-    allocate = find_strategy(strategy) if isinstance(strategy, str) else strategy
+    allocate = (
+        find_strategy(strategy, budget=budget, iterations=iterations is not None)
+        if isinstance(strategy, str)
+        else strategy
+    )
     found = find_measure(measure)
     splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
     arms, limit = (
@@ -181,11 +193,37 @@ def select(
     return _conclude(race, name, model)
 
 
-def find_strategy(name: str) -> Strategy:
-    """Return a strategy by its name; BadInput lists those there are."""
+def find_strategy(
+    name: str, *, budget: int | None = None, iterations: bool = False
+) -> Strategy:
+    """Return a strategy by its name, ready for a race.
+
+    Raises
+    ------
+    BadInput
+        If there is none of that name (it lists those there are), it begins with one
+        pull and examples are to be given, or it has no use for the budget.
+    """
     if name not in STRATEGIES:
         raise BadInput(f"no strategy {name!r}; known: {', '.join(STRATEGIES)}")
-    return STRATEGIES[name]
+    if name in FROM_ONE and not iterations:
+        raise BadInput(
+            f"strategy {name!r} begins with a single pull, and nothing can be learnt "
+            "from one example; it is for iterations"
+        )
+    if name in UNBUDGETED:
+        if budget is not None:
+            raise BadInput(f"strategy {name!r} takes no budget, and {budget} came")
+        return STRATEGIES[name]
+    return partial(_spend, STRATEGIES[name], budget)
+
+
+def _spend(allocate: Callable[..., str], budget: int | None, race: Race) -> str:
+    """Run a strategy with its budget, or with what halving brings to the limit."""
+    assert race.limit is not None
+    if budget is None:
+        budget = max(race.limit, len(race.arms)) * halvings(len(race.arms))
+    return allocate(race, budget=budget)
 
 
 def _by_examples(

@@ -58,7 +58,8 @@ def first_ruled_out(curve: Curve, best: float) -> int:
 
 def first_nearly_flat(curve: Curve, delta: float) -> int:
     """The paper's n^Delta: the first rung with a slope of at most Delta / N."""
-    for n in (GRANULARITY * RATIO**k for k in range(2, 9)):
+    rungs: list[int] = [GRANULARITY * RATIO**k for k in range(2, 9)]
+    for n in rungs:
         points = [n // RATIO**2, n // RATIO, n]
         if slope(points, [curve(p) for p in points]) <= delta / N:
             return n

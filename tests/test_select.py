@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, SGDClassifier, SGDRegressor
 from sklearn.naive_bayes import GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -24,7 +24,7 @@ from polydom.models.daub import daub, train_all
 from polydom.models.daub_seconds import daub_by_seconds
 from polydom.models.draws import nested_order, split
 from polydom.models.measures import MEASURES, find_measure
-from polydom.models.select import select
+from polydom.models.select import FROM_ONE, STRATEGIES, UNBUDGETED, select
 from polydom.models.trainer import Examples, Iterations
 from polydom.models.worker import isolated
 
@@ -200,6 +200,11 @@ def test_select_allocates_iterations_where_asked() -> None:
             "names 'svm'",
         ),
         ({"strategy": partial(daub, granularity=300)}, "at most the 399"),
+        ({"strategy": "daub"}, "granularity is 500 .* at most the 399"),
+        ({"strategy": "exp3"}, "'exp3' begins with a single pull"),
+        ({"strategy": "all", "budget": 9}, "'all' takes no budget, and 9 came"),
+        ({"strategy": "uniform", "budget": 3}, "3 is below one pull per arm; 4 are"),
+        ({"strategy": "halving", "budget": 7}, "7 is below one pull per arm; 8 are"),
     ],
 )
 def test_select_refuses_what_it_cannot_use(
@@ -373,3 +378,26 @@ def test_select_takes_a_strategy_by_name_and_refuses_an_unknown_one() -> None:
     assert select(learners, X, y, strategy="all").name == "bayes"
     with pytest.raises(BadInput, match="no strategy 'guess'; known: daub-seconds, "):
         select(learners, X, y, strategy="guess")
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_select_runs_every_strategy_by_its_name(strategy: str) -> None:
+    bold = GradientBoostingClassifier(n_estimators=20)
+    still = GradientBoostingClassifier(learning_rate=1e-9)  # answers the class prior
+    learners = {"still": still, "bold": bold}
+    if strategy in FROM_ONE:
+        chosen = select(learners, X, y, strategy=strategy, iterations=20)
+    elif strategy == "daub":  # these rows are few for its 500
+        rows, labels = np.repeat(X, 3, axis=0), np.repeat(y, 3)
+        chosen = select(learners, rows, labels, strategy=strategy)
+    else:
+        learners["still"] = DummyClassifier()
+        chosen = select(learners, X, y, strategy=strategy)
+    assert chosen.name == "bold"
+    assert set(STRATEGIES) > set(UNBUDGETED) | set(FROM_ONE)
+
+
+def test_select_gives_no_more_than_the_budget() -> None:
+    chosen = select(LEARNERS, X, y, strategy="halving", budget=640)
+    assert sum(line.spent for line in chosen.log) <= 2 * 640  # each starts anew
+    assert [line.amount for line in chosen.log[:4]] == [80] * 4
