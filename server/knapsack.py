@@ -1,0 +1,249 @@
+"""Plans for many items under one budget: a multiple-choice knapsack.
+
+Of every item exactly one plan is carried out; their costs add up to no more than the
+budget, and their expected accuracies to as much as possible. Solved by the greedy on
+concave hulls (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger: *Knapsack Problems*,
+2004, section 11.2): start with everyone's cheapest plan and take the steps to the next
+plan on each hull in the order of accuracy gained per cost. What it misses of the
+optimum is less than the gain of one step. ICSP leaves this question open.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+from ..indexer.index import Index
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+# Rounds in which what is left after the greedy is spent on steps further down; each
+# round takes all that fit in order, so few are ever needed.
+ROUNDS = 16
+KEPT_MENUS = 1 << 16
+
+
+class Menu(NamedTuple):
+    """The plans for one item that can be worth their cost under some price.
+
+    Attributes
+    ----------
+    rows : (H,) int64
+        Rows of the index.
+    costs : (H,) float64
+        What each costs on this item, ascending, in the index's unit.
+    accuracies : (H,) float64
+        Expected accuracies, ascending, and less and less so per cost.
+    """
+
+    rows: Ints
+    costs: Floats
+    accuracies: Floats
+
+
+class Allotment(NamedTuple):
+    """Which plan everyone gets.
+
+    Attributes
+    ----------
+    places : (N,) int64
+        Position in each item's menu.
+    cost, accuracy
+        Sums over the items; the latter is the expected number of right answers.
+    bound
+        No choice within the budget has a higher `accuracy` (linear programming bound).
+    """
+
+    places: Ints
+    cost: float
+    accuracy: float
+    bound: float
+
+
+def make_menu(rows: Ints, costs: Floats, accuracies: Floats) -> Menu:
+    """Keep of some plans those on the upper concave hull of accuracy over cost.
+
+    Parameters
+    ----------
+    rows, costs, accuracies : (K,)
+        Plans in any order, at least one. Of equally accurate ones the cheapest counts.
+
+    Raises
+    ------
+    BadInput
+        If there is no plan.
+    """
+    if len(rows) == 0:
+        raise BadInput("an item without any plan cannot be answered")
+    hull: list[int] = []
+    slopes: list[float] = []
+    cost, accuracy = costs.tolist(), accuracies.tolist()
+    for k in np.lexsort((-accuracies, costs)).tolist():
+        if hull and accuracy[k] <= accuracy[hull[-1]]:
+            continue
+        while hull:
+            gap = cost[k] - cost[hull[-1]]
+            slope = (accuracy[k] - accuracy[hull[-1]]) / gap if gap else np.inf
+            if not slopes or slope < slopes[-1]:
+                break
+            hull.pop()
+            slopes.pop()
+        if hull:
+            slopes.append(slope)
+        hull.append(k)
+    return Menu(rows[hull], costs[hull], accuracies[hull])
+
+
+class Menus:
+    """The menus of an index by item size, each made once.
+
+    Parameters
+    ----------
+    index
+        What is chosen from.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._made: dict[float, Menu] = {}
+
+    def of(self, size: float) -> Menu:
+        """Return the menu for items of a size."""
+        menu = self._made.get(size)
+        if menu is None:
+            if len(self._made) >= KEPT_MENUS:
+                self._made.clear()
+            menu = self._made[size] = self._make(size)
+        return menu
+
+    def _make(self, size: float) -> Menu:
+        rows = self._index.skyline(size)
+        powers = size ** np.arange(self._index.coefficients.shape[1])
+        costs = self._index.coefficients[rows] @ powers
+        return make_menu(rows, costs, self._index.accuracies[rows])
+
+
+class _Steps:
+    """All steps from a menu's plan to its next, of all items; T of them.
+
+    Attributes
+    ----------
+    item, place : (T,) int64
+        Whose step, and the position in the menu that it leads to.
+    costs, gains, slopes : (T,) float64
+        What it adds to cost and accuracy, and the latter per cost.
+    base_cost, base_accuracy : (N,) float64
+        Of the cheapest plans.
+    """
+
+    def __init__(self, menus: Sequence[Menu]) -> None:
+        lengths = np.array([len(menu.rows) for menu in menus], np.int64)
+        starts = np.cumsum(lengths) - lengths
+        costs = np.concatenate([menu.costs for menu in menus])
+        accuracies = np.concatenate([menu.accuracies for menu in menus])
+        is_step = np.ones(len(costs), bool)
+        is_step[starts] = False
+        at = np.flatnonzero(is_step)
+        self.item = np.repeat(np.arange(len(menus)), lengths - 1)
+        self.place = at - starts[self.item]
+        self.costs = costs[at] - costs[at - 1]
+        self.gains = accuracies[at] - accuracies[at - 1]
+        self.slopes = self.gains / self.costs
+        self.base_cost = costs[starts]
+        self.base_accuracy = accuracies[starts]
+
+
+def solve(menus: Sequence[Menu], budget: float) -> Allotment:
+    """Choose everyone's plan so that together they are as accurate as `budget` allows.
+
+    Where the budget is below the sum of all cheapest plans, those are what everyone
+    gets, and `cost` is above it. O(T log T) for T plans on all menus.
+
+    Parameters
+    ----------
+    menus : (N,)
+        What there is for each item; items may share a menu.
+    budget
+        What all may cost together, in the unit of the menus' costs.
+    """
+    if not menus:
+        return Allotment(np.zeros(0, np.int64), 0.0, 0.0, 0.0)
+    steps = _Steps(menus)
+    left = budget - float(steps.base_cost.sum())
+    order = np.argsort(-steps.slopes, kind="stable")
+    spent = np.cumsum(steps.costs[order])
+    count = int(np.searchsorted(spent, left, side="right")) if left > 0 else 0
+    taken = np.zeros(len(order), bool)
+    taken[order[:count]] = True
+    bound = float(steps.base_accuracy.sum() + steps.gains[taken].sum())
+    if left > 0 and count < len(order):
+        left -= float(spent[count - 1]) if count else 0.0
+        split = order[count]
+        bound += float(steps.slopes[split] * left)
+        _fill(steps, order, taken, left)
+    places = np.bincount(steps.item[taken], minlength=len(menus))
+    cost = steps.base_cost.sum() + steps.costs[taken].sum()
+    accuracy = steps.base_accuracy.sum() + steps.gains[taken].sum()
+    return Allotment(places, float(cost), float(accuracy), bound)
+
+
+def _fill(steps: _Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> None:
+    """Spend what is left on later steps that fit, never skipping one of an item's."""
+    for _ in range(ROUNDS):
+        too_dear = ~taken & (steps.costs > left)
+        limit = np.full(len(steps.base_cost), np.iinfo(np.int64).max)
+        np.minimum.at(limit, steps.item[too_dear], steps.place[too_dear])
+        fits = ~taken & (steps.place < limit[steps.item])
+        ahead = order[fits[order]]
+        spent = np.cumsum(steps.costs[ahead])
+        count = int(np.searchsorted(spent, left, side="right"))
+        if count == 0:
+            return
+        taken[ahead[:count]] = True
+        left -= float(spent[count - 1])
+
+
+def share_of(
+    menus: Sequence[Menu], sample: Sequence[Menu], to_come: float, left: float
+) -> float:
+    """Give some items their part in the relaxed optimum for them and all that come.
+
+    Relaxed means that the last step may be taken in part; steps worth exactly the price
+    at which the budget runs out are all taken to the same part, be they these items'
+    or those to come.
+
+    Parameters
+    ----------
+    menus : (N,)
+        Those of the items.
+    sample : (S,)
+        Menus that those to come are taken to have, in equal shares.
+    to_come
+        How many are to come.
+    left
+        The budget for all of them.
+    """
+    if to_come <= 0:
+        return left
+    steps = _Steps([*menus, *sample])
+    weights = np.ones(len(menus) + len(sample))
+    weights[len(menus) :] = to_come / len(sample)
+    own = steps.item < len(menus)
+    base = float(steps.base_cost[: len(menus)].sum())
+    left -= float(weights @ steps.base_cost)
+    if left <= 0 or not len(own):
+        return base
+    costs = steps.costs * weights[steps.item]
+    order = np.argsort(-steps.slopes, kind="stable")
+    spent = np.cumsum(costs[order])
+    split = int(np.searchsorted(spent, left, side="right"))
+    if split == len(order):
+        return base + float(steps.costs[own].sum())
+    price = steps.slopes[order[split]]
+    above, tied = steps.slopes > price, steps.slopes == price
+    part = (left - costs[above].sum()) / costs[tied].sum()
+    share = steps.costs[own & above].sum() + part * steps.costs[own & tied].sum()
+    return base + float(share)

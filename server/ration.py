@@ -1,0 +1,73 @@
+"""One budget for a stream of items, given out chunk by chunk."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .knapsack import Allotment, Menu, share_of, solve
+
+SAMPLE = 512
+# Items expected for each of those seen, where nobody knows how many come. More keeps
+# longer streams from being answered badly in the end, and short ones from spending all.
+LASTING = 2.0
+
+
+class Ration:
+    """Gives every chunk of a stream its part of the budget for all of it.
+
+    Those to come are taken to be like a sample of those seen, and as many as `count`
+    says, or `LASTING` times as many as were seen. A chunk gets the share that it would
+    have if all were solved at once: the steps worth more than the price at which the
+    budget is used up. What a chunk leaves is there for the next.
+
+    Parameters
+    ----------
+    count
+        How many items come in all; None where nobody knows.
+    seed
+        Decides which items are in the sample.
+
+    Attributes
+    ----------
+    seen
+        Items that had their turn.
+    """
+
+    def __init__(self, count: int | None = None, seed: int = 0) -> None:
+        self._count = count
+        self._sample: list[Menu] = []
+        self._random = np.random.default_rng(seed)
+        self.seen = 0
+
+    def to_come(self, now: int = 0) -> float:
+        """Return how many items are expected after those seen and `now` more."""
+        if self._count is None:
+            return LASTING * (self.seen + now)
+        return max(self._count - self.seen - now, 0)
+
+    def choose(self, menus: Sequence[Menu], left: float) -> Allotment:
+        """Choose the plans of the next items of the stream.
+
+        Parameters
+        ----------
+        menus
+            Theirs.
+        left
+            What is left of the budget for these and all that come after.
+        """
+        if not menus:
+            return solve(menus, left)
+        self._remember(menus)
+        share = share_of(menus, self._sample, self.to_come(len(menus)), left)
+        self.seen += len(menus)
+        return solve(menus, share)
+
+    def _remember(self, menus: Sequence[Menu]) -> None:
+        """Keep a uniform sample of all menus (Vitter's Algorithm R)."""
+        for number, menu in enumerate(menus, self.seen):
+            if len(self._sample) < SAMPLE:
+                self._sample.append(menu)
+                continue
+            place = int(self._random.integers(number + 1))
+            if place < SAMPLE:
+                self._sample[place] = menu

@@ -1,0 +1,76 @@
+"""A budget given out along a stream, against solving all of it at once."""
+
+import numpy as np
+import pytest
+
+from polydom.server.knapsack import Menu, make_menu, solve
+from polydom.server.ration import SAMPLE, Ration
+
+
+def draw_menus(count: int, seed: int) -> list[Menu]:
+    """Items of six sizes, dearer with it, with plans of falling returns."""
+    random = np.random.default_rng(seed)
+    gains = np.array([0.1, 0.5, 0.7, 0.8, 0.82])
+    made = [
+        make_menu(np.arange(5), size * np.array([0.0, 1, 2, 4, 9]), gains)
+        for size in (1, 2, 3, 5, 8, 13)
+    ]
+    return [made[k] for k in random.integers(6, size=count)]
+
+
+def give_out(ration: Ration, menus: list[Menu], budget: float, chunk: int) -> float:
+    """Expected right answers of a stream whose plans take what they were to."""
+    left, right = budget, 0.0
+    for start in range(0, len(menus), chunk):
+        chosen = ration.choose(menus[start : start + chunk], left)
+        left -= chosen.cost
+        right += chosen.accuracy
+    assert left >= -1e-6
+    return right
+
+
+@pytest.mark.parametrize("chunk", [7, 64, 5000])
+@pytest.mark.parametrize("part", [0.05, 0.2, 0.6])
+def test_ration_comes_near_the_optimum_where_the_number_is_known(
+    chunk: int, part: float
+) -> None:
+    menus = draw_menus(2000, seed=chunk)
+    budget = part * sum(float(menu.costs[-1]) for menu in menus)
+    best = solve(menus, budget).bound
+    assert give_out(Ration(len(menus)), menus, budget, chunk) >= 0.97 * best
+
+
+def test_ration_serves_a_stream_of_unknown_length_better_than_the_first_come() -> None:
+    menus = draw_menus(2000, seed=1)
+    budget = 0.2 * sum(float(menu.costs[-1]) for menu in menus)
+    found = give_out(Ration(), menus, budget, 64)
+    first_come, left = 0.0, budget
+    for menu in menus:
+        place = int(np.searchsorted(menu.costs, left, side="right")) - 1
+        left -= float(menu.costs[place])
+        first_come += float(menu.accuracies[place])
+    assert found > first_come
+    assert found >= 0.7 * solve(menus, budget).bound
+
+
+def test_ration_gives_the_last_chunk_all_that_is_left() -> None:
+    (menu,) = draw_menus(1, seed=0)
+    ration = Ration(3)
+    assert ration.choose([menu, menu], 0.0).places.tolist() == [0, 0]
+    assert ration.to_come() == 1
+    assert ration.choose([menu], 1e9).places.tolist() == [len(menu.rows) - 1]
+    assert ration.choose([menu], 1e9).places.tolist() == [len(menu.rows) - 1]
+    assert ration.to_come() == 0
+
+
+def test_ration_of_no_items_changes_nothing() -> None:
+    ration = Ration()
+    assert ration.choose([], 1.0).places.tolist() == []
+    assert (ration.seen, ration.to_come()) == (0, 0)
+
+
+def test_ration_remembers_no_more_than_a_sample() -> None:
+    ration = Ration()
+    ration.choose(draw_menus(3 * SAMPLE, seed=0), 1.0)
+    assert ration.seen == 3 * SAMPLE
+    assert len(ration._sample) == SAMPLE
