@@ -31,12 +31,15 @@ class Settings:
         Bytes of the largest body that is read.
     queue_limit
         Requests that may wait for the computing thread; more are turned away.
+    correct
+        Whether predicted times follow those that plans turn out to take.
     """
 
     budget_s: float = 0.05
     max_budget_s: float = 1.0
     body_limit: int = 8 << 20
     queue_limit: int = 1024
+    correct: bool = True
 
     def __post_init__(self) -> None:
         for name in ("budget_s", "max_budget_s", "body_limit", "queue_limit"):

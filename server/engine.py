@@ -13,6 +13,7 @@ from ..features.extract import Extractor
 from ..features.items import Item
 from ..indexer.index import Index
 from .budget import Budget
+from .drift import LEAST_S, Drift
 from .errors import Abandoned, TooLittleLeft
 from .plan import Plan, make_plans
 
@@ -118,6 +119,12 @@ class Engine:
     now
         The monotonic clock.
 
+    Attributes
+    ----------
+    drift
+        Corrects every predicted cost; stays 1 unless somebody gives outcomes to
+        `follow`.
+
     Raises
     ------
     BadIndexFile
@@ -134,6 +141,7 @@ class Engine:
         self.extractor = extractor
         self.now = now
         self.plans = make_plans(index)
+        self.drift = Drift(float(self.package.meta.get("quantile", 0.99)))
         self.prior = self.package.masks.tolist().index(0)
         self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)
         self._labels = tuple(
@@ -172,15 +180,18 @@ class Engine:
             If nothing that was asked for fits and the question wants an error then.
         """
         size, budget = question.item.size, question.budget
+        # as much as the curves must fit into, which know of no drift
+        drift = self.drift.factor
+        left, in_all = budget.left(now_s) / drift, budget.whole / drift
         top = self.index.lookup.best(size, math.inf)
-        row = self._best(size, budget.left(now_s))
+        row = self._best(size, left)
         if not self._serves(row, question, top):
             return self._choose_infeasible(question, now_s)
-        whole = self._best(size, budget.whole) if row != top or waiting else top
+        whole = self._best(size, in_all) if row != top or waiting else top
         if waiting:
             gain = self.accuracies[whole] - self.accuracies[self.prior]
-            price = PRESSURE * waiting * gain / budget.whole
-            worth = self._most_worth(question, budget.left(now_s), price)
+            price = PRESSURE * waiting * gain / in_all
+            worth = self._most_worth(question, left, price)
             if worth != row:
                 return self._choice(worth, size, "pressure")
         if self.accuracies[row] == self.accuracies[top]:
@@ -208,11 +219,13 @@ class Engine:
         return row if row >= 0 else self.prior
 
     def _choice(self, row: int, size: float, reason: Reason | None) -> Choice:
-        return Choice(self.plans[row], self.index.cost_s(row, size), reason)
+        cost = self.index.cost_s(row, size) * self.drift.factor
+        return Choice(self.plans[row], cost, reason)
 
     def _choose_infeasible(self, question: Question, now_s: float) -> Choice:
         size, lookup = question.item.size, self.index.lookup
-        whole = self._best(size, question.budget.whole)
+        drift = self.drift.factor
+        whole = self._best(size, question.budget.whole / drift)
         waited = self._serves(whole, question, lookup.best(size, math.inf))
         reason: Reason = "waited" if waited else "infeasible"
         if question.on_infeasible == "prior":
@@ -222,12 +235,23 @@ class Engine:
             raise TooLittleLeft(
                 left=max(question.budget.left(now_s), 0.0),
                 amount=question.budget.amount,
-                cheapest=self.index.cost_s(cheapest, size),
+                cheapest=self.index.cost_s(cheapest, size) * drift,
                 size=size,
                 unit=str(self.package.meta.get("unit", "s")),
             )
         choice = self._choice(cheapest, size, reason)
         return msgspec.structs.replace(choice, late=True)
+
+    def follow(self, outcome: Outcome) -> None:
+        """Learn from a plan that was carried out whether the curves still hold.
+
+        One that was cut short took longer than it was to take. The prior tells
+        nothing: it has no features, and nothing is cheaper.
+        """
+        overran = outcome.reason == "overrun"
+        if overran or (outcome.row != self.prior and outcome.predicted >= LEAST_S):
+            took_s = outcome.finished_s - outcome.started_s
+            self.drift.add(overran or took_s > outcome.predicted)
 
     def _cheapest(self, size: float, min_accuracy: float) -> int:
         """Cheapest row beyond the prior that is accurate enough, else the best."""
@@ -268,12 +292,12 @@ class Attempt:
     def run(self) -> Outcome:
         """Compute the plan's features while the budget lasts, and answer."""
         engine, question, plan = self._engine, self._question, self.choice.plan
-        size, budget = question.item.size, question.budget
+        size, budget, drift = question.item.size, question.budget, engine.drift.factor
         extraction = engine.extractor.begin(question.item, self._row)
         for k, feature in enumerate(plan.features):
             if self.stopped or question.caller.gone:
                 raise Abandoned("nobody waits for this answer any more")
-            left = budget.left(engine.now())
+            left = budget.left(engine.now()) / drift
             if not (self.choice.late or plan.worth_going_on(k, size, left)):
                 break
             extraction.compute(feature)

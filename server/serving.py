@@ -128,6 +128,8 @@ class Serving:
             budget = question.budget.keeping(self.thread_reserve.seconds)
             question = msgspec.structs.replace(question, budget=budget)
             outcome = await self._ask_thread(question)
+        if self._time_counts and self.desk.settings.correct:
+            self.desk.engine.follow(outcome)
         answer = self.desk.answer(question, outcome, arrived_s, asked_s)
         return Reply(answer, outcome, asked_s, reserves)
 
