@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
@@ -24,6 +25,9 @@ Clock = Callable[[], float]
 # How much every waiting request raises the price of a second, in mean gains of
 # accuracy per second of budget; chosen by simulation (tests/test_pressure.py).
 PRESSURE = 0.2
+# Sizes of which the most accurate row is remembered; records have one, and images of
+# one camera few.
+REMEMBERED = 1024
 
 
 class Caller:
@@ -144,6 +148,7 @@ class Engine:
         self.drift = Drift(float(self.package.meta.get("quantile", 0.99)))
         self.prior = self.package.masks.tolist().index(0)
         self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)
+        self._top = remember_tops(index)
         self._labels = tuple(
             tuple(self.package.labels[code] for code in model.classes)
             for model in self.package.models
@@ -183,8 +188,13 @@ class Engine:
         # as much as the curves must fit into, which know of no drift
         drift = self.drift.factor
         left, in_all = budget.left(now_s) / drift, budget.whole / drift
-        top = self.index.lookup.best(size, math.inf)
-        row = self._best(size, left)
+        top, cost = self._top(size)
+        if cost <= left > 0:
+            row = top
+            if not waiting and self.accuracies[top] >= question.min_accuracy:
+                return Choice(self.plans[top], cost * drift, None)
+        else:
+            row = self._best(size, left)
         if not self._serves(row, question, top):
             return self._choose_infeasible(question, now_s)
         whole = self._best(size, in_all) if row != top or waiting else top
@@ -223,10 +233,10 @@ class Engine:
         return Choice(self.plans[row], cost, reason)
 
     def _choose_infeasible(self, question: Question, now_s: float) -> Choice:
-        size, lookup = question.item.size, self.index.lookup
+        size = question.item.size
         drift = self.drift.factor
         whole = self._best(size, question.budget.whole / drift)
-        waited = self._serves(whole, question, lookup.best(size, math.inf))
+        waited = self._serves(whole, question, self._top(size)[0])
         reason: Reason = "waited" if waited else "infeasible"
         if question.on_infeasible == "prior":
             return self._choice(self.prior, size, reason)
@@ -260,6 +270,17 @@ class Engine:
             if row != self.prior and self.accuracies[row] >= min_accuracy:
                 return row
         return rows[-1]
+
+
+def remember_tops(index: Index) -> Callable[[float], tuple[int, float]]:
+    """Look up the most accurate row at a size, and its cost, once for each size."""
+
+    @lru_cache(REMEMBERED)
+    def top(size: float) -> tuple[int, float]:
+        row = index.lookup.best(size, math.inf)
+        return row, index.cost_s(row, size)
+
+    return top
 
 
 class Attempt:
