@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .remainder import bound_remainder
     from .schedule import Promise, Schedule
     from .skyline import skylines_by_envelope
+    from .stages import cut_stages
     from .sweep import skylines_by_sweep
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "Schedule",
     "bound_remainder",
     "build",
+    "cut_stages",
     "fit_fan",
     "fit_schedule",
     "prune",
@@ -60,6 +62,7 @@ _MODULES = {
     "Schedule": "schedule",
     "bound_remainder": "remainder",
     "build": "builder",
+    "cut_stages": "stages",
     "fit_fan": "fan",
     "fit_schedule": "fitting",
     "prune": "candidates",

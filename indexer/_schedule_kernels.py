@@ -238,11 +238,13 @@ def cheapest_cuts(
     price: float,
     both: bool,
 ) -> tuple[int, int]:
-    """Cuts (a, b) that cost least: entries before a stop negative, from b on positive.
+    """Cuts (a, b) that cost least: entries before a stop low, from b on high.
 
     `ids` (n,) lists rows by ascending running sum; an entry equal in sum to the one
-    before is stored as ~row, since no threshold parts the two. Stopping a row wrongly
-    costs `price`, going on costs `onward[row]`; rows not `here` do not count.
+    before is stored as ~row, since no threshold parts the two. `positive` (n,) says
+    of each entry which stop is the wrong one: the low one if it is positive, else the
+    high one. A wrong stop costs `price`, going on costs `onward[row]`; rows not `here`
+    do not count.
     """
     n = ids.shape[0]
     a = 0
@@ -252,7 +254,7 @@ def cheapest_cuts(
     for j in range(n):
         row = ids[j] if ids[j] >= 0 else ~ids[j]
         if here[row]:
-            value += (price if positive[row] else 0.0) - onward[row]
+            value += (price if positive[j] else 0.0) - onward[row]
         if value < best and (j + 1 == n or ids[j + 1] >= 0):
             best = value
             a = j + 1
@@ -263,7 +265,7 @@ def cheapest_cuts(
     for j in range(n - 1, -1, -1):
         row = ids[j] if ids[j] >= 0 else ~ids[j]
         if here[row]:
-            value += (0.0 if positive[row] else price) - onward[row]
+            value += (0.0 if positive[j] else price) - onward[row]
         if value < best and ids[j] >= 0:
             best = value
             b = j
@@ -277,16 +279,16 @@ def cheapest_cuts(
             if j < n:
                 row = ids[j] if ids[j] >= 0 else ~ids[j]
                 if here[row]:
-                    value += price if positive[row] else -price
+                    value += price if positive[j] else -price
         b = a
     return a, b
 
 
-@njit(void(IDS, ROWS, FLAGS, CUTS, int32[::1], boolean[::1]), **OPTIONS)
+@njit(void(IDS, FLAGS, ROWS, CUTS, int32[::1], boolean[::1]), **OPTIONS)
 def follow_cuts(
     ids: NDArray[np.int32],
-    starts: NDArray[np.int64],
     positive: NDArray[np.bool_],
+    starts: NDArray[np.int64],
     cuts: NDArray[np.int64],
     stop: NDArray[np.int32],
     wrong: NDArray[np.bool_],
@@ -296,19 +298,24 @@ def follow_cuts(
     stop[:] = last
     wrong[:] = False
     for r in range(last - 1, -1, -1):  # the earliest stop is written last
-        here = ids[starts[r] : starts[r + 1]]
+        first = starts[r]
+        here = ids[first : starts[r + 1]]
         for j in range(here.shape[0]):
             row = here[j] if here[j] >= 0 else ~here[j]
             if j < cuts[0, r] or j >= cuts[1, r]:
                 stop[row] = r
-                wrong[row] = positive[row] == (j < cuts[0, r])
+                wrong[row] = positive[first + j] == (j < cuts[0, r])
 
 
-@njit(void(IDS, ROWS, FLAGS, FLOATS, float64, boolean, CUTS, int64[:, ::1]), **OPTIONS)
+@njit(
+    void(IDS, FLAGS, ROWS, int64, FLOATS, float64, boolean, CUTS, int64[:, ::1]),
+    **OPTIONS,
+)
 def improve_cuts(
     ids: NDArray[np.int32],
-    starts: NDArray[np.int64],
     positive: NDArray[np.bool_],
+    starts: NDArray[np.int64],
+    rows: int,
     costs: NDArray[np.float64],
     price: float,
     both: bool,
@@ -317,34 +324,36 @@ def improve_cuts(
 ) -> None:
     """One backward pass: each position's cuts made the best for all the others'.
 
-    Position r's entries are ids[starts[r]:starts[r + 1]], as `cheapest_cuts` wants
-    them; `cuts` (2, T) holds its two cuts, within those of `widest` (2, T): entries
-    outside these have no place at r + 1 and stop. The whole cost (`costs` (T,) by
-    position, `price` per wrong stop) never rises: cuts at r are chosen for the rows
-    that reach r, knowing what going on will truly cost each of them.
+    Position r's entries are ids[starts[r]:starts[r + 1]] of N = `rows` rows, with
+    their `positive`, as `cheapest_cuts` wants them; `cuts` (2, T) holds its two cuts,
+    within those of `widest` (2, T): entries outside these have no place at r + 1 and
+    stop. The whole cost (`costs` (T,) by position, `price` per wrong stop) never
+    rises: cuts at r are chosen for the rows that reach r, knowing what going on will
+    truly cost each of them.
     """
     last = starts.shape[0] - 2
-    stop = np.empty(positive.shape[0], np.int32)
-    wrong = np.empty(positive.shape[0], np.bool_)
-    follow_cuts(ids, starts, positive, cuts, stop, wrong)
-    onward = np.zeros(positive.shape[0], np.float64)
-    reached = np.zeros(positive.shape[0], np.bool_)
+    stop = np.empty(rows, np.int32)
+    wrong = np.empty(rows, np.bool_)
+    follow_cuts(ids, positive, starts, cuts, stop, wrong)
+    onward = np.zeros(rows, np.float64)
+    reached = np.zeros(rows, np.bool_)
     for r in range(last - 1, -1, -1):
         here = ids[starts[r] : starts[r + 1]]
+        flags = positive[starts[r] : starts[r + 1]]
         for j in range(starts[r + 1], starts[r + 2]):
             onward[ids[j] if ids[j] >= 0 else ~ids[j]] += costs[r + 1]
         for j in range(here.shape[0]):
             row = here[j] if here[j] >= 0 else ~here[j]
             reached[row] = stop[row] >= r
-        first = widest[0, r]
+        first, end = widest[0, r], widest[1, r]
         a, b = cheapest_cuts(
-            here[first : widest[1, r]], positive, onward, reached, price, both
+            here[first:end], flags[first:end], onward, reached, price, both
         )
         cuts[0, r] = first + a
         cuts[1, r] = first + b
         for j in range(here.shape[0]):
             row = here[j] if here[j] >= 0 else ~here[j]
             if j < cuts[0, r]:
-                onward[row] = price if positive[row] else 0.0
+                onward[row] = price if flags[j] else 0.0
             elif j >= cuts[1, r]:
-                onward[row] = 0.0 if positive[row] else price
+                onward[row] = 0.0 if flags[j] else price

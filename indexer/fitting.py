@@ -10,10 +10,12 @@ from numpy.typing import NDArray
 from ..features.errors import BadInput
 from .calibrate import calibrate, fewest_rows, widened
 from .doubt import order_by_doubt
+from .model_costs import ModelCosts
 from .model_order import OrderName, make_order
 from .quit import errors_allowed, fit_jointly, fit_thresholds
 from .schedule import Schedule, check_scores
 from .stopping import Stopping
+from .track import SumTrack
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -36,7 +38,7 @@ class Task:
     threshold: float
     positive: NDArray[np.bool_]
     alpha: float
-    costs: Floats
+    costs: ModelCosts
     both: bool
     threads: int
 
@@ -47,6 +49,8 @@ class Task:
         threshold: float,
         alpha: float,
         costs: Sequence[float] | Floats | None,
+        feature_costs: Sequence[float] | Floats | None,
+        uses: NDArray[np.bool_] | None,
         sides: Sides,
         threads: int,
     ) -> Self:
@@ -63,7 +67,7 @@ class Task:
             float(threshold),
             check_decisions(scores, threshold),
             alpha,
-            check_costs(costs, scores.shape[1]),
+            ModelCosts.check(scores.shape[1], costs, feature_costs, uses),
             sides == "both",
             threads,
         )
@@ -79,6 +83,8 @@ def fit_schedule(
     alpha: float,
     *,
     costs: Sequence[float] | Floats | None = None,
+    feature_costs: Sequence[float] | Floats | None = None,
+    uses: NDArray[np.bool_] | None = None,
     method: Method = "polydom",
     order: OrderName | Sequence[int] | Rows | None = None,
     target: Floats | None = None,
@@ -104,6 +110,11 @@ def fit_schedule(
         `confidence` on fresh ones.
     costs
         (T,) cost of each base model, any unit, > 0; default 1 each.
+    feature_costs, uses
+        (F,) cost of each feature, >= 0, in the same unit; (T, F) bool, which of them
+        a base model reads. A feature is paid for where it is first read, so base
+        models are ordered such that whole features are often never computed; see
+        `cut_stages`. Without them the features are taken to be there.
     method
         "polydom": order by doubt, thresholds by optimal stopping. "qwyc": QWYC*,
         Algorithm 1. "fixed": Algorithm 2 on `order`.
@@ -135,7 +146,9 @@ def fit_schedule(
         If an argument is outside its range, a score is not finite, every row falls on
         one side of the threshold, or there are too few calibration rows.
     """
-    task = Task.check(scores, threshold, alpha, costs, sides, threads)
+    task = Task.check(
+        scores, threshold, alpha, costs, feature_costs, uses, sides, threads
+    )
     kept = None if order is None else check_order(order, task, target, seed)
     check_method(method, order)
     if confidence is None and calibration is not None:
@@ -152,7 +165,7 @@ class StoppingFitter:
 
     def __init__(self, task: Task, order: Rows | None) -> None:
         self.task = task
-        total = task.costs.sum()
+        total = task.costs.whole
         self.order = (
             order_by_doubt(
                 task.scores,
@@ -166,9 +179,9 @@ class StoppingFitter:
             if order is None
             else order
         )
-        self.stopping = Stopping(
-            task.scores, self.order, task.positive, costs=task.costs, both=task.both
-        )
+        track = SumTrack(task.scores, self.order, task.positive)
+        costs = task.costs.along(self.order)
+        self.stopping = Stopping(track, costs=costs, both=task.both)
 
     def within(self, alpha: float) -> Schedule:
         """Cheapest schedule that changes at most a share `alpha` of these rows."""
@@ -229,23 +242,6 @@ FITTERS: dict[Method, type[StoppingFitter | QuitFitter]] = {
 }
 
 
-def check_costs(costs: Sequence[float] | Floats | None, models: int) -> Floats:
-    """Costs as (T,) float64, ones by default."""
-    if costs is None:
-        return np.ones(models)
-    costs = np.ascontiguousarray(costs, np.float64)
-    if costs.shape != (models,):
-        raise BadInput(
-            f"costs have shape {costs.shape}; they must be ({models},), one per base "
-            "model"
-        )
-    sound = np.isfinite(costs) & (costs > 0)
-    if not sound.all():
-        t = int(np.argmin(sound))
-        raise BadInput(f"costs[{t}] is {costs[t]}; it must be finite and above 0")
-    return costs
-
-
 def check_decisions(scores: Floats, threshold: float) -> NDArray[np.bool_]:
     """Full decision of each row, (N,); both must occur."""
     if not np.isfinite(threshold):
@@ -286,10 +282,11 @@ def check_order(
             )
         return make_order(order, task.scores, goal, seed=seed)
     kept = np.ascontiguousarray(order, np.int64)
-    if not np.array_equal(np.sort(kept), np.arange(len(task.costs))):
+    models = task.scores.shape[1]
+    if not np.array_equal(np.sort(kept), np.arange(models)):
         raise BadInput(
-            f"order is not a permutation of the {len(task.costs)} base models, 0 ... "
-            f"{len(task.costs) - 1}"
+            f"order is not a permutation of the {models} base models, 0 ... "
+            f"{models - 1}"
         )
     return kept
 
@@ -310,7 +307,7 @@ def check_calibration(
             "alpha is 0, which no number of calibration rows can show; it must be "
             "above 0 when a confidence is given"
         )
-    rows = check_scores(calibration, models=len(task.costs))
+    rows = check_scores(calibration, models=task.scores.shape[1])
     fewest = fewest_rows(task.alpha, confidence)
     if len(rows) < fewest:
         raise BadInput(

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ._schedule_kernels import count_stops
 from .cuts import most_stops, thresholds_at
+from .model_costs import ModelCosts
 from .pool import Pool, over_columns
 
 Floats = NDArray[np.float64]
@@ -71,7 +72,7 @@ def fit_jointly(
     positive: NDArray[np.bool_],
     alpha: float,
     *,
-    costs: Floats,
+    costs: ModelCosts,
     both: bool = True,
     threads: int = 1,
 ) -> Policy:
@@ -80,19 +81,22 @@ def fit_jointly(
     QWYC, Algorithm 1 (QWYC*): at each position the base model k with the smallest
     J = c_k * undecided / newly stopped, the first of equals; a model that stops
     nothing has J infinite. Once every row is decided the rest keep their own order
-    and stop nothing.
+    and stop nothing. c_k includes the features that no base model before k has read,
+    which the paper leaves out.
     """
     pool = Pool(scores, positive)
-    lower, upper = np.full(len(costs), -np.inf), np.full(len(costs), np.inf)
+    count = len(pool.models)
+    lower, upper = np.full(count, -np.inf), np.full(count, np.inf)
     allowed = errors_allowed(alpha, len(scores))
-    order = []
-    for r in range(len(costs) - 1):
+    order, done = [], np.zeros(len(costs.features), np.bool_)
+    for r in range(count - 1):
         if not len(pool):
             break
         stopped = stops_each(pool, allowed, both, threads)
         with np.errstate(divide="ignore"):
-            ratio = costs[pool.models] * len(pool) / stopped
+            ratio = costs.next(pool.models, done) * len(pool) / stopped
         order.append(pool.take(int(np.argmin(ratio))))
+        done |= costs.uses[order[-1]]
         lower[r], upper[r] = stop_most(pool.sums, pool.positive, allowed, both)
         stays, errors = stays_and_errors(pool.sums, pool.positive, lower[r], upper[r])
         allowed -= errors

@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 
 from ._schedule_kernels import follow_cuts, improve_cuts
 from .cuts import parted, thresholds_at
+from .track import Track
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 SLACK = 0.25  # of the residual's standard deviation, beyond the last wrong row
@@ -24,57 +26,48 @@ HALVINGS = 14  # of the price's range of powers
 
 
 class Stopping:
-    """Where each row may stop along one order, kept sorted for many prices.
+    """Where each row may stop along one track, kept sorted for many prices.
 
     A row is followed until it lies `SLACK` beyond every row that would stop wrongly
-    there; later positions no longer see it, so the memory is 4 bytes for each row and
-    position followed: at most half a score matrix.
+    there; later positions no longer see it, so the memory is 5 bytes for each row and
+    position followed: at most five eighths of a score matrix.
+
+    Parameters
+    ----------
+    track
+        The rows.
+    costs : (T,)
+        Cost of each position.
+    both
+        Whether rows may stop high as well as low.
     """
 
-    def __init__(
-        self,
-        scores: Floats,
-        order: Rows,
-        positive: NDArray[np.bool_],
-        *,
-        costs: Floats,
-        both: bool = True,
-    ) -> None:
-        self.scores, self.order = scores, order
-        self.positive, self.both = positive, both
-        self.costs = np.ascontiguousarray(costs[order])
+    def __init__(self, track: Track, *, costs: Floats, both: bool = True) -> None:
+        self.track, self.both = track, both
+        self.costs = np.ascontiguousarray(costs)
+        self.rows = len(track.final)
         self.follow()
 
     def follow(self) -> None:
-        """List the rows to consider at each position, by ascending running sum."""
-        last = len(self.order)
-        full = self.scores.sum(axis=1)
-        lists, self.widest = [], np.zeros((2, last), np.int64)
-        rows, sums = np.arange(len(full)), np.zeros(len(full))
-        for r, model in enumerate(self.order):
-            sums = sums + self.scores[rows, model]
-            ascending = np.argsort(sums, kind="stable")
-            rows, sums = rows[ascending], sums[ascending]
-            lists.append(np.where(parted(sums)[:-1], rows, ~rows).astype(np.int32))
+        """List the rows to consider at each position, by ascending number."""
+        last = len(self.costs)
+        lists, flags, self.widest = [], [], np.zeros((2, last), np.int64)
+        rows = np.arange(self.rows)
+        self.track.restart()
+        for r in range(last):
+            values, positive = self.track.step(r, rows)
+            ascending = np.argsort(values, kind="stable")
+            rows, values = rows[ascending], values[ascending]
+            positive = positive[ascending]
+            lists.append(np.where(parted(values)[:-1], rows, ~rows).astype(np.int32))
+            flags.append(positive)
             if r < last - 1 and len(rows):
-                slack = SLACK * float(np.std(full[rows] - sums))
-                a, b = self.safe_cuts(sums, rows, slack)
+                slack = SLACK * float(np.std(self.track.final[rows] - values))
+                a, b = safe_cuts(values, positive, slack, self.both)
                 self.widest[:, r] = a, b
-                rows, sums = rows[a:b], sums[a:b]
-        self.ids = np.concatenate(lists)
+                rows = rows[a:b]
+        self.ids, self.positive = np.concatenate(lists), np.concatenate(flags)
         self.starts = np.cumsum([0, *map(len, lists)])
-
-    def safe_cuts(self, sums: Floats, rows: Rows, slack: float) -> tuple[int, int]:
-        """Cuts of ascending `sums` that lie `slack` beyond every wrong row."""
-        positive = self.positive[rows]
-        lowest = sums[positive].min(initial=np.inf) - slack
-        highest = sums[~positive].max(initial=-np.inf) + slack
-        a = int(np.searchsorted(sums, lowest))
-        b = int(np.searchsorted(sums, highest, side="right"))
-        valid = np.flatnonzero(parted(sums))
-        a = int(valid[np.searchsorted(valid, a, side="right") - 1])
-        b = int(valid[np.searchsorted(valid, b)])
-        return a, b if self.both else len(sums)
 
     def cuts(self, price: float, passes: int = PASSES) -> Rows:
         """Cuts (2, T) that cost least when a wrong stop costs `price`."""
@@ -82,8 +75,9 @@ class Stopping:
         for _ in range(passes):
             improve_cuts(
                 self.ids,
-                self.starts,
                 self.positive,
+                self.starts,
+                self.rows,
                 self.costs,
                 price,
                 self.both,
@@ -94,26 +88,25 @@ class Stopping:
 
     def outcome(self, cuts: Rows) -> tuple[float, int]:
         """Mean cost per row, and the number of wrong stops, under `cuts`."""
-        stop = np.empty(len(self.positive), np.int32)
-        wrong = np.empty(len(self.positive), np.bool_)
-        follow_cuts(self.ids, self.starts, self.positive, cuts, stop, wrong)
+        stop = np.empty(self.rows, np.int32)
+        wrong = np.empty(self.rows, np.bool_)
+        follow_cuts(self.ids, self.positive, self.starts, cuts, stop, wrong)
         return float(np.cumsum(self.costs)[stop].mean()), int(wrong.sum())
 
     def thresholds(self, cuts: Rows) -> tuple[Floats, Floats]:
         """Lower and upper thresholds (T,) that draw `cuts`."""
-        last = len(self.order)
+        last = len(self.costs)
         lower, upper = np.full(last, -np.inf), np.full(last, np.inf)
-        sums = np.zeros(len(self.positive))
+        self.track.restart()
         for r in range(last - 1):
             ids = self.ids[self.starts[r] : self.starts[r + 1]]
-            rows = np.where(ids >= 0, ids, ~ids)
-            sums[rows] += self.scores[rows, self.order[r]]
-            lower[r], upper[r] = thresholds_at(sums[rows], *cuts[:, r])
+            values, _ = self.track.step(r, np.where(ids >= 0, ids, ~ids))
+            lower[r], upper[r] = thresholds_at(values, *cuts[:, r])
         return lower, upper
 
     def prices(self, count: int) -> Floats:
         """Prices (count,), from where no wrong stop pays down to one base model's."""
-        most = 2 * len(self.positive) * self.costs.sum()
+        most = 2 * self.rows * self.costs.sum()
         return np.geomspace(most, self.costs.min(), count)
 
     def cheapest(self, allowed: int) -> Rows:
@@ -132,3 +125,17 @@ class Stopping:
                 if mean < least:
                     best, least = cuts, mean
         return best
+
+
+def safe_cuts(
+    values: Floats, positive: Flags, slack: float, both: bool
+) -> tuple[int, int]:
+    """Cuts of ascending `values` that lie `slack` beyond every wrong stop."""
+    lowest = values[positive].min(initial=np.inf) - slack
+    highest = values[~positive].max(initial=-np.inf) + slack
+    a = int(np.searchsorted(values, lowest))
+    b = int(np.searchsorted(values, highest, side="right"))
+    valid = np.flatnonzero(parted(values))
+    a = int(valid[np.searchsorted(valid, a, side="right") - 1])
+    b = int(valid[np.searchsorted(valid, b)])
+    return a, b if both else len(values)

@@ -465,8 +465,12 @@ def quit_when_you_can(
     costs: Numbers,
     order: Sequence[int] | None,
     both: bool,
+    features: Mapping[int, Mapping[str, float]] | None = None,
 ) -> tuple[list[int], list[float], list[float]]:
-    """QWYC, Algorithm 1, or Algorithm 2 where an order is given."""
+    """QWYC, Algorithm 1, or Algorithm 2 where an order is given.
+
+    `features` names and prices what each model reads, which is paid for once.
+    """
     positive = scores.sum(axis=1) >= threshold
     models = len(costs)
     active = list(range(len(scores)))
@@ -474,18 +478,22 @@ def quit_when_you_can(
     left = list(range(models)) if order is None else list(order)
     chosen: list[int] = []
     lower, upper = [-math.inf] * models, [math.inf] * models
+    paid: set[str] = set()
     while len(left) > 1 and active:
         tries = {}
         for k in left if order is None else left[:1]:
+            reads = features[k] if features else {}
+            cost = costs[k] + sum(c for name, c in reads.items() if name not in paid)
             tried = [sums[i] + scores[i, k] for i in active]
             found = stop_most(tried, [bool(positive[i]) for i in active], allowed, both)
-            ratio = costs[k] * len(active) / found[0] if found[0] else math.inf
+            ratio = cost * len(active) / found[0] if found[0] else math.inf
             tries[k] = (ratio, found)
         k = min(tries, key=lambda k: tries[k][0])
         r = len(chosen)
         _, (_, errors, lower[r], upper[r]) = tries[k]
         allowed -= errors
         chosen.append(k)
+        paid.update(features[k] if features else ())
         left.remove(k)
         for i in active:
             sums[i] += scores[i, k]

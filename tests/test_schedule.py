@@ -14,9 +14,12 @@ from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer._schedule_kernels import BINS, measure_doubt
 from polydom.indexer.calibrate import calibrate, fewest_rows, upper_bound
 from polydom.indexer.fitting import fit_schedule
+from polydom.indexer.model_costs import ModelCosts
 from polydom.indexer.pool import Pool
 from polydom.indexer.schedule import Promise, Schedule
+from polydom.indexer.stages import cut_stages
 from polydom.indexer.stopping import Stopping
+from polydom.indexer.track import SumTrack
 
 from . import oracles
 
@@ -94,6 +97,69 @@ def test_qwyc_algorithm_1_agrees_with_trying_every_pair_of_thresholds(
     decisions, used = schedule.evaluate(scores)
     slow = oracles.walk_early(scores, order, lower, upper, 0.0)
     assert (decisions.tolist(), used.tolist()) == slow
+
+
+@given(
+    scores=drawn_scores(models=3),
+    uses=st.lists(st.booleans(), min_size=6, max_size=6),
+    alpha=st.sampled_from([0.0, 0.1, 0.5]),
+)
+def test_qwyc_pays_a_feature_once(
+    scores: Floats, uses: list[bool], alpha: float
+) -> None:
+    reads, prices = np.array(uses).reshape(3, 2), np.array([4.0, 0.5])
+    schedule = fit_schedule(
+        scores, 0.0, alpha, method="qwyc", feature_costs=prices, uses=reads
+    )
+    named = {k: {str(f): prices[f] for f in range(2) if reads[k, f]} for k in range(3)}
+    order, lower, upper = oracles.quit_when_you_can(
+        scores, 0.0, int(alpha * len(scores)), np.ones(3), None, True, named
+    )
+    assert schedule.order.tolist() == order
+    slow = oracles.walk_early(scores, order, lower, upper, 0.0)
+    decisions, used = schedule.evaluate(scores)
+    assert (decisions.tolist(), used.tolist()) == slow
+
+
+def test_features_that_help_together_are_opened_together() -> None:
+    """A dear feature whose many models settle most comes before a cheap useless one."""
+    draws = np.random.default_rng(5)
+    hidden = draws.normal(size=(2000, 1))
+    useful = (hidden + draws.normal(size=(2000, 10))) / 10
+    useless = draws.normal(size=(2000, 5)) / 100
+    scores = np.hstack([useless, useful])
+    uses = np.zeros((15, 2), np.bool_)
+    uses[:5, 0] = uses[5:, 1] = True
+    schedule = fit_schedule(
+        scores,
+        0.0,
+        0.02,
+        costs=np.full(15, 1e-3),
+        feature_costs=[3.0, 5.0],
+        uses=uses,
+    )
+    assert [stage.features for stage in cut_stages(schedule.order, uses)] == [
+        (1,),
+        (0,),
+    ]
+    assert schedule.order[:10].min() >= 5
+
+
+def test_whole_features_are_often_never_computed() -> None:
+    scores = noisy_votes(2000, 30)
+    uses = np.repeat(np.eye(3, dtype=np.bool_), 10, axis=0)
+    prices = np.array([1.0, 10.0, 100.0])
+    costs = np.full(30, 1e-3)
+    aware = fit_schedule(
+        scores, 0.0, 0.01, costs=costs, feature_costs=prices, uses=uses
+    )
+    unaware = fit_schedule(scores, 0.0, 0.01, costs=costs)
+    mean = {}
+    for name, schedule in {"aware": aware, "unaware": unaware}.items():
+        paid = np.cumsum(ModelCosts(costs, prices, uses).along(schedule.order))
+        mean[name] = paid[schedule.evaluate(scores)[1] - 1].mean()
+    assert mean["aware"] < 0.75 * mean["unaware"]
+    assert [s.features for s in cut_stages(aware.order, uses)] == [(0,), (1,), (2,)]
 
 
 @pytest.mark.parametrize("sides", ["both", "negative"])
@@ -182,9 +248,8 @@ def test_stopping_finds_the_cheapest_cuts_of_two_models(
     scores: Floats, price: float, both: bool
 ) -> None:
     costs = np.array([1.0, 2.0])
-    stopping = Stopping(
-        scores, np.arange(2), scores.sum(axis=1) >= 0, costs=costs, both=both
-    )
+    track = SumTrack(scores, np.arange(2), scores.sum(axis=1) >= 0)
+    stopping = Stopping(track, costs=costs, both=both)
     mean, wrong = stopping.outcome(stopping.cuts(price))
     slow = oracles.cheapest_stop(scores, 0.0, costs, price, both)
     assert mean * len(scores) + price * wrong == pytest.approx(slow)
@@ -195,7 +260,7 @@ def test_stopping_knows_what_its_thresholds_will_do(
     scores: Floats, price: float
 ) -> None:
     order, full = np.array([2, 0, 3, 1]), scores.sum(axis=1) >= 0
-    stopping = Stopping(scores, order, full, costs=np.ones(4))
+    stopping = Stopping(SumTrack(scores, order, full), costs=np.ones(4))
     cuts = stopping.cuts(price)
     schedule = Schedule(order, *stopping.thresholds(cuts), 0.0)
     decisions, used = schedule.evaluate(scores)
@@ -204,9 +269,8 @@ def test_stopping_knows_what_its_thresholds_will_do(
 
 def test_stopping_costs_no_more_with_each_pass() -> None:
     scores = noisy_votes(400, 12)
-    stopping = Stopping(
-        scores, np.arange(12), scores.sum(axis=1) >= 0, costs=np.ones(12)
-    )
+    track = SumTrack(scores, np.arange(12), scores.sum(axis=1) >= 0)
+    stopping = Stopping(track, costs=np.ones(12))
     totals = []
     for passes in range(5):
         mean, wrong = stopping.outcome(stopping.cuts(30.0, passes=passes))

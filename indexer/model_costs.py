@@ -1,0 +1,102 @@
+"""What base models cost when they share features: the second use of one is free."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelCosts:
+    """Costs of T base models and of the F features that they read.
+
+    Attributes
+    ----------
+    own : (T,) float64
+        Evaluating each base model, > 0.
+    features : (F,) float64
+        Computing each feature once, >= 0; F is 0 where the features are there already.
+    uses : (T, F) bool
+        Which features a base model reads.
+    """
+
+    own: Floats
+    features: Floats
+    uses: Flags
+
+    @classmethod
+    def check(
+        cls,
+        models: int,
+        own: Sequence[float] | Floats | None,
+        features: Sequence[float] | Floats | None = None,
+        uses: Flags | None = None,
+    ) -> Self:
+        """Take costs as `fit_schedule` does; by default 1 for each base model.
+
+        Raises
+        ------
+        BadInput
+            If a shape is wrong or a cost outside its range, or if one of `features`
+            and `uses` is given without the other.
+        """
+        if (features is None) != (uses is None):
+            raise BadInput("feature_costs and uses must be given together")
+        of_models = np.ones(models) if own is None else _numbers("costs", own)
+        if of_models.shape != (models,):
+            raise BadInput(
+                f"costs have shape {of_models.shape}; they must be ({models},), one "
+                "per base model"
+            )
+        _refuse("costs", of_models, of_models > 0, "above 0")
+        if features is None or uses is None:
+            return cls(of_models, np.zeros(0), np.zeros((models, 0), np.bool_))
+        of_features, flags = _numbers("feature_costs", features), np.asarray(uses)
+        if of_features.ndim != 1 or flags.shape != (models, len(of_features)):
+            raise BadInput(
+                f"feature_costs and uses have shapes {of_features.shape} and "
+                f"{flags.shape}; they must be (F,) and ({models}, F)"
+            )
+        if flags.dtype != np.bool_:
+            raise BadInput(f"uses is of type {flags.dtype}; it must be bool")
+        _refuse("feature_costs", of_features, of_features >= 0, "at least 0")
+        return cls(of_models, of_features, flags)
+
+    @property
+    def whole(self) -> float:
+        """Cost of all base models and all features that one of them reads."""
+        return float(self.own.sum() + self.features[self.uses.any(axis=0)].sum())
+
+    def next(self, models: Rows, done: Flags) -> Floats:
+        """(L,) cost of each of `models` (L,) once features `done` (F,) are there."""
+        costs: Floats = self.own[models] + (self.uses[models] & ~done) @ self.features
+        return costs
+
+    def along(self, order: Rows) -> Floats:
+        """(T,) cost of each position of `order`, each feature paid where first read."""
+        uses = self.uses[order]
+        first = uses & (np.cumsum(uses, axis=0) == 1)
+        costs: Floats = self.own[order] + first @ self.features
+        return costs
+
+
+def _numbers(name: str, values: Sequence[float] | Floats) -> Floats:
+    try:
+        return np.ascontiguousarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise BadInput(f"{name} must be numbers") from None
+
+
+def _refuse(name: str, values: Floats, right: Flags, needed: str) -> None:
+    sound = np.isfinite(values) & right
+    if not sound.all():
+        k = int(np.argmin(sound))
+        raise BadInput(f"{name}[{k}] is {values[k]}; it must be finite and {needed}")
