@@ -5,23 +5,23 @@ import contextlib
 import logging
 import os
 import sys
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
-from ..features.errors import BadIndexFile, PolydomError
-from ..indexer.index import Index
-from .desk import Desk, Settings
-from .engine import Caller, Engine
+from ..features.errors import PolydomError
+from .desk import Settings
+from .engine import Caller
 from .errors import Abandoned, NotReady, TooLarge
-from .metrics import Metrics
 from .openapi import describe_routes
-from .serving import Serving
-from .wire import UNEXPECTED, Failure, Health, IndexFacts, decode_ask, describe, encode
+from .repository import AnyPath, Repository
+from .wire import UNEXPECTED, Failure, Health, decode_ask, describe, encode, model_in
 
 PREDICT = "/v1/predict"
 RETRY_AFTER_S = b"1"
@@ -33,17 +33,18 @@ log = logging.getLogger("polydom")
 
 
 def create_app(
-    index_path: str | os.PathLike[str],
+    index_path: AnyPath | Iterable[AnyPath] | Mapping[str, AnyPath],
     *,
     features: Sequence[Path] = (),
     settings: Settings | None = None,
 ) -> FastAPI:
-    """Make the application that serves one index.
+    """Make the application that serves one index, or several by name.
 
     Parameters
     ----------
     index_path
-        A `.pdx` file with a package.
+        A `.pdx` file with a package; or several, each called as its file; or one for
+        each name. The first is what answers a request that names none.
     features
         Python files with the operator's own features; an index never names any.
     settings
@@ -51,27 +52,22 @@ def create_app(
 
     Raises
     ------
-    BadIndexFile
-        If the file is damaged or foreign, or holds no models.
-    BadFeature
-        If a feature's code is not there, or is not what was indexed.
+    BadInput, BadIndexFile, BadFeature
+        As `Repository.open`.
     """
-    index = Index.load(index_path)
-    if index.package is None:
-        raise BadIndexFile(f"{os.fspath(index_path)}: candidates without models")
-    extractor = index.package.extractor(features)
-    serving = Serving(Desk(Engine(index, extractor), settings or Settings()))
+    paths = [index_path] if isinstance(index_path, (str, os.PathLike)) else index_path
+    repository = Repository.open(paths, features=features, settings=settings)
 
     app = FastAPI(title="polydom", lifespan=_lifespan, redoc_url=None)
-    metrics = Metrics(time_counts=serving.desk.unit == "s")
-    app.state.serving, app.state.metrics = serving, metrics
-    app.add_middleware(PredictRoute, serving=serving, metrics=metrics)
+    app.state.repository = repository
+    app.add_middleware(PredictRoute, repository=repository)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(PolydomError, _answer_error)
     app.add_exception_handler(Exception, _answer_unexpected)
     app.add_api_route("/livez", livez)
     app.add_api_route("/readyz", readyz)
     app.add_api_route("/v1/index", show_index)
+    app.add_api_route("/v1/models", show_models)
     app.add_api_route("/metrics", show_metrics)
     app.openapi = describe_routes  # type: ignore[method-assign]  # as FastAPI advises
     return app
@@ -83,10 +79,9 @@ class PredictRoute:
     Everything else is passed on to `app`.
     """
 
-    def __init__(self, app: ASGIApp, serving: Serving, metrics: Metrics) -> None:
+    def __init__(self, app: ASGIApp, repository: Repository) -> None:
         self._app = app
-        self._serving = serving
-        self._metrics = metrics
+        self._repository = repository
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -99,17 +94,25 @@ class PredictRoute:
             await self._predict(scope, receive, send)
 
     async def _predict(self, scope: Scope, receive: Receive, send: Send) -> None:
-        serving, state = self._serving, scope.get("state", {})
-        arrived_s = state.get("arrived_s") or serving.now()
+        repository, state = self._repository, scope.get("state", {})
+        arrived_s = state.get("arrived_s") or time.monotonic()
+        metrics = repository.stray
         try:
-            body = await _read_body(receive, serving.desk.settings.body_limit)
+            body = await _read_body(receive, repository.settings.body_limit)
+            query = scope["query_string"]
+            serving = repository.get(model_in(query) if query else None)
+            metrics = serving.metrics
             kind = serving.desk.engine.package.kind
-            ask = decode_ask(scope["headers"], scope["query_string"], body, kind)
+            ask = decode_ask(scope["headers"], query, body, kind)
+            if ask.model is not None:
+                metrics = repository.stray
+                serving = repository.get(ask.model)
+                metrics = serving.metrics
             caller = state.get("caller") or Caller()
             reply = await serving.answer(ask, arrived_s, caller)
         except PolydomError as error:
             status, failure = describe(error)
-            self._metrics.errors[failure.code] += 1
+            metrics.errors[failure.code] += 1
             if status >= 500 and failure.code == "internal":
                 log.exception("a request failed")
             await _send(send, status, encode(failure))
@@ -118,7 +121,7 @@ class PredictRoute:
         sent_s = serving.now()
         for reserve in reply.reserves:
             reserve.add(sent_s - reply.outcome.finished_s)
-        self._metrics.answered(reply, arrived_s, sent_s)
+        metrics.answered(reply, arrived_s, sent_s)
 
 
 async def _read_body(receive: Receive, limit: int) -> bytes:
@@ -160,16 +163,23 @@ async def livez() -> Response:
 
 async def readyz(request: Request) -> Response:
     """Say whether features and models are warm."""
-    serving: Serving = request.app.state.serving
-    if not serving.ready:
+    repository: Repository = request.app.state.repository
+    if not repository.ready:
         raise NotReady("the index is still being warmed up")
     return _reply(200, Health("ok"))
 
 
 async def show_index(request: Request) -> Response:
-    """Say what is being served."""
-    serving: Serving = request.app.state.serving
+    """Say what is being served under a name."""
+    repository: Repository = request.app.state.repository
+    serving = repository.get(request.query_params.get("model"))
     return _reply(200, serving.desk.facts())
+
+
+async def show_models(request: Request) -> Response:
+    """Say which names are served, and whether they answer."""
+    repository: Repository = request.app.state.repository
+    return _reply(200, repository.facts())
 
 
 async def show_metrics(request: Request) -> Response:
@@ -178,12 +188,11 @@ async def show_metrics(request: Request) -> Response:
 
     from .exposition import render
 
-    state = request.app.state
-    body = render(state.metrics, state.serving)
+    body = render(request.app.state.repository)
     return Response(body, media_type=CONTENT_TYPE_LATEST)
 
 
-def _reply(status: int, body: Health | IndexFacts | Failure) -> Response:
+def _reply(status: int, body: msgspec.Struct) -> Response:
     return Response(encode(body), status, media_type="application/json")
 
 
@@ -204,17 +213,17 @@ async def _answer_unexpected(request: Request, error: Exception) -> Response:
 
 @contextlib.asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    serving: Serving = app.state.serving
+    repository: Repository = app.state.repository
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     with threadpool_limits(1):
-        warming = asyncio.create_task(serving.start())
+        warming = asyncio.create_task(repository.start())
         warming.add_done_callback(_log_failure)
         try:
             yield
         finally:
             warming.cancel()
-            await serving.stop()
+            await repository.stop()
             sys.setswitchinterval(before_s)
 
 

@@ -51,7 +51,14 @@ def polydom(
 
 @app.command(epilog="Example: polydom serve my.pdx --budget-ms 20 --port 8000")
 def serve(
-    index: IndexFile,
+    indexes: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[NAME=]INDEX.pdx...",
+            help="Files that `polydom build` wrote; the first answers where no model "
+            "is named. A file is called as it is without .pdx, or NAME.",
+        ),
+    ],
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
@@ -69,13 +76,15 @@ def serve(
     from .app import create_app
     from .desk import Settings
     from .listener import listen, run
+    from .repository import name_files
 
     _refuse_budget("--budget-ms", budget_ms)
     _refuse_budget("--max-budget-ms", max_budget_ms)
     settings = Settings(budget_s=budget_ms / 1e3, max_budget_s=max_budget_ms / 1e3)
-    application = create_app(index, features=features, settings=settings)
+    application = create_app(name_files(indexes), features=features, settings=settings)
+    served = ", ".join(application.state.repository.names())
     with listen(host, port) as listener:
-        typer.echo(f"serving {index} at http://{host}:{listener.getsockname()[1]}")
+        typer.echo(f"serving {served} at http://{host}:{listener.getsockname()[1]}")
         run(application, listener)
 
 

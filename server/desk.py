@@ -1,7 +1,7 @@
 """Between the wire and the engine of one index: terms in, answers out; no waiting."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -156,15 +156,27 @@ class Desk:
 
     def warm_up(self) -> None:
         """Run every feature on every sample, and every model on the rows they give."""
+        for _ in self.warm_up_steps():
+            pass
+
+    def warm_up_steps(self) -> Iterator[None]:
+        """Warm up in steps of one feature of one sample, or of one model.
+
+        Between two of them requests may be answered by whoever carries them out.
+        """
         extractor = self.engine.extractor
         items = self.samples or list(sample_items(extractor.kind))
         for _ in range(WARM_UP_ROUNDS):
             row = np.zeros(extractor.width, np.float32)
             for item in items:
-                row = extractor.extract(item)
+                extraction = extractor.begin(item, row)
+                for feature in range(len(extractor.features)):
+                    extraction.compute(feature)
+                    yield
             for model in self.engine.package.models:
                 model.scores(row)
                 model.choose(row)
+                yield
 
     def _item(self, ask: Ask) -> Item:
         kind = self.engine.package.kind

@@ -5,6 +5,9 @@ PolydomError
 ├── Overloaded         too many requests wait already
 ├── NotReady           the index is still being warmed up, or the server stops
 ├── Abandoned          the caller left before there was an answer
+├── UnknownModel       no model has the name, or the version, that was asked for
+├── NotAllowed         the operator lets nobody do what was asked for
+├── ReloadFailed       an index file could not take the place of what is served
 └── NothingFits
     └── TooLittleLeft  what is left of a request's budget buys nothing it asked for
 """
@@ -34,6 +37,24 @@ class Abandoned(PolydomError):
     """The caller left before there was an answer."""
 
     code = "abandoned"
+
+
+class UnknownModel(PolydomError):
+    """No model has the name, or the version, that was asked for."""
+
+    code = "unknown_model"
+
+
+class NotAllowed(PolydomError):
+    """The operator lets nobody do what was asked for, or not this caller."""
+
+    code = "not_allowed"
+
+
+class ReloadFailed(PolydomError):
+    """An index file could not take the place of what is served, which still is."""
+
+    code = "reload_failed"
 
 
 class TooLittleLeft(NothingFits):

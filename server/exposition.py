@@ -1,5 +1,6 @@
 """The metrics in Prometheus's text format."""
 
+import itertools
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -12,8 +13,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from .metrics import Histogram, Metrics
-from .serving import Serving
+from .metrics import Histogram
+from .repository import Repository
 
 HELP = {
     "polydom_request_seconds": "From a request's first byte to its answer sent.",
@@ -23,60 +24,88 @@ HELP = {
     "polydom_plan_ratio": "Actual over predicted time of a plan.",
     "polydom_answers": "Answers by feature set, why not the best, and budget met.",
     "polydom_errors": "Requests that got an error, by its code.",
+    "polydom_reloads": "Indexes loaded while serving, or refused then.",
     "polydom_waiting": "Requests that wait for the computing thread or are in it.",
-    "polydom_ready": "Whether the index is warm.",
+    "polydom_ready": "Whether the model's index is warm.",
     "polydom_index": "The index that is served.",
 }
 
 
-def render(metrics: Metrics, serving: Serving) -> bytes:
+def render(repository: Repository) -> bytes:
     """Write down all that was counted, and the state of what is being served."""
     registry = CollectorRegistry()
-    registry.register(Families(metrics, serving))
+    registry.register(Families(repository))
     return generate_latest(registry)
 
 
 class Families(Collector):
-    """The metrics, named and explained."""
+    """The metrics of every model, named and explained."""
 
-    def __init__(self, metrics: Metrics, serving: Serving) -> None:
-        self._metrics = metrics
-        self._serving = serving
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._counted = {n: repository.metrics(n) for n in repository.names()}
 
     def collect(self) -> Iterator[Metric]:
         """Say everything, once."""
-        metrics, serving = self._metrics, self._serving
         for name in ("request", "queue", "plan", "encode"):
-            yield _histogram(f"polydom_{name}_seconds", getattr(metrics, name))
-        yield _histogram("polydom_plan_ratio", metrics.ratio)
+            yield self._histogram(f"polydom_{name}_seconds", name)
+        yield self._histogram("polydom_plan_ratio", "ratio")
         yield self._answers()
-        errors = CounterMetricFamily(*_named("polydom_errors"), labels=["code"])
-        for code, count in metrics.errors.items():
-            errors.add_metric([code], count)
-        yield errors
-        yield GaugeMetricFamily(*_named("polydom_waiting"), serving.waiting)
-        yield GaugeMetricFamily(*_named("polydom_ready"), float(serving.ready))
-        version = {"version": serving.desk.engine.index.version}
-        yield InfoMetricFamily(*_named("polydom_index"), version)
+        yield self._errors()
+        yield self._reloads()
+        waiting = self._repository.queue.waiting
+        yield GaugeMetricFamily(*_named("polydom_waiting"), waiting)
+        yield from self._states()
+
+    def _histogram(self, name: str, attribute: str) -> HistogramMetricFamily:
+        """Count all values up to each bound, as Prometheus wants it."""
+        family = HistogramMetricFamily(*_named(name), labels=["model"])
+        for model, metrics in self._counted.items():
+            histogram: Histogram = getattr(metrics, attribute)
+            bounds = [*map(str, histogram.bounds), "+Inf"]
+            counts = map(float, itertools.accumulate(histogram.counts))
+            buckets = list(zip(bounds, counts, strict=True))
+            family.add_metric([model], buckets, histogram.total)
+        return family
 
     def _answers(self) -> CounterMetricFamily:
-        labels = ["features", "reason", "budget_met"]
+        labels = ["model", "features", "reason", "budget_met"]
         family = CounterMetricFamily(*_named("polydom_answers"), labels=labels)
-        for (row, reason, met), count in self._metrics.answers.items():
-            features = " ".join(self._serving.desk.names[row])
-            family.add_metric([features, reason, str(met).lower()], count)
+        for model, metrics in self._counted.items():
+            for (features, reason, met), count in metrics.answers.items():
+                values = [model, " ".join(features), reason, str(met).lower()]
+                family.add_metric(values, count)
         return family
+
+    def _errors(self) -> CounterMetricFamily:
+        labels = ["model", "code"]
+        family = CounterMetricFamily(*_named("polydom_errors"), labels=labels)
+        for model, metrics in {**self._counted, "": self._repository.stray}.items():
+            for code, count in metrics.errors.items():
+                family.add_metric([model, code], count)
+        return family
+
+    def _reloads(self) -> CounterMetricFamily:
+        labels = ["model", "result"]
+        family = CounterMetricFamily(*_named("polydom_reloads"), labels=labels)
+        for model, metrics in self._counted.items():
+            for result, count in metrics.reloads.items():
+                family.add_metric([model, result], count)
+        return family
+
+    def _states(self) -> Iterator[Metric]:
+        """Say which models answer, and with which version."""
+        ready = GaugeMetricFamily(*_named("polydom_ready"), labels=["model"])
+        index = InfoMetricFamily(*_named("polydom_index"), labels=["model"])
+        for model in self._counted:
+            is_ready = self._repository.state(model).state == "READY"
+            ready.add_metric([model], float(is_ready))
+            if is_ready:
+                version = self._repository.get(model).version
+                index.add_metric([model], {"version": version})
+        yield ready
+        yield index
 
 
 def _named(name: str) -> tuple[str, str]:
     return name, HELP[name]
-
-
-def _histogram(name: str, histogram: Histogram) -> HistogramMetricFamily:
-    """Count all values up to each bound, as Prometheus wants it."""
-    buckets, count = [], 0
-    bounds = [*map(str, histogram.bounds), "+Inf"]
-    for bound, more in zip(bounds, histogram.counts, strict=True):
-        count += more
-        buckets.append((bound, float(count)))
-    return HistogramMetricFamily(*_named(name), buckets, histogram.total)

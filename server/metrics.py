@@ -7,8 +7,12 @@ Prometheus library's own counters take locks and several times as long.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from .serving import Reply
+from msgspec import UNSET
+
+if TYPE_CHECKING:
+    from .serving import Reply
 
 # 10 us to 10 s, in steps of 1, 2 and 5
 SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)
@@ -41,7 +45,9 @@ class Histogram:
 
 
 class Metrics:
-    """What became of the requests; for the event loop alone.
+    """What became of one model's requests; for the event loop alone.
+
+    It outlives the versions of the model, so that no count ever falls.
 
     Attributes
     ----------
@@ -51,22 +57,24 @@ class Metrics:
     ratio : Histogram
         Actual over predicted time of plans; stays empty where costs are no time.
     answers
-        How often each (row, reason, budget met) came.
+        How often each (features, reason, budget met) came.
     errors
         How often each error's code came.
+    reloads
+        How often an index was to be loaded while serving: "ok", "failed".
     """
 
-    def __init__(self, *, time_counts: bool) -> None:
-        self._time_counts = time_counts
+    def __init__(self) -> None:
         self.request = Histogram(SECONDS)
         self.queue = Histogram(SECONDS)
         self.plan = Histogram(SECONDS)
         self.encode = Histogram(SECONDS)
         self.ratio = Histogram(RATIOS)
-        self.answers: Counter[tuple[int, str, bool]] = Counter()
+        self.answers: Counter[tuple[tuple[str, ...], str, bool]] = Counter()
         self.errors: Counter[str] = Counter()
+        self.reloads = Counter({"ok": 0, "failed": 0})
 
-    def answered(self, reply: Reply, arrived_s: float, sent_s: float) -> None:
+    def answered(self, reply: "Reply", arrived_s: float, sent_s: float) -> None:
         """Count an answer whose last byte was handed over at `sent_s`."""
         outcome = reply.outcome
         took_s = outcome.finished_s - outcome.started_s
@@ -74,7 +82,8 @@ class Metrics:
         self.queue.add(outcome.started_s - reply.asked_s)
         self.plan.add(took_s)
         self.encode.add(sent_s - outcome.finished_s)
-        if self._time_counts and outcome.predicted > 0:
+        if reply.answer.predicted_us is not UNSET and outcome.predicted > 0:
             self.ratio.add(took_s / outcome.predicted)
-        key = (outcome.row, outcome.reason or "", reply.answer.budget_met)
+        answer = reply.answer
+        key = (answer.features, answer.reason or "", answer.budget_met)
         self.answers[key] += 1

@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
-from .wire import Answer, Ask, Failure, Health, IndexFacts
+from .wire import Answer, Ask, Failure, Health, IndexFacts, ModelsFacts
 
 _REF = "#/components/schemas/{name}"
 _TERMS = {
+    "model": "Name of the model that is asked; without one, the first that is served.",
     "budget_ms": "Milliseconds from the request's first byte to the answer's last.",
     "budget": "For an index that counts another unit than time: what may be spent.",
     "on_infeasible": "What to answer when nothing that was asked for fits.",
@@ -17,6 +18,7 @@ _TERMS = {
 _ERRORS = {
     400: "The request, its terms or its item cannot be used.",
     408: "The request did not come in whole within 10 s.",
+    404: "No model has that name.",
     413: "The body is over the limit.",
     422: "A feature cannot be computed on this item.",
     429: "Too many requests wait already; try again after `Retry-After` seconds.",
@@ -37,7 +39,7 @@ _METRICS = {
 
 def describe_routes() -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of every route."""
-    structs = (Ask, Answer, Failure, Health, IndexFacts)
+    structs = (Ask, Answer, Failure, Health, IndexFacts, ModelsFacts)
     _, schemas = msgspec.json.schema_components(structs, ref_template=_REF)
     return {
         "openapi": "3.1.0",
@@ -48,7 +50,8 @@ def describe_routes() -> dict[str, Any]:
         },
         "paths": {
             "/v1/predict": {"post": _predict(schemas["Ask"]["properties"])},
-            "/v1/index": {"get": _get("What is being served.", "IndexFacts")},
+            "/v1/index": {"get": _show_index()},
+            "/v1/models": {"get": _get("Which models are served.", "ModelsFacts")},
             "/metrics": {"get": _METRICS},
             "/livez": {"get": _get("Whether the process answers.", "Health")},
             "/readyz": {
@@ -61,12 +64,7 @@ def describe_routes() -> dict[str, Any]:
 
 def _predict(terms: dict[str, Any]) -> dict[str, Any]:
     query = [
-        {
-            "name": name,
-            "in": "query",
-            "description": _TERMS[name],
-            "schema": {k: v for k, v in terms[name].items() if k != "default"},
-        }
+        _in_query(name, {k: v for k, v in terms[name].items() if k != "default"})
         for name in _TERMS
     ]
     header = {
@@ -95,6 +93,17 @@ def _predict(terms: dict[str, Any]) -> dict[str, Any]:
         },
         "responses": _responses("Answer", _ERRORS),
     }
+
+
+def _show_index() -> dict[str, Any]:
+    errors = {status: _ERRORS[status] for status in (404, 503)}
+    described = _get("What is being served under a name.", "IndexFacts", errors)
+    return {**described, "parameters": [_in_query("model", {"type": "string"})]}
+
+
+def _in_query(name: str, schema: dict[str, Any]) -> dict[str, Any]:
+    described = {"name": name, "in": "query", "description": _TERMS[name]}
+    return {**described, "schema": schema}
 
 
 def _get(

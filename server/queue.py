@@ -1,11 +1,15 @@
 """Work that waits, earliest deadline first, and the one thread that does it."""
 
+import asyncio
 import heapq
 import itertools
+import math
 import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+from typing import TypeVar
 
+T = TypeVar("T")
 Work = Callable[[], None]
 _Entry = tuple[float, int, Work]
 
@@ -16,6 +20,12 @@ class WorkQueue:
     The heap belongs to the computing thread alone; others only post into a mailbox,
     which it empties before every choice. So posting takes no lock that the thread
     could hold, and the order is right for all that was posted before a choice.
+
+    Attributes
+    ----------
+    waiting
+        How many questions were posted and are not done yet. Whoever posts them counts
+        them, on the event loop; what `patiently` does is none.
     """
 
     def __init__(self, name: str = "polydom-compute") -> None:
@@ -23,6 +33,7 @@ class WorkQueue:
         self._heap: list[_Entry] = []
         self._sequence = itertools.count()
         self._closing = False
+        self.waiting = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -32,7 +43,8 @@ class WorkQueue:
     def stop(self) -> None:
         """Do what was posted so far, then end the thread, and wait for that."""
         self._mailbox.put(None)
-        self._thread.join()
+        if self._thread.ident is not None:
+            self._thread.join()
 
     def post(self, due_s: float, work: Work) -> None:
         """Have `work` done; equal deadlines keep the order of posting.
@@ -46,6 +58,30 @@ class WorkQueue:
             delivers its errors with its results.
         """
         self._mailbox.put((due_s, next(self._sequence), work))
+
+    async def patiently(self, work: Callable[[], T], due_s: float = math.inf) -> T:
+        """Have `work` done while nothing due before waits; its result, or what it raised."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def deliver(result: T | None, error: BaseException | None) -> None:
+            if done.cancelled():
+                return
+            if error is not None:
+                done.set_exception(error)
+            else:
+                done.set_result(result)  # type: ignore[arg-type]  # work's own None
+
+        def run() -> None:
+            try:
+                result = work()
+            except BaseException as raised:  # whatever it is, the waiting task gets it
+                loop.call_soon_threadsafe(deliver, None, raised)
+            else:
+                loop.call_soon_threadsafe(deliver, result, None)
+
+        self.post(due_s, run)
+        return await done
 
     def _run(self) -> None:
         while (work := self.take()) is not None:

@@ -94,7 +94,8 @@ class Serving:
         while await self._queue.patiently(functools.partial(next, steps, done)) != done:
             pass
         if old is not None and old.ready:
-            self.loop_reserve, self.thread_reserve = old.loop_reserve, old.thread_reserve
+            self.loop_reserve = old.loop_reserve
+            self.thread_reserve = old.thread_reserve
         elif self.desk.samples:
             self.loop_reserve = await self._measure(self._ask_loop)
             self.thread_reserve = await self._measure(self._ask_thread)

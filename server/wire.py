@@ -1,7 +1,7 @@
 """What goes over the wire: requests, answers and errors; times in microseconds."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -16,7 +16,15 @@ from ..features.errors import (
 )
 from ..features.items import Kind
 from .engine import OnInfeasible, Reason
-from .errors import Abandoned, NotReady, Overloaded, TooLarge
+from .errors import (
+    Abandoned,
+    NotAllowed,
+    NotReady,
+    Overloaded,
+    ReloadFailed,
+    TooLarge,
+    UnknownModel,
+)
 
 Record = dict[str, float | int | str | None]
 Headers = Iterable[tuple[bytes, bytes]]
@@ -24,8 +32,11 @@ Headers = Iterable[tuple[bytes, bytes]]
 STATUS: dict[type[PolydomError], int] = {
     BadInput: 400,
     BadItem: 400,
+    NotAllowed: 403,
+    UnknownModel: 404,
     TooLarge: 413,
     BadFeature: 422,
+    ReloadFailed: 422,
     Overloaded: 429,
     Abandoned: 499,
     NotReady: 503,
@@ -42,6 +53,7 @@ class Ask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     text: str | None = None
     record: Record | None = None
     image_base64: bytes | None = None
+    model: str | None = None
     budget_ms: float | None = None
     budget: float | None = None
     on_infeasible: OnInfeasible = "prior"
@@ -106,6 +118,24 @@ class FeatureFacts(msgspec.Struct):
     width: int
 
 
+class ModelFacts(msgspec.Struct):
+    """One name that is served; `version` is null while nothing answers for it.
+
+    `reason` says why it does not.
+    """
+
+    name: str
+    version: str | None
+    state: Literal["READY", "LOADING", "UNAVAILABLE"]
+    reason: str
+
+
+class ModelsFacts(msgspec.Struct):
+    """Answer of `GET /v1/models`; the first is served where no name is given."""
+
+    models: list[ModelFacts]
+
+
 class IndexFacts(msgspec.Struct):
     """Answer of `GET /v1/index`: what is being served."""
 
@@ -120,7 +150,7 @@ class IndexFacts(msgspec.Struct):
     sets: list[SetFacts]
 
 
-_TERMS = ("budget_ms", "budget", "on_infeasible", "min_accuracy")
+_TERMS = ("model", "budget_ms", "budget", "on_infeasible", "min_accuracy")
 # What a request has whose sender did not think of it: nothing, or curl's default.
 _UNSAID = ("", "application/x-www-form-urlencoded")
 _decode_json = msgspec.json.Decoder(Ask).decode
@@ -154,6 +184,13 @@ def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
     if query or header_budget is not None:
         _add_terms(ask, query, header_budget)
     return ask
+
+
+def model_in(query: bytes) -> str | None:
+    """Name of the model that a query asks for; None where it asks for none."""
+    if b"model" not in query:
+        return None
+    return dict(parse_qsl(query.decode("latin-1"))).get("model")
 
 
 def _read_headers(headers: Headers) -> tuple[str, str | None]:

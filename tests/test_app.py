@@ -17,6 +17,7 @@ from polydom.server.reserve import WINDOW
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 
 TEXT = {"content-type": "text/plain"}
+PROBES = {"/livez", "/readyz", "/metrics"}
 
 
 def serve(path: Path, **settings: Any) -> Iterator[TestClient]:
@@ -80,7 +81,7 @@ def test_app_answers_with_the_marked_prior_when_nothing_fits(
 def test_app_forgets_stalls_of_the_thread_though_only_the_loop_answers(
     client: TestClient,
 ) -> None:
-    serving = client.app.state.serving  # type: ignore[attr-defined]
+    serving = client.app.state.repository.get()  # type: ignore[attr-defined]
     for _ in range(WINDOW):
         serving.thread_reserve.add(60.0)
     assert serving.thread_reserve.seconds == 60.0
@@ -204,10 +205,10 @@ def test_app_is_not_ready_before_its_start(tmp_path: Path) -> None:
 
 def test_app_documents_every_route_and_status(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
-    served = {"/v1/predict", "/v1/index", "/livez", "/readyz", "/metrics"}
+    served = {"/v1/predict", "/v1/index", "/v1/models"} | PROBES
     assert document["paths"].keys() == served
     predict = document["paths"]["/v1/predict"]["post"]
-    statuses = {"200", "400", "408", "413", "422", "429", "503", "504"}
+    statuses = {"200", "400", "404", "408", "413", "422", "429", "503", "504"}
     assert predict["responses"].keys() == statuses
     references = {
         part.partition('"')[0]

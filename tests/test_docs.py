@@ -16,14 +16,14 @@ from polydom.features.picture import FORMATS
 from polydom.indexer.file import DTYPES, FORMAT_VERSION, MAGIC, MAX_HEADER_BYTES
 from polydom.server import errors
 from polydom.server.openapi import describe_routes
-from polydom.server.wire import Answer, Ask, IndexFacts
+from polydom.server.wire import Answer, Ask, IndexFacts, ModelFacts
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WIRE = (DOCS / "wire-format.md").read_text(encoding="utf-8")
 FILE = (DOCS / "file-format.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("struct", [Ask, Answer, IndexFacts])
+@pytest.mark.parametrize("struct", [Ask, Answer, IndexFacts, ModelFacts])
 def test_wire_format_describes_every_field(struct: type) -> None:
     for field in struct.__struct_fields__:  # type: ignore[attr-defined]
         assert f"`{field}`" in WIRE, field
@@ -40,6 +40,7 @@ def test_wire_format_lists_every_error_code() -> None:
     listed = set(re.findall(r"`([a-z_]+)`", WIRE.split("## Errors")[1]))
     raised: list[type[PolydomError]] = [BadFeature, BadInput, BadItem, NothingFits]
     raised += [errors.Abandoned, errors.NotReady, errors.Overloaded, errors.TooLarge]
+    raised += [errors.UnknownModel]
     for error in raised:
         assert error.code in listed
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -18,6 +19,7 @@ from polydom.server.desk import Desk, Settings
 from polydom.server.engine import Caller, Engine, Question
 from polydom.server.errors import Overloaded
 from polydom.server.job import Job
+from polydom.server.queue import WorkQueue
 from polydom.server.serving import Serving
 from polydom.server.wire import Ask
 
@@ -56,6 +58,18 @@ def gated_engine(scale: float = 1.0) -> tuple[Engine, Gate]:
 
 def run(main: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(asyncio.wait_for(main, WAIT_S))
+
+
+@asynccontextmanager
+async def started(engine: Engine, queue_limit: int = 1024) -> AsyncIterator[Serving]:
+    """Serve with an engine until it is left."""
+    queue = WorkQueue()
+    queue.start()
+    settings = Settings(max_budget_s=5, queue_limit=queue_limit)
+    serving = Serving(Desk(engine, settings), queue)
+    await serving.start()
+    yield serving
+    await asyncio.to_thread(queue.stop)
 
 
 async def ask(serving: Serving) -> int:
@@ -162,10 +176,8 @@ def test_serving_computes_quick_plans_on_the_loop_and_others_beside_it() -> None
         gate.open.set()
 
         async def main(engine: Engine = engine) -> int:
-            serving = Serving(Desk(engine, Settings(max_budget_s=5)))
-            await serving.start()
-            await ask(serving)
-            await serving.stop()
+            async with started(engine) as serving:
+                await ask(serving)
             return threading.get_ident()
 
         loop_thread = run(main())
@@ -177,19 +189,16 @@ def test_serving_turns_away_what_exceeds_its_queue() -> None:
     engine, gate = gated_engine()
 
     async def main() -> list[int]:
-        serving = Serving(Desk(engine, Settings(queue_limit=2, max_budget_s=5)))
         gate.open.set()
-        await serving.start()
-        gate.open.clear()
-        gate.inside.clear()
-        asking = [asyncio.ensure_future(ask(serving)) for _ in range(2)]
-        await asyncio.to_thread(gate.inside.wait, WAIT_S)
-        with pytest.raises(Overloaded, match="2 requests wait already"):
-            await ask(serving)
-        gate.open.set()
-        counts = [*await asyncio.gather(*asking), await ask(serving)]
-        await serving.stop()
-        return counts
+        async with started(engine, queue_limit=2) as serving:
+            gate.open.clear()
+            gate.inside.clear()
+            asking = [asyncio.ensure_future(ask(serving)) for _ in range(2)]
+            await asyncio.to_thread(gate.inside.wait, WAIT_S)
+            with pytest.raises(Overloaded, match="2 requests wait already"):
+                await ask(serving)
+            gate.open.set()
+            return [*await asyncio.gather(*asking), await ask(serving)]
 
     # the last came when there was room again
     assert run(main()) == [3, 3, 3]
@@ -200,11 +209,9 @@ def test_serving_answers_those_that_wait_before_it_stops() -> None:
     gate.open.set()
 
     async def main() -> list[int]:
-        serving = Serving(Desk(engine, Settings(max_budget_s=5)))
-        await serving.start()
-        asking = [asyncio.ensure_future(ask(serving)) for _ in range(5)]
-        await asyncio.sleep(0)
-        await serving.stop()
+        async with started(engine) as serving:
+            asking = [asyncio.ensure_future(ask(serving)) for _ in range(5)]
+            await asyncio.sleep(0)
         return list(await asyncio.gather(*asking))
 
     assert run(main()) == [3] * 5
@@ -216,7 +223,7 @@ def test_app_answers_what_it_turns_away_with_429_and_when_to_retry(
     settings = Settings(queue_limit=1)
     app = create_app(save_index(tmp_path), features=[FEATURES_FILE], settings=settings)
     # ready, though nobody computes: the first request waits until its budget is up
-    app.state.serving.ready = True
+    app.state.repository.get().ready = True
 
     async def main() -> list[Any]:
         transport = httpx2.ASGITransport(app)

@@ -1,0 +1,365 @@
+"""The indexes that one process serves: by name, loaded, replaced and dropped."""
+
+import asyncio
+import gc
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from ..features.errors import BadIndexFile, BadInput, PolydomError
+from ..indexer.index import Index
+from .desk import Desk, Settings
+from .engine import Engine
+from .errors import NotReady, ReloadFailed, UnknownModel
+from .metrics import Metrics
+from .queue import WorkQueue
+from .serving import Serving
+from .wire import ModelFacts, ModelsFacts
+
+AnyPath = str | os.PathLike[str]
+State = Literal["READY", "LOADING", "UNAVAILABLE"]
+
+log = logging.getLogger("polydom")
+
+
+class ModelState(NamedTuple):
+    """Whether a model answers, and if not, why; a word for people, without paths."""
+
+    state: State
+    reason: str
+
+
+@dataclass(slots=True, eq=False)
+class _Place:
+    """Where one name's index comes from, and what answers for it now, if anything."""
+
+    name: str
+    path: Path
+    metrics: Metrics
+    serving: Serving | None = None
+    loading: bool = False
+    reason: str = ""
+
+
+class Repository:
+    """Names, and the index that answers for each; for the event loop alone.
+
+    All indexes share one computing thread and one count of what waits, so that they do
+    not fight for the core and each feels the pressure of all.
+
+    Parameters
+    ----------
+    paths
+        An index file for each name, at least one; the first name is the default.
+    features
+        Python files with the operator's own features.
+    settings
+        The operator's limits, the same for every index.
+
+    Attributes
+    ----------
+    queue
+        Of the computing thread that all indexes share.
+    settings
+        The operator's limits.
+    stray
+        Counts the errors of requests that reached no model.
+    """
+
+    def __init__(
+        self, paths: Mapping[str, Path], features: Sequence[Path], settings: Settings
+    ) -> None:
+        self.queue = WorkQueue()
+        self.settings = settings
+        self.stray = Metrics()
+        self._features = tuple(features)
+        self._places = {
+            name: _Place(name, path, Metrics()) for name, path in paths.items()
+        }
+        self._first = next(iter(self._places.values()))
+        self._one_at_a_time = asyncio.Lock()
+
+    @classmethod
+    def open(
+        cls,
+        paths: Iterable[AnyPath] | Mapping[str, AnyPath],
+        *,
+        features: Sequence[Path] = (),
+        settings: Settings | None = None,
+    ) -> "Repository":
+        """Map and check every index; `start` makes them answer.
+
+        Parameters
+        ----------
+        paths
+            Index files, each called as its file without `.pdx`, or a file for each
+            name.
+        features
+            Python files with the operator's own features; an index never names any.
+        settings
+            The operator's limits.
+
+        Raises
+        ------
+        BadInput
+            If there is no file, or two have one name, or a name cannot be in a URL.
+        BadIndexFile
+            If a file is damaged or foreign, or holds no models.
+        BadFeature
+            If a feature's code is not there, or is not what was indexed.
+        """
+        repository = cls(_names(paths), features, settings or Settings())
+        for place in repository._places.values():
+            place.serving = repository._open(place)
+        return repository
+
+    @property
+    def ready(self) -> bool:
+        """Whether every index that is loaded answers."""
+        return all(
+            place.serving.ready
+            for place in self._places.values()
+            if place.serving is not None
+        )
+
+    def names(self) -> tuple[str, ...]:
+        """Every name, the default one first, whether it answers now or not."""
+        return tuple(self._places)
+
+    def get(self, name: str | None = None, version: str | None = None) -> Serving:
+        """Return what answers for a name; for None, the default's.
+
+        Parameters
+        ----------
+        name
+            As in `names`.
+        version
+            Checksum of the index that must be the one being served; None takes any.
+
+        Raises
+        ------
+        UnknownModel
+            If the name is unknown, or another version of it is being served.
+        NotReady
+            If it is known and not loaded.
+        """
+        place = self._first if name is None else self._place(name)
+        serving = place.serving
+        if serving is None:
+            raise NotReady(f"model {place.name!r} is not loaded")
+        if version is not None and version != serving.version:
+            raise UnknownModel(
+                f"model {place.name!r} has no version {version[:80]!r}; served is "
+                f"{serving.version!r}"
+            )
+        return serving
+
+    def state(self, name: str) -> ModelState:
+        """Say whether a name answers.
+
+        Raises
+        ------
+        UnknownModel
+            If the name is unknown.
+        """
+        place = self._place(name)
+        if place.serving is not None and place.serving.ready:
+            return ModelState("READY", "")
+        if place.loading or (place.serving is not None and not place.reason):
+            return ModelState("LOADING", "it is being warmed up")
+        return ModelState("UNAVAILABLE", place.reason or "it is not loaded")
+
+    def facts(self) -> ModelsFacts:
+        """Say of every name whether it answers, and with which version."""
+        facts = []
+        for place in self._places.values():
+            state, reason = self.state(place.name)
+            version = None if place.serving is None else place.serving.version
+            facts.append(ModelFacts(place.name, version, state, reason))
+        return ModelsFacts(facts)
+
+    def metrics(self, name: str) -> Metrics:
+        """Return what was counted for a name, through all its versions.
+
+        Raises
+        ------
+        UnknownModel
+            If the name is unknown.
+        """
+        return self._place(name).metrics
+
+    async def start(self) -> None:
+        """Start the computing thread and warm every index up, one after the other.
+
+        Raises
+        ------
+        Exception
+            What the first index that could not be warmed up died of; the others answer.
+        """
+        self.queue.start()
+        errors: list[Exception] = []
+        for place in self._places.values():
+            if place.serving is None:
+                continue
+            try:
+                await place.serving.start()
+            except Exception as error:
+                place.reason = "its warm-up failed; the log says why"
+                errors.append(error)
+        # What is alive now stays so: a collection while a request waits need not
+        # walk the indexes, the models and every imported module.
+        gc.collect()
+        gc.freeze()
+        if errors:
+            raise errors[0]
+
+    async def stop(self) -> None:
+        """Take no more questions, and finish those that wait."""
+        for place in self._places.values():
+            if place.serving is not None:
+                place.serving.ready = False
+        gc.unfreeze()
+        await asyncio.get_running_loop().run_in_executor(None, self.queue.stop)
+
+    async def load(self, name: str) -> None:
+        """Load a name's file as it is now; what it had before answers until then.
+
+        Raises
+        ------
+        UnknownModel
+            If the name is unknown.
+        ReloadFailed
+            If the file cannot be served; what answered before still does.
+        """
+        await self._replace(self._place(name))
+
+    async def unload(self, name: str) -> None:
+        """Let a name answer no more, but for the requests that are under way.
+
+        Raises
+        ------
+        UnknownModel
+            If the name is unknown.
+        """
+        place = self._place(name)
+        async with self._one_at_a_time:
+            place.serving, place.reason = None, "it was unloaded"
+        log.info("model %s: unloaded", name)
+
+    async def reload(self, name: str | None = None) -> dict[str, str]:
+        """Load a name's file again, or all that are loaded; the versions served then.
+
+        A file that has not changed is not opened twice: nothing is to be done then.
+
+        Raises
+        ------
+        UnknownModel
+            If the name is unknown.
+        ReloadFailed
+            If a file cannot be served. All others are loaded all the same, and what
+            answered before still does.
+        """
+        wanted = [self._place(name)] if name is not None else self._loaded()
+        failures: list[ReloadFailed] = []
+        for place in wanted:
+            try:
+                await self._replace(place)
+            except ReloadFailed as error:
+                failures.append(error)
+        if failures:
+            raise ReloadFailed("; ".join(map(str, failures)))
+        return {
+            place.name: place.serving.version
+            for place in wanted
+            if place.serving is not None
+        }
+
+    def _place(self, name: str) -> _Place:
+        place = self._places.get(name)
+        if place is None:
+            known = ", ".join(map(repr, self._places))
+            raise UnknownModel(f"no model is called {name[:80]!r}; served: {known}")
+        return place
+
+    def _loaded(self) -> list[_Place]:
+        return [place for place in self._places.values() if place.serving is not None]
+
+    async def _replace(self, place: _Place) -> None:
+        """Open a file beside what answers, warm it up, then let it answer instead."""
+        async with self._one_at_a_time:
+            place.loading = True
+            try:
+                await self._load(place)
+            except Exception as error:
+                log.error("model %s: not loaded", place.name, exc_info=error)
+                place.metrics.reloads["failed"] += 1
+                code = error.code if isinstance(error, PolydomError) else "internal"
+                failure = f"its file cannot be served ({code}); the log says why"
+                if place.serving is None:
+                    place.reason = failure
+                raise ReloadFailed(f"model {place.name!r}: {failure}") from error
+            finally:
+                place.loading = False
+            place.metrics.reloads["ok"] += 1
+
+    async def _load(self, place: _Place) -> None:
+        new = await asyncio.to_thread(self._open, place)
+        old = place.serving
+        if old is not None and old.ready and old.version == new.version:
+            return
+        await new.start(old)
+        # Between two steps of the event loop: whoever asked before has the old one,
+        # and it lives on until they are answered.
+        place.serving, place.reason = new, ""
+        log.info("model %s: version %s answers now", place.name, new.version)
+
+    def _open(self, place: _Place) -> Serving:
+        index = Index.load(place.path)
+        if index.package is None:
+            raise BadIndexFile(f"{place.path}: candidates without models")
+        engine = Engine(index, index.package.extractor(self._features))
+        return Serving(Desk(engine, self.settings), self.queue, place.metrics)
+
+
+def name_files(arguments: Iterable[str]) -> dict[str, Path]:
+    """Read `FILE` or `NAME=FILE` each; a path with `=` in it needs a name or a `/`.
+
+    Raises
+    ------
+    BadInput
+        If two would have one name, or a name cannot be in a URL.
+    """
+    pairs = []
+    for argument in arguments:
+        name, separator, path = argument.partition("=")
+        if separator and not set(name) & {"/", os.sep}:
+            pairs.append((name, Path(path)))
+        else:
+            pairs.append((Path(argument).stem, Path(argument)))
+    return _unique(pairs)
+
+
+def _names(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
+    if isinstance(paths, Mapping):
+        return _unique((name, Path(path)) for name, path in paths.items())
+    return _unique((Path(path).stem, Path(path)) for path in paths)
+
+
+def _unique(pairs: Iterable[tuple[str, Path]]) -> dict[str, Path]:
+    """Refuse what cannot be told apart in a URL."""
+    named: dict[str, Path] = {}
+    for name, path in pairs:
+        if name in named:
+            raise BadInput(
+                f"{named[name]} and {path} would both be called {name!r}; give one of "
+                "them a name: NAME=FILE"
+            )
+        if not name or not name.isprintable() or "/" in name:
+            raise BadInput(f"{path}: {name!r} cannot be a model's name in a URL")
+        named[name] = path
+    if not named:
+        raise BadInput("no index file was given to serve")
+    return named

@@ -1,0 +1,255 @@
+"""Names are served, replaced while requests are under way, and dropped."""
+
+import asyncio
+import gc
+import math
+import weakref
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+
+from polydom.features.errors import BadIndexFile, BadInput
+from polydom.indexer.index import Index
+from polydom.server.engine import Caller
+from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
+from polydom.server.repository import Repository, name_files
+from polydom.server.serving import Reply
+from polydom.server.wire import Ask
+
+from .served import ACCURACIES, FEATURES_FILE, make_index
+
+T = TypeVar("T")
+OWN = [FEATURES_FILE]
+WAIT_S = 30
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(asyncio.wait_for(main, WAIT_S))
+
+
+def save(path: Path, best: float = 0.95) -> Path:
+    """Write the tiny index with another accuracy of its best row."""
+    index = make_index()
+    accuracies = np.array([*ACCURACIES[:-1], best])
+    costs = index.coefficients
+    Index.from_candidates(costs, accuracies, index.sizes, index.package).save(path)
+    return path
+
+
+@asynccontextmanager
+async def started(*paths: Path) -> AsyncIterator[Repository]:
+    repository = Repository.open(paths, features=OWN)
+    await repository.start()
+    try:
+        yield repository
+    finally:
+        await repository.stop()
+
+
+async def ask(repository: Repository, name: str | None = None) -> Reply:
+    serving = repository.get(name)
+    request = Ask(text="hello", budget_ms=900)
+    return await serving.answer(request, serving.now(), Caller())
+
+
+def test_repository_serves_the_first_where_no_name_is_given(tmp_path: Path) -> None:
+    paths = save(tmp_path / "b.pdx"), save(tmp_path / "a.pdx", 0.9)
+
+    async def main() -> list[float]:
+        async with started(*paths) as repository:
+            assert repository.names() == ("b", "a")
+            assert repository.ready
+            version = repository.get("a").version
+            assert repository.get("a", version) is repository.get("a")
+            return [
+                (await ask(repository, name)).answer.expected_accuracy
+                for name in (None, "a", "b")
+            ]
+
+    assert run(main()) == [0.95, 0.9, 0.95]
+
+
+def test_repository_refuses_what_it_does_not_serve(tmp_path: Path) -> None:
+    repository = Repository.open([save(tmp_path / "a.pdx")], features=OWN)
+    with pytest.raises(UnknownModel, match="no model is called 'b'; served: 'a'"):
+        repository.get("b")
+    with pytest.raises(UnknownModel, match="model 'a' has no version '1'"):
+        repository.get("a", "1")
+    for call in (repository.state, repository.metrics):
+        with pytest.raises(UnknownModel):
+            call("b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["x/a.pdx", "y/a.pdx"], "would both be called 'a'; give one of them a name"),
+        (["=a.pdx"], "'' cannot be a model's name"),
+        (["a\tb=a.pdx"], "cannot be a model's name"),
+        ([], "no index file"),
+    ],
+)
+def test_repository_refuses_names_that_cannot_be_told_apart(
+    arguments: list[str], message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        name_files(arguments)
+
+
+def test_repository_names_files_by_their_stems_or_as_told() -> None:
+    assert name_files(["x/a.pdx", "b=x/a.pdx", "./c=d.pdx"]) == {
+        "a": Path("x/a.pdx"),
+        "b": Path("x/a.pdx"),
+        "c=d": Path("c=d.pdx"),
+    }
+    with pytest.raises(BadInput, match="'a/b' cannot be a model's name"):
+        Repository.open({"a/b": "a.pdx"})
+
+
+def test_repository_opens_nothing_that_cannot_be_served(tmp_path: Path) -> None:
+    with pytest.raises(BadIndexFile, match="No such file"):
+        Repository.open([tmp_path / "none.pdx"])
+
+
+def test_repository_says_how_far_each_model_is(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.pdx")
+
+    async def main() -> None:
+        repository = Repository.open([path], features=OWN)
+        assert repository.state("a").state == "LOADING"
+        assert not repository.ready
+        await repository.start()
+        assert repository.state("a") == ("READY", "")
+        await repository.unload("a")
+        assert repository.state("a") == ("UNAVAILABLE", "it was unloaded")
+        with pytest.raises(NotReady, match="'a' is not loaded"):
+            repository.get("a")
+        assert repository.ready, "what was dropped on purpose is not waited for"
+        await repository.load("a")
+        assert repository.state("a").state == "READY"
+        await repository.stop()
+        assert not repository.ready
+
+    run(main())
+
+
+def test_repository_replaces_an_index_while_requests_are_under_way(
+    tmp_path: Path,
+) -> None:
+    path = save(tmp_path / "a.pdx")
+
+    async def main() -> None:
+        async with started(path) as repository:
+            old = repository.get()
+            asking = [asyncio.ensure_future(ask(repository)) for _ in range(5)]
+            save(path, 0.9)
+            reloading = asyncio.ensure_future(repository.reload())
+            while not reloading.done():
+                version = (await ask(repository)).answer.index_version
+                assert version in (old.version, repository.get().version)
+            new = repository.get()
+            assert reloading.result() == {"a": new.version} != {"a": old.version}
+            assert (await ask(repository)).answer.expected_accuracy == 0.9
+            for reply in await asyncio.gather(*asking):
+                assert reply.answer.index_version == old.version
+            assert new.metrics is old.metrics
+            assert repository.metrics("a").reloads == {"ok": 1, "failed": 0}
+
+    run(main())
+
+
+def test_repository_opens_no_file_twice_that_has_not_changed(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.pdx")
+
+    async def main() -> None:
+        async with started(path) as repository:
+            serving = repository.get()
+            assert await repository.reload("a") == {"a": serving.version}
+            assert repository.get() is serving
+
+    run(main())
+
+
+def test_repository_keeps_what_it_has_where_the_new_file_is_bad(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad = save(tmp_path / "good.pdx"), save(tmp_path / "bad.pdx")
+
+    async def main() -> None:
+        async with started(bad, good) as repository:
+            old = repository.get("bad")
+            bad.with_suffix(".tmp").write_bytes(b"no index")
+            bad.with_suffix(".tmp").replace(bad)
+            save(good, 0.9)
+            with pytest.raises(ReloadFailed) as caught:
+                await repository.reload()
+            assert str(caught.value) == (
+                "model 'bad': its file cannot be served (bad_index_file); the log "
+                "says why"
+            )
+            assert repository.get("bad") is old
+            assert repository.state("bad").state == "READY"
+            assert repository.metrics("bad").reloads == {"ok": 0, "failed": 1}
+            assert (await ask(repository, "good")).answer.expected_accuracy == 0.9
+            await repository.unload("bad")
+            with pytest.raises(ReloadFailed):
+                await repository.load("bad")
+            assert "bad_index_file" in repository.state("bad").reason
+
+    run(main())
+    assert str(bad) in caplog.text
+
+
+def test_repository_forgets_an_index_that_was_replaced(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.pdx")
+
+    async def main() -> None:
+        async with started(path) as repository:
+            await ask(repository)
+            old = weakref.ref(repository.get().desk.engine)
+            save(path, 0.9)
+            gc.disable()
+            try:
+                await repository.reload()
+                await asyncio.sleep(0)
+                assert old() is None, "its pages would stay mapped"
+            finally:
+                gc.enable()
+
+    run(main())
+
+
+def test_repository_counts_together_what_waits_for_any_of_its_indexes(
+    tmp_path: Path,
+) -> None:
+    paths = [save(tmp_path / "a.pdx"), save(tmp_path / "b.pdx")]
+
+    async def main() -> None:
+        repository = Repository.open(paths, features=OWN)
+        for name in repository.names():
+            repository.get(name).ready = True
+        # nobody computes yet
+        asking = [asyncio.ensure_future(ask(repository, n)) for n in ("a", "b", "b")]
+        await asyncio.sleep(0)
+        waiting = {n: repository.get(n).waiting for n in repository.names()}
+        assert waiting == {"a": 3, "b": 3}
+        await repository.start()
+        await asyncio.gather(*asking)
+        await repository.stop()
+        assert repository.queue.waiting == 0
+
+    run(main())
+
+
+def test_work_that_is_patient_gives_its_result_or_its_error(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with started(save(tmp_path / "a.pdx")) as repository:
+            assert await repository.queue.patiently(lambda: math.pi) == math.pi
+            with pytest.raises(ZeroDivisionError):
+                await repository.queue.patiently(lambda: 1 // 0)
+
+    run(main())
