@@ -15,7 +15,6 @@ from ..features.cost import CostTable
 from ..models.learners import make_learner
 from ..models.portfolio import Setting
 from .cache import Cache, digest
-from .candidates import prune
 from .catalogue import choose_features, project_files
 from .choosing import (
     AUTO,
@@ -27,12 +26,11 @@ from .choosing import (
 )
 from .costing import Curve, measure_curves, measuring_items, time_models, weigh_costs
 from .data import Dataset, load_data, split
-from .feature_order import order_features
 from .index import Index
-from .lattice import LatticeSearch, search_lattice
 from .package import Package
 from .progress import Progress, Silence
 from .project import Project
+from .searching import CostOf, Found, search_sets
 from .stored import StoredFeature, load_extractor
 from .training import Task, Trainer
 from .values import compute_values
@@ -100,9 +98,16 @@ class Builder:
         curves, costs = self.costs(dataset, features)
         choice = self.choose(dataset, features, values)
         trainer = self.trainer(dataset, features, values, choice.setting)
-        search = self.search(trainer, len(features))
-        report = self.report(dataset, curves, choice, trainer, search)
-        return self.assemble(dataset, features, values, costs, trainer, search, report)
+        middle = float(np.median(dataset.sizes))
+
+        def cost_of(mask: int) -> float:
+            return float(polyval(middle, costs.of(mask)))
+
+        found = self.search(trainer, len(features), cost_of)
+        report = self.report(dataset, curves, choice, trainer, found)
+        return self.assemble(
+            dataset, features, values, costs, trainer, found, cost_of, report
+        )
 
     def select(self, strategy: str) -> Choice:
         """Go only as far as the choice of a learner."""
@@ -226,20 +231,11 @@ class Builder:
         )
         return Trainer(task, self.workers)
 
-    def search(self, trainer: Trainer, m: int) -> LatticeSearch:
-        """Train the sets that the guarantee needs."""
-        search = self.project.search
+    def search(self, trainer: Trainer, m: int, cost_of: CostOf) -> Found:
+        """Train the sets that the project's search needs."""
         with self.progress.stage("training sets", None) as tell:
-            return search_lattice(
-                m,
-                trainer.accuracies,
-                batch=True,
-                alpha=search.alpha,
-                tolerance=search.tolerance,
-                covering=search.covering,
-                budget=search.trainings,
-                budget_s=search.seconds,
-                progress=tell,
+            return search_sets(
+                self.project.search, m, trainer.accuracies, cost_of, tell
             )
 
     def assemble(
@@ -249,25 +245,21 @@ class Builder:
         values: NDArray[np.float32],
         costs: CostTable,
         trainer: Trainer,
-        search: LatticeSearch,
+        found: Found,
+        cost_of: CostOf,
         report: dict[str, Any],
     ) -> Index:
         """Drop what is dominated, order the rest, and put all in one package."""
-        sets = sorted(search.expanded)
-        accuracies = np.array([search.expanded[mask] for mask in sets])
+        sets = found.sets
         model_costs = self.model_costs(trainer, sets, values)
         curves_of_sets = costs.of_many(np.array(sets, np.uint64))
         curves_of_sets[:, 0] += model_costs
         # the empty set is the answer when nothing else fits, so it costs no model
         curves_of_sets[0] = costs.overhead
         sizes = self.sizes(dataset)
-        kept = prune(curves_of_sets, accuracies, sizes)
-        kept = np.union1d(kept, [0])
+        kept = found.keep(curves_of_sets, sizes)
         masks = [sets[row] for row in kept]
-        middle = float(np.median(dataset.sizes))
-        orders, fallbacks = order_features(
-            masks, accuracies[kept], lambda mask: float(polyval(middle, costs.of(mask)))
-        )
+        orders, fallbacks = found.order(masks, cost_of)
         package = Package(
             kind=dataset.kind,
             labels=dataset.labels,
@@ -282,7 +274,10 @@ class Builder:
             meta=report,
         )
         return Index.from_candidates(
-            curves_of_sets[kept], accuracies[kept], sizes, package
+            curves_of_sets[kept],
+            [found.accuracies[mask] for mask in masks],
+            sizes,
+            package,
         )
 
     def model_costs(
@@ -313,7 +308,7 @@ class Builder:
         curves: Sequence[Curve],
         choice: Choice,
         trainer: Trainer,
-        search: LatticeSearch,
+        found: Found,
     ) -> dict[str, Any]:
         """Plain data for `polydom inspect`, and samples to warm a server up with."""
         project = self.project
@@ -330,28 +325,10 @@ class Builder:
             "testing": msgspec.to_builtins(project.search),
             "quantile": project.costs.quantile,
             "curves": [curve.facts() for curve in curves],
-            "search": {
-                "sets": 2 ** (len(trainer.task.starts) - 1),
-                "expanded": len(search.expanded),
-                "alpha": search.alpha,
-                "tolerance": search.tolerance,
-                "complete": search.complete,
-                "violations": _violations(search),
-            },
-            "remarks": trainer.remarks(sorted(search.expanded)),
+            "search": found.facts,
+            "remarks": trainer.remarks(sorted(found.accuracies)),
             "samples": _samples(dataset),
         }
-
-
-def _violations(search: LatticeSearch) -> dict[str, Any]:
-    """Say how often a larger set was less accurate, and by how much (ICSP, 3.10)."""
-    found = search.violations
-    return {
-        "pairs": int(found.pairs.sum()),
-        "count": found.count,
-        "p95": found.quantile(0.95),
-        "largest": found.tolerance,
-    }
 
 
 def _samples(dataset: Dataset) -> list[Any]:

@@ -54,11 +54,28 @@ def order_features(
     for row in rows[1:]:
         start = orders[before[row]]
         orders[row] = start + _cheapest_first(masks[row], start, cost_of)
-    fallbacks = tuple(
-        tuple(_answer(prefix, masks, preferred) for prefix in _prefixes(orders[row]))
-        for row in range(len(masks))
+    found = tuple(orders[row] for row in range(len(masks)))
+    return found, answers_along(found, masks, accuracies)
+
+
+def answers_along(
+    orders: Rows, masks: Sequence[int], accuracies: NDArray[np.float64]
+) -> Rows:
+    """Say what answers after each feature of the orders: `order_features`' fallbacks.
+
+    Parameters
+    ----------
+    orders : C
+        Positions of each set's features, in the order they are computed.
+    masks, accuracies
+        As for `order_features`.
+    """
+    rows = sorted(range(len(masks)), key=lambda row: masks[row].bit_count())
+    preferred = sorted(rows, key=lambda row: -accuracies[row])
+    return tuple(
+        tuple(_answer(done, masks, preferred) for done in prefixes(order))
+        for order in orders
     )
-    return tuple(orders[row] for row in range(len(masks))), fallbacks
 
 
 def _answer(done: int, masks: Sequence[int], preferred: Sequence[int]) -> int:
@@ -80,8 +97,9 @@ def _cheapest_first(
     return tuple(order)
 
 
-def _prefixes(order: Sequence[int]) -> list[int]:
-    prefixes = [0]
+def prefixes(order: Sequence[int]) -> list[int]:
+    """Masks of the sets that an order passes: the empty one first, its own last."""
+    masks = [0]
     for feature in order:
-        prefixes.append(prefixes[-1] | 1 << feature)
-    return prefixes
+        masks.append(masks[-1] | 1 << feature)
+    return masks

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from ._lookup_kernels import cost_at
+from .feature_order import prefixes
 
 MAX_FEATURES = 62
+MOST_SEQUENCES = 64
 
 
 class Sequence(NamedTuple):
@@ -56,11 +58,13 @@ class _State:
 
 def search_greedy(
     m: int,
-    accuracy: Callable[[int], float],
+    accuracy: Callable[[int], float] | Callable[[list[int]], Iterable[float]],
     cost_s: Callable[[int], float],
     *,
     lambdas: tuple[float, float] = (0.0, math.inf),
-    most: int = 64,
+    most: int = MOST_SEQUENCES,
+    batch: bool = False,
+    progress: Callable[[int, int], object] | None = None,
 ) -> GreedySearch:
     """Follow the best gain feature by feature, for every lambda (ICSP, algorithm 4).
 
@@ -74,7 +78,8 @@ def search_greedy(
     m
         Number of features, 1 to 62.
     accuracy
-        Accuracy of a set (a mask) in [0, 1]; called once for each set reached.
+        Accuracy of a set (a mask) in [0, 1]; called once for each set reached, the
+        empty one first.
     cost_s
         Seconds a set costs at the size to optimise for: the paper's median.
     lambdas
@@ -82,6 +87,12 @@ def search_greedy(
         `(inf, inf)` is Greedy-Cost, the cheapest first.
     most
         Sequences, at most: beginnings beyond are continued for their middle lambda.
+    batch
+        `accuracy` takes a list of sets and yields their accuracies in order, and does
+        its own parallel work.
+    progress
+        Called after every training with the number of sets trained so far and the
+        number still waiting in the present step of the sequences.
 
     Raises
     ------
@@ -95,23 +106,50 @@ def search_greedy(
         raise BadInput(f"lambdas are {lambdas!r}; 0 <= low <= high is needed")
     if most < 1:
         raise BadInput(f"most is {most!r}; it must be at least 1 sequence")
-    expanded: dict[int, float] = {}
+    trained = _Trained(_in_batches(accuracy, batch), progress)
+    trained.expand([0])
+    states = [_State(low, high)]
+    for _ in range(m):
+        trained.expand(
+            [
+                state.mask | 1 << feature
+                for state in states
+                for feature in range(m)
+                if not state.mask >> feature & 1
+            ]
+        )
+        states = _grow(states, m, trained.accuracies.__getitem__, cost_s, most)
+    sequences = tuple(Sequence(s.low, s.high, s.features) for s in states)
+    return GreedySearch(sequences, trained.accuracies)
 
-    def known(mask: int) -> float:
-        if mask not in expanded:
-            value = float(accuracy(mask))
+
+@dataclass(slots=True)
+class _Trained:
+    """Accuracy of every set trained so far, by mask."""
+
+    train: Callable[[list[int]], Iterable[float]]
+    progress: Callable[[int, int], object] | None
+    accuracies: dict[int, float] = field(default_factory=dict)
+
+    def expand(self, masks: list[int]) -> None:
+        """Train those that have not been, each once."""
+        fresh = [mask for mask in dict.fromkeys(masks) if mask not in self.accuracies]
+        waiting = len(fresh)
+        for mask, value in zip(fresh, self.train(fresh), strict=True):
             if not 0 <= value <= 1:
                 raise BadInput(
                     f"accuracy of set {mask} is {value!r}; it must be in [0, 1]"
                 )
-            expanded[mask] = value
-        return expanded[mask]
+            self.accuracies[mask] = float(value)
+            waiting -= 1
+            if self.progress is not None:
+                self.progress(len(self.accuracies), waiting)
 
-    states = [_State(low, high)]
-    for _ in range(m):
-        states = _grow(states, m, known, cost_s, most)
-    sequences = tuple(Sequence(s.low, s.high, s.features) for s in states)
-    return GreedySearch(sequences, expanded)
+
+def _in_batches(
+    accuracy: Callable[..., Any], batch: bool
+) -> Callable[[list[int]], Iterable[float]]:
+    return accuracy if batch else lambda masks: map(accuracy, masks)
 
 
 def _grow(
@@ -221,10 +259,10 @@ class GreedyLookup:
         size
             The item size that was optimised for.
         """
-        passed = [_prefixes(sequence.features) for sequence in search.sequences]
-        masks = sorted({mask for prefixes in passed for mask in prefixes})
+        passed = [prefixes(sequence.features) for sequence in search.sequences]
+        masks = sorted({mask for masks in passed for mask in masks})
         row = {mask: at for at, mask in enumerate(masks)}
-        paths = np.array([[row[mask] for mask in prefixes] for prefixes in passed])
+        paths = np.array([[row[mask] for mask in masks] for masks in passed])
         coefficients = np.ascontiguousarray(coefficients_of(np.array(masks, np.uint64)))
         accuracies = np.array([search.expanded[mask] for mask in masks])
         costs_s = np.array(
@@ -259,10 +297,3 @@ class GreedyLookup:
         path = self.paths[(self.paths == row).any(axis=1).argmax()]
         masks = self.masks[path[: int((path == row).argmax()) + 1]]
         return tuple(int(added).bit_length() - 1 for added in masks[1:] ^ masks[:-1])
-
-
-def _prefixes(features: tuple[int, ...]) -> list[int]:
-    prefixes = [0]
-    for feature in features:
-        prefixes.append(prefixes[-1] | 1 << feature)
-    return prefixes

@@ -83,10 +83,15 @@ class Features(Part, frozen=True):
 
 
 class Search(Part, frozen=True):
-    """How thoroughly the feature sets are searched (ICSP, Problem 1).
+    """Which feature sets are trained, and how their accuracy is measured.
 
     Attributes
     ----------
+    method
+        "poly-dom" keeps the promise of `alpha` (ICSP, Problem 1). "greedy" trains few
+        sets and promises nothing (ICSP, section 4): it adds feature by feature, for
+        every price of a second; "greedy-acc" only for the price 0, the most accurate
+        next feature, and "greedy-cost" only the cheapest.
     alpha
         The chosen model's accuracy times alpha is at least that of any set that fits.
     tolerance
@@ -102,8 +107,11 @@ class Search(Part, frozen=True):
     trainings, seconds
         What the search may spend; it then begins with a large alpha and reports the
         one that it came to.
+
+    All but `method`, `sizes`, `held_out` and `folds` are Poly-Dom's alone.
     """
 
+    method: Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost"] = "poly-dom"
     alpha: AtLeastOne = 1.0
     tolerance: Annotated[float, Meta(ge=0, le=1)] = 0.0
     sizes: tuple[Annotated[float, Meta(gt=0)], Annotated[float, Meta(gt=0)]] | None = (
@@ -189,6 +197,7 @@ class Project(Part, frozen=True):
         except msgspec.ValidationError as error:
             raise BadProject(str(error).replace("`$.", "`")) from error
         project._check()
+        _refuse_unused(content.get("search", {}), project.search.method)
         return project
 
     def path(self, name: str) -> Path:
@@ -216,6 +225,19 @@ class Project(Part, frozen=True):
                         f"features.columns {group.name!r} costs {unit!r}, for which "
                         "costs.weights has no weight"
                     )
+
+
+POLY_DOM_ONLY = ("alpha", "tolerance", "covering", "trainings", "seconds")
+
+
+def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
+    """Name a key that would have no effect, rather than ignore it."""
+    for key in POLY_DOM_ONLY:
+        if method != "poly-dom" and key in search:
+            raise BadProject(
+                f"search.{key} is for method = 'poly-dom'; {method!r} promises no "
+                "alpha and trains what its sequences pass"
+            )
 
 
 def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:

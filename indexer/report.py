@@ -94,10 +94,10 @@ def _show_build(
     )
     for name, why in built["skipped"][:5]:
         console.print(f"  left out {name}: {why}")
+    how, left = _search_words(search)
     console.print(
-        f"feature sets: {search['sets']} possible, {search['expanded']} trained, "
-        f"{search['sets'] - search['expanded']} pruned "
-        f"(alpha {search['alpha']:g}, tolerance {search['tolerance']:g}), "
+        f"feature sets by {how}: {search['sets']} possible, {search['expanded']} "
+        f"trained, {search['sets'] - search['expanded']} {left}, "
         f"{facts['candidates']} kept"
     )
     if race := built["selection"]:
@@ -108,6 +108,16 @@ def _show_build(
         )
     for remark, count in built["remarks"].items():
         console.print(f"  in {count} trainings: {remark}")
+
+
+def _search_words(search: dict[str, Any]) -> tuple[str, str]:
+    """Name the search with its terms, and what became of the sets not trained."""
+    if "sequences" not in search:
+        terms = f"alpha {search['alpha']:g}, tolerance {search['tolerance']:g}"
+        return f"poly-dom ({terms})", "pruned"
+    count = search["sequences"]
+    noun = "sequence" if count == 1 else "sequences"
+    return f"{search['method']} ({count} {noun})", "never reached"
 
 
 def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:

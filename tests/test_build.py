@@ -89,6 +89,32 @@ def test_build_with_folds_trains_the_kept_models_on_all_items(tmp_path: Path) ->
     assert index.accuracies.max() > 0.9
 
 
+@pytest.mark.parametrize("method", ["greedy", "greedy-acc", "greedy-cost"])
+def test_build_searches_as_the_project_says(tmp_path: Path, method: str) -> None:
+    search = f'[search]\nmethod = "{method}"\n'
+    folder = projects.texts(tmp_path, project=projects.TEXTS + search)
+    project, cache = folder / "PROJECT.toml", folder / "cache"
+    with pytest.raises(KeyboardInterrupt):
+        build(project, cache=cache, progress=Stages(stop_in="training sets"))
+    kept = {path: path.stat().st_mtime_ns for path in (cache / "sets").rglob("*.pdx")}
+    assert kept
+    index = build(project, output=folder / "my.pdx", cache=cache)
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert index.package is not None
+    facts = index.package.meta["search"]
+    assert facts["method"] == method
+    assert len(facts["lambdas"]) == facts["sequences"] >= 1
+    for row, order in enumerate(index.package.orders):
+        for k, answer in enumerate(index.package.fallbacks[row]):
+            done = sum(1 << feature for feature in order[:k])
+            assert int(index.package.masks[answer]) & ~done == 0
+    # more time never buys a worse answer, and all of it the best there is
+    size = float(np.mean(index.sizes))
+    gains = [index.best(size, b).accuracy for b in (1e-4, 3e-4, 1e-3, 1.0)]
+    assert gains == sorted(gains)
+    assert gains[-1] == index.accuracies.max() > 0.9
+
+
 OWN = """
 from polydom.features import feature
 

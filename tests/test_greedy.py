@@ -81,6 +81,24 @@ def test_greedy_trains_each_set_once_and_only_those_it_reaches() -> None:
     assert len(asked) == 1 + 4 + 3 + 2 + 1
 
 
+def test_greedy_trains_in_batches_and_tells_how_far_it_is() -> None:
+    batches: list[list[int]] = []
+    told: list[tuple[int, int]] = []
+
+    def train(masks: list[int]) -> list[float]:
+        batches.append(masks)
+        return [accuracy(mask) for mask in masks]
+
+    search = search_greedy(
+        M, train, cost, batch=True, progress=lambda *step: told.append(step)
+    )
+    assert search == search_greedy(M, accuracy, cost)
+    assert batches[:2] == [[0], [1, 2, 4, 8]]
+    assert len(batches) == M + 1
+    assert told[:3] == [(1, 0), (2, 3), (3, 2)]
+    assert told[-1] == (len(search.expanded), 0)
+
+
 def test_greedy_follows_no_more_sequences_than_asked_for() -> None:
     sequences = search_greedy(M, accuracy, cost, most=2).sequences
     assert 1 <= len(sequences) <= 2

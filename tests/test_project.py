@@ -28,7 +28,7 @@ def test_project_template_shows_every_key_with_its_default() -> None:
     known = Project.from_mapping(MINIMAL)
     for name in ("data", "features", "search", "costs"):
         assert set(shown[name]) == set(getattr(known, name).__struct_fields__)
-    for name in ("alpha", "tolerance", "held_out"):
+    for name in ("method", "alpha", "tolerance", "held_out"):
         assert shown["search"][name] == getattr(known.search, name)
     assert shown["costs"] == {
         name: getattr(known.costs, name) for name in known.costs.__struct_fields__
@@ -46,6 +46,15 @@ def test_project_template_shows_every_key_with_its_default() -> None:
         ({"search": {"held_out": 1}}, "Expected `float` < 1.0 - at `search.held_out`"),
         ({"search": {"folds": "5"}}, "Expected `int | null`, got `str`"),
         ({"search": {"sizes": [5, 1]}}, "empty range"),
+        ({"search": {"method": "gredy"}}, "Invalid enum value 'gredy'"),
+        (
+            {"search": {"method": "greedy", "alpha": 1.0}},
+            "search.alpha is for method = 'poly-dom'; 'greedy' promises no alpha",
+        ),
+        (
+            {"search": {"method": "greedy-cost", "seconds": 9}},
+            "search.seconds is for method = 'poly-dom'",
+        ),
         ({"data": {}}, "exactly one of images, table, texts, items"),
         ({"data": {"images": "a", "texts": "b"}}, "exactly one of"),
         ({"learner": {"C": 1}}, "needs a name"),

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from . import projects
 from .served import FEATURES_FILE, HAM, SPAM, save_index
-from .servers import ask, serving
+from .servers import ask, polydom, serving
 
 OWN = f"--features={FEATURES_FILE}"
 HEAVY = ("sklearn", "skimage", "lightgbm", "xgboost", "PIL", "scipy.stats")
@@ -81,3 +82,26 @@ print([name for name in {HEAVY!r} if name in sys.modules])
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+@pytest.mark.jit
+def test_serve_answers_with_an_index_that_greedy_built(tmp_path: Path) -> None:
+    search = '[search]\nmethod = "greedy"\n'
+    projects.texts(tmp_path, project=projects.TEXTS + search)
+    polydom(["build", "PROJECT.toml", "-o", "my.pdx"], tmp_path)
+    assert "feature sets by greedy (" in polydom(["inspect", "my.pdx"], tmp_path)
+    with serving(tmp_path / "my.pdx") as (_, port):
+        answers = [
+            ask(
+                port,
+                "POST",
+                f"/v1/predict?budget_ms={budget}",
+                text.encode(),
+                content_type="text/plain",
+            )[1]
+            for text in (projects.HAM, projects.SPAM)
+            for budget in (0, 900)
+        ]
+    assert [answer["reason"] for answer in answers[::2]] == ["infeasible"] * 2
+    assert [answer["label"] for answer in answers[1::2]] == ["ham", "spam"]
+    assert all(answer["features"] for answer in answers[1::2])

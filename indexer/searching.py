@@ -1,0 +1,155 @@
+"""The search that a project asks for, and what it leaves to be indexed."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .candidates import prune
+from .feature_order import Rows, answers_along, order_features, prefixes
+from .greedy import GreedySearch, search_greedy
+from .lattice import LatticeSearch, search_lattice
+from .progress import Tell
+from .project import Search
+
+LAMBDAS = {
+    "greedy": (0.0, math.inf),
+    "greedy-acc": (0.0, 0.0),
+    "greedy-cost": (math.inf, math.inf),
+}
+
+CostOf = Callable[[int], float]
+Train = Callable[[list[int]], Iterable[float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search trained, and which of it may serve.
+
+    Attributes
+    ----------
+    accuracies
+        Of every set trained, by mask.
+    sets
+        Those that may be indexed, ascending; the empty one among them.
+    sequences
+        Orders in which Greedy adds features; empty for Poly-Dom.
+    facts
+        Plain data for `polydom inspect`.
+    """
+
+    accuracies: Mapping[int, float]
+    sets: tuple[int, ...]
+    sequences: tuple[tuple[int, ...], ...]
+    facts: dict[str, Any]
+
+    def keep(
+        self, coefficients: NDArray[np.float64], sizes: tuple[float, float]
+    ) -> NDArray[np.int64]:
+        """Choose what to index: rows of `sets`, ascending.
+
+        Those that no other dominates, the empty set, and of Greedy every beginning of
+        a sequence that is better than the shorter ones: it answers when time is out.
+
+        Parameters
+        ----------
+        coefficients : (C, d + 1)
+            Cost polynomials of `sets`.
+        sizes
+            Range of item sizes to choose for.
+        """
+        accuracies = np.array([self.accuracies[mask] for mask in self.sets])
+        kept = {0, *prune(coefficients, accuracies, sizes).tolist()}
+        row = {mask: at for at, mask in enumerate(self.sets)}
+        for sequence in self.sequences:
+            passed = np.array([row[mask] for mask in prefixes(sequence)])
+            reached = np.maximum.accumulate(accuracies[passed])
+            kept.update(passed[np.diff(reached, prepend=-1.0) > 0].tolist())
+        return np.array(sorted(kept))
+
+    def order(self, masks: list[int], cost_of: CostOf) -> tuple[Rows, Rows]:
+        """Order each set's features, and say what answers after each of them.
+
+        Greedy's are in the order of the first sequence that passes the set; see
+        `order_features` for Poly-Dom's.
+        """
+        accuracies = np.array([self.accuracies[mask] for mask in masks])
+        if not self.sequences:
+            return order_features(masks, accuracies, cost_of)
+        orders: dict[int, tuple[int, ...]] = {}
+        for sequence in self.sequences:
+            for length, mask in enumerate(prefixes(sequence)):
+                orders.setdefault(mask, sequence[:length])
+        chosen = tuple(orders[mask] for mask in masks)
+        return chosen, answers_along(chosen, masks, accuracies)
+
+
+def search_sets(
+    search: Search, m: int, train: Train, cost_of: CostOf, tell: Tell
+) -> Found:
+    """Train the feature sets that the search named in the project needs.
+
+    Parameters
+    ----------
+    train
+        Yields the accuracies of a list of sets.
+    cost_of
+        What a set's features cost at the size to optimise for; Poly-Dom needs none.
+    """
+    if search.method == "poly-dom":
+        lattice = search_lattice(
+            m,
+            train,
+            batch=True,
+            alpha=search.alpha,
+            tolerance=search.tolerance,
+            covering=search.covering,
+            budget=search.trainings,
+            budget_s=search.seconds,
+            progress=tell,
+        )
+        return _of_lattice(lattice)
+    lambdas = LAMBDAS[search.method]
+    greedy = search_greedy(
+        m, train, cost_of, lambdas=lambdas, batch=True, progress=tell
+    )
+    return _of_greedy(search.method, m, greedy)
+
+
+def _of_lattice(search: LatticeSearch) -> Found:
+    violations = search.violations
+    facts = {
+        "method": "poly-dom",
+        "sets": 2**search.m,
+        "expanded": len(search.expanded),
+        "alpha": search.alpha,
+        "tolerance": search.tolerance,
+        "complete": search.complete,
+        "violations": {
+            "pairs": int(violations.pairs.sum()),
+            "count": violations.count,
+            "p95": violations.quantile(0.95),
+            "largest": violations.tolerance,
+        },
+    }
+    sets = tuple(sorted(search.expanded))
+    return Found(search.expanded, sets, (), facts)
+
+
+def _of_greedy(method: str, m: int, search: GreedySearch) -> Found:
+    sequences = tuple(sequence.features for sequence in search.sequences)
+    passed = {mask for features in sequences for mask in prefixes(features)}
+    facts = {
+        "method": method,
+        "sets": 2**m,
+        "expanded": len(search.expanded),
+        "sequences": len(sequences),
+        "lambdas": [
+            sequence.low if sequence.low < math.inf else None
+            for sequence in search.sequences
+        ],
+    }
+    return Found(search.expanded, tuple(sorted(passed)), sequences, facts)

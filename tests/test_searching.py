@@ -1,0 +1,108 @@
+"""The project's search, and what it leaves to be indexed and served."""
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.indexer.feature_order import prefixes
+from polydom.indexer.greedy import search_greedy
+from polydom.indexer.index import Index
+from polydom.indexer.project import Search
+from polydom.indexer.searching import LAMBDAS, Found, search_sets
+
+M = 4
+COSTS = [1.0, 2.0, 4.0, 8.0]
+SINGLE = [0.1, 0.3, 0.35, 0.6]
+SIZES = (1.0, 9.0)
+
+
+def cost_of(mask: int) -> float:
+    return sum(c for f, c in enumerate(COSTS) if mask >> f & 1)
+
+
+def accuracy(mask: int) -> float:
+    return 1 - math.prod(1 - a for f, a in enumerate(SINGLE) if mask >> f & 1)
+
+
+def train(masks: list[int]) -> Iterator[float]:
+    yield from map(accuracy, masks)
+
+
+def search(method: str, **terms: float) -> Found:
+    asked = Search(method=method, **terms)  # type: ignore[arg-type]
+    return search_sets(asked, M, train, cost_of, lambda done, left=None: None)
+
+
+def curves(masks: tuple[int, ...]) -> np.ndarray:
+    """Cost is the features' costs times the size."""
+    return np.array([[0.0, cost_of(mask)] for mask in masks])
+
+
+def test_search_by_poly_dom_keeps_its_promise_and_says_so() -> None:
+    found = search("poly-dom", alpha=1.5)
+    assert found.facts["method"] == "poly-dom"
+    assert found.facts["alpha"] == 1.5
+    assert found.facts["expanded"] == len(found.accuracies) == len(found.sets)
+    for mask in range(1 << M):
+        subsets = [a for s, a in found.accuracies.items() if s & ~mask == 0]
+        assert 1.5 * max(subsets) >= accuracy(mask)
+
+
+@pytest.mark.parametrize("method", LAMBDAS)
+def test_search_by_greedy_indexes_what_its_sequences_pass(method: str) -> None:
+    found = search(method)
+    expected = search_greedy(M, accuracy, cost_of, lambdas=LAMBDAS[method])
+    assert found.sequences == tuple(s.features for s in expected.sequences)
+    assert dict(found.accuracies) == expected.expanded
+    assert found.facts["sequences"] == len(expected.sequences)
+    passed = {m for s in expected.sequences for m in prefixes(s.features)}
+    assert found.sets == tuple(sorted(passed))
+
+
+def test_search_by_greedy_cost_computes_the_cheapest_first() -> None:
+    found = search("greedy-cost")
+    assert found.facts["lambdas"] == [None]
+    kept = found.keep(curves(found.sets), SIZES)
+    masks = [found.sets[row] for row in kept]
+    orders, fallbacks = found.order(masks, cost_of)
+    assert orders == ((), (0,), (0, 1), (0, 1, 2), (0, 1, 2, 3))
+    assert fallbacks[-1] == (0, 1, 2, 3, 4)
+
+
+@given(
+    accuracies=st.lists(st.integers(0, 9), min_size=16, max_size=16),
+    costs=st.lists(st.integers(1, 9), min_size=M, max_size=M),
+    method=st.sampled_from(["poly-dom", *LAMBDAS]),
+    size=st.floats(*SIZES),
+    budget=st.floats(0, 300),
+)
+def test_search_keeps_the_best_for_every_size_and_budget(
+    accuracies: list[int], costs: list[int], method: str, size: float, budget: float
+) -> None:
+    def known(masks: list[int]) -> list[float]:
+        return [accuracies[mask] / 9 for mask in masks]
+
+    def price(mask: int) -> float:
+        return float(sum(c for f, c in enumerate(costs) if mask >> f & 1))
+
+    asked = Search(method=method)  # type: ignore[arg-type]
+    found = search_sets(asked, M, known, price, lambda done, left=None: None)
+    table = np.array([[0.0, price(mask)] for mask in found.sets])
+    kept = found.keep(table, SIZES)
+    masks = [found.sets[row] for row in kept]
+    orders, fallbacks = found.order(masks, price)
+    gains = [found.accuracies[mask] for mask in masks]
+    best = Index.from_candidates(table[kept], gains, SIZES).best(size, budget)
+    fits = [m for m in found.sets if price(m) * size <= budget]
+    assert best.accuracy == max(found.accuracies[mask] for mask in fits)
+    for mask, order, answers in zip(masks, orders, fallbacks, strict=True):
+        assert prefixes(order)[-1] == mask
+        for done, answer in zip(prefixes(order), answers, strict=True):
+            within = [g for g, m in zip(gains, masks, strict=True) if m & ~done == 0]
+            assert gains[answer] == max(within)
+        if found.sequences:
+            assert any(sequence[: len(order)] == order for sequence in found.sequences)
