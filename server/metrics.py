@@ -60,6 +60,10 @@ class Metrics:
         How often each (features, reason, budget met) came.
     errors
         How often each error's code came.
+    failed_s
+        Seconds that requests took which got an error, from their first byte.
+    answered_s
+        When the last answer was sent, on the monotonic clock; 0 before the first.
     reloads
         How often an index was to be loaded while serving: "ok", "failed".
     """
@@ -72,12 +76,15 @@ class Metrics:
         self.ratio = Histogram(RATIOS)
         self.answers: Counter[tuple[tuple[str, ...], str, bool]] = Counter()
         self.errors: Counter[str] = Counter()
+        self.failed_s = 0.0
+        self.answered_s = 0.0
         self.reloads = Counter({"ok": 0, "failed": 0})
 
     def answered(self, reply: "Reply", arrived_s: float, sent_s: float) -> None:
         """Count an answer whose last byte was handed over at `sent_s`."""
         outcome = reply.outcome
         took_s = outcome.finished_s - outcome.started_s
+        self.answered_s = sent_s
         self.request.add(sent_s - arrived_s)
         self.queue.add(outcome.started_s - reply.asked_s)
         self.plan.add(took_s)
