@@ -5,7 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ if sys.platform == "linux":
     import resource
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 TRIES = 5
 
@@ -127,10 +128,13 @@ def time_item(
 
 
 def time_call(
-    call: Callable[[int], None], node: int, now: Callable[[], float]
+    call: Callable[[T], object],
+    node: T,
+    now: Callable[[], float],
+    tries: int = TRIES,
 ) -> float:
     """Seconds of a call, made again while it is interrupted, a few times."""
-    for _ in range(TRIES):
+    for _ in range(tries):
         before, start = interruptions(), now()
         call(node)
         seconds = now() - start

@@ -1,7 +1,7 @@
 """The index: for every item size and budget, the most accurate candidate that fits."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -9,6 +9,7 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 
 from ..features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
+from .factors import Factors, rescale_costs
 from .file import read_file, write_file
 from .lookup import Lookup
 from .package import Package, pack, unpack
@@ -132,6 +133,42 @@ class Index:
         for coefficient in self.coefficients[row, ::-1].tolist():
             cost_s = cost_s * size + coefficient
         return cost_s
+
+    def rescaled(self, factors: Factors, declared: ArrayLike) -> Self:
+        """Index the same candidates with the costs that they have on another machine.
+
+        The choice is the best among these candidates. Sets that the build dropped
+        because others were as good and cheaper are not among them, though where costs
+        are in other proportions they might be worth having.
+
+        Parameters
+        ----------
+        factors
+            How much slower the other machine is at each part.
+        declared : (m,)
+            The part of each feature's cost that is no measured time, in budget units.
+
+        Raises
+        ------
+        BadInput
+            If the index holds bare candidates.
+        """
+        package = self.package
+        if package is None:
+            raise BadInput("bare candidates have no parts to rescale")
+        before = package.costs.of_many(package.masks)
+        costs = rescale_costs(package.costs, factors, np.asarray(declared, float))
+        coefficients = costs.of_many(package.masks)
+        # what is no feature's and no step's is the model's; none has the empty set
+        coefficients += factors.models * np.maximum(self.coefficients - before, 0)
+        package = replace(
+            package,
+            costs=costs,
+            model_s=factors.models * package.model_s,
+            overhead_s=factors.overhead * package.overhead_s,
+        )
+        index = self.from_candidates(coefficients, self.accuracies, self.sizes, package)
+        return replace(index, version=self.version)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to `path`, all or nothing (docs/file-format.md)."""

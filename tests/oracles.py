@@ -804,3 +804,55 @@ def drift(
         factor *= math.exp(step * (exceeded - (1 - quantile)))
         factor = min(max(factor, 1.0), largest)
     return factor
+
+
+def exact_pair_cost(coefficients: Sequence[float], a: float, b: float) -> Fraction:
+    """Cost in two numbers without rounding, term by term: 1, a, b, a^2, ab, b^2 ..."""
+    cost, degree, left = Fraction(0), 0, list(coefficients)
+    while left:
+        for j in range(degree + 1):
+            term = Fraction(a) ** (degree - j) * Fraction(b) ** j
+            cost += Fraction(left.pop(0)) * term
+        degree += 1
+    return cost
+
+
+def most_accurate_pairs(
+    coefficients: Sequence[Sequence[float]],
+    accuracies: Sequence[float],
+    size: tuple[float, float],
+    budget: Fraction,
+) -> float:
+    """Try every candidate without rounding; the best accuracy that fits, else -1."""
+    return max(
+        (
+            accuracy
+            for polynomial, accuracy in zip(coefficients, accuracies, strict=True)
+            if exact_pair_cost(polynomial, *size) <= budget
+        ),
+        default=-1.0,
+    )
+
+
+def pair_skyline(
+    coefficients: Sequence[Sequence[float]],
+    accuracies: Sequence[float],
+    size: tuple[float, float],
+) -> list[float]:
+    """Accuracies of the skyline at one size: sort by exact cost, keep who excels."""
+    costs = [exact_pair_cost(polynomial, *size) for polynomial in coefficients]
+    skyline: list[float] = []
+    for row in sorted(range(len(costs)), key=lambda r: (costs[r], -accuracies[r])):
+        if not skyline or accuracies[row] > skyline[-1]:
+            skyline.append(accuracies[row])
+    return skyline
+
+
+def upper_median(values: Sequence[float], confidence: float) -> float:
+    """Largest of all, or the first in order with that few chances to be too low."""
+    count = len(values)
+    for rank in range(1, count):
+        heads = [math.comb(count, k) for k in range(rank, count + 1)]
+        if Fraction(sum(heads), 2**count) <= 1 - Fraction(confidence):
+            return sorted(values)[rank - 1]
+    return max(values)

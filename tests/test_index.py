@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadIndexFile, BadInput, NothingFits
 from polydom.indexer import Candidate, Index
+from polydom.indexer.factors import Factors
 from polydom.indexer.file import read_file, write_file
 
 from . import oracles, served
@@ -113,6 +114,55 @@ def test_bare_index_saves_and_loads(tmp_path: Path) -> None:
     assert loaded.package is None
     assert loaded.best(500, 1.0) == INDEX.best(500, 1.0)
     assert len(loaded.version) == 64
+
+
+@pytest.mark.parametrize("size", [1.0, 100.0, 10_000.0])
+def test_rescaled_index_has_the_costs_of_each_part_times_its_factor(
+    size: float, tmp_path: Path
+) -> None:
+    served.save_index(tmp_path)
+    index = Index.load(tmp_path / "tiny.pdx")
+    factors = Factors(2.0, np.array([3.0]), np.array([5.0, 7.0, 0.5]), 11.0)
+    rescaled = index.rescaled(factors, [0.0, 0.0, 0.0])
+    own_ms = [5.0 * 1, 7.0 * (2 + 0.01 * size), 0.5 * 4]
+    sums_ms = [0, own_ms[0], sum(own_ms[:2]) + 3, sum(own_ms) + 3]
+    model_ms = 11.0 * 0.1
+    for row, sum_ms in enumerate(sums_ms):
+        expected_ms = 2.0 * 0.1 + sum_ms + model_ms
+        assert rescaled.cost_s(row, size) * 1e3 == pytest.approx(expected_ms)
+        found = rescaled.best(size, expected_ms / 1e3 * (1 + 1e-9))
+        dearer = [sum_ms] if row == 3 else sums_ms[row + 1 :]
+        assert found.row == row or min(dearer) <= sum_ms
+    assert rescaled.version == index.version != ""
+    assert rescaled.package is not None
+    assert rescaled.package.overhead_s == pytest.approx(2e-4)
+    np.testing.assert_allclose(rescaled.package.model_s, 1.1e-3)
+
+
+@pytest.mark.parametrize("times", [0.125, 1.0, 3.0])
+def test_index_rescaled_by_one_factor_buys_the_same_for_as_much_more(
+    times: float,
+) -> None:
+    index = served.make_index()
+    factors = Factors(times, np.full(1, times), np.full(3, times), times)
+    rescaled = index.rescaled(factors, np.zeros(3))
+    for size in (1, 50, 10_000):
+        for budget_s in (0.00021, 0.0013, 0.0053, 1.0):
+            expected = index.best(size, budget_s).row
+            assert rescaled.best(size, budget_s * times).row == expected
+
+
+def test_rescaled_index_leaves_what_is_no_measured_time() -> None:
+    index = served.make_index()
+    factors = Factors(1.0, np.ones(1), np.full(3, 8.0), 1.0)
+    rescaled = index.rescaled(factors, [1e-3, 0.0, 0.0])
+    assert rescaled.cost_s(1, 100) == pytest.approx(index.cost_s(1, 100))
+    assert rescaled.cost_s(2, 100) == pytest.approx(5.2e-3 + 7 * 3e-3)
+
+
+def test_bare_index_has_no_parts_to_rescale() -> None:
+    with pytest.raises(BadInput, match="no parts"):
+        INDEX.rescaled(Factors(1.0, np.ones(0), np.ones(0), 1.0), [])
 
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]

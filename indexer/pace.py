@@ -1,0 +1,223 @@
+"""How fast a machine is at an index's own work: the same calls, timed here and there.
+
+Cost curves follow a high quantile of thousands of times, which no server can measure
+when it starts. So the build also times a few rounds of the samples that it packs; a
+server times the same calls, and the medians tell the machines apart.
+"""
+
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from math import inf
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadIndexFile
+from ..features.extract import FLOAT32, Extractor
+from ..features.items import Item, Kind, image_item, record_item, text_item
+from ..features.measure import time_call
+from ..models.model import Model
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+
+ROUNDS = 9
+LEAST_ROUNDS = 2
+TRIES = 2  # of a call that was interrupted: a long one always is on a busy machine
+PIECE_S = 1e-3  # of timing between two chances to do something else
+MODELS = 16  # as many tell how fast all are
+
+_MAKE: dict[Kind, Callable[[Any], Item]] = {
+    "image": image_item,
+    "text": text_item,
+    "record": record_item,
+}
+
+
+class TimedCall(NamedTuple):
+    """A call, and where its seconds belong."""
+
+    row: int
+    column: int
+    function: Callable[[Any], object]
+    argument: Any
+
+
+class Pace(NamedTuple):
+    """Median seconds of the S samples on the machine of the build.
+
+    Attributes
+    ----------
+    overhead_s : (S,)
+        Reading an item's header and beginning on it.
+    step_s : (S, s)
+    feature_s : (S, m)
+        Without their steps; NaN where seconds are declared.
+    model_s : (S, M)
+        Of the rows that `compared_models` names.
+    """
+
+    overhead_s: Floats
+    step_s: Floats
+    feature_s: Floats
+    model_s: Floats
+
+    def facts(self) -> dict[str, Any]:
+        """Plain data, for an index's header."""
+        named = zip(self._fields, self, strict=True)
+        return {name.removesuffix("_s"): times.tolist() for name, times in named}
+
+    @classmethod
+    def read(
+        cls,
+        facts: Any,
+        *,
+        samples: int,
+        steps: int,
+        declared: Sequence[bool],
+        rows: int,
+    ) -> "Pace":
+        """Take what `facts` gave out of a header again.
+
+        Raises
+        ------
+        BadIndexFile
+            If it does not fit the index, or a time is not above 0.
+        """
+        shapes = {
+            "overhead": (samples,),
+            "step": (samples, steps),
+            "feature": (samples, len(declared)),
+            "model": (samples, len(compared_models(rows))),
+        }
+        if not isinstance(facts, Mapping) or set(facts) != set(shapes):
+            raise BadIndexFile("damaged: its sample times are no sample times")
+        try:
+            arrays = {
+                name: np.asarray(facts[name], np.float64).reshape(shape)
+                for name, shape in shapes.items()
+            }
+        except (TypeError, ValueError) as error:
+            raise BadIndexFile("damaged: its sample times are not its own") from error
+        pace = cls(*arrays.values())
+        measured = pace.feature_s[:, ~np.array(declared, bool)]
+        for times in (pace.overhead_s, pace.step_s, measured, pace.model_s):
+            if not ((times > 0) & (times < inf)).all():
+                raise BadIndexFile("damaged: a sample time is no time above 0")
+        return pace
+
+
+def time_features(
+    extractor: Extractor,
+    items: Sequence[Item],
+    *,
+    now: Callable[[], float] = time.perf_counter,
+    limit_s: float = inf,
+) -> Generator[None, None, Floats]:
+    """Time everything that the features of some items need, round after round.
+
+    Every now and then, between two calls, it yields: a server may answer meanwhile.
+
+    Parameters
+    ----------
+    extractor
+        Whose features and steps have run before.
+    items
+        At least one, S in all.
+    now
+        A clock in seconds.
+    limit_s
+        After this time no round begins, but for the first two.
+
+    Returns
+    -------
+    (R, S, 1 + s + m) seconds of the overhead, the steps and the features; NaN where a
+    feature's seconds are declared.
+    """
+    make = _MAKE[extractor.kind]
+    row = np.zeros(extractor.width, FLOAT32)
+    steps = len(extractor.steps)
+
+    def begin(item: Item) -> None:
+        extractor.begin(make(item.payload), row)
+
+    def calls() -> Iterator[TimedCall]:
+        for sample, item in enumerate(items):
+            yield TimedCall(sample, 0, begin, item)
+            extraction = extractor.begin(item, row)
+            for step in range(steps):
+                yield TimedCall(sample, 1 + step, extraction.compute_step, step)
+            for position, feature in enumerate(extractor.features):
+                if "s" not in feature.declared:
+                    column = 1 + steps + position
+                    yield TimedCall(sample, column, extraction.compute, position)
+
+    width = 1 + steps + len(extractor.features)
+    return _time_rounds(calls, (len(items), width), now, limit_s)
+
+
+def time_models(
+    models: Sequence[Model],
+    rows: Sequence[NDArray[np.float32]],
+    *,
+    now: Callable[[], float] = time.perf_counter,
+    limit_s: float = inf,
+) -> Generator[None, None, Floats]:
+    """Time models on the samples' rows, (R, S, M) seconds; see `time_features`."""
+
+    def calls() -> Iterator[TimedCall]:
+        for place, model in enumerate(models):
+            for sample, row in enumerate(rows):
+                yield TimedCall(sample, place, model.answer, row)
+
+    return _time_rounds(calls, (len(rows), len(models)), now, limit_s)
+
+
+def _time_rounds(
+    calls: Callable[[], Iterator[TimedCall]],
+    shape: tuple[int, int],
+    now: Callable[[], float],
+    limit_s: float,
+) -> Generator[None, None, Floats]:
+    """Time calls into an array of a shape for every round."""
+    rounds: list[Floats] = []
+    began_s = piece_s = now()
+    while len(rounds) < LEAST_ROUNDS or (
+        len(rounds) < ROUNDS and now() < began_s + limit_s
+    ):
+        rounds.append(np.full(shape, np.nan))
+        for call in calls():
+            seconds = time_call(call.function, call.argument, now, TRIES)
+            rounds[-1][call.row, call.column] = seconds
+            if now() > piece_s + PIECE_S:
+                yield
+                piece_s = now()
+    return np.array(rounds)
+
+
+def finish(work: Generator[None, None, T]) -> T:
+    """Carry out work that yields in between; what it returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def compared_models(rows: int) -> list[int]:
+    """Rows, at most `MODELS`, whose models are timed: evenly spread over all."""
+    spread = np.linspace(0, rows - 1, min(rows, MODELS))
+    return [round(row) for row in spread.tolist()]
+
+
+def pace_of(parts: Floats, models: Floats, steps: int) -> Pace:
+    """Take the medians of what `time_features` and `time_models` gave."""
+    middle = np.median(parts, axis=0)
+    return Pace(
+        middle[:, 0],
+        middle[:, 1 : 1 + steps],
+        middle[:, 1 + steps :],
+        np.median(models, axis=0),
+    )

@@ -1,0 +1,157 @@
+"""Comparing machines: noise never makes costs smaller, being faster does."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from polydom.features.cost import CostTable
+from polydom.features.extract import Extractor
+from polydom.features.items import text_item
+from polydom.features.registry import Feature, feature
+from polydom.indexer.factors import (
+    CONFIDENCE,
+    FASTEST,
+    SLOWEST,
+    Factors,
+    compare,
+    rescale_costs,
+    upper_median,
+)
+from polydom.indexer.pace import finish, pace_of, time_features
+
+from . import oracles
+
+Floats = NDArray[np.float64]
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=60), st.floats(0.5, 0.999))
+def test_upper_median_agrees_with_counting_heads(
+    values: list[float], confidence: float
+) -> None:
+    found = upper_median(np.array(values), confidence)
+    assert found == oracles.upper_median(values, confidence)
+    assert found >= np.median(values) or len(values) % 2 == 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_upper_median_of_few_is_the_largest(count: int) -> None:
+    assert upper_median(np.arange(float(count))) == count - 1
+
+
+@pytest.mark.parametrize("count", [5, 12, 18, 54])
+@pytest.mark.parametrize("shape", ["normal", "lognormal", "two-sided"])
+def test_upper_median_is_seldom_below_the_true_median(count: int, shape: str) -> None:
+    draws = np.random.default_rng(3).normal(size=(4_000, count))
+    if shape == "lognormal":
+        draws = np.exp(2 * draws)
+    if shape == "two-sided":
+        draws = np.sign(draws) + draws / 100
+    true = {"normal": 0.0, "lognormal": 1.0, "two-sided": 0.0}[shape]
+    below = np.mean([upper_median(row) < true for row in draws])
+    assert below <= 1 - CONFIDENCE + 0.012  # three standard errors
+
+
+RNG = np.random.default_rng(5)
+
+
+def drawn(rounds: int, scale: Floats | float, noise: float = 0.1) -> Floats:
+    """Times of 6 samples, of the overhead, 1 step and 2 features."""
+    base = 1e-4 * np.arange(1, 7)[:, np.newaxis] * np.array([0.1, 1, 2, 3])
+    times: Floats = base * scale * np.exp(noise * RNG.normal(size=(rounds, 6, 4)))
+    return times
+
+
+MODELS = np.full((9, 6, 3), 1e-5)
+
+
+@pytest.mark.parametrize("true", [0.5, 0.9, 1.0, 1.1, 2.0, 5.0])
+def test_compare_finds_each_parts_factor_from_above(true: float) -> None:
+    scale = np.array([1.0, true, 1.0, true])
+    build = pace_of(drawn(9, 1.0), MODELS, steps=1)
+    factors = compare(build, drawn(4, scale), 3 * MODELS[:4])
+    found = [factors.overhead, *factors.steps, *factors.features]
+    assert np.all(found >= 0.97 * scale)
+    assert np.all(found <= 1.15 * scale)
+    assert factors.models == pytest.approx(3)
+
+
+def test_compare_is_never_optimistic_because_of_noise() -> None:
+    build = pace_of(drawn(9, 1.0, noise=0.02), MODELS, steps=1)
+    found = np.array(
+        [compare(build, drawn(2, 1.0, noise=0.5), MODELS).features for _ in range(500)]
+    )
+    assert np.mean(found < 0.99) <= 0.05
+    assert np.median(found) > 1
+
+
+def test_compare_lowers_a_cost_only_where_most_calls_are_faster() -> None:
+    build = pace_of(drawn(9, 1.0, noise=0.0), MODELS, steps=1)
+    here = drawn(2, 1.0, noise=0.0)
+    here[0] *= 0.25  # one of two rounds
+    factors = compare(build, here, MODELS)
+    assert factors.features == pytest.approx([1, 1])
+    assert compare(build, 0.25 * drawn(2, 1.0, 0.0), MODELS).features == pytest.approx(
+        [0.25, 0.25]
+    )
+
+
+@pytest.mark.parametrize(("true", "bound"), [(100.0, SLOWEST), (0.001, FASTEST)])
+def test_compare_keeps_to_its_bounds(true: float, bound: float) -> None:
+    build = pace_of(drawn(9, 1.0), MODELS, steps=1)
+    factors = compare(build, drawn(2, true), true * MODELS)
+    assert factors.features.tolist() == [bound, bound]
+    assert factors.models == factors.overhead == bound
+
+
+def test_compare_leaves_declared_seconds_alone() -> None:
+    here, there = drawn(4, 1.0), drawn(9, 1.0)
+    here[:, :, 3] = there[:, :, 3] = np.nan
+    factors = compare(pace_of(there, MODELS, steps=1), 2 * here, MODELS)
+    assert factors.features[0] > 1.8
+    assert factors.features[1] == 1
+
+
+def test_costs_are_rescaled_where_they_were_measured() -> None:
+    costs = CostTable([[5.0, 1.0], [3.0, 0.0]], [[2.0, 4.0]], [(0,), ()], [1.0, 0.0])
+    factors = Factors(3.0, np.array([0.5]), np.array([2.0, 10.0]), 7.0)
+    found = rescale_costs(costs, factors, np.array([4.0, 3.0]))
+    np.testing.assert_array_equal(found.feature_coefficients, [[6, 2], [3, 0]])
+    np.testing.assert_array_equal(found.step_coefficients, [[1, 2]])
+    np.testing.assert_array_equal(found.overhead, [3, 0])
+    assert found.needs == costs.needs
+
+
+def test_costs_stay_sound_where_more_is_declared_than_there_is() -> None:
+    costs = CostTable([[5.0]], [[1.0]], [()], [1.0])
+    factors = Factors(1.0, np.ones(1), np.full(1, 2.0), 1.0)
+    assert rescale_costs(costs, factors, np.array([9.0])).of(1) == [6]
+
+
+def spinning(name: str, seconds: float) -> Feature:
+    """A feature that keeps the processor for so long."""
+
+    def spin(text: str) -> list[int]:
+        end_s = time.thread_time() + seconds
+        while time.thread_time() < end_s:
+            pass
+        return [1]
+
+    return feature(spin, kind="text", name=name)
+
+
+def test_compare_sees_real_work_become_dearer_and_cheaper() -> None:
+    items = [text_item("a"), text_item("bc")]
+
+    def timed(seconds: tuple[float, float]) -> Floats:
+        features = [spinning(f"f{i}", s) for i, s in enumerate(seconds)]
+        return finish(time_features(Extractor(features, [1, 1]), items, limit_s=0.1))
+
+    build = pace_of(timed((1e-3, 1e-3)), MODELS[:, :2], steps=0)
+    slower, faster = compare(build, timed((4e-3, 0.1e-3)), MODELS[:, :2]).features
+    # the machine may be busy, but not by so much in most calls
+    assert slower > 1.5
+    assert faster < slower / 4
