@@ -112,9 +112,9 @@ def check_candidates(
     if not 0 <= low <= high < np.inf:
         raise BadInput(f"sizes are ({low!r}, {high!r}); 0 <= low <= high is needed")
     finite = np.asarray(np.isfinite(coefficients).all(axis=1))
-    _check_rows(finite, "a cost that is not finite")
+    check_rows(finite, "a cost that is not finite")
     inside = np.logical_and(accuracies >= 0, accuracies <= 1)
-    _check_rows(inside, "an accuracy outside [0, 1]")
+    check_rows(inside, "an accuracy outside [0, 1]")
     doubtful = np.flatnonzero((coefficients < 0).any(axis=1))
     width = coefficients.shape[1]
     nothing, starts, signs = np.zeros(width), np.empty(width), np.empty(width, np.int64)
@@ -122,9 +122,10 @@ def check_candidates(
     for row in doubtful:
         curve = np.ascontiguousarray(coefficients[row])
         fine[row] = not ever_cheaper(curve, nothing, low, high, starts, signs)[0]
-    _check_rows(fine, f"a negative cost at a size from {low:g} to {high:g}")
+    check_rows(fine, f"a negative cost at a size from {low:g} to {high:g}")
 
 
-def _check_rows(fine: NDArray[np.bool_], fault: str) -> None:
+def check_rows(fine: NDArray[np.bool_], fault: str) -> None:
+    """Name the first candidate that is not fine, with its fault, in a BadInput."""
     if not fine.all():
         raise BadInput(f"candidate {int(np.argmin(fine))} has {fault}")

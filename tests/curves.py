@@ -38,3 +38,19 @@ def candidates(draw: st.DrawFn, most: int = 9) -> Candidates:
     coarse = st.sampled_from([0.5, 0.6, 0.7, 0.8])
     accuracies = [draw(coarse | st.floats(0, 1)) for _ in curves]
     return np.array(curves), np.array(accuracies)
+
+
+RECTANGLE = ((1.0, 0.5), (8.0, 32.0))
+
+
+@st.composite
+def pair_candidates(draw: st.DrawFn, most: int = 12) -> Candidates:
+    """Coefficients (C, 6) in two numbers, often alike, and accuracies, often tied."""
+    coarse = st.integers(0, 3).map(float)
+    fine = coarse | st.floats(1e-6, 4)
+    number = draw(st.sampled_from([coarse, fine]))
+    terms = st.lists(number, min_size=6, max_size=6)
+    curves = draw(st.lists(terms, min_size=1, max_size=most))
+    levels = st.sampled_from([0.5, 0.6, 0.7, 0.8])
+    accuracies = [draw(levels | st.floats(0, 1)) for _ in curves]
+    return np.array(curves), np.array(accuracies)

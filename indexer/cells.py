@@ -1,0 +1,313 @@
+"""The index for sizes of two numbers: cells of sizes, each with its few candidates."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadIndexFile
+from ..features.sizes import degree_of
+from ._cell_kernels import best_in_cell, cell_of, pair_costs, scan_pairs, sift
+from .rectangle import Floats, Pair, by_accuracy, check_pairs, control_values
+
+Ints = NDArray[np.int32]
+
+LONGEST_RUN = 4  # entries that are no steps, one after the other
+MOST_CELLS = 4096
+NARROWEST = 1.01  # largest over smallest number, below which no cell is split
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CellLookup:
+    """Skylines of all sizes (a, b) in a rectangle, by cells of a k-d tree.
+
+    A cell lists, the most accurate first, every candidate that no at least as
+    accurate one is proven to undercut wherever in the cell: all that are on a skyline
+    there, and perhaps a few more. Proofs compare Bernstein coefficients in the cell.
+    A cell is split, along the side that is longer in logarithms, until its list is
+    nearly a chain in which every candidate is nowhere dearer than those before it;
+    then bisection by true costs and a look at a few neighbours give the exact answer.
+
+    Immutable; safe to share between threads, and its arrays between processes.
+
+    Attributes
+    ----------
+    thresholds : (N,) float64
+        Where each node of the tree parts its sizes.
+    nodes : (N, 3) int32
+        0 or 1 for the number that is compared, the child below the threshold, the
+        child from it on; cells are children below 0, as complements. Children come
+        after their parents.
+    cells : (Q, 2) int32
+        Cell q has `entries[cells[q, 0] : cells[q, 1]]`; equal lists are stored once.
+    entries : (E,) int32
+        Ranks, descending; complements of them where the candidate is no step, that
+        is, may be dearer than one before it.
+    levels : (K,) int32
+        Equal where ranks are equally accurate, ascending.
+    coefficients : (K, T) float64
+        Cost polynomial of each ranked candidate (features/sizes.py), seconds.
+    rows : (K,) int64
+        The candidates' rows in the input, least accurate first.
+    """
+
+    thresholds: Floats
+    nodes: Ints
+    cells: Ints
+    entries: Ints
+    levels: Ints
+    coefficients: Floats
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def build(
+        cls, coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
+    ) -> Self:
+        """Index candidates for all sizes in a rectangle.
+
+        Parameters
+        ----------
+        coefficients : (C, T)
+            Cost polynomials in two numbers, without negative coefficients, seconds.
+        accuracies : (C,)
+            In [0, 1].
+        sizes
+            The smallest and the largest size, both numbers above 0.
+
+        Raises
+        ------
+        BadInput
+            As `check_pairs`.
+        """
+        check_pairs(coefficients, accuracies, sizes)
+        order = by_accuracy(coefficients, accuracies, sizes)
+        tree = _grow(coefficients[order], sizes)
+        used = np.unique(np.concatenate([cell.listed for cell in tree.cells]))[::-1]
+        rank = np.zeros(len(order), np.int64)
+        rank[used] = np.arange(used.size)  # the least accurate has rank 0
+        rows = order[used]
+        entries, cells = _share(tree.cells, rank)
+        return cls(
+            np.array(tree.thresholds, np.float64),
+            np.array(tree.nodes, np.int32).reshape(-1, 3),
+            cells,
+            entries,
+            np.unique(accuracies[rows], return_inverse=True)[1].astype(np.int32),
+            np.ascontiguousarray(coefficients[rows]),
+            rows.astype(np.int64),
+        )
+
+    def best(self, size: Pair, budget_s: float) -> int:
+        """Row of the most accurate candidate that fits, -1 if none does.
+
+        The row's cost, as `features.sizes.cost_at` has it, never exceeds `budget_s`,
+        and no more accurate candidate fits, nor one as accurate that is cheaper. The
+        latter two are exact up to rounding: a candidate within a relative 1e-12 of
+        the budget, or of the one chosen, may be missed. Outside the sizes the look-up
+        was built for, what it gives fits but may not be the best; it never says -1 if
+        a candidate of any cell fits.
+        """
+        a, b = size
+        rank = best_in_cell(
+            self.thresholds,
+            self.nodes,
+            self.cells,
+            self.entries,
+            self.levels,
+            self.coefficients,
+            a,
+            b,
+            budget_s,
+        )
+        if rank < 0:  # seldom, and outside the sizes the search may have missed some
+            rank = scan_pairs(self.coefficients, a, b, budget_s)
+        return -1 if rank < 0 else int(self.rows[rank])
+
+    def skyline(self, size: Pair) -> NDArray[np.int64]:
+        """Rows on the skyline of a size, by ascending cost and accuracy."""
+        a, b = size
+        start, end = self.cells[cell_of(self.thresholds, self.nodes, a, b)]
+        entries = self.entries[start:end]
+        ranks = np.where(entries < 0, ~entries, entries)
+        costs_s = np.empty(len(ranks))
+        pair_costs(np.ascontiguousarray(self.coefficients[ranks]), a, b, costs_s)
+        by_cost = np.lexsort((self.rows[ranks], -self.levels[ranks], costs_s))
+        best = np.maximum.accumulate(self.levels[ranks[by_cost]])
+        return self.rows[ranks[by_cost[np.diff(best, prepend=-1) > 0]]]
+
+    def facts(self) -> dict[str, int]:
+        """How finely the sizes are divided."""
+        return {"cells": len(self.cells)}
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Everything the look-up is made of, for a file."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
+        """Make a look-up of what `arrays` gave; a mapped file is used as it is.
+
+        Raises
+        ------
+        BadIndexFile
+            If an array is missing or its contents could lead the search astray.
+        """
+        for name, (dtype, dimensions) in _LAYOUT.items():
+            array = arrays.get(name)
+            if array is None:
+                raise BadIndexFile(f"the look-up has no array {name!r}")
+            if array.dtype != dtype or array.ndim != dimensions:
+                raise BadIndexFile(
+                    f"the look-up's {name} are {array.dtype} of {array.ndim} "
+                    f"dimensions; {np.dtype(dtype)} of {dimensions} are needed"
+                )
+            if not array.flags.c_contiguous:
+                raise BadIndexFile(f"the look-up's {name} are not contiguous")
+        lookup = cls(**{name: arrays[name] for name in _LAYOUT})  # type: ignore[arg-type]
+        lookup._check()
+        return lookup
+
+    def _check(self) -> None:
+        """Refuse positions that point outside, and orders the search relies on."""
+        cells, ranks = self.cells, self.rows.size
+        faults = {
+            "thresholds are not one number for each node": len(self.thresholds)
+            != len(self.nodes)
+            or not np.isfinite(self.thresholds).all(),
+            "nodes are no tree of its cells": not self._is_tree(),
+            "cells do not fit its entries": cells.shape[1:] != (2,)
+            or not len(cells)
+            or not (cells[:, 0] >= 0).all()
+            or not (cells[:, 0] < cells[:, 1]).all()
+            or not (cells[:, 1] <= self.entries.size).all(),
+            "entries are no ranks": not (
+                (self.entries < ranks) & (~self.entries < ranks)
+            ).all(),
+            "levels do not ascend with its ranks": self.levels.size != ranks
+            or not (np.diff(self.levels) >= 0).all(),
+            "costs are not one rising polynomial for each row": ranks == 0
+            or len(self.coefficients) != ranks
+            or degree_of(self.coefficients.shape[1], 2) < 0
+            or not np.isfinite(self.coefficients).all()
+            or bool((self.coefficients < 0).any()),
+            "rows are negative": bool((self.rows < 0).any()),
+        }
+        for fault, found in faults.items():
+            if found:
+                raise BadIndexFile(f"the look-up's {fault}")
+
+    def _is_tree(self) -> bool:
+        """Say whether every descent ends, in a cell."""
+        if self.nodes.shape[1:] != (3,):
+            return False
+        axes, children = self.nodes[:, 0], self.nodes[:, 1:]
+        deeper = (children > np.arange(len(children))[:, np.newaxis]) | (children < 0)
+        inside = (children < len(children)) & (~children < len(self.cells))
+        return bool(((axes == 0) | (axes == 1)).all() and (deeper & inside).all())
+
+
+_LAYOUT = {
+    "thresholds": (np.float64, 1),
+    "nodes": (np.int32, 2),
+    "cells": (np.int32, 2),
+    "entries": (np.int32, 1),
+    "levels": (np.int32, 1),
+    "coefficients": (np.float64, 2),
+    "rows": (np.int64, 1),
+}
+
+
+class _Cell(NamedTuple):
+    """A rectangle, who is listed in it, which of them are steps."""
+
+    low: Pair
+    high: Pair
+    listed: NDArray[np.int64]
+    steps: NDArray[np.bool_]
+
+    def longest_run(self) -> int:
+        """Most entries in a row that are no steps."""
+        at = np.flatnonzero(np.append(self.steps, True))
+        return int(np.diff(at, prepend=-1).max()) - 1
+
+    def axis(self) -> int:
+        """Return the side that is longer in logarithms."""
+        (low_a, low_b), (high_a, high_b) = self.low, self.high
+        return int(high_b / low_b > high_a / low_a)
+
+    def halves(self) -> tuple[float, tuple[Pair, Pair], tuple[Pair, Pair]]:
+        """Where to split, and both halves as (low, high)."""
+        axis = self.axis()
+        at = math.sqrt(self.low[axis]) * math.sqrt(self.high[axis])
+        top, bottom = list(self.high), list(self.low)
+        top[axis] = bottom[axis] = at
+        return at, (self.low, (top[0], top[1])), ((bottom[0], bottom[1]), self.high)
+
+
+class _Tree(NamedTuple):
+    thresholds: list[float]
+    nodes: list[list[int]]
+    cells: list[_Cell]
+
+
+def _grow(coefficients: Floats, sizes: tuple[Pair, Pair]) -> _Tree:
+    """Split the cell with the longest run, until none is long or no more may be."""
+    everyone = np.arange(len(coefficients))
+    root = _sift(coefficients, everyone, sizes)
+    tree = _Tree([], [], [root])
+    parents: list[tuple[int, int] | None] = [None]  # of each cell: node and column
+    waiting = [(-root.longest_run(), 0)]
+    while waiting and len(tree.cells) < MOST_CELLS:
+        run, place = heapq.heappop(waiting)
+        cell = tree.cells[place]
+        axis = cell.axis()
+        if -run <= LONGEST_RUN:
+            break
+        if cell.high[axis] <= NARROWEST * cell.low[axis]:
+            continue
+        at, *halves = cell.halves()
+        node = len(tree.nodes)
+        if (parent := parents[place]) is not None:
+            tree.nodes[parent[0]][parent[1]] = node
+        below, above = (_sift(coefficients, cell.listed, half) for half in halves)
+        tree.nodes.append([axis, ~place, ~len(tree.cells)])
+        tree.thresholds.append(at)
+        tree.cells[place], parents[place] = below, (node, 1)
+        tree.cells.append(above)
+        parents.append((node, 2))
+        heapq.heappush(waiting, (-below.longest_run(), place))
+        heapq.heappush(waiting, (-above.longest_run(), len(tree.cells) - 1))
+    return tree
+
+
+def _sift(
+    coefficients: Floats, listed: NDArray[np.int64], sizes: tuple[Pair, Pair]
+) -> _Cell:
+    """Make the cell of a rectangle from the candidates of one around it."""
+    controls = control_values(coefficients[listed], sizes)
+    kept, steps = np.empty(len(listed), np.int64), np.empty(len(listed), np.bool_)
+    found = sift(controls, kept, steps)
+    return _Cell(*sizes, listed[kept[:found]], steps[:found])
+
+
+def _share(cells: list[_Cell], rank: NDArray[np.int64]) -> tuple[Ints, Ints]:
+    """Entries and bounds of the cells; those with the same list have the same."""
+    lists: dict[bytes, tuple[int, int]] = {}
+    entries: list[Ints] = []
+    bounds = []
+    end = 0
+    for cell in cells:
+        ranks = rank[cell.listed].astype(np.int32)
+        own = np.where(cell.steps, ranks, ~ranks)
+        if (key := own.tobytes()) not in lists:
+            lists[key] = end, end + len(own)
+            entries.append(own)
+            end += len(own)
+        bounds.append(lists[key])
+    return np.concatenate(entries), np.array(bounds, np.int32)
