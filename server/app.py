@@ -16,9 +16,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
 from ..features.errors import PolydomError
+from .access import Access, TokenGate
+from .body import read_body
 from .desk import Settings
 from .engine import Caller
-from .errors import Abandoned, NotReady, TooLarge
+from .errors import NotReady
 from .openapi import describe_routes
 from .repository import AnyPath, Repository
 from .wire import UNEXPECTED, Failure, Health, decode_ask, describe, encode, model_in
@@ -37,6 +39,7 @@ def create_app(
     *,
     features: Sequence[Path] = (),
     settings: Settings | None = None,
+    access: Access = Access(),  # noqa: B008  frozen
 ) -> FastAPI:
     """Make the application that serves one index, or several by name.
 
@@ -49,6 +52,8 @@ def create_app(
         Python files with the operator's own features; an index never names any.
     settings
         The operator's limits.
+    access
+        The tokens that are asked for; none by default.
 
     Raises
     ------
@@ -59,7 +64,7 @@ def create_app(
     repository = Repository.open(paths, features=features, settings=settings)
 
     app = FastAPI(title="polydom", lifespan=_lifespan, redoc_url=None)
-    app.state.repository = repository
+    app.state.repository, app.state.access = repository, access
     app.add_middleware(PredictRoute, repository=repository)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(PolydomError, _answer_error)
@@ -69,6 +74,9 @@ def create_app(
     app.add_api_route("/v1/index", show_index)
     app.add_api_route("/v1/models", show_models)
     app.add_api_route("/metrics", show_metrics)
+    if access.tokens is not None:
+        # the last to be added is the first that is asked, whatever the path
+        app.add_middleware(TokenGate, tokens=access.tokens)
     app.openapi = describe_routes  # type: ignore[method-assign]  # as FastAPI advises
     return app
 
@@ -98,7 +106,8 @@ class PredictRoute:
         arrived_s = state.get("arrived_s") or time.monotonic()
         metrics = repository.stray
         try:
-            body = await _read_body(receive, repository.settings.body_limit)
+            limit = repository.settings.body_limit
+            body = await read_body(receive, scope["headers"], limit)
             query = scope["query_string"]
             serving = repository.get(model_in(query) if query else None)
             metrics = serving.metrics
@@ -122,22 +131,6 @@ class PredictRoute:
         for reserve in reply.reserves:
             reserve.add(sent_s - reply.outcome.finished_s)
         metrics.answered(reply, arrived_s, sent_s)
-
-
-async def _read_body(receive: Receive, limit: int) -> bytes:
-    chunks: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Abandoned("the caller left before the body was there")
-        chunk = message.get("body", b"")
-        size += len(chunk)
-        if size > limit:
-            raise TooLarge(f"the body is over the limit of {limit:,} bytes")
-        chunks.append(chunk)
-        if not message.get("more_body", False):
-            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 async def _send(

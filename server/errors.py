@@ -1,6 +1,8 @@
 """Errors that only a server has; the others are in features/errors.py.
 
 PolydomError
+├── Unauthorized       no token came that the server knows
+├── UnsupportedEncoding  a request's body is compressed in a way that is not read
 ├── TooLarge           a request's body is over the limit
 ├── Overloaded         too many requests wait already
 ├── NotReady           the index is still being warmed up, or the server stops
@@ -13,6 +15,18 @@ PolydomError
 """
 
 from ..features.errors import NothingFits, PolydomError
+
+
+class Unauthorized(PolydomError):
+    """No token came that the server knows."""
+
+    code = "unauthorized"
+
+
+class UnsupportedEncoding(PolydomError):
+    """A request's body is compressed in a way that is not read."""
+
+    code = "unsupported_encoding"
 
 
 class TooLarge(PolydomError):

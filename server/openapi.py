@@ -18,8 +18,10 @@ _TERMS = {
 _ERRORS = {
     400: "The request, its terms or its item cannot be used.",
     408: "The request did not come in whole within 10 s.",
+    401: "The server wants a token, and this is none that it knows.",
     404: "No model has that name.",
     413: "The body is over the limit.",
+    415: "The body is compressed in another way than gzip.",
     422: "A feature cannot be computed on this item.",
     429: "Too many requests wait already; try again after `Retry-After` seconds.",
     503: "The index is still being warmed up, or the server stops.",

@@ -23,7 +23,9 @@ from .errors import (
     Overloaded,
     ReloadFailed,
     TooLarge,
+    Unauthorized,
     UnknownModel,
+    UnsupportedEncoding,
 )
 
 Record = dict[str, float | int | str | None]
@@ -33,8 +35,10 @@ STATUS: dict[type[PolydomError], int] = {
     BadInput: 400,
     BadItem: 400,
     NotAllowed: 403,
+    Unauthorized: 401,
     UnknownModel: 404,
     TooLarge: 413,
+    UnsupportedEncoding: 415,
     BadFeature: 422,
     ReloadFailed: 422,
     Overloaded: 429,
@@ -196,8 +200,6 @@ def model_in(query: bytes) -> str | None:
 def _read_headers(headers: Headers) -> tuple[str, str | None]:
     content_type, budget = "", None
     for name, value in headers:
-        if name == b"content-encoding" and value != b"identity":
-            raise BadInput("compressed bodies are not read; send the body as it is")
         if name == b"content-type":
             content_type = value.decode("latin-1").partition(";")[0].strip().lower()
         elif name == b"x-budget-ms":

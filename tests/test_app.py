@@ -208,7 +208,19 @@ def test_app_documents_every_route_and_status(client: TestClient) -> None:
     served = {"/v1/predict", "/v1/index", "/v1/models"} | PROBES
     assert document["paths"].keys() == served
     predict = document["paths"]["/v1/predict"]["post"]
-    statuses = {"200", "400", "404", "408", "413", "422", "429", "503", "504"}
+    statuses = {
+        "200",
+        "400",
+        "401",
+        "404",
+        "408",
+        "413",
+        "415",
+        "422",
+        "429",
+        "503",
+        "504",
+    }
     assert predict["responses"].keys() == statuses
     references = {
         part.partition('"')[0]

@@ -40,7 +40,7 @@ def test_wire_format_lists_every_error_code() -> None:
     listed = set(re.findall(r"`([a-z_]+)`", WIRE.split("## Errors")[1]))
     raised: list[type[PolydomError]] = [BadFeature, BadInput, BadItem, NothingFits]
     raised += [errors.Abandoned, errors.NotReady, errors.Overloaded, errors.TooLarge]
-    raised += [errors.UnknownModel]
+    raised += [errors.UnknownModel, errors.Unauthorized, errors.UnsupportedEncoding]
     for error in raised:
         assert error.code in listed
 

@@ -99,9 +99,8 @@ def test_wire_reads_terms_from_query_and_header() -> None:
         pytest.param(
             ((b"content-type", b"text/html"),), b"", b"<", "text/html", id="html"
         ),
-        pytest.param(
-            (*TEXT, (b"content-encoding", b"gzip")), b"", b"", "compressed", id="gzip"
-        ),
+        pytest.param(JSON, b"", b"[" * 100_000, "body: ", id="deep arrays"),
+        pytest.param(JSON, b"", b'{"record":' * 100_000, "body: ", id="deep objects"),
     ],
 )
 def test_wire_refuses_with_what_and_where(

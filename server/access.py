@@ -1,0 +1,137 @@
+"""Who may ask: bearer tokens, read from files (RFC 6750)."""
+
+import hmac
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..features.errors import BadInput
+from .errors import Unauthorized
+from .wire import Failure, Headers, encode
+
+# Probes come from whoever runs the process, and say nothing about what it serves.
+OPEN_PATHS = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
+CHALLENGE = (b"www-authenticate", b'Bearer realm="polydom"')
+SHORTEST = 16
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+
+
+class Tokens:
+    """Secrets of which a request must give one.
+
+    Parameters
+    ----------
+    tokens
+        At least one, each of at least `SHORTEST` characters that a header may hold.
+
+    Raises
+    ------
+    BadInput
+        If there is none, or one is too short or could never be sent.
+    """
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self._tokens = tuple(token.encode() for token in tokens)
+        if not self._tokens:
+            raise BadInput("there is no token")
+        for number, token in enumerate(self._tokens, start=1):
+            if len(token) < SHORTEST:
+                raise BadInput(
+                    f"token {number} has {len(token)} characters; at least {SHORTEST} "
+                    "are needed"
+                )
+            if not _TOKEN.fullmatch(token.decode()):
+                raise BadInput(
+                    f"token {number} has a character that a bearer token cannot have; "
+                    "letters, digits and . _ ~ + / - are allowed, and = at its end"
+                )
+
+    @classmethod
+    def read(cls, path: Path) -> "Tokens":
+        """Read a file of one token per line; empty lines and those with # are none.
+
+        Raises
+        ------
+        BadInput
+            As for the class, and if the file cannot be read.
+        """
+        try:
+            lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+            return cls(line for line in lines if line and not line.startswith("#"))
+        except OSError as error:
+            raise BadInput(f"{path}: {error.strerror or error}") from error
+        except ValueError as error:  # BadInput is one, and so is what is no UTF-8
+            raise BadInput(f"{path}: {error}") from error
+
+    def check(self, headers: Headers) -> None:
+        """Let a request pass that has one of the tokens.
+
+        Every token is compared, each in a time that does not depend on where it
+        differs.
+
+        Raises
+        ------
+        Unauthorized
+            If it has none of them, or several `authorization` headers.
+        """
+        given = [value for name, value in headers if name == b"authorization"]
+        scheme, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
+        token = token.strip()
+        same = [hmac.compare_digest(token, known) for known in self._tokens]
+        if scheme.lower() != b"bearer" or not any(same):
+            raise Unauthorized(
+                "a token is needed that this server knows: 'authorization: Bearer ...'"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Which tokens are asked for; where there are none, nobody is asked.
+
+    Attributes
+    ----------
+    tokens
+        For every path but `OPEN_PATHS`.
+    admin
+        For the paths below `/v1/admin`, which do not exist without.
+    """
+
+    tokens: Tokens | None = None
+    admin: Tokens | None = None
+
+
+class TokenGate:
+    """Lets through to `app` what has a token, and what needs none."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
+        self._app = app
+        self._tokens = tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with 401."""
+        asked = scope["type"] == "http" and scope["path"] not in OPEN_PATHS
+        # what is below has tokens of its own
+        if asked and not scope["path"].startswith("/v1/admin/"):
+            try:
+                self._tokens.check(scope["headers"])
+            except Unauthorized as error:
+                await refuse(send, error)
+                return
+        await self._app(scope, receive, send)
+
+
+async def refuse(send: Send, error: Unauthorized) -> None:
+    """Answer with 401, and close: the body that may be on its way is not read."""
+    body = encode(Failure(str(error), error.code))
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"connection", b"close"),
+        CHALLENGE,
+    ]
+    start = {"type": "http.response.start", "status": 401, "headers": headers}
+    await send(start)
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,93 @@
+"""A request's body: in one piece, unpacked, and never above the limit."""
+
+import asyncio
+import zlib
+
+from starlette.types import Receive
+
+from ..features.errors import BadInput
+from .errors import Abandoned, TooLarge, UnsupportedEncoding
+from .wire import Headers
+
+_GZIP_ONLY = 16 + zlib.MAX_WBITS
+
+
+async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
+    """Read a request's body as it was before it was compressed.
+
+    Parameters
+    ----------
+    receive
+        The request's ASGI messages.
+    headers
+        Names in lower case.
+    limit
+        Bytes that may come, and that may come of them.
+
+    Raises
+    ------
+    UnsupportedEncoding, BadInput, TooLarge
+        As `is_gzip` and `gunzip`; TooLarge also once more than `limit` bytes came.
+    Abandoned
+        If the caller leaves before all of it is there.
+    """
+    compressed = is_gzip(headers)
+    chunks: list[bytes] = []
+    size = 0
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Abandoned("the caller left before the body was there")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise TooLarge(f"the body is over the limit of {limit:,} bytes")
+        chunks.append(chunk)
+        more = message.get("more_body", False)
+    body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    # zlib lets others run; how long it takes, only its end would tell
+    return await asyncio.to_thread(gunzip, body, limit) if compressed else body
+
+
+def is_gzip(headers: Headers) -> bool:
+    """Say whether a body is to be unpacked.
+
+    Raises
+    ------
+    UnsupportedEncoding
+        If it is compressed in another way, or more than once.
+    """
+    codings = [value for name, value in headers if name == b"content-encoding"]
+    if not codings:
+        return False
+    coding = b",".join(codings).strip().lower()
+    if coding not in (b"gzip", b"x-gzip", b"identity", b""):
+        raise UnsupportedEncoding(
+            f"content encoding {coding[:80].decode('latin-1')!r} is not understood; "
+            "send the body as it is, or as gzip"
+        )
+    return coding.endswith(b"gzip")
+
+
+def gunzip(body: bytes, limit: int) -> bytes:
+    """Unpack a body; at no time is more than `limit` bytes and a little made of it.
+
+    Raises
+    ------
+    BadInput
+        If it is not one gzip stream and nothing else.
+    TooLarge
+        If more than `limit` bytes come of it.
+    """
+    unpacking = zlib.decompressobj(_GZIP_ONLY)
+    try:
+        unpacked = unpacking.decompress(body, limit + 1)
+    except zlib.error as error:
+        raise BadInput("the body is not gzip, as its content encoding says") from error
+    if len(unpacked) > limit:
+        raise TooLarge(f"the body is over the limit of {limit:,} bytes when unpacked")
+    if not unpacking.eof or unpacking.unused_data:
+        what = "there is more after its end" if unpacking.eof else "it is cut off"
+        raise BadInput(f"the body is not one whole gzip stream: {what}")
+    return unpacked

@@ -1,0 +1,112 @@
+"""A body is whole, as it was before it was compressed, and never over the limit."""
+
+import asyncio
+import contextlib
+import gzip
+import tracemalloc
+import zlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.errors import BadInput, PolydomError
+from polydom.server.body import gunzip, is_gzip, read_body
+from polydom.server.errors import Abandoned, TooLarge, UnsupportedEncoding
+
+GZIP = ((b"content-encoding", b"gzip"),)
+LIMIT = 1000
+
+
+def read(chunks: list[bytes], headers: Any = (), limit: int = LIMIT) -> bytes:
+    """Receive some chunks; the caller leaves after the last where that is empty."""
+    messages: list[dict[str, Any]] = [
+        {"type": "http.request", "body": chunk, "more_body": True} for chunk in chunks
+    ]
+    messages[-1]["more_body"] = False
+    if not chunks[-1]:
+        messages[-1] = {"type": "http.disconnect"}
+    coming = iter(messages)
+
+    async def receive() -> dict[str, Any]:
+        return next(coming)
+
+    return asyncio.run(read_body(receive, headers, limit))
+
+
+@given(st.lists(st.binary(min_size=1, max_size=99), min_size=1, max_size=9))
+def test_body_is_put_together_and_unpacked(chunks: list[bytes]) -> None:
+    whole = b"".join(chunks)
+    assert read(chunks) == whole
+    packed = gzip.compress(whole)
+    assert read([packed[:7], packed[7:]], GZIP) == whole
+
+
+def test_body_is_taken_up_to_the_limit_packed_or_not() -> None:
+    assert len(read([b"a" * LIMIT])) == LIMIT
+    assert len(read([gzip.compress(b"a" * LIMIT)], GZIP)) == LIMIT
+    for headers, body in (
+        ((), b"a" * (LIMIT + 1)),
+        (GZIP, gzip.compress(b"a" * (LIMIT + 1))),
+    ):
+        with pytest.raises(TooLarge, match="limit of 1,000 bytes"):
+            read([body], headers)
+
+
+def test_body_of_a_caller_who_leaves_is_nobodys() -> None:
+    with pytest.raises(Abandoned):
+        read([b"a", b""])
+
+
+def test_gunzip_allocates_no_more_than_the_limit() -> None:
+    bomb = gzip.compress(bytes(64 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(TooLarge):
+            gunzip(bomb, 1 << 16)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 16
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "it is cut off"),
+        (b"plain", "is not gzip"),
+        (zlib.compress(b"hello"), "is not gzip"),
+        (gzip.compress(b"hello")[:-1], "it is cut off"),
+        (gzip.compress(b"hello") + b"!", "there is more after its end"),
+        (gzip.compress(b"a") + gzip.compress(b"b"), "there is more after its end"),
+        (gzip.compress(b"hello")[:-8] + bytes(8), "is not gzip"),
+    ],
+)
+def test_gunzip_refuses_what_is_not_one_whole_stream(body: bytes, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        gunzip(body, LIMIT)
+
+
+@given(st.binary(max_size=60))
+def test_gunzip_refuses_noise_with_its_own_errors(noise: bytes) -> None:
+    for body in (noise, b"\x1f\x8b\x08" + noise, gzip.compress(noise)[:-1] + noise[:1]):
+        with contextlib.suppress(PolydomError):
+            assert len(gunzip(body, LIMIT)) <= LIMIT
+
+
+@pytest.mark.parametrize("coding", [b"gzip", b"GZIP", b"x-gzip", b" gzip "])
+def test_gzip_is_understood(coding: bytes) -> None:
+    assert is_gzip(((b"content-encoding", coding),))
+
+
+def test_no_coding_is_no_gzip() -> None:
+    assert not is_gzip(((b"content-type", b"gzip"),))
+    assert not is_gzip(((b"content-encoding", b"identity"),))
+
+
+@pytest.mark.parametrize("coding", [b"deflate", b"zstd", b"br", b"gzip, gzip", b"\xff"])
+def test_other_codings_are_refused_before_a_body_is_read(coding: bytes) -> None:
+    with pytest.raises(UnsupportedEncoding, match="or as gzip"):
+        is_gzip(((b"content-encoding", coding),))
+    with pytest.raises(UnsupportedEncoding):
+        is_gzip((*GZIP, (b"content-encoding", coding)))
