@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from ..features.cost import CostTable
 from ..models.learners import make_learner
-from ..models.portfolio import Setting
+from ..models.portfolio import SERVABLE
 from .cache import Cache, digest
 from .catalogue import choose_features, project_files
 from .choosing import (
@@ -21,8 +22,8 @@ from .choosing import (
     DEFAULT_STRATEGY,
     VALIDATION,
     Choice,
+    Contest,
     Division,
-    choose_learner,
 )
 from .costing import Curve, measure_curves, measuring_items, time_models, weigh_costs
 from .data import Dataset, load_data, split
@@ -97,7 +98,7 @@ class Builder:
         dataset, features, values = self.data()
         curves, costs = self.costs(dataset, features)
         choice = self.choose(dataset, features, values)
-        trainer = self.trainer(dataset, features, values, choice.setting)
+        trainer = self.trainer(dataset, features, values, choice)
         middle = float(np.median(dataset.sizes))
 
         def cost_of(mask: int) -> float:
@@ -154,8 +155,8 @@ class Builder:
         part = dataset.only(train)
         ((fit, test),) = split(part, seed=project.seed, held_out=VALIDATION, folds=None)
         strategy = strategy or DEFAULT_STRATEGY
-        key = digest(self.key(dataset, features), strategy)
-        return choose_learner(
+        key = digest(self.key(dataset, features), strategy, SERVABLE)
+        contest = Contest(
             values,
             dataset.codes,
             (train[fit], train[test]),
@@ -165,6 +166,9 @@ class Builder:
             progress=self.progress,
             strategy=strategy,
         )
+        if project.learner.get("per_level"):
+            return contest.per_level(_starts(features))
+        return contest.one()
 
     def splits(self, dataset: Dataset) -> list[Division]:
         """Split the items for measuring accuracy."""
@@ -214,20 +218,21 @@ class Builder:
         dataset: Dataset,
         features: Sequence[StoredFeature],
         values: NDArray[np.float32],
-        learner: Setting,
+        choice: Choice,
     ) -> Trainer:
         """Prepare training on any feature set."""
+        learner = list(choice.levels) or choice.setting
         key = digest(self.key(dataset, features), learner)
-        starts = np.concatenate([[0], np.cumsum([f.width for f in features])])
         task = Task(
             values=self.cache.matrix(f"sets/{key}/values", values),
             codes=dataset.codes,
             splits=self.splits(dataset),
-            learner=learner,
+            learner=choice.setting,
             seed=self.project.seed,
-            starts=tuple(starts.tolist()),
+            starts=_starts(features),
             cache=self.cache,
             key=key,
+            levels=choice.levels,
         )
         return Trainer(task, self.workers)
 
@@ -329,6 +334,11 @@ class Builder:
             "remarks": trainer.remarks(sorted(found.accuracies)),
             "samples": _samples(dataset),
         }
+
+
+def _starts(features: Sequence[StoredFeature]) -> tuple[int, ...]:
+    """First column of each feature, and after the last the width."""
+    return (0, *accumulate(feature.width for feature in features))
 
 
 def _samples(dataset: Dataset) -> list[Any]:

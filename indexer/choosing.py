@@ -1,17 +1,25 @@
-"""`learner = "auto"`: a race between learners on all features, before the search."""
+"""`learner = "auto"`: races between learners before the search.
+
+One on all features, or with `per_level = true` one for every band of lattice levels.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..models.allocation import Race
+from ..models.allocation import Allocation, Race
+from ..models.draws import Split, split
+from ..models.measures import find_measure
 from ..models.portfolio import SERVABLE, Setting, make_portfolio
-from ..models.select import Selection, select
+from ..models.select import find_strategy, full_seconds
+from ..models.trainer import Examples
 from .cache import Cache
+from .levels import bands
 from .progress import Progress
+from .training import columns_of
 
 AUTO = "auto"
 DEFAULT_STRATEGY = "daub-seconds"
@@ -27,31 +35,26 @@ class Choice:
     Attributes
     ----------
     setting
-        What `[learner]` would hold to name it.
+        What `[learner]` would hold to name it; where there is one for each level, what
+        it held to ask for that.
     facts
         Plain data: the winner, its score, what the race cost and what training all
-        would have, learning curves and failures.
+        would have, learning curves and failures; where there is a race for each band
+        of levels, `levels` lists these of each, with its first and last level.
+    levels
+        The learners of sets with 1, 2 ... m features; empty where one is for all.
     """
 
     setting: Setting
     facts: dict[str, Any]
+    levels: tuple[Setting, ...] = ()
 
 
-def choose_learner(
-    values: NDArray[np.float32],
-    codes: NDArray[np.int64],
-    division: Division,
-    *,
-    seed: int,
-    cache: Cache,
-    name: str,
-    progress: Progress,
-    strategy: str = DEFAULT_STRATEGY,
-    settings: Mapping[str, Setting] = SERVABLE,
-) -> Choice:
-    """Race the servable learners on all features; continue a race that was cut short.
+@dataclass(frozen=True, slots=True, eq=False)
+class Contest:
+    """What races are run on, and where their logs are kept.
 
-    Parameters
+    Attributes
     ----------
     values, codes
         (N, width) feature values and (N,) classes of the items.
@@ -59,47 +62,115 @@ def choose_learner(
         (training rows, validation rows), none of them held out for the search, so
         that the accuracies reported later are not those the choice was made by.
     name
-        Cache entry of the race's log.
-
-    Raises
-    ------
-    BadInput
-        If the strategy is unknown or every learner fails.
+        Cache entry of the races' logs: a race that was cut short continues.
+    settings
+        The learners, by name.
     """
-    train, test = division
-    stored = cache.load(name)
-    log: list[dict[str, Any]] = stored[0]["log"] if stored else []
-    with progress.stage("choosing a learner", None) as tell:
 
-        def keep(race: Race) -> None:
-            lines = [line.to_dict() for line in race.log]
-            cache.store(name, {"log": lines}, {})
-            tell(len(lines))
+    values: NDArray[np.float32]
+    codes: NDArray[np.int64]
+    division: Division
+    seed: int
+    cache: Cache
+    name: str
+    progress: Progress
+    strategy: str = DEFAULT_STRATEGY
+    settings: Mapping[str, Setting] = field(default_factory=lambda: SERVABLE)
 
-        selection = select(
-            make_portfolio(settings, seed),
+    def one(self) -> Choice:
+        """Race the learners on all features.
+
+        Raises
+        ------
+        BadInput
+            If the strategy is unknown or every learner fails.
+        """
+        every = np.arange(self.values.shape[1], dtype=np.int32)
+        facts = self._race(self.name, "choosing a learner", [every])
+        return Choice(self.settings[facts["learner"]], facts)
+
+    def per_level(self, starts: Sequence[int]) -> Choice:
+        """Race them once for each band of levels, on sets of so many features.
+
+        A learner's score is its mean over the band's sets. `starts` holds each
+        feature's first column and, at its end, the width. Raises as `one` does.
+        """
+        levels: list[Setting] = []
+        races = []
+        for band in bands(len(starts) - 1, self.seed):
+            facts = self._race(
+                f"{self.name}/{band.low}",
+                f"choosing for {band.low}-{band.high}",
+                [columns_of(starts, mask) for mask in band.sets],
+            )
+            races.append(
+                {"low": band.low, "high": band.high, "sets": list(band.sets), **facts}
+            )
+            winner = self.settings[facts["learner"]]
+            levels += [winner] * (band.high - band.low + 1)
+        told = {
+            "strategy": self.strategy,
+            "seconds": sum(race["seconds"] for race in races),
+            "full_s": sum(race["full_s"] for race in races),
+            "levels": races,
+        }
+        return Choice({"name": AUTO, "per_level": True}, told, tuple(levels))
+
+    def _race(
+        self, name: str, stage: str, parts: Sequence[NDArray[np.int32]]
+    ) -> dict[str, Any]:
+        """Run one race on some columns, or on several choices of them; give its facts.
+
+        What an earlier run trained is taken from its log.
+        """
+        stored = self.cache.load(name)
+        log: list[dict[str, Any]] = stored[0]["log"] if stored else []
+        splits = [self._split(columns) for columns in parts]
+        measure = find_measure("accuracy")
+        arms = {
+            learner: Examples(estimator, splits, measure, seed=self.seed, scored=0)
+            for learner, estimator in make_portfolio(self.settings, self.seed).items()
+        }
+        with self.progress.stage(stage, None) as tell:
+
+            def keep(race: Race) -> None:
+                lines = [line.to_dict() for line in race.log]
+                self.cache.store(name, {"log": lines}, {})
+                tell(len(lines))
+
+            race = Race(
+                arms,
+                limit=len(splits[0].y),
+                past=[Allocation.from_dict(line) for line in log],
+                progress=keep,
+            )
+            winner = find_strategy(self.strategy)(race)
+        return _facts(race, winner, self.strategy)
+
+    def _split(self, columns: NDArray[np.int32]) -> Split:
+        train, test = self.division
+        values = self.values[:, columns]
+        (part,) = split(
             values[train].astype(np.float64),
-            codes[train],
-            strategy=strategy,
-            validation=(values[test].astype(np.float64), codes[test]),
-            seed=seed,
-            log=log,
-            progress=keep,
+            self.codes[train],
+            validation=(values[test].astype(np.float64), self.codes[test]),
+            seed=self.seed,
         )
-    return Choice(settings[selection.name], _facts(selection, strategy))
+        return part
 
 
-def _facts(selection: Selection, strategy: str) -> dict[str, Any]:
-    curves: dict[str, Sequence[Sequence[float | None]]] = {
-        learner: [[line.amount, line.score, line.seconds] for line in lines]
-        for learner, lines in selection.curves.items()
-    }
+def _facts(race: Race, winner: str, strategy: str) -> dict[str, Any]:
     return {
         "strategy": strategy,
-        "learner": selection.name,
-        "score": selection.score,
-        "seconds": selection.seconds,
-        "full_s": selection.full_s,
-        "curves": curves,
-        "failed": dict(selection.failed),
+        "learner": winner,
+        "score": race.curves[winner][-1].score,
+        "seconds": race.seconds,
+        "full_s": full_seconds(race),
+        "curves": {
+            learner: [
+                [line.amount, line.score, line.seconds] for line in race.curves[learner]
+            ]
+            for learner in race.active
+        },
+        "failed": {learner: line.error for learner, line in race.failed.items()},
     }

@@ -210,8 +210,10 @@ class Project(Part, frozen=True):
         if sum(source is not None for source in sources) != 1:
             raise BadProject("[data] needs exactly one of images, table, texts, items")
         name = self.learner.get("name")
-        if name == "auto" and len(self.learner) > 1:
-            raise BadProject("[learner] name = 'auto' takes no other keys")
+        if name == "auto" and set(self.learner) - {"name", "per_level"}:
+            raise BadProject("[learner] name = 'auto' takes no key but per_level")
+        if name == "auto" and not isinstance(self.learner.get("per_level", True), bool):
+            raise BadProject("[learner] per_level is either true or false")
         if not isinstance(name, str):
             raise BadProject("[learner] needs a name, such as name = 'logistic'")
         if self.search.sizes and self.search.sizes[0] > self.search.sizes[1]:

@@ -100,11 +100,12 @@ def _show_build(
         f"trained, {search['sets'] - search['expanded']} {left}, "
         f"{facts['candidates']} kept"
     )
-    if race := built["selection"]:
+    for race in races_of(built["selection"]):
+        what = f"for {race['low']}-{race['high']} features" if "low" in race else ""
         console.print(
-            f"learner chosen by {race['strategy']}: {race['learner']}, score "
+            f"learner {what} chosen by {race['strategy']}: {race['learner']}, score "
             f"{race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all would "
-            f"have taken about {race['full_s']:.1f}"
+            f"have taken about {race['full_s']:.1f}".replace("  ", " ")
         )
     for remark, count in built["remarks"].items():
         console.print(f"  in {count} trainings: {remark}")
@@ -164,11 +165,26 @@ def show_skyline(at: dict[str, Any], console: "Console") -> None:
     console.print(table)
 
 
-def show_race(race: dict[str, Any], console: "Console") -> None:
-    """Print a race between learners: who got how much, who won."""
+def races_of(selection: dict[str, Any]) -> list[dict[str, Any]]:
+    """List the races of a selection: none, one, or one for each band of levels."""
+    if "levels" in selection:
+        return list(selection["levels"])
+    return [selection] if selection else []
+
+
+def show_race(selection: dict[str, Any], console: "Console") -> None:
+    """Print the races between learners: who got how much, who won."""
+    for race in races_of(selection):
+        _show_race(race, console)
+
+
+def _show_race(race: dict[str, Any], console: "Console") -> None:
     from rich.table import Table
 
-    table = Table(title=f"race by {race['strategy']}", box=None)
+    title = f"race by {race['strategy']}"
+    if "low" in race:
+        title += f" for sets of {race['low']} to {race['high']} features"
+    table = Table(title=title, box=None)
     table.add_column("learner", no_wrap=True)
     for name in ("trainings", "most examples", "last score", "CPU s"):
         table.add_column(name, justify="right")
@@ -192,16 +208,26 @@ def show_race(race: dict[str, Any], console: "Console") -> None:
     )
 
 
-def plot_race(race: dict[str, Any], path: Path) -> None:
-    """Draw learning curves, and examples given to each learner (DAUB, figures 1, 2)."""
+def plot_race(selection: dict[str, Any], path: Path) -> None:
+    """Draw learning curves, and examples given to each learner (DAUB, figures 1, 2).
+
+    A race a row, where there are several.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise BadInput(
             "drawing needs matplotlib: pip install 'polydom[plot]'"
         ) from error
-    figure = Figure(figsize=(11, 5), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    races = races_of(selection)
+    figure = Figure(figsize=(11, 6 * len(races)), layout="constrained")
+    rows = figure.subplots(len(races), 2, squeeze=False)
+    for race, (left, right) in zip(races, rows, strict=True):
+        _draw_race(race, left, right)
+    figure.savefig(path, dpi=120)
+
+
+def _draw_race(race: dict[str, Any], left: Any, right: Any) -> None:
     ranked = sorted(race["curves"].items(), key=_standing)
     for learner, curve in ranked:
         amounts, scores = [line[0] for line in curve], [line[1] for line in curve]
@@ -212,7 +238,8 @@ def plot_race(race: dict[str, Any], path: Path) -> None:
     right.barh(names, given)
     right.set(xlabel="examples given in all")
     right.tick_params(axis="y", labelsize=6)
-    figure.savefig(path, dpi=120)
+    if "low" in race:
+        left.set_title(f"sets of {race['low']} to {race['high']} features")
 
 
 def _standing(entry: tuple[str, Any]) -> tuple[float, float]:

@@ -37,6 +37,8 @@ class Task:
         (training rows, testing rows), once, or once for each fold.
     learner, seed
         The learner's name and parameters.
+    levels
+        The learners of sets with 1, 2 ... m features, where there is one for each.
     starts
         First column of each feature, and after the last the width.
     cache, key
@@ -51,6 +53,11 @@ class Task:
     starts: tuple[int, ...]
     cache: Cache
     key: str
+    levels: tuple[dict[str, Any], ...] = ()
+
+    def learner_of(self, mask: int) -> dict[str, Any]:
+        """Return the learner that trains a set, which is not the empty one."""
+        return self.levels[mask.bit_count() - 1] if self.levels else self.learner
 
     def name(self, mask: int) -> str:
         """Return the cache entry of a trained set."""
@@ -113,24 +120,25 @@ class Trainer:
 
 def _train(task: Task, mask: int) -> float:
     """Train one set, keep its model, return its accuracy."""
-    columns = _columns(task.starts, mask)
+    columns = columns_of(task.starts, mask)
     values = _map(task.values)[:, columns].astype(np.float64)
     right, remarks = 0, list[str]()
     tested = sum(len(test) for _, test in task.splits)
     try:
         for train, test in task.splits:
-            model = _fit(task, values, train, columns, remarks)
+            model = _fit(task, mask, values, train, columns, remarks)
             right += int(
                 (model.predict(_map(task.values)[test]) == task.codes[test]).sum()
             )
         if len(task.splits) > 1:
             everything = np.arange(len(task.codes))
-            model = _fit(task, values, everything, columns, remarks)
+            model = _fit(task, mask, values, everything, columns, remarks)
     except PolydomError:
         raise
     except Exception as error:
+        name = task.learner_of(mask)["name"]
         raise BadProject(
-            f"learner {task.learner['name']!r} failed on feature set {mask:#x}: "
+            f"learner {name!r} failed on feature set {mask:#x}: "
             f"{type(error).__name__}: {error}"
         ) from error
     accuracy = right / tested
@@ -141,6 +149,7 @@ def _train(task: Task, mask: int) -> float:
 
 def _fit(
     task: Task,
+    mask: int,
     values: NDArray[np.float64],
     train: Rows,
     columns: NDArray[np.int32],
@@ -149,7 +158,7 @@ def _fit(
     codes = task.codes[train]
     if not len(columns):
         return Prior.fit(codes)
-    estimator = make_learner(task.learner, task.seed)
+    estimator = make_learner(task.learner_of(mask), task.seed)
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(values[train], codes)
@@ -157,8 +166,11 @@ def _fit(
     return compile_model(estimator, columns)
 
 
-def _columns(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
-    """Positions in the full row of a set's columns, ascending."""
+def columns_of(starts: Sequence[int], mask: int) -> NDArray[np.int32]:
+    """Positions in the full row of a set's columns, ascending.
+
+    `starts` holds each feature's first column and, at its end, the width.
+    """
     parts = [
         np.arange(starts[f], starts[f + 1], dtype=np.int32)
         for f in range(len(starts) - 1)

@@ -6,12 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.polynomial.polynomial import polyval
 from PIL import Image
+from rich.console import Console
 
 from polydom.features.errors import BadFeature, BadProject
 from polydom.indexer import Index, build
+from polydom.indexer.pace import Pace
 from polydom.indexer.progress import Tell
 from polydom.indexer.project import Project
+from polydom.indexer.report import facts_of, plot_race, show
 from polydom.models.portfolio import SERVABLE
 
 from . import projects
@@ -61,6 +65,25 @@ def test_build_gives_the_same_bytes_for_the_same_measured_times(built: Path) -> 
     before = (built / "my.pdx").read_bytes()
     build(built / "PROJECT.toml", output=built / "again.pdx", cache=built / "cache")
     assert (built / "again.pdx").read_bytes() == before
+
+
+def test_build_packs_how_long_the_samples_took(built: Path) -> None:
+    package = Index.load(built / "my.pdx").package
+    assert package is not None
+    samples = len(package.meta["samples"])
+    pace = Pace.read(
+        package.meta["pace"],
+        samples=samples,
+        steps=len(package.costs.step_coefficients),
+        declared=[False] * len(package.features),
+        rows=len(package.masks),
+    )
+    # the samples go from small to large, and a median is below a high quantile
+    low, high = Index.load(built / "my.pdx").sizes
+    for position in range(len(package.features)):
+        curve = package.costs.feature_coefficients[position]
+        assert np.median(pace.feature_s[:, position]) < 3 * polyval(high, curve)
+        assert np.median(pace.feature_s[:, position]) > polyval(low, curve) / 30
 
 
 @pytest.mark.parametrize("stage", ["computing features", "training sets"])
@@ -252,6 +275,39 @@ def test_build_chooses_a_learner_where_asked_and_says_which(tmp_path: Path) -> N
     assert index.accuracies.max() > 0.9
     build(folder / "PROJECT.toml", output=folder / "b.pdx", cache=folder / "c")
     assert (folder / "a.pdx").read_bytes() == (folder / "b.pdx").read_bytes()
+
+
+PER_LEVEL = AUTO.replace(
+    'learner = "auto"', 'learner = { name = "auto", per_level = true }'
+)
+
+
+def test_build_chooses_a_learner_for_each_band_of_levels(tmp_path: Path) -> None:
+    folder = projects.texts(tmp_path, count=240, project=PER_LEVEL)
+    with pytest.raises(KeyboardInterrupt):
+        build(
+            folder / "PROJECT.toml",
+            cache=folder / "c",
+            progress=Stages(stop_in="choosing for 2-3"),
+        )
+    index = build(folder / "PROJECT.toml", output=folder / "a.pdx", cache=folder / "c")
+    assert index.package is not None
+    races = index.package.meta["selection"]["levels"]
+    assert [(race["low"], race["high"]) for race in races] == [(1, 1), (2, 3), (4, 4)]
+    assert races[2]["sets"] == [0b1111]
+    assert all(race["learner"] in race["curves"] for race in races)
+    assert index.package.meta["learner"] == {"name": "auto", "per_level": True}
+    assert index.accuracies.max() > 0.9
+    build(folder / "PROJECT.toml", output=folder / "b.pdx", cache=folder / "c")
+    assert (folder / "a.pdx").read_bytes() == (folder / "b.pdx").read_bytes()
+    facts = facts_of(index)
+    console = Console(record=True, width=200)
+    show(facts, console)
+    shown = console.export_text()
+    for race in races:
+        assert f"for {race['low']}-{race['high']} features chosen by" in shown
+    plot_race(facts["build"]["selection"], folder / "race.png")
+    assert (folder / "race.png").read_bytes().startswith(b"\x89PNG")
 
 
 def image_project(folder: Path, on_bad_item: str) -> Project:

@@ -58,6 +58,8 @@ def test_project_template_shows_every_key_with_its_default() -> None:
         ({"data": {}}, "exactly one of images, table, texts, items"),
         ({"data": {"images": "a", "texts": "b"}}, "exactly one of"),
         ({"learner": {"C": 1}}, "needs a name"),
+        ({"learner": {"name": "auto", "C": 1}}, "takes no key but per_level"),
+        ({"learner": {"name": "auto", "per_level": 1}}, "either true or false"),
         ({"costs": {"weights": {"s": 0}}}, "counts nothing"),
         ({"costs": {"weights": {"s": -1}}}, ">= 0"),
         ({"seed": -1}, ">= 0"),
