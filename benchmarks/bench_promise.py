@@ -32,7 +32,7 @@ def measure(name: str, folder: Path) -> list[dict[str, Any]]:
     X, y, Xt, _ = SETS[name](folder)
     ensemble = train(X, y)
     scores, fresh = ensemble.base_scores(X), ensemble.base_scores(Xt)
-    task = Task.check(scores, ensemble.threshold, 0.0, None, "both", 2)
+    task = Task.check(scores, ensemble.threshold, 0.0, None, None, None, "both", 2)
     ladder = list(StoppingFitter(task, None).ladder())
     full = fresh.sum(axis=1) >= ensemble.threshold
     found = []

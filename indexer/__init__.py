@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from .fixed import FixedBudgetLookup, FixedSizeLookup
     from .greedy import GreedyLookup, search_greedy
     from .lattice import LatticeSearch, search_lattice
+    from .lead import LeadSchedule
+    from .lead_fitting import fit_lead_schedule
     from .lookup import Lookup
     from .project import Project
     from .remainder import bound_remainder
@@ -33,6 +35,7 @@ __all__ = [
     "GreedyLookup",
     "Index",
     "LatticeSearch",
+    "LeadSchedule",
     "Lookup",
     "Project",
     "Promise",
@@ -41,6 +44,7 @@ __all__ = [
     "build",
     "cut_stages",
     "fit_fan",
+    "fit_lead_schedule",
     "fit_schedule",
     "prune",
     "search_greedy",
@@ -56,6 +60,7 @@ _MODULES = {
     "FixedSizeLookup": "fixed",
     "GreedyLookup": "greedy",
     "LatticeSearch": "lattice",
+    "LeadSchedule": "lead",
     "Lookup": "lookup",
     "Project": "project",
     "Promise": "schedule",
@@ -64,6 +69,7 @@ _MODULES = {
     "build": "builder",
     "cut_stages": "stages",
     "fit_fan": "fan",
+    "fit_lead_schedule": "lead_fitting",
     "fit_schedule": "fitting",
     "prune": "candidates",
     "search_greedy": "greedy",

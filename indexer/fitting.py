@@ -151,13 +151,12 @@ def fit_schedule(
     )
     kept = None if order is None else check_order(order, task, target, seed)
     check_method(method, order)
-    if confidence is None and calibration is not None:
-        raise BadInput("calibration rows are given without a confidence")
+    rows = check_confidence(calibration, confidence, alpha)
     fitter = FITTERS[method](task, kept)
-    if confidence is None:
+    if confidence is None or rows is None:
         return fitter.within(alpha)
-    rows = check_calibration(calibration, confidence, task)
-    return calibrate(fitter.ladder(), rows, alpha, confidence)
+    fresh = check_scores(rows, models=task.scores.shape[1])
+    return calibrate(fitter.ladder(), fresh, alpha, confidence)
 
 
 class StoppingFitter:
@@ -192,7 +191,7 @@ class StoppingFitter:
         """Schedules from the most careful price to the boldest."""
         careful, *bolder = self.stopping.prices(RUNGS)
         first = self.schedule(self.stopping.cuts(careful))
-        yield from widened(first, self.task.scores)
+        yield from widened(first, self.stopping.track)
         for price in bolder:
             yield self.schedule(self.stopping.cuts(price))
 
@@ -230,7 +229,8 @@ class QuitFitter:
         """Algorithm 2 for growing shares of changed decisions, on one order."""
         order = self.within(self.task.alpha).order
         fixed = QuitFitter(self.task, order)
-        yield from widened(fixed.within(0.0), self.task.scores)
+        track = SumTrack(self.task.scores, order, self.task.positive)
+        yield from widened(fixed.within(0.0), track)
         for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
             yield fixed.within(float(share))
 
@@ -281,8 +281,12 @@ def check_order(
                 f"target has shape {goal.shape}; it must be {full.shape}, finite"
             )
         return make_order(order, task.scores, goal, seed=seed)
+    return check_permutation(order, task.scores.shape[1])
+
+
+def check_permutation(order: Sequence[int] | Rows, models: int) -> Rows:
+    """Order of all base models, (T,) int64."""
     kept = np.ascontiguousarray(order, np.int64)
-    models = task.scores.shape[1]
     if not np.array_equal(np.sort(kept), np.arange(models)):
         raise BadInput(
             f"order is not a permutation of the {models} base models, 0 ... "
@@ -291,10 +295,14 @@ def check_order(
     return kept
 
 
-def check_calibration(
-    calibration: Floats | None, confidence: float, task: Task
-) -> Floats:
-    """Calibration scores (M, T), enough of them to promise anything."""
+def check_confidence(
+    calibration: Floats | None, confidence: float | None, alpha: float
+) -> Floats | None:
+    """Calibration rows where a confidence is asked for: enough of them, else None."""
+    if confidence is None:
+        if calibration is not None:
+            raise BadInput("calibration rows are given without a confidence")
+        return None
     if not 0 < confidence < 1:
         raise BadInput(f"confidence is {confidence!r}; it must be in (0, 1)")
     if calibration is None:
@@ -302,16 +310,15 @@ def check_calibration(
             f"confidence {confidence:g} needs calibration rows, used for nothing else; "
             "without them nothing can be promised about fresh rows"
         )
-    if task.alpha == 0:
+    if alpha == 0:
         raise BadInput(
             "alpha is 0, which no number of calibration rows can show; it must be "
             "above 0 when a confidence is given"
         )
-    rows = check_scores(calibration, models=task.scores.shape[1])
-    fewest = fewest_rows(task.alpha, confidence)
-    if len(rows) < fewest:
+    fewest = fewest_rows(alpha, confidence)
+    if len(calibration) < fewest:
         raise BadInput(
-            f"there are {len(rows)} calibration rows; alpha {task.alpha:g} with "
+            f"there are {len(calibration)} calibration rows; alpha {alpha:g} with "
             f"confidence {confidence:g} needs at least {fewest}"
         )
-    return rows
+    return calibration

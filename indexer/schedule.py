@@ -1,7 +1,7 @@
 """A schedule: the order of an ensemble's base models, and when to stop early."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -33,6 +33,10 @@ class Promise:
     confidence: float
     rows: int
     changed: int
+
+    def array(self) -> Floats:
+        """(4,) its fields, for an index file."""
+        return np.array([self.bound, self.confidence, self.rows, self.changed])
 
     def __str__(self) -> str:
         """Say it in one sentence."""
@@ -98,6 +102,15 @@ class Schedule:
         )
         return decisions, used
 
+    def changed(self, scores: Floats) -> int:
+        """Count the rows of `scores` (N, T) decided otherwise than by the whole sum."""
+        full = scores.sum(axis=1) >= self.threshold
+        return int(np.count_nonzero(self.evaluate(scores)[0] != full))
+
+    def wider(self, by: Floats) -> Self:
+        """Return the schedule with its thresholds moved outwards by `by` (T,)."""
+        return replace(self, lower=self.lower - by, upper=self.upper + by)
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything, as arrays for an index file."""
         arrays: dict[str, NDArray[Any]] = {
@@ -107,8 +120,7 @@ class Schedule:
             "threshold": np.array([self.threshold]),
         }
         if self.promise is not None:
-            p = self.promise
-            arrays["promise"] = np.array([p.bound, p.confidence, p.rows, p.changed])
+            arrays["promise"] = self.promise.array()
         return arrays
 
     @classmethod

@@ -795,9 +795,7 @@ def concave_hull(points: Sequence[tuple[float, float]]) -> list[tuple[float, flo
     return kept
 
 
-def drift(
-    late: Sequence[bool], quantile: float, step: float, largest: float
-) -> float:
+def drift(late: Sequence[bool], quantile: float, step: float, largest: float) -> float:
     """Multiply by e to the step's share after each plan, and keep within the bounds."""
     factor = 1.0
     for exceeded in late:
@@ -856,3 +854,31 @@ def upper_median(values: Sequence[float], confidence: float) -> float:
         if Fraction(sum(heads), 2**count) <= 1 - Fraction(confidence):
             return sorted(values)[rank - 1]
     return max(values)
+
+
+def walk_leads(
+    scores: NDArray[np.float64], order: Sequence[int], margin: Numbers, bias: Numbers
+) -> tuple[int, int]:
+    """Add base models up, one class at a time, until one leads by enough."""
+    sums = list(bias)
+    for r, model in enumerate(order):
+        sums = [total + float(scores[model, k]) for k, total in enumerate(sums)]
+        best, second = sorted(sums, reverse=True)[:2]
+        if best - second > margin[r]:
+            break
+    return sums.index(best), r + 1
+
+
+def lead_doubt(sums: NDArray[np.float64], chosen: Sequence[int], bins: int) -> float:
+    """Doubt of `measure_lead_doubt`, a row and a bin at a time."""
+    leads = [sorted(row)[-1] - sorted(row)[-2] for row in sums.tolist()]
+    leaders = [row.index(max(row)) for row in sums.tolist()]
+    scale = bins / max(leads) if max(leads) > 0 else 0.0
+    tally: dict[int, list[bool]] = {}
+    for value, leader, final in zip(leads, leaders, chosen, strict=True):
+        place = int(min(value * scale, bins - 1))
+        tally.setdefault(place, []).append(leader != final)
+    return sum(
+        len(wrong) * math.sqrt((sum(wrong) + 0.5) / (len(wrong) + 1))
+        for wrong in tally.values()
+    )
