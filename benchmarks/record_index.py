@@ -42,15 +42,17 @@ def train(X: NDArray[np.float32], y: NDArray[np.int64]) -> Any:
     return lightgbm.train(options, lightgbm.Dataset(X, y), TREES)
 
 
-def write(folder: Path, count: int = 20_000, asked: int = 1_000) -> Path:
-    """Write index, booster and the rows to ask for; the index's path.
+def write(folder: Path, count: int = 20_000, asked: int = 1_000) -> list[float]:
+    """Write index, booster and rows to ask for; the booster's share of class 1 in each.
 
     The index has two candidates, the prior and all columns with 500 trees, both far
     cheaper than any budget.
     """
     X, y = draw(count, 0)
-    train(X, y).save_model(folder / BOOSTER)
-    (folder / ROWS).write_text(json.dumps(draw(asked, 1)[0].astype(float).tolist()))
+    booster = train(X, y)
+    booster.save_model(folder / BOOSTER)
+    rows = draw(asked, 1)[0].round(2).tolist()
+    (folder / ROWS).write_text(json.dumps(rows))
     feature = columns("row", COLUMNS)
     costs = CostTable(
         feature_coefficients=np.array([[COLUMNS_S]]),
@@ -62,9 +64,7 @@ def write(folder: Path, count: int = 20_000, asked: int = 1_000) -> Path:
     package = Package(
         kind="record",
         labels=LABELS,
-        features=(
-            StoredFeature("row", 14, fingerprint(feature), False, arguments),
-        ),
+        features=(StoredFeature("row", 14, fingerprint(feature), False, arguments),),
         costs=costs,
         masks=np.array([0, 1], np.uint64),
         orders=((), (0,)),
@@ -78,9 +78,9 @@ def write(folder: Path, count: int = 20_000, asked: int = 1_000) -> Path:
         meta={"unit": "s", "samples": [record(row) for row in X[:8].tolist()]},
     )
     coefficients = costs.of_many(package.masks) + MODEL_S
-    path = folder / INDEX
-    Index.from_candidates(coefficients, [0.6, 0.9], (1, 1), package).save(path)
-    return path
+    index = Index.from_candidates(coefficients, [0.6, 0.9], (1, 1), package)
+    index.save(folder / INDEX)
+    return [float(share) for share in booster.predict(np.array(rows), num_threads=1)]
 
 
 def record(row: list[float]) -> dict[str, float]:
