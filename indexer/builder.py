@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ..features.cost import CostTable
 from ..models.learners import make_learner
+from ..models.model import Model
 from ..models.portfolio import SERVABLE
 from .cache import Cache, digest
 from .catalogue import choose_features, project_files
@@ -25,8 +26,15 @@ from .choosing import (
     Contest,
     Division,
 )
-from .costing import Curve, measure_curves, measuring_items, time_models, weigh_costs
-from .data import Dataset, load_data, split
+from .costing import (
+    Curve,
+    measure_curves,
+    measure_pace,
+    measuring_items,
+    time_models,
+    weigh_costs,
+)
+from .data import Dataset, load_data, make_item, split
 from .index import Index
 from .package import Package
 from .progress import Progress, Silence
@@ -265,6 +273,10 @@ class Builder:
         kept = found.keep(curves_of_sets, sizes)
         masks = [sets[row] for row in kept]
         orders, fallbacks = found.order(masks, cost_of)
+        models = tuple(trainer.model(mask) for mask in masks)
+        if self.project.costs.weights.get("s"):
+            key = digest(trainer.task.key, masks)
+            report["pace"] = self.pace(features, report["samples"], models, key)
         package = Package(
             kind=dataset.kind,
             labels=dataset.labels,
@@ -273,7 +285,7 @@ class Builder:
             masks=np.array(masks, np.uint64),
             orders=orders,
             fallbacks=fallbacks,
-            models=tuple(trainer.model(mask) for mask in masks),
+            models=models,
             model_s=model_costs[kept],
             overhead_s=float(costs.overhead[0]),
             meta=report,
@@ -300,6 +312,23 @@ class Builder:
         else:
             seconds = np.asarray(stored[1]["models"])
         return seconds * self.project.costs.weights.get("s", 0.0)
+
+    def pace(
+        self,
+        features: Sequence[StoredFeature],
+        samples: Sequence[Any],
+        models: Sequence[Model],
+        key: str,
+    ) -> dict[str, Any]:
+        """Time the samples, by which a server will tell its machine from this one."""
+        with self.progress.stage("timing samples", None):
+            return measure_pace(
+                load_extractor(features, project_files(self.project)),
+                [make_item(payload) for payload in samples],
+                models,
+                cache=self.cache,
+                name=f"paces/{key}",
+            ).facts()
 
     def sizes(self, dataset: Dataset) -> tuple[float, float]:
         """Return the range of sizes to choose for."""

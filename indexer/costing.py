@@ -12,10 +12,12 @@ from threadpoolctl import threadpool_limits
 from ..features.cost import CostCurve, CostTable
 from ..features.extract import Extractor
 from ..features.items import Item
-from ..features.measure import interruptions, measure
+from ..features.measure import interruptions, measure, quiet
 from ..models.model import Model
 from .cache import Cache
 from .data import Dataset, make_item
+from .pace import Pace, compared_models, finish, pace_of, time_features
+from .pace import time_models as time_rows
 from .progress import Progress, Tell
 from .project import Costs
 
@@ -25,6 +27,7 @@ Seconds = NDArray[np.float64]
 MODEL_CALLS = 200
 OVERHEAD_CALLS = 400
 CURVE_POINTS = 3
+PACE_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,6 +184,37 @@ def _time_model(model: Model, rows: Sequence[NDArray[np.float32]]) -> list[float
         if interruptions() == before or not times:
             times.append(taken_s)
     return times
+
+
+def measure_pace(
+    extractor: Extractor,
+    items: Sequence[Item],
+    models: Sequence[Model],
+    *,
+    cache: Cache,
+    name: str,
+) -> Pace:
+    """Time samples and models as a server will when it starts, or recall the times.
+
+    Parameters
+    ----------
+    items
+        The samples that the index carries.
+    models
+        Of all candidates; a few of them are timed.
+    """
+    stored = cache.load(name)
+    if stored is None:
+        compared = [models[row] for row in compared_models(len(models))]
+        with quiet():
+            rows = [extractor.extract(item) for item in items]
+            parts = finish(time_features(extractor, items, limit_s=PACE_LIMIT_S))
+            evaluations = finish(time_rows(compared, rows, limit_s=PACE_LIMIT_S))
+        arrays = {"parts": parts, "models": evaluations}
+        cache.store(name, {}, arrays)
+    else:
+        arrays = stored[1]
+    return pace_of(arrays["parts"], arrays["models"], len(extractor.steps))
 
 
 def time_overhead(extractor: Extractor, items: Sequence[Item]) -> Seconds:

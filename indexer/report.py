@@ -107,6 +107,11 @@ def _show_build(
             f"{race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all would "
             f"have taken about {race['full_s']:.1f}".replace("  ", " ")
         )
+    if pace := built.get("pace"):
+        console.print(
+            f"{len(pace['overhead'])} samples timed, by which a server tells how fast "
+            "its machine is"
+        )
     for remark, count in built["remarks"].items():
         console.print(f"  in {count} trainings: {remark}")
 
