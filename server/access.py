@@ -14,6 +14,8 @@ from .wire import Failure, Headers, encode
 
 # Probes come from whoever runs the process, and say nothing about what it serves.
 OPEN_PATHS = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
+# What is below these has tokens of its own.
+ADMIN_PATHS = ("/v1/admin/", "/v2/repository/models/")
 CHALLENGE = (b"www-authenticate", b'Bearer realm="polydom"')
 SHORTEST = 16
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
@@ -96,7 +98,7 @@ class Access:
     tokens
         For every path but `OPEN_PATHS`.
     admin
-        For the paths below `/v1/admin`, which do not exist without.
+        For the paths below `ADMIN_PATHS`, which change nothing without.
     """
 
     tokens: Tokens | None = None
@@ -113,8 +115,7 @@ class TokenGate:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it with 401."""
         asked = scope["type"] == "http" and scope["path"] not in OPEN_PATHS
-        # what is below has tokens of its own
-        if asked and not scope["path"].startswith("/v1/admin/"):
+        if asked and not scope["path"].startswith(ADMIN_PATHS):
             try:
                 self._tokens.check(scope["headers"])
             except Unauthorized as error:

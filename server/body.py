@@ -9,7 +9,8 @@ from ..features.errors import BadInput
 from .errors import Abandoned, TooLarge, UnsupportedEncoding
 from .wire import Headers
 
-_GZIP_ONLY = 16 + zlib.MAX_WBITS
+# With a gzip header, and with zlib's own, which HTTP calls deflate (RFC 9110, 8.4.1).
+_WINDOW_BITS = {b"gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
@@ -27,11 +28,11 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
     Raises
     ------
     UnsupportedEncoding, BadInput, TooLarge
-        As `is_gzip` and `gunzip`; TooLarge also once more than `limit` bytes came.
+        As `coding_of` and `unpack`; TooLarge also once more than `limit` bytes came.
     Abandoned
         If the caller leaves before all of it is there.
     """
-    compressed = is_gzip(headers)
+    coding = coding_of(headers)
     chunks: list[bytes] = []
     size = 0
     more = True
@@ -47,11 +48,11 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
         more = message.get("more_body", False)
     body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
     # zlib lets others run; how long it takes, only its end would tell
-    return await asyncio.to_thread(gunzip, body, limit) if compressed else body
+    return await asyncio.to_thread(unpack, body, coding, limit) if coding else body
 
 
-def is_gzip(headers: Headers) -> bool:
-    """Say whether a body is to be unpacked.
+def coding_of(headers: Headers) -> bytes:
+    """Say how a body is to be unpacked: as gzip or deflate, or not, which is empty.
 
     Raises
     ------
@@ -60,34 +61,37 @@ def is_gzip(headers: Headers) -> bool:
     """
     codings = [value for name, value in headers if name == b"content-encoding"]
     if not codings:
-        return False
+        return b""
     coding = b",".join(codings).strip().lower()
-    if coding not in (b"gzip", b"x-gzip", b"identity", b""):
+    coding = coding.removeprefix(b"x-").replace(b"identity", b"")
+    if coding not in (*_WINDOW_BITS, b""):
         raise UnsupportedEncoding(
             f"content encoding {coding[:80].decode('latin-1')!r} is not understood; "
-            "send the body as it is, or as gzip"
+            "send the body as it is, or as gzip or deflate"
         )
-    return coding.endswith(b"gzip")
+    return coding
 
 
-def gunzip(body: bytes, limit: int) -> bytes:
+def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
     """Unpack a body; at no time is more than `limit` bytes and a little made of it.
 
     Raises
     ------
     BadInput
-        If it is not one gzip stream and nothing else.
+        If it is not one stream of that coding, "gzip" or "deflate", and nothing else.
     TooLarge
         If more than `limit` bytes come of it.
     """
-    unpacking = zlib.decompressobj(_GZIP_ONLY)
+    unpacking = zlib.decompressobj(_WINDOW_BITS[coding])
     try:
         unpacked = unpacking.decompress(body, limit + 1)
     except zlib.error as error:
-        raise BadInput("the body is not gzip, as its content encoding says") from error
+        raise BadInput(
+            f"the body is not {coding.decode()}, as its content encoding says"
+        ) from error
     if len(unpacked) > limit:
         raise TooLarge(f"the body is over the limit of {limit:,} bytes when unpacked")
     if not unpacking.eof or unpacking.unused_data:
         what = "there is more after its end" if unpacking.eof else "it is cut off"
-        raise BadInput(f"the body is not one whole gzip stream: {what}")
+        raise BadInput(f"the body is not one whole {coding.decode()} stream: {what}")
     return unpacked
