@@ -10,7 +10,7 @@ install: $(VENV)/installed
 $(VENV)/installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[boosting,image,parquet,plot]' --group dev
+	$(BIN)/pip install --quiet --editable '.[boosting,grpc,image,parquet,plot]' --group dev
 	touch $@
 
 # Build an index from real images, serve it, ask it at several budgets.

@@ -1,0 +1,242 @@
+"""The Open Inference Protocol over gRPC, on the event loop that serves HTTP too."""
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, NamedTuple
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from ..features.errors import BadInput
+from .engine import Caller
+from .grpc_messages import (
+    METHODS,
+    SERVICE,
+    Message,
+    inference_of,
+    message_class,
+    message_of,
+    parameters_of,
+    response_of,
+)
+from .listener import DRAIN_S
+from .oip import Oip
+from .oip_config import config_of
+from .wire import Headers
+
+# Requests under way at once, as many as connections over HTTP.
+CALL_LIMIT = 4096
+CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    401: grpc.StatusCode.UNAUTHENTICATED,
+    403: grpc.StatusCode.PERMISSION_DENIED,
+    404: grpc.StatusCode.NOT_FOUND,
+    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    422: grpc.StatusCode.INVALID_ARGUMENT,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    499: grpc.StatusCode.CANCELLED,
+    503: grpc.StatusCode.UNAVAILABLE,
+    504: grpc.StatusCode.DEADLINE_EXCEEDED,
+}
+
+
+class GrpcService:
+    """Answers each method of the protocol; decoding, calling and encoding only."""
+
+    def __init__(self, oip: Oip) -> None:
+        self._oip = oip
+        self._answers: dict[str, _Answer] = {
+            "ServerLive": self._server_live,
+            "ServerReady": self._server_ready,
+            "ModelReady": self._model_ready,
+            "ServerMetadata": self._server_metadata,
+            "ModelMetadata": self._model_metadata,
+            "ModelInfer": self._infer,
+            "ModelConfig": self._config,
+            "ModelStatistics": self._statistics,
+            "RepositoryIndex": self._index,
+            "RepositoryModelLoad": self._load,
+            "RepositoryModelUnload": self._unload,
+        }
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """Return what a gRPC server needs to call the methods."""
+        return grpc.method_handlers_generic_handler(
+            SERVICE, {name: self._method(name) for name in METHODS}
+        )
+
+    def _method(self, name: str) -> grpc.RpcMethodHandler:
+        request = message_class(METHODS[name].input_type.name)
+        if name == "ModelStreamInfer":
+            return grpc.stream_stream_rpc_method_handler(
+                functools.partial(self._stream, request),
+                request_deserializer=_receive,
+                response_serializer=_serialize,
+            )
+        return grpc.unary_unary_rpc_method_handler(
+            functools.partial(self._call, request, self._answers[name]),
+            request_deserializer=_receive,
+            response_serializer=_serialize,
+        )
+
+    async def _call(
+        self, request: Any, answer: "_Answer", received: "Received", context: Any
+    ) -> Message:
+        """Answer one request; an error becomes a status."""
+        model = ""
+        try:
+            self._check_token(answer, context)
+            asked = _decode(request, received)
+            model = getattr(asked, "model_name", "")
+            return await answer(asked, received.arrived_s, context)
+        except Exception as error:
+            status, failure = self._oip.failure(error, model, received.arrived_s)
+            code = CODES.get(status, grpc.StatusCode.INTERNAL)
+            await context.abort(code, failure.error)
+
+    async def _stream(
+        self, request: Any, stream: AsyncIterator["Received"], context: Any
+    ) -> AsyncIterator[Message]:
+        """Answer one request of a stream after the other; an error ends none."""
+        response = message_class("ModelStreamInferResponse")
+        async for received in stream:
+            asked = request()
+            try:
+                self._check_token(self._infer, context)
+                asked = _decode(request, received)
+                answer = await self._infer(asked, received.arrived_s, context)
+                yield response(infer_response=answer)
+            except Exception as error:
+                model, arrived_s = asked.model_name, received.arrived_s
+                _, failure = self._oip.failure(error, model, arrived_s)
+                yield response(
+                    error_message=failure.error, infer_response={"id": asked.id}
+                )
+
+    def _check_token(self, answer: "_Answer", context: Any) -> None:
+        """Ask for a token where there are some; probes need none, admins their own."""
+        free = (self._server_live, self._server_ready, self._load, self._unload)
+        if self._oip.access.tokens is not None and answer not in free:
+            self._oip.access.tokens.check(_headers(context))
+
+    async def _infer(self, asked: Message, arrived_s: float, context: Any) -> Message:
+        caller = Caller()
+        inference = inference_of(asked)
+        patience_s = context.time_remaining()
+        if patience_s is not None:
+            patience_s += time.monotonic() - arrived_s
+        try:
+            inferred = await self._oip.infer(inference, arrived_s, caller, patience_s)
+        except asyncio.CancelledError:
+            caller.gone = True
+            raise
+        context.add_done_callback(lambda _: inferred.sent())
+        return response_of(inferred, raw=bool(asked.raw_input_contents))
+
+    async def _server_live(self, *_: Any) -> Message:
+        return message_class("ServerLiveResponse")(live=True)
+
+    async def _server_ready(self, *_: Any) -> Message:
+        ready = self._oip.repository.ready
+        return message_class("ServerReadyResponse")(ready=ready)
+
+    async def _model_ready(self, asked: Message, *_: Any) -> Message:
+        ready = self._oip.model_ready(asked.name, asked.version)
+        return message_class("ModelReadyResponse")(ready=ready)
+
+    async def _server_metadata(self, *_: Any) -> Message:
+        return message_of("ServerMetadataResponse", self._oip.server_metadata())
+
+    async def _model_metadata(self, asked: Message, *_: Any) -> Message:
+        metadata = self._oip.model_metadata(asked.name, asked.version)
+        return message_of("ModelMetadataResponse", metadata)
+
+    async def _config(self, asked: Message, *_: Any) -> Message:
+        metadata = self._oip.model_metadata(asked.name, asked.version)
+        return message_of("ModelConfigResponse", {"config": config_of(metadata)})
+
+    async def _statistics(self, asked: Message, *_: Any) -> Message:
+        counted = self._oip.statistics(asked.name, asked.version)
+        return message_of("ModelStatisticsResponse", {"model_stats": counted})
+
+    async def _index(self, asked: Message, *_: Any) -> Message:
+        models = self._oip.index(ready_only=asked.ready)
+        return message_of("RepositoryIndexResponse", {"models": models})
+
+    async def _load(self, asked: Message, _: float, context: Any) -> Message:
+        parameters, headers = parameters_of(asked.parameters), _headers(context)
+        await self._oip.load(asked.model_name, parameters, headers)
+        return message_class("RepositoryModelLoadResponse")()
+
+    async def _unload(self, asked: Message, _: float, context: Any) -> Message:
+        await self._oip.unload(asked.model_name, _headers(context))
+        return message_class("RepositoryModelUnloadResponse")()
+
+
+_Answer = Callable[[Message, float, Any], Awaitable[Message]]
+
+
+class Received(NamedTuple):
+    """A request before it is decoded, and when it came on the monotonic clock."""
+
+    arrived_s: float
+    data: bytes
+
+
+def _headers(context: Any) -> Headers:
+    return [
+        (name.encode(), value if isinstance(value, bytes) else value.encode())
+        for name, value in context.invocation_metadata()
+    ]
+
+
+def _receive(data: bytes) -> Received:
+    return Received(time.monotonic(), data)
+
+
+def _decode(request: Any, received: Received) -> Message:
+    try:
+        return request.FromString(received.data)
+    except DecodeError as error:
+        raise BadInput("the request is no message of its type") from error
+
+
+def _serialize(message: Message) -> bytes:
+    data: bytes = message.SerializeToString()
+    return data
+
+
+@contextlib.asynccontextmanager
+async def serving_grpc(oip: Oip, host: str, port: int) -> AsyncIterator[int]:
+    """Serve at an address, without encryption; the port, which 0 leaves open.
+
+    On leaving, what is under way is finished first.
+
+    Raises
+    ------
+    BadInput
+        If the address cannot be listened at.
+    """
+    limit = oip.repository.settings.body_limit
+    server = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", limit),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.so_reuseport", 0),
+        ],
+        maximum_concurrent_rpcs=CALL_LIMIT,
+    )
+    server.add_generic_rpc_handlers((GrpcService(oip).handler(),))
+    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        bound = server.add_insecure_port(where)
+    except RuntimeError as error:
+        raise BadInput(f"cannot listen for gRPC at {where}") from error
+    await server.start()
+    try:
+        yield bound
+    finally:
+        await server.stop(DRAIN_S)

@@ -1,0 +1,351 @@
+"""The Open Inference Protocol, whatever carries it: what is served, and inference."""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from ..features.errors import BadInput, PolydomError
+from .access import Access
+from .engine import Caller
+from .errors import NotAllowed
+from .oip_items import Items, Requested, TensorFacts
+from .oip_statistics import ModelStatistics, statistics_of
+from .oip_terms import Parameter, Terms
+from .repository import Repository
+from .serving import Reply, Serving
+from .tensors import Tensor
+from .wire import UNEXPECTED, Answer, Failure, Headers, describe
+
+EXTENSIONS = [
+    "binary_tensor_data",
+    "classification",
+    "model_configuration",
+    "model_repository",
+    "schedule_policy",
+    "statistics",
+]
+PLATFORM = "polydom"
+
+log = logging.getLogger("polydom")
+
+
+class ServerFacts(msgspec.Struct):
+    """Answer of a server metadata request."""
+
+    name: str
+    version: str
+    extensions: list[str]
+
+
+class ModelMetadata(msgspec.Struct):
+    """Answer of a model metadata request; `properties` say what has no other place."""
+
+    name: str
+    versions: list[str]
+    platform: str
+    inputs: list[TensorFacts]
+    outputs: list[TensorFacts]
+    properties: dict[str, str]
+
+
+class ModelIndex(msgspec.Struct):
+    """One model in a repository's index."""
+
+    name: str
+    version: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """One inference request, decoded.
+
+    Attributes
+    ----------
+    model
+        Name of the model.
+    version
+        Version that must be the one served; any where it is empty.
+    id
+        Echoed.
+    parameters
+        The budget and the other terms.
+    inputs, outputs
+        What is given, and what is asked for.
+    """
+
+    model: str
+    version: str
+    id: str
+    parameters: Mapping[str, Parameter]
+    inputs: Sequence[Tensor]
+    outputs: Sequence[Requested] = ()
+
+
+@dataclass(slots=True)
+class Inferred:
+    """The answer to an inference request, and what it came of."""
+
+    model: str
+    version: str
+    id: str
+    parameters: dict[str, Parameter]
+    outputs: list[Tensor]
+    _serving: Serving
+    _replies: list[tuple[Reply, float, float]] = field(default_factory=list)
+
+    def sent(self) -> None:
+        """Count the answer, whose last byte was just handed over.
+
+        Every item of several counts from when its turn came; the last one alone shows
+        how long an answer is on its way.
+        """
+        sent_s = self._serving.now()
+        *others, (reply, arrived_s, _) = self._replies
+        for other, other_arrived_s, answered_s in others:
+            self._serving.metrics.answered(other, other_arrived_s, answered_s)
+        for reserve in reply.reserves:
+            reserve.add(sent_s - reply.outcome.finished_s)
+        self._serving.metrics.answered(reply, arrived_s, sent_s)
+
+
+class Oip:
+    """Answers what both transports ask; for the event loop alone.
+
+    Parameters
+    ----------
+    repository
+        What is served.
+    access
+        Whose tokens let models be loaded and unloaded; nobody's, where it has none.
+    """
+
+    def __init__(self, repository: Repository, access: Access) -> None:
+        self.repository = repository
+        self.access = access
+        self._items: WeakKeyDictionary[Serving, Items] = WeakKeyDictionary()
+
+    def server_metadata(self) -> ServerFacts:
+        """Say what this server is."""
+        return ServerFacts("polydom", version("polydom"), EXTENSIONS)
+
+    def serving(self, model: str, version: str) -> Serving:
+        """Return what answers for a model; any version where it is empty.
+
+        Raises
+        ------
+        UnknownModel, NotReady
+            As `Repository.get`.
+        """
+        return self.repository.get(model, version or None)
+
+    def model_ready(self, model: str, version: str) -> bool:
+        """Say whether a model answers.
+
+        Raises
+        ------
+        UnknownModel
+            If it, or this version of it, is unknown.
+        """
+        if version:
+            return self.serving(model, version).ready
+        return self.repository.state(model).state == "READY"
+
+    def model_metadata(self, model: str, version: str) -> ModelMetadata:
+        """Say which tensors a model takes and gives."""
+        serving = self.serving(model, version)
+        items, desk = self._items_of(serving), serving.desk
+        return ModelMetadata(
+            name=model,
+            versions=[serving.version],
+            platform=PLATFORM,
+            inputs=items.inputs,
+            outputs=items.outputs,
+            properties={
+                "kind": desk.engine.package.kind,
+                "unit": desk.unit,
+                "labels": msgspec.json.encode(desk.engine.package.labels).decode(),
+            },
+        )
+
+    def statistics(self, model: str, version: str) -> list[ModelStatistics]:
+        """Say what was counted for a model; for every model where it is empty.
+
+        Raises
+        ------
+        UnknownModel
+            If it, or this version of it, is unknown.
+        """
+        if version:
+            self.serving(model, version)
+        return [
+            statistics_of(name, self._version(name), self.repository.metrics(name))
+            for name in ([model] if model else self.repository.names())
+        ]
+
+    def index(self, *, ready_only: bool = False) -> list[ModelIndex]:
+        """List every model, whether it answers now or not."""
+        listed = []
+        for name in self.repository.names():
+            state = self.repository.state(name)
+            if ready_only and state.state != "READY":
+                continue
+            version = self._version(name)
+            listed.append(ModelIndex(name, version, state.state, state.reason))
+        return listed
+
+    def _version(self, model: str) -> str:
+        """Version that is served now; empty where none is."""
+        if self.repository.state(model).state != "READY":
+            return ""
+        return self.repository.get(model).version
+
+    def failure(
+        self, error: Exception, model: str, arrived_s: float
+    ) -> tuple[int, Failure]:
+        """Count a request that failed, and say so: as HTTP's status and body.
+
+        Parameters
+        ----------
+        error
+            Why; what nobody expected goes to the log.
+        model
+            Which model was asked for, if that is known; it may not exist.
+        arrived_s
+            When its first byte came.
+        """
+        status, failure = 500, UNEXPECTED
+        if isinstance(error, PolydomError):
+            status, failure = describe(error)
+        if failure is UNEXPECTED:
+            log.error("a request failed", exc_info=error)
+        known = model in self.repository.names()
+        metrics = self.repository.metrics(model) if known else self.repository.stray
+        metrics.errors[failure.code] += 1
+        metrics.failed_s += time.monotonic() - arrived_s
+        return status, failure
+
+    async def load(
+        self, model: str, parameters: Mapping[str, Any], headers: Headers
+    ) -> None:
+        """Load a model's file as it is now.
+
+        Raises
+        ------
+        NotAllowed, Unauthorized
+            If the operator lets nobody, or not who sends these headers.
+        UnknownModel, ReloadFailed
+            As `Repository.load`.
+        """
+        self._refuse_change(headers)
+        if parameters:
+            raise BadInput(
+                "a model is loaded from the operator's own file: no configuration and "
+                "no files are taken over the wire"
+            )
+        await self.repository.load(model)
+
+    async def unload(self, model: str, headers: Headers) -> None:
+        """Let a model answer no more.
+
+        Raises
+        ------
+        NotAllowed, Unauthorized
+            If the operator lets nobody, or not who sends these headers.
+        UnknownModel
+            As `Repository.unload`.
+        """
+        self._refuse_change(headers)
+        await self.repository.unload(model)
+
+    async def infer(
+        self,
+        inference: Inference,
+        arrived_s: float,
+        caller: Caller,
+        patience_s: float | None = None,
+    ) -> Inferred:
+        """Answer every item of a request inside the one budget.
+
+        Parameters
+        ----------
+        inference
+            The request.
+        arrived_s
+            When its first byte came.
+        caller
+            Who waits for the answer.
+        patience_s
+            Seconds from then on that the caller waits at most, where that is known.
+
+        Raises
+        ------
+        PolydomError
+            As `Serving.answer`; also BadInput where inputs, outputs or parameters
+            cannot be used, and UnknownModel.
+        """
+        serving = self.serving(inference.model, inference.version)
+        items, desk = self._items_of(serving), serving.desk
+        items.check(inference.outputs)
+        terms = Terms.read(inference.parameters, patience_s)
+        asks = items.read(inference.inputs)
+        purse = terms.purse(desk.unit, desk.settings, arrived_s)
+        replies = []
+        for i, ask in enumerate(asks):
+            begun_s = arrived_s
+            if i:
+                await asyncio.sleep(0)  # others' requests are read between two items
+                begun_s = serving.now()
+            terms.give(ask)
+            purse.give(ask, begun_s, len(asks) - i)
+            reply = await serving.answer(ask, begun_s, caller)
+            purse.spend(reply.outcome.predicted)
+            replies.append((reply, begun_s, serving.now()))
+        done_s = replies[-1][2]
+        answers = [reply.answer for reply, _, _ in replies]
+        met = answers[0].budget_met if len(answers) == 1 else purse.kept(done_s)
+        return Inferred(
+            inference.model,
+            serving.version,
+            inference.id,
+            _facts(answers, met, purse.facts(done_s)),
+            items.write(answers, met, inference.outputs),
+            serving,
+            replies,
+        )
+
+    def _items_of(self, serving: Serving) -> Items:
+        items = self._items.get(serving)
+        if items is None:
+            items = self._items[serving] = Items(serving.desk.engine.package)
+        return items
+
+    def _refuse_change(self, headers: Headers) -> None:
+        if self.access.admin is None:
+            raise NotAllowed(
+                "the operator lets nobody load or unload models over the wire"
+            )
+        self.access.admin.check(headers)
+
+
+def _facts(
+    answers: Sequence[Answer], met: bool, shared: dict[str, float]
+) -> dict[str, Parameter]:
+    """Response parameters: how one item was answered, or all of several."""
+    if len(answers) > 1:
+        expected = math.fsum(a.expected_accuracy for a in answers) / len(answers)
+        return {"expected_accuracy": expected, "budget_met": met, **shared}
+    facts: dict[str, Any] = msgspec.to_builtins(answers[0])
+    for name in ("label", "scores", "index_version"):
+        del facts[name]
+    facts["features"] = ",".join(answers[0].features)
+    return {name: fact for name, fact in facts.items() if fact is not None}

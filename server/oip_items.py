@@ -1,0 +1,261 @@
+"""From tensors to the items they hold, and from answers to tensors."""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..features.errors import BadInput, BadItem
+from ..features.items import Value
+from ..indexer.package import Package
+from .columns import KnownColumns
+from .tensors import BYTES, Tensor
+from .wire import Answer, Ask, Record
+
+MAX_ITEMS = 1024
+RECORD = "record"
+DEFAULT_OUTPUTS = ("label", "scores")
+
+_decode_record = msgspec.json.Decoder(Record).decode
+
+
+class TensorFacts(msgspec.Struct):
+    """A tensor as a model's metadata describe it; -1 stands for any length."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+
+
+class Requested(NamedTuple):
+    """An output that was asked for.
+
+    `classes` above 0 asks for that many of the best classes as strings instead.
+    """
+
+    name: str
+    classes: int = 0
+
+
+class Items:
+    """Knows which tensors an index takes and gives.
+
+    Parameters
+    ----------
+    package
+        The index's.
+
+    Attributes
+    ----------
+    inputs, outputs
+        What its metadata say.
+    """
+
+    def __init__(self, package: Package) -> None:
+        self._kind = package.kind
+        self._labels = package.labels
+        self._columns = KnownColumns(package.features)
+        vocabularies: dict[str, Any] = {}
+        for feature in package.features:
+            vocabularies |= (feature.columns or {}).get("vocabularies") or {}
+        self.inputs = [
+            TensorFacts(name, BYTES if name in vocabularies else "FP64", [-1])
+            for name in self._columns.names
+        ] or [TensorFacts(package.kind, BYTES, [-1])]
+        self.outputs = [
+            TensorFacts("label", BYTES, [-1]),
+            TensorFacts("scores", "FP64", [-1, len(package.labels)]),
+            TensorFacts("features", BYTES, [-1]),
+            TensorFacts("expected_accuracy", "FP64", [-1]),
+            TensorFacts("reason", BYTES, [-1]),
+            TensorFacts("budget_met", "BOOL", [-1]),
+        ]
+        self._datatypes = {facts.name: facts.datatype for facts in self.outputs}
+
+    def read(self, inputs: Sequence[Tensor]) -> list[Ask]:
+        """Make one request per item, without terms.
+
+        Raises
+        ------
+        BadInput
+            If an input is unknown, missing or twice there, or of another shape.
+        BadItem
+            If an element cannot be an item, or part of one.
+        """
+        names = [tensor.name for tensor in inputs]
+        if len(set(names)) < len(names):
+            raise BadInput("an input is given twice")
+        if self._kind == "record":
+            return [Ask(record=record) for record in self._records(inputs)]
+        if names != [self._kind] or inputs[0].datatype != BYTES:
+            came = ", ".join(f"{t.name[:40]!r} of {t.datatype}" for t in inputs[:4])
+            raise BadInput(
+                f"one input {self._kind!r} of {BYTES} is needed; {came or 'none'} came"
+            )
+        elements = enumerate(_one_each(inputs[0]))
+        if self._kind == "text":
+            return [Ask(text=_text(element, i)) for i, element in elements]
+        return [Ask(image_base64=_image(element, i)) for i, element in elements]
+
+    def check(self, outputs: Sequence[Requested]) -> None:
+        """Refuse outputs that are unknown, twice there, or have no classes.
+
+        Raises
+        ------
+        BadInput
+            If there is one.
+        """
+        names = [output.name for output in outputs]
+        for name in names:
+            if name not in self._datatypes:
+                raise BadInput(
+                    f"there is no output {name[:80]!r}; there are "
+                    f"{', '.join(self._datatypes)}"
+                )
+        if len(set(names)) < len(names):
+            raise BadInput("an output is asked for twice")
+        for output in outputs:
+            if output.classes and output.name != "scores":
+                raise BadInput("only 'scores' can be asked for as a classification")
+
+    def write(
+        self, answers: Sequence[Answer], met: bool, outputs: Sequence[Requested]
+    ) -> list[Tensor]:
+        """Make the tensors that were asked for; label and scores where none were.
+
+        Parameters
+        ----------
+        answers
+            One per item.
+        met
+            Whether all of them came within the budget that they share.
+        outputs
+            Checked.
+        """
+        wanted = outputs or [Requested(name) for name in DEFAULT_OUTPUTS]
+        return [self._output(answers, met, output) for output in wanted]
+
+    def _output(
+        self, answers: Sequence[Answer], met: bool, output: Requested
+    ) -> Tensor:
+        name, count, values = output.name, len(answers), list[Any]()
+        if name == "scores":
+            return self._scores(answers, output.classes)
+        for answer in answers:
+            if name == "budget_met":
+                values.append(met)
+            elif name == "features":
+                values.append(",".join(answer.features))
+            else:
+                values.append(getattr(answer, name) or "")
+        return Tensor(name, self._datatypes[name], (count,), values)
+
+    def _scores(self, answers: Sequence[Answer], classes: int) -> Tensor:
+        """Scores in the order of the labels; 0 for a class that a model never saw."""
+        rows = [[a.scores.get(label, 0.0) for label in self._labels] for a in answers]
+        if not classes:
+            flat = [score for row in rows for score in row]
+            return Tensor("scores", "FP64", (len(rows), len(self._labels)), flat)
+        classes = min(classes, len(self._labels))
+        best = [
+            f"{row[code]:f}:{code}:{self._labels[code]}"
+            for row in rows
+            for code in sorted(range(len(row)), key=row.__getitem__, reverse=True)[
+                :classes
+            ]
+        ]
+        return Tensor("scores", BYTES, (len(rows), classes), best)
+
+    def _records(self, inputs: Sequence[Tensor]) -> list[Record]:
+        if not inputs:
+            raise BadInput("there are no inputs")
+        names = [tensor.name for tensor in inputs]
+        if names == [RECORD] and RECORD not in self._columns.names:
+            if inputs[0].datatype != BYTES:
+                return self._rows_of(inputs[0])
+            elements = enumerate(_one_each(inputs[0]))
+            return [_record(element, i) for i, element in elements]
+        columns = {tensor.name: _one_each(tensor) for tensor in inputs}
+        if len({len(column) for column in columns.values()}) > 1:
+            lengths = {name[:40]: len(column) for name, column in columns.items()}
+            raise BadInput(f"the inputs hold different numbers of items: {lengths}")
+        return [
+            {name: _cell(value, name) for name, value in zip(columns, row, strict=True)}
+            for row in zip(*columns.values(), strict=True)
+        ]
+
+    def _rows_of(self, tensor: Tensor) -> list[Record]:
+        """Cut a matrix of numbers into records, a row each."""
+        names = self._columns.names
+        if not names:
+            raise BadInput(
+                "the features of this index may read any column: give an input per "
+                f"column, or {RECORD!r} as {BYTES} with a JSON object per element"
+            )
+        if len(tensor.shape) != 2 or tensor.shape[1] != len(names):
+            raise BadInput(
+                f"input {RECORD!r} has shape {list(tensor.shape)}; [-1, {len(names)}] "
+                f"is needed, with the columns in the order of the metadata"
+            )
+        _refuse_count(tensor.shape[0])
+        values: Any = tensor.values
+        rows = (values[i : i + len(names)] for i in range(0, len(values), len(names)))
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _one_each(tensor: Tensor) -> Sequence[Any]:
+    """Values of a tensor that has one per item: of shape [N] or [N, 1]."""
+    if len(tensor.shape) > 2 or tensor.shape[1:] not in ((), (1,)):
+        raise BadInput(
+            f"input {tensor.name[:80]!r} has shape {list(tensor.shape)}; [-1] or "
+            "[-1, 1] is needed"
+        )
+    _refuse_count(tensor.shape[0])
+    return tensor.values
+
+
+def _refuse_count(count: int) -> None:
+    if not 1 <= count <= MAX_ITEMS:
+        raise BadInput(f"1 to {MAX_ITEMS:,} items can be in a request; {count:,} came")
+
+
+def _text(element: str | bytes | None, i: int) -> str:
+    if isinstance(element, str):
+        return element
+    if element is None:
+        raise BadItem(f"text {i} is null")
+    try:
+        return element.decode()
+    except UnicodeDecodeError as error:
+        raise BadItem(f"text {i} is not UTF-8 (byte {error.start})") from error
+
+
+def _image(element: str | bytes | None, i: int) -> bytes:
+    """Return the encoded image, which JSON can only hold in base64."""
+    if isinstance(element, bytes):
+        return element
+    if element is None:
+        raise BadItem(f"image {i} is null")
+    try:
+        return base64.b64decode(element, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadItem(f"image {i} is a JSON string, but not base64") from error
+
+
+def _record(element: str | bytes | None, i: int) -> Record:
+    try:
+        return _decode_record(element or "")
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise BadItem(f"record {i} is no JSON object of columns: {error}") from error
+
+
+def _cell(value: Any, name: str) -> Value:
+    if not isinstance(value, bytes):
+        read: Value = value
+        return read
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise BadItem(f"column {name[:80]!r} holds bytes that are no UTF-8") from error

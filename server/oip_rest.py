@@ -1,0 +1,227 @@
+"""The Open Inference Protocol over HTTP: `/v2`, in front of the framework's routing."""
+
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from ..features.errors import BadInput
+from .access import CHALLENGE
+from .body import read_body
+from .engine import Caller
+from .oip import Oip
+from .oip_body import decode_infer
+from .oip_config import config_of
+from .wire import Failure, Headers, encode
+
+ROOT = "/v2"
+JSON_LENGTH = b"inference-header-content-length"
+RETRY_AFTER_S = b"1"
+
+Extra = tuple[tuple[bytes, bytes], ...]
+_Call = Callable[[], Awaitable["Answered"]]
+
+
+class Answered(msgspec.Struct):
+    """What is sent back, and what is to be done once it is sent."""
+
+    status: int
+    body: bytes
+    headers: Extra = ()
+    when_sent: Callable[[], None] | None = None
+
+
+class OipRoutes:
+    """All that is below `/v2`; everything else is passed on to `app`."""
+
+    def __init__(self, app: ASGIApp, oip: Oip) -> None:
+        self._app = app
+        self._oip = oip
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        path = scope.get("path", "")
+        if scope["type"] != "http" or not f"{path}/".startswith(f"{ROOT}/"):
+            await self._app(scope, receive, send)
+            return
+        exchange = Exchange(self._oip, scope, receive)
+        answered = await exchange.answer(path)
+        await _send(send, answered)
+        if answered.when_sent is not None:
+            answered.when_sent()
+
+
+class Exchange:
+    """One request being answered."""
+
+    def __init__(self, oip: Oip, scope: Scope, receive: Receive) -> None:
+        self._oip = oip
+        self._scope = scope
+        self._receive = receive
+        state = scope.get("state", {})
+        self._arrived_s: float = state.get("arrived_s") or time.monotonic()
+        self._caller: Caller = state.get("caller") or Caller()
+        self._model = ""
+
+    async def answer(self, path: str) -> Answered:
+        """Find the route and follow it; an error is an answer too."""
+        try:
+            calls = self._calls([part for part in path.split("/")[2:] if part])
+            method = self._scope["method"]
+            if not calls:
+                return _failed(404, Failure("nothing is at this path", "not_found"))
+            if method not in calls:
+                allowed = ", ".join(calls)
+                failure = Failure(f"only {allowed} is answered", "method_not_allowed")
+                return _failed(405, failure, (b"allow", allowed.encode()))
+            return await calls[method]()
+        except Exception as error:
+            status, failure = self._oip.failure(error, self._model, self._arrived_s)
+            return _failed(status, failure)
+
+    def _calls(self, parts: list[str]) -> dict[str, _Call]:
+        """List what can be done at a path, by method; nothing at one that is none."""
+        match parts:
+            case []:
+                return {"GET": self._give(self._oip.server_metadata)}
+            case ["health", "live"]:
+                return {"GET": self._give(lambda: {"live": True})}
+            case ["health", "ready"]:
+                return {"GET": self._server_ready}
+            case ["models", "stats"]:
+                return {"GET": self._give(lambda: self._statistics("", ""))}
+            case ["models", name]:
+                return self._model_calls(name, "", [])
+            case ["models", name, "versions", version, *rest]:
+                return self._model_calls(name, version, rest)
+            case ["models", name, *rest]:
+                return self._model_calls(name, "", rest)
+            case ["repository", "index"]:
+                return {"POST": self._index}
+            case ["repository", "models", name, "load"]:
+                return {"POST": lambda: self._load(name)}
+            case ["repository", "models", name, "unload"]:
+                return {"POST": lambda: self._unload(name)}
+        return {}
+
+    def _model_calls(
+        self, name: str, version: str, rest: list[str]
+    ) -> dict[str, _Call]:
+        oip = self._oip
+        match rest:
+            case []:
+                return {"GET": self._give(lambda: oip.model_metadata(name, version))}
+            case ["ready"]:
+                return {"GET": lambda: self._model_ready(name, version)}
+            case ["config"]:
+                metadata = oip.model_metadata
+                return {"GET": self._give(lambda: config_of(metadata(name, version)))}
+            case ["stats"]:
+                return {"GET": self._give(lambda: self._statistics(name, version))}
+            case ["infer"]:
+                return {"POST": lambda: self._infer(name, version)}
+        return {}
+
+    def _give(self, make: Callable[[], Any]) -> _Call:
+        async def call() -> Answered:
+            return Answered(200, encode(make()))
+
+        return call
+
+    def _statistics(self, name: str, version: str) -> dict[str, Any]:
+        return {"model_stats": self._oip.statistics(name, version)}
+
+    async def _server_ready(self) -> Answered:
+        ready = self._oip.repository.ready
+        # the specification says "live", its clients read "ready"
+        return _readiness(ready, {"live": True, "ready": ready})
+
+    async def _model_ready(self, name: str, version: str) -> Answered:
+        ready = self._oip.model_ready(name, version)
+        return _readiness(ready, {"name": name, "ready": ready})
+
+    async def _infer(self, name: str, version: str) -> Answered:
+        oip = self._oip
+        self._model = name
+        limit = oip.repository.settings.body_limit
+        headers = self._scope["headers"]
+        body = await read_body(self._receive, headers, limit)
+        decoded = decode_infer(name, version, body, _json_length(headers))
+        inferred = await oip.infer(decoded.inference, self._arrived_s, self._caller)
+        payload, length = decoded.encode(inferred)
+        if length is None:
+            return Answered(200, payload, when_sent=inferred.sent)
+        described = (
+            (b"content-type", b"application/octet-stream"),
+            (JSON_LENGTH, b"%d" % length),
+        )
+        return Answered(200, payload, described, inferred.sent)
+
+    async def _index(self) -> Answered:
+        given = await self._read_object()
+        ready = given.get("ready", False)
+        if not isinstance(ready, bool):
+            raise BadInput("'ready' must be true or false")
+        return Answered(200, encode(self._oip.index(ready_only=ready)))
+
+    async def _load(self, name: str) -> Answered:
+        given = await self._read_object()
+        await self._oip.load(
+            name, given.get("parameters") or {}, self._scope["headers"]
+        )
+        return Answered(200, b"{}")
+
+    async def _unload(self, name: str) -> Answered:
+        await self._read_object()
+        await self._oip.unload(name, self._scope["headers"])
+        return Answered(200, b"{}")
+
+    async def _read_object(self) -> dict[str, Any]:
+        """Read a JSON object; an empty body is an empty one."""
+        limit = self._oip.repository.settings.body_limit
+        body = await read_body(self._receive, self._scope["headers"], limit)
+        try:
+            return msgspec.json.decode(body or b"{}", type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadInput(f"body: {error}") from error
+
+
+def _json_length(headers: Headers) -> int | None:
+    for name, value in headers:
+        if name == JSON_LENGTH:
+            if not value.isdigit() or len(value) > 18:
+                shown = value[:40].decode("latin-1")
+                raise BadInput(
+                    f"{JSON_LENGTH.decode()} is {shown!r}, no number of bytes"
+                )
+            return int(value)
+    return None
+
+
+def _readiness(ready: bool, body: dict[str, Any]) -> Answered:
+    if ready:
+        return Answered(200, encode(body))
+    return Answered(503, encode({**body, "error": "not ready yet"}))
+
+
+def _failed(status: int, failure: Failure, *headers: tuple[bytes, bytes]) -> Answered:
+    more = list(headers)
+    if status == 401:
+        more.append(CHALLENGE)
+    if status == 413:
+        # what is still on its way is not read
+        more.append((b"connection", b"close"))
+    if status == 429:
+        more.append((b"retry-after", RETRY_AFTER_S))
+    return Answered(status, encode(failure), tuple(more))
+
+
+async def _send(send: Send, answered: Answered) -> None:
+    headers = [(b"content-length", b"%d" % len(answered.body)), *answered.headers]
+    if not any(name == b"content-type" for name, _ in headers):
+        headers.append((b"content-type", b"application/json"))
+    start = {"status": answered.status, "headers": headers}
+    await send({"type": "http.response.start", **start})
+    await send({"type": "http.response.body", "body": answered.body})

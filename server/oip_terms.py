@@ -1,0 +1,175 @@
+"""On what terms the Open Inference Protocol's callers ask: parameters and deadlines."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import msgspec
+
+from ..features.errors import BadInput
+from .budget import read_amount
+from .desk import Settings
+from .wire import Ask
+
+Parameter = bool | int | float | str
+
+_OWN = ("budget_ms", "budget", "on_infeasible", "min_accuracy")
+# Known to Triton's clients and without a meaning here: deadlines give the order, and
+# the transports look at the rest.
+_IGNORED = frozenset({"priority", "binary_data_output", "headers"})
+# Of a caller's deadline, what is kept for the way back, which nobody here measures.
+KEPT_SHARE, KEPT_MAX_S = 0.1, 0.01
+
+
+class Purse(Protocol):
+    """One amount for several items."""
+
+    def give(self, ask: Ask, now_s: float, items: int) -> None:
+        """Give the next item its fair share, as the first of `items` that remain."""
+
+    def spend(self, predicted: float) -> None:
+        """Take off what the plan of an item was to cost."""
+
+    def kept(self, now_s: float) -> bool:
+        """Say whether the whole amount sufficed."""
+
+    def facts(self, now_s: float) -> dict[str, float]:
+        """Say what it was, and what was spent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a request's parameters say.
+
+    Attributes
+    ----------
+    named
+        The terms of an `Ask`.
+    patience_s
+        Seconds that the caller waits at most; None where that is unknown.
+    """
+
+    named: Mapping[str, Parameter]
+    patience_s: float | None = None
+
+    @classmethod
+    def read(
+        cls, parameters: Mapping[str, Parameter], patience_s: float | None
+    ) -> "Terms":
+        """Check the parameters.
+
+        Raises
+        ------
+        BadInput
+            If one is unknown, or of another type, or the budget is given twice.
+        """
+        named: dict[str, Parameter] = {}
+        for name, value in parameters.items():
+            if name in _OWN:
+                named[name] = value
+            elif name == "timeout":
+                _add_timeout(named, value, "budget_ms" in parameters)
+            elif name not in _IGNORED and not name.startswith("triton_"):
+                raise BadInput(
+                    f"parameter {name[:80]!r} is unknown; {', '.join(_OWN)} and "
+                    "timeout (in microseconds) are read"
+                )
+        try:
+            msgspec.convert(named, Ask)
+        except msgspec.ValidationError as error:
+            raise BadInput(f"parameters: {error}") from error
+        return cls(named, patience_s)
+
+    def give(self, ask: Ask) -> None:
+        """Set all that does not depend on how many items there are."""
+        for name, value in self.named.items():
+            setattr(ask, name, value)
+
+    def purse(self, unit: str, settings: Settings, arrived_s: float) -> Purse:
+        """Return the amount that all items share.
+
+        Raises
+        ------
+        BadInput
+            As `read_amount`; also if none is given where time does not count.
+        """
+        named: Mapping[str, Any] = self.named
+        amount = read_amount(unit, named.get("budget_ms"), named.get("budget"))
+        if unit != "s":
+            if amount is None:
+                raise BadInput(
+                    f"this index counts costs in {unit}: say with the parameter "
+                    "'budget' how much the items may cost"
+                )
+            return Money(amount)
+        if self.patience_s is not None:
+            useful_s = _useful_s(self.patience_s)
+            amount = useful_s if amount is None else min(amount, useful_s)
+        allowed_s = settings.budget_s if amount is None else amount
+        return Time(arrived_s, min(allowed_s, settings.max_budget_s))
+
+
+def _useful_s(patience_s: float) -> float:
+    return max(patience_s - min(KEPT_SHARE * patience_s, KEPT_MAX_S), 0.0)
+
+
+def _add_timeout(named: dict[str, Parameter], value: Parameter, twice: bool) -> None:
+    """Read Triton's timeout: whole microseconds, of which 0 stand for none given."""
+    if type(value) is not int or value < 0:
+        raise BadInput("timeout is in microseconds: a whole number, 0 or more")
+    if twice:
+        raise BadInput("the budget is given twice: as timeout and as budget_ms")
+    if value:
+        named["budget_ms"] = value / 1e3
+
+
+class Time:
+    """Seconds, which run from the request's first byte whatever is done with them."""
+
+    def __init__(self, arrived_s: float, amount: float) -> None:
+        self._arrived_s = arrived_s
+        self._amount = amount
+
+    def give(self, ask: Ask, now_s: float, items: int) -> None:
+        """Divide what is left evenly; it is all there for the only item."""
+        left_s = self._arrived_s + self._amount - now_s
+        ask.budget_ms = max(left_s, 0.0) / items * 1e3
+
+    def spend(self, predicted: float) -> None:
+        """Do nothing: time passes by itself."""
+
+    def kept(self, now_s: float) -> bool:
+        """Say whether it is not over yet."""
+        return now_s <= self._arrived_s + self._amount
+
+    def facts(self, now_s: float) -> dict[str, float]:
+        """Say what it was, and what has passed."""
+        return {
+            "budget_us": round(self._amount * 1e6, 1),
+            "elapsed_us": round((now_s - self._arrived_s) * 1e6, 1),
+        }
+
+
+class Money:
+    """An amount that plans spend, in whatever unit an index counts."""
+
+    def __init__(self, amount: float) -> None:
+        self._amount = amount
+        self._spent = 0.0
+
+    def give(self, ask: Ask, now_s: float, items: int) -> None:
+        """Divide what is left evenly."""
+        ask.budget = max(self._amount - self._spent, 0.0) / items
+
+    def spend(self, predicted: float) -> None:
+        """Take off what a plan costs."""
+        self._spent += predicted
+
+    def kept(self, now_s: float) -> bool:
+        """Say whether no more than the amount was spent, but for rounding."""
+        return self._spent <= self._amount or math.isclose(self._spent, self._amount)
+
+    def facts(self, now_s: float) -> dict[str, float]:
+        """Say what it was, and what was spent."""
+        return {"budget": self._amount, "predicted": self._spent}
