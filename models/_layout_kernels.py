@@ -52,8 +52,9 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath:
     LOWER,
     UPPER,
     BIAS,
+    GROUP,
     TABLE_SIZE,
-) = range(16)
+) = range(17)
 ABREAST = 6
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
 NO_ZERO = 1  # in ZEROS: a zero is a value like any other
@@ -279,6 +280,76 @@ def early_many(
     """Sum and answer of `early` for each row: `sums` (N,), `codes` (N,)."""
     for i in range(X.shape[0]):
         codes[i] = early(X[i], address, sums[i : i + 1])
+
+
+@njit(inline="always")
+def lead_of(totals: NDArray[np.float64]) -> float:
+    """By how much the best of K >= 2 sums exceeds the second best."""
+    best, second = totals[0], -np.inf
+    for k in range(1, totals.shape[0]):
+        second = max(second, min(best, totals[k]))
+        best = max(best, totals[k])
+    lead: float = best - second
+    return lead
+
+
+@njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
+def early_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
+    """Add base models to `totals` (R,) until the lead is beyond its margin.
+
+    Returns 2 * base models used, + 1 if a margin stopped it. A base model is GROUP
+    trees one after the other; its margin is in UPPER.
+    """
+    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
+    slots, trees = int64(table[SLOTS]), int64(table[TREES])
+    terms, group = int64(table[TERMS]), int64(table[GROUP])
+    keys = carray(on_stack(slots), (slots,), np.int32)
+    read_keys(row, address, keys)
+    nodes = carray(pointer(table[NODES]), (1,), np.uint64)
+    roots = carray(pointer(table[ROOTS]), (trees + 1,), np.int64)
+    depths = carray(pointer(table[DEPTHS]), (trees,), np.int32)
+    leaves = carray(pointer(table[LEAVES]), (1,), np.int32)
+    targets = carray(pointer(table[TARGETS]), (trees,), np.int32)
+    values = carray(pointer(table[VALUES]), (1,), np.float64)
+    margins = carray(pointer(table[UPPER]), (trees // group,), np.float64)
+    whole = trees - trees % ABREAST
+    left, used = group, 0
+    for t in range(0, whole, ABREAST):
+        ends = walk_abreast(nodes, roots, t, depths[t], keys)
+        for j in range(ABREAST):
+            first = int64(leaves[ends[j]]) * terms
+            for v in range(terms):
+                totals[targets[t + j] + v] += values[uint64(first + v)]
+            left -= 1
+            if left == 0:
+                left = group
+                used += 1
+                if lead_of(totals) > margins[used - 1]:
+                    return 2 * used + 1
+    for t in range(whole, trees):
+        end = walk(nodes, roots, t, depths[t], keys)
+        first = int64(leaves[end]) * terms
+        for v in range(terms):
+            totals[targets[t] + v] += values[uint64(first + v)]
+        left -= 1
+        if left == 0:
+            left = group
+            used += 1
+            if lead_of(totals) > margins[used - 1]:
+                return 2 * used + 1
+    return 2 * used
+
+
+@njit(void(ROWS, uint64, float64[:, ::1], int64[::1]), **OPTIONS)
+def lead_many(
+    X: NDArray[np.float32],
+    address: int,
+    totals: NDArray[np.float64],
+    codes: NDArray[np.int64],
+) -> None:
+    """Totals (N, R) and codes (N,) of `early_lead` for each row."""
+    for i in range(X.shape[0]):
+        codes[i] = early_lead(X[i], address, totals[i])
 
 
 COMPILED = not config.DISABLE_JIT

@@ -10,6 +10,7 @@ from ..features.errors import BadInput, BadModel
 from ._layout_kernels import POSITIVE, UNDECIDED
 from .classifier import Classifier
 from .layout import Layout, early_entry, pack
+from .lead_exit import ClassSums, LeadExit, LeadSchedule, make_lead_exit
 from .linear import Linear
 from .model import Rows
 from .trees import Trees
@@ -43,7 +44,8 @@ class Schedule(Protocol):
 class Ensemble:
     """A compiled classifier seen as the sum of its T base models.
 
-    A base model is a tree, or one term of a linear model.
+    A base model is a tree, or one term of a linear model; in boosting for K > 2
+    classes it is a round, which has a tree for each class.
 
     Attributes
     ----------
@@ -51,15 +53,27 @@ class Ensemble:
         The whole of it.
     margin
         For two classes: base scores of which the sum, with its bias, decides.
+    sums
+        For more classes: base scores of which, with their bias, the largest sum wins.
     """
 
     classifier: Classifier
     margin: Trees | Linear | None
+    sums: ClassSums | None
 
     @property
     def size(self) -> int:
         """T, the number of base models."""
-        return _terms(self.classifier.scorer).size
+        if self.sums is not None:
+            return self.sums.size
+        return self._margin().size
+
+    @property
+    def bias(self) -> NDArray[np.float64]:
+        """(K,) what each of K > 2 classes has before the first base model."""
+        if self.sums is None:
+            raise BadInput("an ensemble for two classes has a threshold, no bias")
+        return self.sums.bias
 
     @property
     def classes(self) -> NDArray[Any]:
@@ -80,9 +94,9 @@ class Ensemble:
         (N, T) for two classes, where a forest's tree adds the difference of its two
         class shares; (N, T, K) for more.
         """
-        if self.margin is None:
-            return _terms(self.classifier.scorer).base_scores(X)
-        scores: NDArray[np.float64] = self.margin.base_scores(X)[:, :, 0]
+        if self.sums is not None:
+            return self.sums.base_scores(X)
+        scores: NDArray[np.float64] = self._margin().base_scores(X)[:, :, 0]
         return scores
 
     def decision_function(self, X: Rows) -> NDArray[np.float64]:
@@ -100,19 +114,22 @@ class Ensemble:
         """(N,) labels, those of the original's `predict`."""
         return self.classifier.predict(X)
 
-    def predict_early(self, X: Rows, schedule: Schedule) -> NDArray[Any]:
+    def predict_early(self, X: Rows, schedule: Schedule | LeadSchedule) -> NDArray[Any]:
         """(N,) labels, of which those that the schedule cuts short may differ."""
         return self.early_exit(schedule).predict(X)
 
-    def early_exit(self, schedule: Schedule) -> "EarlyExit":
+    def early_exit(self, schedule: Schedule | LeadSchedule) -> "EarlyExit | LeadExit":
         """Make the evaluator that follows a schedule, for more than one call.
 
         Raises
         ------
         BadInput
-            If there are more than two classes, or the schedule is not one for T base
-            models.
+            If the schedule is not one for T base models and as many classes.
         """
+        if isinstance(schedule, LeadSchedule):
+            if self.sums is None:
+                raise BadInput("this schedule is for more than two classes")
+            return make_lead_exit(self.classifier, self.sums, schedule)
         margin, T = self._margin(), self.size
         order = np.asarray(schedule.order)
         if order.shape != (T,) or not np.array_equal(np.sort(order), np.arange(T)):
@@ -203,8 +220,9 @@ class EarlyExit:
 def as_ensemble(classifier: Classifier) -> Ensemble:
     """See a classifier as an ensemble; BadModel if its scores are no sums."""
     scorer = _terms(classifier.scorer)
-    margin = scorer.margin() if len(classifier.classes) == 2 else None
-    return Ensemble(classifier, margin)
+    if len(classifier.classes) == 2:
+        return Ensemble(classifier, scorer.margin(), None)
+    return Ensemble(classifier, None, ClassSums(scorer))
 
 
 def _terms(scorer: Any) -> Trees | Linear:

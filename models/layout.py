@@ -12,6 +12,7 @@ from ._layout_kernels import (
     COLUMNS,
     COMPILED,
     DEPTHS,
+    GROUP,
     HIGHEST,
     LACKING,
     LEAVES,
@@ -29,8 +30,10 @@ from ._layout_kernels import (
     VALUES,
     ZEROS,
     early,
+    early_lead,
     early_many,
     entry,
+    lead_many,
     margin,
     margins,
     raw_scores,
@@ -49,6 +52,7 @@ MOST_NODES = 65536
 # The compiled functions behind their dispatchers, which would look at the types of the
 # arguments again: `Layout.takes` has.
 early_entry = entry(early)
+lead_entry = entry(early_lead)
 margin_entry = entry(margin)
 
 
@@ -98,6 +102,17 @@ class Layout:
         early_many(X, self.address, sums, codes)
         return sums, codes
 
+    def leads(
+        self, X: NDArray[np.float32], totals: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Find where checked rows stop by their lead: codes (N,) of `early_lead`.
+
+        The base models up to there are added to `totals` (N, R).
+        """
+        codes = np.empty(len(X), np.int64)
+        lead_many(X, self.address, totals, codes)
+        return codes
+
     def add(self, X: NDArray[np.float32], out: NDArray[np.float64]) -> None:
         """Add the trees to the raw scores `out` (N, R) of checked rows."""
         raw_scores(X, self.address, out)
@@ -107,11 +122,13 @@ def pack(
     trees: Any,
     order: NDArray[Any] | None = None,
     limits: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+    lead: tuple[NDArray[np.float64], int] | None = None,
 ) -> Layout | None:
     """Pack `Trees` in the given order, or None where only plain nodes do.
 
     Those are category splits, trees of more than `MOST_NODES` nodes, and Python
-    without compiled kernels. `limits` (lower, upper) are those of a schedule.
+    without compiled kernels. `limits` (lower, upper) are those of a schedule, `lead`
+    (margin, trees per base model) those of one for more than two classes.
     """
     nodes, roots = trees.nodes, trees.roots
     sizes = np.diff(roots)
@@ -151,6 +168,8 @@ def pack(
         arrays |= dict(zip((LOWER, UPPER), limits, strict=True))
     sizes_of = {SLOTS: len(slots[COLUMNS]), TREES: len(order)}
     sizes_of[TERMS] = trees.leaves.shape[1]
+    if lead is not None:
+        arrays[UPPER], sizes_of[GROUP] = lead
     return _lay(arrays, sizes_of, int(nodes["column"].max(initial=-1)) + 1, one_margin)
 
 

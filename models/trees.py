@@ -187,6 +187,18 @@ class Trees:
             layout=None,
         )
 
+    def whole(self) -> "Trees":
+        """Give the same trees with the divisor in their leaves and bias."""
+        if self.divisor == 1.0:
+            return self
+        return replace(
+            self,
+            leaves=self.leaves / self.divisor,
+            bias=self.bias / self.divisor,
+            divisor=1.0,
+            layout=None,
+        )
+
     def _signs(self) -> NDArray[np.float64]:
         """-1 for the leaves (L, 1) of trees that speak for the first of two classes."""
         target = np.repeat(self.targets, np.diff(self.roots))

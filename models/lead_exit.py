@@ -1,0 +1,164 @@
+"""Early exits of ensembles for more than two classes, by the lead of the best."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+from .classifier import Classifier
+from .layout import Layout, lead_entry, pack
+from .linear import Linear
+from .model import Rows
+from .trees import Trees
+
+# A lead this small (times the largest score, if that is above 1) may be rounding: the
+# library's own order of summing decides then.
+NEAR = 1e-9
+
+
+@runtime_checkable
+class LeadSchedule(Protocol):
+    """In which order base models are evaluated, and which lead is enough.
+
+    From `bias` on, every base model adds to the sums of K classes. After base model
+    `order[t]` the best class is answered if it leads the second best by more than
+    `margin[t]`; of equals the first leads.
+    """
+
+    @property
+    def order(self) -> NDArray[np.int64]:
+        """(T,) positions of the base models."""
+
+    @property
+    def margin(self) -> NDArray[np.float64]:
+        """(T,) beyond this lead after each base model: stop."""
+
+    @property
+    def bias(self) -> NDArray[np.float64]:
+        """(K,) sums before the first base model."""
+
+
+class ClassSums:
+    """A sum of trees or linear terms for K > 2 classes, seen as T base models.
+
+    A base model is a round of boosting, which has a tree for each class, a tree of a
+    forest, or a term of a linear model.
+
+    Attributes
+    ----------
+    scorer
+        Trees with their divisor in the leaves, or the linear model.
+    group
+        Trees per base model.
+    """
+
+    def __init__(self, scorer: Trees | Linear) -> None:
+        self.scorer: Trees | Linear = scorer
+        self.group = 1
+        if isinstance(scorer, Trees):
+            self.scorer = scorer.whole()
+            targets, K = scorer.targets, scorer.outputs
+            rounds = len(targets) // K
+            if np.array_equal(targets, np.tile(np.arange(K), rounds)):
+                self.group = K
+
+    @property
+    def size(self) -> int:
+        """T, the number of base models."""
+        return self.scorer.size // self.group
+
+    @property
+    def bias(self) -> NDArray[np.float64]:
+        """(K,) sums before the first base model."""
+        return self.scorer.base_bias()
+
+    def base_scores(self, X: Rows) -> NDArray[np.float64]:
+        """Give what each base model adds to each class for X (N, width): (N, T, K)."""
+        scores = self.scorer.base_scores(X)
+        if self.group == 1:
+            return scores
+        rounds: NDArray[np.float64] = scores.reshape(
+            len(X), self.size, self.group, scores.shape[2]
+        ).sum(axis=2)
+        return rounds
+
+    def layout(self, order: NDArray[Any], margin: NDArray[np.float64]) -> Layout | None:
+        """Pack the trees for the kernel that stops at `margin`, where that goes."""
+        if isinstance(self.scorer, Linear) or len(self.scorer.preparation.operations):
+            return None
+        trees = order[:, None] * self.group + np.arange(self.group)
+        return pack(self.scorer, trees.ravel(), lead=(margin, self.group))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LeadExit:
+    """An ensemble for K > 2 classes that stops where a schedule says so."""
+
+    classifier: Classifier
+    sums: ClassSums
+    order: NDArray[Any]
+    margin: NDArray[np.float64]
+    layout: Layout | None
+
+    def choose(self, row: Rows) -> int:
+        """Position of the chosen class of one full row (width,)."""
+        layout = self.layout
+        if layout is None or not layout.takes(row):
+            return int(self.choices(row[None])[0][0])
+        totals = self.sums.bias.copy()
+        code: int = lead_entry(row, layout.address, totals)
+        if code & 1:
+            return int(totals.argmax())
+        return self._finish_one(row, totals)
+
+    def predict(self, X: Rows) -> NDArray[Any]:
+        """(N,) labels."""
+        return self.classifier.classes[self.choices(X)[0]]
+
+    def choices(self, X: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(N,) positions of the chosen classes, and base models used for each."""
+        layout = self.layout
+        if layout is not None and X.dtype == np.float32 and X.shape[1] >= layout.width:
+            totals = np.tile(self.sums.bias, (len(X), 1))
+            codes = layout.leads(np.ascontiguousarray(X), totals)
+        else:
+            totals, codes = self._walk(X)
+        chosen = totals.argmax(axis=1)
+        for i in np.flatnonzero(codes & 1 == 0):
+            chosen[i] = self._finish_one(X[i], totals[i])
+        return chosen, codes >> 1
+
+    def _walk(self, X: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Find the totals and codes of `layout.leads` from all base scores."""
+        scores = self.sums.base_scores(X)[:, self.order]
+        scores[:, 0] += self.sums.bias
+        sums = scores.cumsum(axis=1)
+        best = np.sort(sums, axis=2)
+        stops = best[:, :, -1] - best[:, :, -2] > self.margin
+        last = np.where(stops.any(axis=1), stops.argmax(axis=1), len(self.order) - 1)
+        rows = np.arange(len(X))
+        return sums[rows, last], 2 * (last + 1) + stops[rows, last]
+
+    def _finish_one(self, row: Rows, totals: NDArray[np.float64]) -> int:
+        """Choice for one row whose whole sums are known."""
+        best, second = np.sort(totals)[[-1, -2]]
+        if best - second > NEAR * max(1.0, float(np.abs(totals).max())):
+            return int(totals.argmax())
+        return self.classifier.choose(row)
+
+
+def make_lead_exit(
+    classifier: Classifier, sums: ClassSums, schedule: LeadSchedule
+) -> LeadExit:
+    """Make the evaluator that follows a schedule; BadInput if it is for another one."""
+    T, K = sums.size, len(classifier.classes)
+    order, margin = np.asarray(schedule.order), np.array(schedule.margin, np.float64)
+    if order.shape != (T,) or not np.array_equal(np.sort(order), np.arange(T)):
+        raise BadInput(f"the schedule is not an order of {T} base models")
+    if margin.shape != (T,):
+        raise BadInput(f"the schedule has {len(margin)} margins, {T} are needed")
+    if schedule.bias.shape != (K,) or not np.allclose(schedule.bias, sums.bias):
+        raise BadInput(f"the schedule's bias is not this ensemble's, {sums.bias}")
+    return LeadExit(classifier, sums, order, margin, sums.layout(order, margin))

@@ -1,0 +1,129 @@
+"""Ensembles for more than two classes that stop by the lead of the best."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lightgbm import LGBMClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression
+from threadpoolctl import threadpool_limits
+from xgboost import XGBClassifier
+
+from polydom.features.errors import BadInput
+from polydom.indexer.lead import LeadSchedule
+from polydom.indexer.lead_fitting import fit_lead_schedule
+from polydom.indexer.schedule import Schedule
+from polydom.models.compile import compile_ensemble
+from polydom.models.ensemble import Ensemble
+
+from . import oracles
+from .agreement import bundled
+
+X_WINE, Y_WINE = bundled("wine")
+
+
+def ensembles() -> dict[str, tuple[Any, Ensemble]]:
+    quiet: dict[str, Any] = {"n_estimators": 9, "random_state": 0}
+    learners = {
+        "lightgbm": LGBMClassifier(**quiet, verbose=-1, n_jobs=1),
+        "xgboost": XGBClassifier(n_estimators=9, max_depth=3, n_jobs=1),
+        "boosting": GradientBoostingClassifier(**quiet, max_depth=2),
+        "histogram": HistGradientBoostingClassifier(max_iter=9),
+        "forest": RandomForestClassifier(**quiet, max_depth=3),
+        "extra trees": ExtraTreesClassifier(**quiet),
+        "linear": LogisticRegression(max_iter=9000),
+    }
+    with threadpool_limits(1):
+        return {
+            name: (learner.fit(X_WINE, Y_WINE), compile_ensemble(learner))
+            for name, learner in learners.items()
+        }
+
+
+ENSEMBLES = ensembles()
+
+
+def never(ensemble: Ensemble, seed: int = 0) -> LeadSchedule:
+    T = ensemble.size
+    order = np.random.default_rng(seed).permutation(T)
+    return LeadSchedule(order, np.full(T, np.inf), ensemble.bias)
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+def test_base_scores_and_bias_sum_to_the_decision(name: str) -> None:
+    fitted, ensemble = ENSEMBLES[name]
+    scores = ensemble.base_scores(X_WINE)
+    assert scores.shape == (len(X_WINE), ensemble.size, 3)
+    sums = scores.sum(axis=1) + ensemble.bias
+    np.testing.assert_allclose(sums, ensemble.decision_function(X_WINE), atol=1e-6)
+    np.testing.assert_array_equal(sums.argmax(axis=1), fitted.predict(X_WINE))
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+def test_a_schedule_that_never_stops_decides_as_the_original(name: str) -> None:
+    fitted, ensemble = ENSEMBLES[name]
+    exit_ = ensemble.early_exit(never(ensemble))
+    rows = np.vstack([X_WINE, np.zeros((2, 13)), np.full((1, 13), 1e30)])
+    for X in (rows, rows.astype(np.float32)):
+        np.testing.assert_array_equal(exit_.predict(X), fitted.predict(X))
+        assert (exit_.choices(X)[1] == ensemble.size).all()
+    for row in rows.astype(np.float32):
+        assert exit_.choose(row) == exit_.choices(row[None])[0][0]
+
+
+@pytest.mark.parametrize("name", ENSEMBLES)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_early_choices_are_those_of_a_walk_by_hand(
+    name: str, data: st.DataObject
+) -> None:
+    ensemble = ENSEMBLES[name][1]
+    T = ensemble.size
+    draw = np.random.default_rng(data.draw(st.integers(0, 999)))
+    X = X_WINE[draw.integers(0, len(X_WINE), 20)]
+    scores = ensemble.base_scores(X)
+    spread = np.abs(scores).sum(axis=1).mean() * data.draw(st.floats(0.01, 1.0))
+    margin = draw.uniform(0, spread, T)
+    schedule = LeadSchedule(draw.permutation(T), margin, ensemble.bias)
+    exit_ = ensemble.early_exit(schedule)
+    chosen, used = exit_.choices(X)
+    np.testing.assert_array_equal(exit_.choices(X.astype(np.float32)), (chosen, used))
+    slow = [
+        oracles.walk_leads(row, schedule.order.tolist(), margin, ensemble.bias)
+        for row in scores
+    ]
+    assert list(zip(chosen.tolist(), used.tolist(), strict=True)) == slow
+    singles = [exit_.choose(row) for row in X.astype(np.float32)]
+    assert singles == chosen.tolist()
+
+
+def test_a_fitted_schedule_changes_what_it_may_and_uses_fewer() -> None:
+    _, ensemble = ENSEMBLES["forest"]
+    schedule = fit_lead_schedule(ensemble.base_scores(X_WINE), 0.02, bias=ensemble.bias)
+    early = ensemble.predict_early(X_WINE, schedule)
+    assert np.mean(early != ensemble.predict(X_WINE)) <= 0.02
+    assert ensemble.early_exit(schedule).choices(X_WINE)[1].mean() < 0.8 * 9
+
+
+def test_schedules_for_other_ensembles_are_refused() -> None:
+    ensemble, T = ENSEMBLES["boosting"][1], 9
+    limits = np.zeros(T)
+    with pytest.raises(BadInput, match="not an order of 9 base models"):
+        ensemble.early_exit(LeadSchedule(np.arange(3), np.zeros(3), ensemble.bias))
+    with pytest.raises(BadInput, match="bias is not this ensemble's"):
+        ensemble.early_exit(LeadSchedule(np.arange(T), limits, ensemble.bias + 1))
+    with pytest.raises(BadInput, match="only an ensemble for two classes"):
+        ensemble.early_exit(Schedule(np.arange(T), limits, limits, 0.0))
+    two = compile_ensemble(RandomForestClassifier(3).fit(X_WINE, Y_WINE > 0))
+    with pytest.raises(BadInput, match="for more than two classes"):
+        two.early_exit(LeadSchedule(np.arange(3), np.zeros(3), np.zeros(2)))
+    with pytest.raises(BadInput, match="has a threshold, no bias"):
+        two.bias  # noqa: B018
