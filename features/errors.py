@@ -10,6 +10,8 @@ PolydomError
 └── NothingFits        no trained set fits the budget
 """
 
+from .sizes import Size, show_size
+
 
 class PolydomError(Exception):
     """Base of every error a caller may want to catch.
@@ -61,11 +63,11 @@ class NothingFits(PolydomError):
 
     code = "nothing_fits"
 
-    def __init__(self, *, budget_s: float, cheapest_s: float, size: float) -> None:
+    def __init__(self, *, budget_s: float, cheapest_s: float, size: Size) -> None:
         self.budget_s = budget_s
         self.cheapest_s = cheapest_s
         self.size = size
         super().__init__(
             f"a budget of {budget_s * 1e6:.0f} us is below the cheapest model's "
-            f"{cheapest_s * 1e6:.0f} us for an item of size {size:g}"
+            f"{cheapest_s * 1e6:.0f} us for an item of size {show_size(size)}"
         )

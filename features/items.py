@@ -1,7 +1,8 @@
-"""Items: what is to be classified, and the one number its costs depend on.
+"""Items: what is to be classified, and the size that its costs depend on.
 
 The size is readable before any feature is computed: pixels (from the header, without
-decoding), characters, or 1 for a record.
+decoding), characters, or 1 for a record. Where it is asked for, it is of two numbers:
+an image's width and height, or a text's words and sentences, which are counted.
 """
 
 from collections.abc import Mapping
@@ -9,12 +10,21 @@ from dataclasses import dataclass
 from typing import Literal
 
 from .errors import BadItem
+from .sizes import Size
 
 Kind = Literal["image", "text", "record"]
 Value = float | int | str | None
 
 MAX_PIXELS = 50_000_000
 NAME_TYPES = frozenset({str})
+# What the numbers of a size are: where it is of one, and where it is of two.
+SIZE_NAMES: Mapping[Kind, tuple[tuple[str, ...], ...]] = {
+    "image": (("pixels",), ("width", "height")),
+    "text": (("characters",), ("words", "sentences")),
+    "record": (("records",),),
+}
+WORD_ENDS = (" ", "\n", "\t")
+SENTENCE_ENDS = (".", "!", "?")
 VALUE_TYPES = frozenset({float, int, bool, str, type(None)})
 
 
@@ -29,15 +39,18 @@ class Item:
     payload
         What features without needs receive: encoded bytes, a text, or a record.
     size
-        n > 0: pixels, characters (1 for the empty text), or 1 for a record.
+        n > 0: pixels, characters (1 for the empty text), or 1 for a record; a pair
+        where it was asked for.
     """
 
     kind: Kind
     payload: bytes | str | Mapping[str, Value]
-    size: float
+    size: Size
 
 
-def image_item(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Item:
+def image_item(
+    data: bytes, *, max_pixels: int = MAX_PIXELS, pair: bool = False
+) -> Item:
     """Make an item of an encoded image; only its header is read.
 
     Parameters
@@ -47,6 +60,8 @@ def image_item(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Item:
     max_pixels
         Largest width * height accepted, so that a small file cannot ask for much
         memory. Above 89 million Pillow itself warns, and refuses twice that.
+    pair
+        Let the size be (width, height), not their product.
 
     Raises
     ------
@@ -63,11 +78,21 @@ def image_item(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Item:
             f"the image has {width} x {height} = {width * height:,} pixels; "
             f"between 1 and {max_pixels:,} are accepted"
         )
+    if pair:
+        return Item("image", data, (float(width), float(height)))
     return Item("image", data, float(width * height))
 
 
-def text_item(text: str) -> Item:
+def text_item(text: str, *, pair: bool = False) -> Item:
     """Make an item of a text; its size is its characters, 1 where it is empty.
+
+    Parameters
+    ----------
+    text
+    pair
+        Let the size be (words, sentences): one more than there are spaces and line
+        ends, and than there are full stops and other marks that end a sentence. They
+        tell lengths apart and are counted in a fraction of the time of finding words.
 
     Raises
     ------
@@ -76,6 +101,11 @@ def text_item(text: str) -> Item:
     """
     if not isinstance(text, str):
         raise BadItem(f"a text must come as str, not {type(text).__name__}")
+    if pair:
+        words, sentences = (
+            1 + sum(map(text.count, ends)) for ends in (WORD_ENDS, SENTENCE_ENDS)
+        )
+        return Item("text", text, (float(words), float(sentences)))
     return Item("text", text, float(len(text) or 1))
 
 

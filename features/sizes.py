@@ -8,6 +8,7 @@ a: 1, a, b, a^2, ab, b^2, ... So either has one of lower degree as its beginning
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,8 +26,23 @@ def show_size(size: Size) -> str:
 
 def is_size(size: Size, variables: int) -> bool:
     """Say whether a size is of one or two finite numbers above 0, as `variables` is."""
-    numbers = size if isinstance(size, tuple) else (size,)
-    return len(numbers) == variables and all(0 < n < math.inf for n in numbers)
+    if not isinstance(size, tuple):
+        return variables == 1 and 0 < size < math.inf
+    return len(size) == variables == 2 and min(size) > 0 and sum(size) < math.inf
+
+
+def read_size(given: Any) -> Size:
+    """Make a size of a number or of two.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `given` is neither.
+    """
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        a, b = given
+        return float(a), float(b)
+    return float(given)
 
 
 def count_terms(degree: int, variables: int) -> int:

@@ -6,7 +6,7 @@ import heapq
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,8 @@ class CellLookup:
     rows : (K,) int64
         The candidates' rows in the input, least accurate first.
     """
+
+    variables: ClassVar = 2
 
     thresholds: Floats
     nodes: Ints

@@ -2,13 +2,14 @@
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
-from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 
 from ..features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
+from ..features.sizes import Size, cost_at, costs_at, degree_of, is_size, read_size
+from .cells import CellLookup
 from .factors import Factors, rescale_costs
 from .file import read_file, write_file
 from .lookup import Lookup
@@ -23,16 +24,39 @@ class Candidate(NamedTuple):
     accuracy: float
 
 
+class SizeLookup(Protocol):
+    """What is searched: `Lookup` for sizes of one number, `CellLookup` for two."""
+
+    variables: ClassVar[int]
+
+    @property
+    def rows(self) -> NDArray[np.int64]:
+        """Candidates that are on the skyline of some size."""
+
+    def best(self, size: Any, budget_s: float) -> int:
+        """Row of the most accurate candidate that fits, -1 if none does."""
+
+    def skyline(self, size: Any) -> NDArray[np.int64]:
+        """Rows on the skyline of a size, by ascending cost and accuracy."""
+
+    def facts(self) -> dict[str, int]:
+        """How finely the sizes are divided."""
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Everything the look-up is made of, for a file."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
     """The skylines for all sizes, and with `package` all that serving needs.
 
-    Immutable; safe to share between threads and, once saved, between processes.
+    Sizes are of one number, or of two where an index is made with such. Immutable;
+    safe to share between threads and, once saved, between processes.
 
     Attributes
     ----------
-    coefficients : (C, d + 1) float64
-        Cost polynomial of each candidate, constant first, seconds.
+    coefficients : (C, T) float64
+        Cost polynomial of each candidate, constant first (features/sizes.py), seconds.
     accuracies : (C,) float64
         Expected accuracy of each candidate, in [0, 1].
     sizes
@@ -47,8 +71,8 @@ class Index:
 
     coefficients: NDArray[np.float64]
     accuracies: NDArray[np.float64]
-    sizes: tuple[float, float]
-    lookup: Lookup
+    sizes: tuple[Size, Size]
+    lookup: SizeLookup
     package: Package | None = None
     version: str = ""
 
@@ -57,25 +81,26 @@ class Index:
         cls,
         coefficients: ArrayLike,
         accuracies: ArrayLike,
-        sizes: tuple[float, float],
+        sizes: tuple[Size, Size],
         package: Package | None = None,
     ) -> Self:
         """Index candidates by their cost curves and accuracies (ICSP, section 3.2).
 
         Parameters
         ----------
-        coefficients : (C, d + 1)
-            Cost polynomials in the item size, constant first, seconds.
+        coefficients : (C, T)
+            Cost polynomials in the item size, constant first, seconds: 1, n, n^2 ...,
+            or 1, a, b, a^2, ab, b^2 ... for sizes of two numbers.
         accuracies : (C,)
             In [0, 1].
         sizes
-            Smallest and largest item size to choose for.
+            Smallest and largest item size to choose for, each one number or a pair.
 
         Raises
         ------
         BadInput
             If shapes disagree, a number is out of its range, or a cost is negative
-            somewhere between the sizes.
+            somewhere between the sizes; for pairs, if any coefficient is.
 
         Examples
         --------
@@ -85,14 +110,32 @@ class Index:
         Candidate(row=0, cost_s=0.001, accuracy=0.7)
         >>> index.best(size=500, budget_s=3e-3).accuracy
         0.9
+        >>> rows, pixels = [0.0, 0.0, 1e-6], [1e-3, 0.0, 0.0, 0.0, 2e-8, 0.0]
+        >>> curves = [rows + [0.0] * 3, pixels]  # by height; by width times height
+        >>> index = Index.from_candidates(curves, [0.7, 0.9], ((8, 8), (4096, 4096)))
+        >>> index.best(size=(100, 500), budget_s=2e-3).accuracy
+        0.9
+        >>> index.best(size=(500, 500), budget_s=2e-3).accuracy
+        0.7
         """
         costs = np.ascontiguousarray(coefficients, np.float64)
         gains = np.ascontiguousarray(accuracies, np.float64)
-        low, high = float(sizes[0]), float(sizes[1])
-        lookup = Lookup.build(costs, gains, (low, high))
+        low, high = map(read_size, sizes)
+        lookup: SizeLookup
+        if isinstance(low, tuple) and isinstance(high, tuple):
+            lookup = CellLookup.build(costs, gains, (low, high))
+        elif not (isinstance(low, tuple) or isinstance(high, tuple)):
+            lookup = Lookup.build(costs, gains, (low, high))
+        else:
+            raise BadInput(f"sizes are {sizes!r}; both of one number or of two")
         return cls(costs, gains, (low, high), lookup, package)
 
-    def best(self, size: float, budget_s: float) -> Candidate:
+    @property
+    def pairs(self) -> bool:
+        """Whether sizes are of two numbers."""
+        return self.lookup.variables == 2
+
+    def best(self, size: Size, budget_s: float) -> Candidate:
         """Most accurate candidate that costs at most `budget_s` at this size.
 
         Solves ICSP's Problem 1 with alpha = 1 over the indexed candidates. For a size
@@ -102,37 +145,49 @@ class Index:
         Parameters
         ----------
         size
-            Item size, greater than 0, in the unit the cost curves were fitted in.
+            Item size, of numbers greater than 0, in the units the cost curves were
+            fitted in.
         budget_s
             Seconds allowed for features and model together; infinity is allowed.
 
         Raises
         ------
         BadInput
-            If `size` is not a finite number above 0, or `budget_s` is negative or NaN.
+            If `size` is not a finite number above 0, or two where the index has sizes
+            of two, or `budget_s` is negative or NaN.
         NothingFits
             If even the cheapest candidate costs more than `budget_s`.
         """
-        if not 0 < size < np.inf:
-            raise BadInput(f"size is {size!r}; it must be finite and greater than 0")
+        if not is_size(size, self.lookup.variables):
+            raise BadInput(
+                f"size is {size!r}; {self.lookup.variables} finite and greater than 0 "
+                "must be given"
+            )
         if not budget_s >= 0:
             raise BadInput(f"budget_s is {budget_s!r}; it must not be negative")
         row = self.lookup.best(size, budget_s)
         if row < 0:
-            cheapest_s = float(polyval(size, self.coefficients.T).min())
+            cheapest_s = float(costs_at(self.coefficients, size).min())
             raise NothingFits(budget_s=budget_s, cheapest_s=cheapest_s, size=size)
         return Candidate(row, self.cost_s(row, size), float(self.accuracies[row]))
 
-    def skyline(self, size: float) -> NDArray[np.int64]:
+    def skyline(self, size: Size) -> NDArray[np.int64]:
         """Rows of the candidates worth buying at `size`, by ascending cost."""
         return self.lookup.skyline(size)
 
-    def cost_s(self, row: int, size: float) -> float:
+    def covers(self, size: Size) -> bool:
+        """Say whether a size is one that the choice is the best for."""
+        low, high = self.sizes
+        if isinstance(size, tuple):
+            assert isinstance(low, tuple)
+            assert isinstance(high, tuple)
+            limits = zip(low, size, high, strict=True)
+            return all(least <= number <= most for least, number, most in limits)
+        return low <= size <= high  # type: ignore[operator]  # of one number like it
+
+    def cost_s(self, row: int, size: Size) -> float:
         """Seconds that candidate `row` costs on an item of `size`."""
-        cost_s = 0.0
-        for coefficient in self.coefficients[row, ::-1].tolist():
-            cost_s = cost_s * size + coefficient
-        return cost_s
+        return cost_at(self.coefficients[row].tolist(), size)
 
     def rescaled(self, factors: Factors, declared: ArrayLike) -> Self:
         """Index the same candidates with the costs that they have on another machine.
@@ -196,8 +251,9 @@ class Index:
         meta, arrays, version = read_file(path)
         try:
             coefficients, accuracies = arrays["coefficients"], arrays["accuracies"]
-            low, high = (float(size) for size in meta["sizes"])
-            lookup = Lookup.from_arrays(
+            low, high = map(read_size, meta["sizes"])
+            kind = CellLookup if isinstance(low, tuple) else Lookup
+            lookup = kind.from_arrays(
                 {
                     name.removeprefix("lookup/"): array
                     for name, array in arrays.items()
@@ -215,16 +271,25 @@ class Index:
     def _check(self) -> None:
         """Refuse arrays that contradict each other; the look-up checked its own."""
         low, high = self.sizes
-        count = len(self.accuracies)
+        count, variables = len(self.accuracies), self.lookup.variables
         if self.coefficients.ndim != 2 or len(self.coefficients) != count:
             raise BadIndexFile("damaged: costs and accuracies differ in number")
         if self.coefficients.dtype != np.float64 or self.accuracies.dtype != np.float64:
             raise BadIndexFile("damaged: costs or accuracies are not float64")
-        if not (np.isfinite(self.coefficients).all() and 0 < low <= high < np.inf):
-            raise BadIndexFile("damaged: its costs or sizes are not finite")
+        ends = is_size(low, variables) and is_size(high, variables)
+        if not (ends and np.less_equal(low, high).all()):
+            raise BadIndexFile("damaged: its sizes are no range")
+        if not np.isfinite(self.coefficients).all():
+            raise BadIndexFile("damaged: its costs are not finite")
+        if degree_of(self.coefficients.shape[1], variables) < 0:
+            raise BadIndexFile("damaged: its costs are no polynomials of its sizes")
         if not ((self.accuracies >= 0) & (self.accuracies <= 1)).all():
             raise BadIndexFile("damaged: an accuracy outside [0, 1]")
         if self.lookup.rows.max() >= count:
             raise BadIndexFile("damaged: its look-up has other candidates")
         if self.package is not None and len(self.package.masks) != count:
             raise BadIndexFile("damaged: its package has other candidates")
+        if self.package is not None and (
+            len(self.package.costs.overhead) != self.coefficients.shape[1]
+        ):
+            raise BadIndexFile("damaged: its package has costs of another form")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,8 @@ class Lookup:
     rows : (K,) int64
         The candidates' rows in the input, least accurate first.
     """
+
+    variables: ClassVar = 1
 
     breakpoints: NDArray[np.float64]
     guide: NDArray[np.int32]
@@ -142,6 +144,10 @@ class Lookup:
         position = int(np.searchsorted(self.breakpoints, size, side="right"))
         found = skyline_ranks(self.blocks, self.offsets, self.stays, position, out)
         return self.rows[out[:found]]
+
+    def facts(self) -> dict[str, int]:
+        """How finely the sizes are divided."""
+        return {"breakpoints": len(self.breakpoints)}
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Everything the look-up is made of, for a file."""

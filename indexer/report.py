@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..features.errors import BadInput
+from ..features.sizes import Size, read_size, show_size
 from .index import Index
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ def facts_of(index: Index) -> dict[str, Any]:
         "version": index.version,
         "sizes": [low, high],
         "candidates": len(index.accuracies),
-        "breakpoints": len(index.lookup.breakpoints),
-        "skylines": [skyline_facts(index, float(n)) for n in _sizes(low, high)],
+        **index.lookup.facts(),
+        "skylines": [skyline_facts(index, n) for n in _sizes(low, high)],
     }
     if index.package is not None:
         package = index.package
@@ -42,7 +43,7 @@ def unit_of(index: Index) -> tuple[float, str]:
     return (1e6, "us") if unit == "s" else (1.0, unit)
 
 
-def skyline_facts(index: Index, size: float) -> dict[str, Any]:
+def skyline_facts(index: Index, size: Size) -> dict[str, Any]:
     """List what is worth buying at one size, by ascending cost."""
     rows = index.skyline(size).tolist()
     package = index.package
@@ -66,9 +67,11 @@ def show(facts: dict[str, Any], console: "Console") -> None:
     """Print the facts as tables."""
     built = facts.get("build", {})
     low, high = facts["sizes"]
+    division = next(name for name in ("breakpoints", "cells") if name in facts)
     console.print(
         f"index {facts['version'][:12] or '(not saved)'}: {facts['candidates']} "
-        f"candidates, {facts['breakpoints']} breakpoints, sizes {low:g} to {high:g}"
+        f"candidates, {facts[division]} {division}, sizes {show_size(low)} to "
+        f"{show_size(high)}"
     )
     if built:
         _show_build(facts, built, console)
@@ -136,7 +139,7 @@ def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:
     )
     table.add_column("feature or step", no_wrap=True)
     for size, *_ in curves[0]["points"]:
-        table.add_column(f"{size:.0f}", justify="right", no_wrap=True)
+        table.add_column(_rounded(size), justify="right", no_wrap=True)
     table.add_column("covered", justify="right")
     table.add_column("degree", justify="right")
     for curve in curves:
@@ -157,7 +160,7 @@ def show_skyline(at: dict[str, Any], console: "Console") -> None:
     """Print the skyline at one size."""
     from rich.table import Table
 
-    table = Table(title=f"skyline at size {at['size']:.0f}", box=None)
+    table = Table(title=f"skyline at size {_rounded(at['size'])}", box=None)
     table.add_column(f"predicted {at['unit']}", justify="right")
     table.add_column("accuracy", justify="right")
     table.add_column("features, in computing order")
@@ -253,8 +256,13 @@ def _standing(entry: tuple[str, Any]) -> tuple[float, float]:
     return -curve[-1][0], -curve[-1][1]
 
 
-def _sizes(low: float, high: float) -> list[float]:
+def _sizes(low: Size, high: Size) -> list[Size]:
     """Return a few sizes that show how the skyline changes, each once."""
     if low == high:
         return [low]
-    return [float(n) for n in np.geomspace(low, high, SKYLINE_SIZES)]
+    return [read_size(n) for n in np.geomspace(low, high, SKYLINE_SIZES).tolist()]
+
+
+def _rounded(size: Any) -> str:
+    """Write a size, of one number or two, in whole numbers."""
+    return " x ".join(f"{number:.0f}" for number in np.atleast_1d(size))

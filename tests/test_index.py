@@ -10,11 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadIndexFile, BadInput, NothingFits
+from polydom.features.sizes import Size
 from polydom.indexer import Candidate, Index
 from polydom.indexer.factors import Factors
 from polydom.indexer.file import read_file, write_file
 
 from . import oracles, served
+from .curves import RECTANGLE, Candidates, pair_candidates
 
 # 1 ms at accuracy 0.7; 2 ms + 1 us * n at 0.9
 INDEX = Index.from_candidates([[1e-3, 0.0], [2e-3, 1e-6]], [0.7, 0.9], (1, 10_000))
@@ -237,7 +239,9 @@ def test_index_file_with_numbers_changed_is_refused_or_answers(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("changed")
-    meta, arrays, _ = read_file(served.save_index(folder))
+    pairs = data.draw(st.booleans())
+    (served.make_pair_index() if pairs else served.make_index()).save(folder / "a.pdx")
+    meta, arrays, _ = read_file(folder / "a.pdx")
     name = data.draw(st.sampled_from(sorted(arrays)))
     content = bytearray(arrays[name].tobytes())
     for _ in range(data.draw(st.integers(1, 4)) if content else 0):
@@ -253,7 +257,8 @@ def test_index_file_with_numbers_changed_is_refused_or_answers(
         return
     assert index.package is not None
     row = np.ones(sum(served.WIDTHS), np.float32)
-    for size in (1.0, 100.0, 10_000.0):
+    sizes: list[Size] = [1.0, 100.0, 10_000.0]
+    for size in [(n, n / 9) for n in (1.0, 100.0, 1e4)] if pairs else sizes:
         for budget_s in (0.0, 0.002, 1.0):
             try:
                 found = index.best(size, budget_s)
@@ -263,3 +268,94 @@ def test_index_file_with_numbers_changed_is_refused_or_answers(
             assert 0 <= found.row < len(index.accuracies)
     for model in index.package.models:
         assert model.scores(row).shape == model.classes.shape
+
+
+# by height alone; by width times height
+PAIRS = Index.from_candidates(
+    [[0, 0, 1e-6, 0, 0, 0], [1e-3, 0, 0, 0, 2e-8, 0]], [0.7, 0.9], ((8, 8), (4e3, 4e3))
+)
+
+
+@given(
+    drawn=pair_candidates(),
+    size=st.tuples(st.floats(1, 8), st.floats(0.5, 32)),
+    budget_s=st.floats(0, 900),
+)
+def test_best_of_pairs_agrees_with_trying_every_candidate(
+    drawn: Candidates, size: tuple[float, float], budget_s: float
+) -> None:
+    coefficients, accuracies = drawn
+    index = Index.from_candidates(coefficients, accuracies, RECTANGLE)
+    costs_s = [index.cost_s(row, size) for row in range(len(accuracies))]
+    fits = [a for a, s in zip(accuracies, costs_s, strict=True) if s <= budget_s]
+    if not fits:
+        with pytest.raises(NothingFits) as caught:
+            index.best(size, budget_s)
+        assert caught.value.cheapest_s == pytest.approx(min(costs_s))
+        return
+    found = index.best(size, budget_s)
+    assert found.accuracy == max(fits)
+    assert found.cost_s == costs_s[found.row] <= budget_s
+
+
+def test_index_of_pairs_saves_and_loads(tmp_path: Path) -> None:
+    index = served.make_pair_index()
+    index.save(tmp_path / "a.pdx")
+    loaded = Index.load(tmp_path / "a.pdx")
+    assert loaded.sizes == index.sizes == ((1.0, 1.0), (2000.0, 100.0))
+    assert loaded.pairs
+    for size in ((1.0, 1.0), (700.0, 3.0), (5.0, 90.0)):
+        assert loaded.skyline(size).tolist() == index.skyline(size).tolist()
+        for budget_s in (0.0002, 0.0052, 0.02, 1.0):
+            assert loaded.best(size, budget_s) == index.best(size, budget_s)
+
+
+def test_nothing_fits_names_both_numbers_of_a_size() -> None:
+    with pytest.raises(NothingFits, match="for an item of size 640 x 480"):
+        PAIRS.best((640.0, 480.0), 1e-6)
+
+
+@pytest.mark.parametrize("size", [640.0, (0.0, 1.0), (1.0, float("nan")), (1, 2, 3)])
+def test_best_of_pairs_refuses_a_size_that_is_no_pair(size: Any) -> None:
+    with pytest.raises(BadInput, match=r"size is .* 2 finite and greater than 0"):
+        PAIRS.best(size, 1.0)
+
+
+def test_best_refuses_a_pair_where_sizes_are_numbers() -> None:
+    with pytest.raises(BadInput, match=r"size is \(1, 2\); 1 finite"):
+        INDEX.best((1, 2), 1.0)
+
+
+def test_sizes_must_both_be_numbers_or_both_pairs() -> None:
+    with pytest.raises(BadInput, match="both of one number or of two"):
+        Index.from_candidates([[1.0]], [0.5], (1, (2, 2)))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        array("coefficients", (1, 0), np.nan),
+        lambda meta, arrays: meta.update(sizes=[1, 9]),
+        lambda meta, arrays: meta.update(sizes=[[1, 1], 9]),
+        lambda meta, arrays: meta.update(sizes=[[1, 2], [9, 1]]),
+        lambda meta, arrays: meta.update(sizes=[[1, 2, 3], [4, 5, 6]]),
+        lambda meta, arrays: arrays.update(coefficients=np.ones((4, 2))),
+        lambda meta, arrays: arrays.update({"costs/overhead": np.ones(2)}),
+        lambda meta, arrays: arrays.update(
+            {
+                f"costs/{part}": arrays[f"costs/{part}"][..., :2].copy()
+                for part in ("features", "steps", "overhead")
+            }
+        ),
+        without("lookup/nodes"),
+    ],
+)
+def test_index_file_of_pairs_that_contradicts_itself_is_refused(
+    tmp_path: Path, change: Change
+) -> None:
+    served.make_pair_index().save(tmp_path / "a.pdx")
+    meta, arrays, _ = read_file(tmp_path / "a.pdx")
+    change(meta, arrays)
+    write_file(tmp_path / "bad.pdx", meta, arrays)
+    with pytest.raises(BadIndexFile, match=r"bad\.pdx: "):
+        Index.load(tmp_path / "bad.pdx")

@@ -5,6 +5,7 @@ import io
 import struct
 import warnings
 import zlib
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,7 +14,13 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from polydom.features.errors import BadItem
-from polydom.features.items import image_item, record_item, text_item
+from polydom.features.items import (
+    SIZE_NAMES,
+    Kind,
+    image_item,
+    record_item,
+    text_item,
+)
 
 
 def encode(format: str, width: int = 12, height: int = 7) -> bytes:
@@ -80,7 +87,7 @@ def test_image_item_refuses_a_bomb_that_pillow_would_only_warn_of() -> None:
 @given(st.binary(max_size=300), st.sampled_from([b"", JPEG[:20], b"\x89PNG\r\n\x1a\n"]))
 def test_image_item_never_raises_anything_else(data: bytes, start: bytes) -> None:
     with contextlib.suppress(BadItem):
-        assert image_item(start + data).size >= 1
+        assert image_item(start + data).size >= 1  # type: ignore[operator]
 
 
 def test_text_item_counts_characters_and_not_bytes() -> None:
@@ -119,3 +126,27 @@ def test_record_item_names_the_column_that_cannot_be_used() -> None:
 def test_record_item_refuses_a_name_that_is_no_string() -> None:
     with pytest.raises(BadItem, match="names must be strings; 3 came"):
         record_item({3: 1.0})  # type: ignore[dict-item]
+
+
+def test_image_size_may_be_its_width_and_height() -> None:
+    assert image_item(JPEG, pair=True).size == (12.0, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("", (1.0, 1.0)),
+        ("one", (1.0, 1.0)),
+        ("One two. Three!\nFour?", (4.0, 4.0)),
+        ("a\tb  c", (4.0, 1.0)),
+    ],
+)
+def test_text_size_may_be_counts_of_words_and_sentences(
+    text: str, size: tuple[float, float]
+) -> None:
+    assert text_item(text, pair=True).size == size
+
+
+def test_size_has_a_name_for_each_number_of_each_kind() -> None:
+    for kind in get_args(Kind):
+        assert [len(names) for names in SIZE_NAMES[kind]] in ([1], [1, 2])
