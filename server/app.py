@@ -7,25 +7,33 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
-from ..features.errors import PolydomError
-from .access import Access, TokenGate
+from ..features.errors import BadInput, PolydomError
+from .access import CHALLENGE, Access, TokenGate
+from .admin import RELOAD, Admin
+from .batch import BATCH, BatchEndpoint
 from .body import read_body
 from .desk import Settings
 from .engine import Caller
 from .errors import NotReady
+from .oip import Oip
+from .oip_rest import OipRoutes
 from .openapi import describe_routes
+from .peers import Peers
 from .repository import AnyPath, Repository
+from .shortcut import PREDICT, Shortcut
 from .wire import UNEXPECTED, Failure, Health, decode_ask, describe, encode, model_in
 
-PREDICT = "/v1/predict"
 RETRY_AFTER_S = b"1"
 # Longest time that the computing thread may keep the interpreter from the one that
 # reads requests; Python's own 5 ms is a whole budget.
@@ -40,6 +48,7 @@ def create_app(
     features: Sequence[Path] = (),
     settings: Settings | None = None,
     access: Access = Access(),  # noqa: B008  frozen
+    grpc_at: tuple[str, int] | None = None,
 ) -> FastAPI:
     """Make the application that serves one index, or several by name.
 
@@ -54,17 +63,24 @@ def create_app(
         The operator's limits.
     access
         The tokens that are asked for; none by default.
+    grpc_at
+        Host and port at which to serve gRPC too; needs `polydom[grpc]`.
 
     Raises
     ------
     BadInput, BadIndexFile, BadFeature
         As `Repository.open`.
     """
+    if grpc_at is not None and find_spec("grpc") is None:
+        raise BadInput("gRPC needs grpcio: pip install 'polydom[grpc]'")
     paths = [index_path] if isinstance(index_path, (str, os.PathLike)) else index_path
     repository = Repository.open(paths, features=features, settings=settings)
 
     app = FastAPI(title="polydom", lifespan=_lifespan, redoc_url=None)
     app.state.repository, app.state.access = repository, access
+    app.state.peers = None  # workers have some
+    app.state.oip, app.state.grpc_at = Oip(repository, access), grpc_at
+    app.add_middleware(OipRoutes, oip=app.state.oip)
     app.add_middleware(PredictRoute, repository=repository)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(PolydomError, _answer_error)
@@ -74,6 +90,11 @@ def create_app(
     app.add_api_route("/v1/index", show_index)
     app.add_api_route("/v1/models", show_models)
     app.add_api_route("/metrics", show_metrics)
+    batches = Route(BATCH, BatchEndpoint(repository), methods=["POST"])
+    app.router.routes.append(batches)
+    if access.admin is not None:
+        app.state.admin = Admin(repository, access.admin)
+        app.add_api_route(RELOAD, app.state.admin.reload, methods=["POST"])
     if access.tokens is not None:
         # the last to be added is the first that is asked, whatever the path
         app.add_middleware(TokenGate, tokens=access.tokens)
@@ -127,10 +148,7 @@ class PredictRoute:
             await _send(send, status, encode(failure))
             return
         await _send(send, 200, encode(reply.answer))
-        sent_s = serving.now()
-        for reserve in reply.reserves:
-            reserve.add(sent_s - reply.outcome.finished_s)
-        metrics.answered(reply, arrived_s, sent_s)
+        serving.sent(reply, arrived_s)
 
 
 async def _send(
@@ -158,7 +176,9 @@ async def readyz(request: Request) -> Response:
     """Say whether features and models are warm."""
     repository: Repository = request.app.state.repository
     if not repository.ready:
-        raise NotReady("the index is still being warmed up")
+        leaving = "the server is about to stop"
+        warming = "the index is still being warmed up"
+        raise NotReady(leaving if repository.leaving else warming)
     return _reply(200, Health("ok"))
 
 
@@ -181,7 +201,12 @@ async def show_metrics(request: Request) -> Response:
 
     from .exposition import render
 
-    body = render(request.app.state.repository)
+    state = request.app.state
+    peers: Peers | None = state.peers
+    if peers is None:
+        body = render(state.repository)
+    else:
+        body = render(state.repository, peers.number, await peers.ask())
     return Response(body, media_type=CONTENT_TYPE_LATEST)
 
 
@@ -191,7 +216,10 @@ def _reply(status: int, body: msgspec.Struct) -> Response:
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PolydomError)
-    return _reply(*describe(error))
+    reply = _reply(*describe(error))
+    if reply.status_code == 401:
+        reply.raw_headers.append(CHALLENGE)
+    return reply
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
@@ -205,7 +233,7 @@ async def _answer_unexpected(request: Request, error: Exception) -> Response:
 
 
 @contextlib.asynccontextmanager
-async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
     repository: Repository = app.state.repository
     before_s = sys.getswitchinterval()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
@@ -213,11 +241,28 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
         warming = asyncio.create_task(repository.start())
         warming.add_done_callback(_log_failure)
         try:
-            yield
+            async with _beside(app):
+                yield _state(app)
         finally:
             warming.cancel()
             await repository.stop()
             sys.setswitchinterval(before_s)
+
+
+def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
+    """Serve gRPC too, where that is wanted; what is under way there ends first."""
+    if app.state.grpc_at is None:
+        return contextlib.nullcontext()
+    from .grpc_service import serving_grpc
+
+    return serving_grpc(app.state.oip, *app.state.grpc_at)
+
+
+def _state(app: FastAPI) -> dict[str, Any]:
+    """Give connections a way past the application, unless tokens are asked for."""
+    if app.state.access.tokens is not None:
+        return {}
+    return {"shortcut": Shortcut(app.state.repository)}
 
 
 def _log_failure(warming: asyncio.Task[None]) -> None:

@@ -26,6 +26,11 @@ Budget = Annotated[
     float | None,
     typer.Option(help="What one item may cost, for an index that counts no time."),
 ]
+SecretFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Bearer tokens to ask for, one a line."),
+]
+PemFile = Annotated[Path | None, typer.Option(metavar="FILE", help="PEM, for TLS.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -62,30 +67,76 @@ def serve(
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(help="Answer gRPC too, at this port; 0 takes a free one."),
+    ] = None,
     budget_ms: Annotated[
         float, typer.Option(help="Budget of a request that names none.")
     ] = 50.0,
     max_budget_ms: Annotated[
         float, typer.Option(help="Largest budget that a request gets.")
     ] = 1000.0,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Processes that answer; each uses one core.")
+    ] = 1,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Reload an index when its file is replaced.")
+    ] = False,
+    token_file: SecretFile = None,
+    admin_token_file: SecretFile = None,
+    ssl_certfile: PemFile = None,
+    ssl_keyfile: PemFile = None,
+    leave_s: Annotated[
+        float,
+        typer.Option(help="Seconds to say 'not ready' and still answer, when stopped."),
+    ] = 0.0,
+    log_format: Annotated[
+        str, typer.Option(help="text, or json: one object a line.")
+    ] = "text",
 ) -> None:
     """Answer over HTTP, inside each request's budget.
 
-    Prints its address when it listens; /docs there describes every route.
+    Prints its address when it listens; /docs there describes every route. Reloads its
+    files on SIGHUP.
     """
+    from .access import Access, Tokens
     from .app import create_app
     from .desk import Settings
-    from .listener import listen, run
+    from .listener import Running, free_port, listen, run
+    from .logs import set_up_logs
     from .repository import name_files
+    from .watch import Watch
+    from .workers import run_workers
 
+    set_up_logs(log_format)
     _refuse_budget("--budget-ms", budget_ms)
     _refuse_budget("--max-budget-ms", max_budget_ms)
     settings = Settings(budget_s=budget_ms / 1e3, max_budget_s=max_budget_ms / 1e3)
-    application = create_app(name_files(indexes), features=features, settings=settings)
-    served = ", ".join(application.state.repository.names())
+    if not 0 <= leave_s < math.inf:
+        raise BadInput(f"--leave-s {leave_s:g}: a finite number, 0 or more, is needed")
+    files = name_files(indexes)
+    running = Running(
+        Watch(files) if watch else None, leave_s, ssl_certfile, ssl_keyfile
+    )
+    access = Access(
+        tokens=Tokens.read(token_file) if token_file else None,
+        admin=Tokens.read(admin_token_file) if admin_token_file else None,
+    )
+    grpc_at = None if grpc_port is None else (host, free_port(host, grpc_port))
+    application = create_app(
+        files, features=features, settings=settings, access=access, grpc_at=grpc_at
+    )
+    scheme = "https" if ssl_certfile else "http"
     with listen(host, port) as listener:
-        typer.echo(f"serving {served} at http://{host}:{listener.getsockname()[1]}")
-        run(application, listener)
+        address = f"{scheme}://{host}:{listener.getsockname()[1]}"
+        typer.echo(f"serving {', '.join(files)} at {address}")
+        if grpc_at is not None:
+            typer.echo(f"serving gRPC at {grpc_at[0]}:{grpc_at[1]}")
+        if workers == 1:
+            run(application, listener, running)
+        else:
+            run_workers(application, listener, running, workers)
 
 
 def _refuse_budget(option: str, value: float) -> None:

@@ -1,7 +1,8 @@
 """The metrics in Prometheus's text format."""
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -14,6 +15,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from .metrics import Histogram
+from .peers import Samples
 from .repository import Repository
 
 HELP = {
@@ -28,25 +30,71 @@ HELP = {
     "polydom_waiting": "Requests that wait for the computing thread or are in it.",
     "polydom_ready": "Whether the model's index is warm.",
     "polydom_index": "The index that is served.",
+    "polydom_rescale_factor": "Time here over time where the index was built.",
+    "polydom_drift_factor": "What predicted times are multiplied with at present.",
+    "polydom_drift_bound_hits": "How often that would have risen over its bound.",
 }
 
 
-def render(repository: Repository) -> bytes:
-    """Write down all that was counted, and the state of what is being served."""
+def render(
+    repository: Repository,
+    worker: int | None = None,
+    others: Mapping[int, Samples] = MappingProxyType({}),
+) -> bytes:
+    """Write down all that was counted, and the state of what is being served.
+
+    Parameters
+    ----------
+    worker
+        Number of this process, where there are others.
+    others
+        The samples of each of them.
+    """
     registry = CollectorRegistry()
-    registry.register(Families(repository))
+    registry.register(Families(repository, worker, others))
     return generate_latest(registry)
+
+
+def samples_of(repository: Repository) -> Samples:
+    """Return all that `render` writes down, for another process to do so."""
+    return {
+        metric.name: [
+            (sample.name, sample.labels, sample.value) for sample in metric.samples
+        ]
+        for metric in Families(repository).collect()
+    }
 
 
 class Families(Collector):
     """The metrics of every model, named and explained."""
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        worker: int | None = None,
+        others: Mapping[int, Samples] = MappingProxyType({}),
+    ) -> None:
         self._repository = repository
+        self._worker = worker
+        self._others = others
         self._counted = {n: repository.metrics(n) for n in repository.names()}
 
     def collect(self) -> Iterator[Metric]:
-        """Say everything, once."""
+        """Say everything, once; where there are several workers, of each of them."""
+        yield from map(self._of_all, self._own())
+
+    def _of_all(self, metric: Metric) -> Metric:
+        """Label what is ours, and add what the others have."""
+        if self._worker is None:
+            return metric
+        ours = {metric.name: [(s.name, s.labels, s.value) for s in metric.samples]}
+        metric.samples = []
+        for worker, samples in sorted({**self._others, self._worker: ours}.items()):
+            for name, labels, value in samples.get(metric.name, ()):
+                metric.add_sample(name, {**labels, "worker": str(worker)}, value)
+        return metric
+
+    def _own(self) -> Iterator[Metric]:
         for name in ("request", "queue", "plan", "encode"):
             yield self._histogram(f"polydom_{name}_seconds", name)
         yield self._histogram("polydom_plan_ratio", "ratio")
@@ -56,6 +104,7 @@ class Families(Collector):
         waiting = self._repository.queue.waiting
         yield GaugeMetricFamily(*_named("polydom_waiting"), waiting)
         yield from self._states()
+        yield from self._costs()
 
     def _histogram(self, name: str, attribute: str) -> HistogramMetricFamily:
         """Count all values up to each bound, as Prometheus wants it."""
@@ -105,6 +154,25 @@ class Families(Collector):
                 index.add_metric([model], {"version": version})
         yield ready
         yield index
+
+    def _costs(self) -> Iterator[Metric]:
+        """Say how costs differ from those in the file."""
+        labels = ["model", "part", "name"]
+        rescale = GaugeMetricFamily(*_named("polydom_rescale_factor"), labels=labels)
+        drift = GaugeMetricFamily(*_named("polydom_drift_factor"), labels=["model"])
+        hits = CounterMetricFamily(
+            *_named("polydom_drift_bound_hits"), labels=["model"]
+        )
+        for model in self._counted:
+            if self._repository.state(model).state == "READY":
+                desk = self._repository.get(model).desk
+                for part in desk.rescaling.parts():
+                    rescale.add_metric([model, part.part, part.name], part.factor)
+                drift.add_metric([model], desk.engine.drift.factor)
+                hits.add_metric([model], desk.engine.drift.bound_hits)
+        yield rescale
+        yield drift
+        yield hits
 
 
 def _named(name: str) -> tuple[str, str]:

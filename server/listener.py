@@ -1,19 +1,54 @@
 """Listening at an address, and serving there until told to stop."""
 
+import asyncio
 import contextlib
+import logging
 import signal
 import socket
+from collections.abc import AsyncIterator, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
 
 import uvicorn
-from starlette.types import ASGIApp
+from fastapi import FastAPI
 
 from ..features.errors import BadInput
+from .errors import ReloadFailed
+from .exposition import samples_of
+from .peers import Samples
 from .protocol import StampingProtocol
+from .repository import Repository
+from .watch import POLL_S, Watch
 
 BACKLOG = 2048
 # Above the 60 s of usual proxies, which would else reuse what is being closed.
 KEEP_ALIVE_S = 65
+# Longest wait for requests that are under way when the server stops.
 DRAIN_S = 30
+
+life = logging.getLogger("polydom.life")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How to serve.
+
+    Attributes
+    ----------
+    watch
+        Notices replaced files, which are then reloaded; None where nobody looks.
+    leave_s
+        Seconds between saying "not ready" and taking no more connections, once told
+        to stop: time for balancers to notice.
+    certificate, key
+        PEM files, for TLS.
+    """
+
+    watch: Watch | None = None
+    leave_s: float = 0.0
+    certificate: Path | None = None
+    key: Path | None = None
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -32,21 +67,166 @@ def listen(host: str, port: int) -> socket.socket:
         raise BadInput(f"cannot listen at {host}, port {port}: {reason}") from error
 
 
-def run(app: ASGIApp, listener: socket.socket) -> None:
-    """Serve at a listening socket until SIGINT or SIGTERM, then finish and return."""
-    config = uvicorn.Config(
-        app,
-        http=StampingProtocol,
-        ws="none",
-        lifespan="on",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=DRAIN_S,
-    )
-    # uvicorn raises the signal that stopped it again, once it has stopped gracefully
-    before = signal.signal(signal.SIGTERM, lambda *_: None)
-    with contextlib.suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
-    signal.signal(signal.SIGTERM, before)
+def free_port(host: str, port: int) -> int:
+    """Return a port that can be listened at now; another than `port` only for 0.
+
+    Raises
+    ------
+    BadInput
+        If there is none.
+    """
+    with listen(host, port) as probe:
+        found: int = probe.getsockname()[1]
+        return found
+
+
+def run(app: FastAPI, listener: socket.socket, running: Running = Running()) -> None:
+    """Serve at a listening socket until SIGINT or SIGTERM, then finish and return.
+
+    Raises
+    ------
+    BadInput
+        If certificate and key cannot be used.
+    """
+    Server(app, running).run_at(listener)
+
+
+class Server(uvicorn.Server):
+    """Uvicorn, which also reloads: on SIGHUP, and when a watched file was replaced.
+
+    Raises
+    ------
+    BadInput
+        If certificate and key cannot be used.
+
+    Attributes
+    ----------
+    beside
+        What is done while it serves; entered on its event loop.
+    when_started
+        Called once it takes connections and hears signals.
+    """
+
+    def __init__(self, app: FastAPI, running: Running) -> None:
+        config = uvicorn.Config(
+            app,
+            http=StampingProtocol,
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
+            timeout_graceful_shutdown=DRAIN_S,
+            ssl_certfile=running.certificate,
+            ssl_keyfile=running.key,
+        )
+        try:
+            config.load()
+        except (OSError, ValueError) as error:  # SSLError is an OSError
+            raise BadInput(
+                f"--ssl-certfile {running.certificate}, --ssl-keyfile {running.key}: "
+                f"{error}"
+            ) from error
+        super().__init__(config)
+        self.repository: Repository = app.state.repository
+        self.beside: list[
+            Callable[[Server], contextlib.AbstractAsyncContextManager[None]]
+        ]
+        self.beside = [_reload_on_signal, _watch_files]
+        self.running = running
+        self.when_started: Callable[[], object] = bool
+        self._told_to_stop = False
+
+    def samples(self) -> Samples:
+        """Say all that was counted here."""
+        return samples_of(self.repository)
+
+    def run_at(self, listener: socket.socket) -> None:
+        """Serve until told to stop."""
+        # uvicorn raises the signal that stopped it again, once it stopped gracefully
+        before = signal.signal(signal.SIGTERM, lambda *_: None)
+        with contextlib.suppress(KeyboardInterrupt):
+            self.run(sockets=[listener])
+        signal.signal(signal.SIGTERM, before)
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        """Serve, and do what is to be done beside it."""
+        async with contextlib.AsyncExitStack() as stack:
+            for context in self.beside:
+                await stack.enter_async_context(context(self))
+            self._loop = asyncio.get_running_loop()
+            address = [str(s.getsockname()) for s in sockets or ()]
+            names = list(self.repository.names())
+            facts = {"event": "start", "address": address, "models": names}
+            life.info("starting", extra=facts)
+            await super().serve(sockets)
+            life.info("stopped", extra={"event": "stop"})
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to take connections; from here on signals are heard."""
+        await super().startup(sockets)
+        self.when_started()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, but first say for a while that this is about to happen.
+
+        Told again, do not wait any more.
+        """
+        self.repository.leaving = True
+        if self.running.leave_s and not self._told_to_stop:
+            self._told_to_stop = True
+            self._loop.call_soon_threadsafe(
+                self._loop.call_later,
+                self.running.leave_s,
+                super().handle_exit,
+                sig,
+                frame,
+            )
+        else:
+            super().handle_exit(sig, frame)
+
+    async def reload(self, names: Iterable[str | None]) -> None:
+        """Load some names' files again; what fails is logged and counted already."""
+        for name in names:
+            with contextlib.suppress(ReloadFailed):
+                await self.repository.reload(name)
+
+
+@contextlib.asynccontextmanager
+async def _reload_on_signal(server: Server) -> AsyncIterator[None]:
+    tasks = set[asyncio.Task[None]]()
+
+    def reload() -> None:
+        task = asyncio.create_task(server.reload([None]))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    if not hasattr(signal, "SIGHUP"):  # Windows
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, reload)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+
+
+@contextlib.asynccontextmanager
+async def _watch_files(server: Server) -> AsyncIterator[None]:
+    watch = server.running.watch
+    if watch is None:
+        yield
+        return
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(POLL_S)
+            await server.reload(await asyncio.to_thread(watch.poll))
+
+    looking = asyncio.create_task(look())
+    try:
+        yield
+    finally:
+        looking.cancel()

@@ -21,7 +21,7 @@ _ERRORS = {
     401: "The server wants a token, and this is none that it knows.",
     404: "No model has that name.",
     413: "The body is over the limit.",
-    415: "The body is compressed in another way than gzip.",
+    415: "The body is compressed in another way than gzip or deflate.",
     422: "A feature cannot be computed on this item.",
     429: "Too many requests wait already; try again after `Retry-After` seconds.",
     503: "The index is still being warmed up, or the server stops.",
@@ -54,6 +54,7 @@ def describe_routes() -> dict[str, Any]:
             "/v1/predict": {"post": _predict(schemas["Ask"]["properties"])},
             "/v1/index": {"get": _show_index()},
             "/v1/models": {"get": _get("Which models are served.", "ModelsFacts")},
+            "/v1/admin/reload": {"post": _reload()},
             "/metrics": {"get": _METRICS},
             "/livez": {"get": _get("Whether the process answers.", "Health")},
             "/readyz": {
@@ -95,6 +96,20 @@ def _predict(terms: dict[str, Any]) -> dict[str, Any]:
         },
         "responses": _responses("Answer", _ERRORS),
     }
+
+
+def _reload() -> dict[str, Any]:
+    described = _get(
+        "Load the files of all models again, or of one; the old answer meanwhile.",
+        "ModelsFacts",
+        {
+            401: _ERRORS[401],
+            404: "No model has that name; or the server has no admin token, and this "
+            "route does not exist.",
+            422: "A file cannot be served; what answered before still does.",
+        },
+    )
+    return {**described, "parameters": [_in_query("model", {"type": "string"})]}
 
 
 def _show_index() -> dict[str, Any]:

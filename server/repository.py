@@ -65,6 +65,9 @@ class Repository:
         Of the computing thread that all indexes share.
     settings
         The operator's limits.
+    leaving
+        Whether the process was told to stop; nothing is ready then, though what comes
+        is answered.
     stray
         Counts the errors of requests that reached no model.
     """
@@ -74,6 +77,7 @@ class Repository:
     ) -> None:
         self.queue = WorkQueue()
         self.settings = settings
+        self.leaving = False
         self.stray = Metrics()
         self._features = tuple(features)
         self._places = {
@@ -118,8 +122,8 @@ class Repository:
 
     @property
     def ready(self) -> bool:
-        """Whether every index that is loaded answers."""
-        return all(
+        """Whether every index that is loaded answers, and will for a while."""
+        return not self.leaving and all(
             place.serving.ready
             for place in self._places.values()
             if place.serving is not None
@@ -224,6 +228,19 @@ class Repository:
         gc.unfreeze()
         await asyncio.get_running_loop().run_in_executor(None, self.queue.stop)
 
+    def rehearse(self) -> None:
+        """Run everything once, before anything is started: for a process that forks."""
+        for serving in filter(None, (place.serving for place in self._places.values())):
+            serving.desk.warm_up()
+
+    def reopen(self) -> None:
+        """Open every file again where that is possible, before anything is started."""
+        for place in self._loaded():
+            try:
+                place.serving = self._open(place)
+            except (PolydomError, OSError):  # those who start it say why
+                continue
+
     async def load(self, name: str) -> None:
         """Load a name's file as it is now; what it had before answers until then.
 
@@ -247,7 +264,7 @@ class Repository:
         place = self._place(name)
         async with self._one_at_a_time:
             place.serving, place.reason = None, "it was unloaded"
-        log.info("model %s: unloaded", name)
+        log.info("model %s: unloaded", name, extra={"event": "unload", "model": name})
 
     async def reload(self, name: str | None = None) -> dict[str, str]:
         """Load a name's file again, or all that are loaded; the versions served then.
@@ -294,7 +311,10 @@ class Repository:
             try:
                 await self._load(place)
             except Exception as error:
-                log.error("model %s: not loaded", place.name, exc_info=error)
+                facts = {"event": "reload_failed", "model": place.name}
+                log.error(
+                    "model %s: not loaded", place.name, exc_info=error, extra=facts
+                )
                 place.metrics.reloads["failed"] += 1
                 code = error.code if isinstance(error, PolydomError) else "internal"
                 failure = f"its file cannot be served ({code}); the log says why"
@@ -314,7 +334,8 @@ class Repository:
         # Between two steps of the event loop: whoever asked before has the old one,
         # and it lives on until they are answered.
         place.serving, place.reason = new, ""
-        log.info("model %s: version %s answers now", place.name, new.version)
+        facts = {"event": "reload", "model": place.name, "version": new.version}
+        log.info("model %s: version %s answers", place.name, new.version, extra=facts)
 
     def _open(self, place: _Place) -> Serving:
         index = Index.load(place.path)

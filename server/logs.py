@@ -1,0 +1,61 @@
+"""What the server writes to standard error: for people, or one JSON object a line."""
+
+import logging
+import time
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from ..features.errors import BadInput
+
+LogFormat = Literal["text", "json"]
+
+# What every record has; anything else came as `extra` and goes into the object.
+_USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message"}
+
+
+class JsonLines(logging.Formatter):
+    """One object a line: time (UTC), level, message, what came with it, traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write one record down."""
+        now = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        facts: dict[str, Any] = {
+            "time": f"{now}.{int(record.msecs):03d}Z",
+            "pid": record.process,
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        facts |= {k: v for k, v in vars(record).items() if k not in _USUAL}
+        if record.exc_info:
+            facts["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(facts, enc_hook=str).decode()
+
+
+def set_up_logs(log_format: str) -> None:
+    """Send what happens to standard error; replaces what was set up before.
+
+    People see warnings, errors and reloads. In JSON there are the start and the stop
+    too, which a terminal shows anyway.
+
+    Parameters
+    ----------
+    log_format
+        One of `LogFormat`.
+
+    Raises
+    ------
+    BadInput
+        If it is none.
+    """
+    if log_format not in get_args(LogFormat):
+        raise BadInput(f"--log-format {log_format}: text or json is needed")
+    handler = logging.StreamHandler()
+    if log_format == "json":
+        handler.setFormatter(JsonLines())
+    else:
+        handler.setFormatter(logging.Formatter("polydom: %(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    logging.getLogger("polydom").setLevel(logging.INFO)
+    life = logging.INFO if log_format == "json" else logging.WARNING
+    logging.getLogger("polydom.life").setLevel(life)

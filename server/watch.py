@@ -1,0 +1,46 @@
+"""Noticing that an index file was replaced."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+POLL_S = 1.0
+
+_Stamp = tuple[int, int, int]
+
+
+class Watch:
+    """Compares files with what they were when last looked at.
+
+    A file counts as changed when its inode, size or time of change differs from what
+    was reported last, and has been the same for two polls: one that is still being
+    written is left alone. One that is absent is waited for.
+
+    Parameters
+    ----------
+    paths
+        A file for each name; as they are now they count as known.
+    """
+
+    def __init__(self, paths: Mapping[str, Path]) -> None:
+        self._paths = dict(paths)
+        self._reported = {name: _stamp(path) for name, path in self._paths.items()}
+        self._seen = dict(self._reported)
+
+    def poll(self) -> list[str]:
+        """Names of the files that changed; each change is reported once."""
+        changed = []
+        for name, path in self._paths.items():
+            stamp = _stamp(path)
+            settled, self._seen[name] = self._seen[name], stamp
+            if stamp is not None and stamp == settled != self._reported[name]:
+                self._reported[name] = stamp
+                changed.append(name)
+        return changed
+
+
+def _stamp(path: Path) -> _Stamp | None:
+    try:
+        facts = path.stat()
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_size, facts.st_mtime_ns

@@ -1,0 +1,143 @@
+"""A running server is reloaded, told to leave, and spoken to with TLS."""
+
+import contextlib
+import json
+import signal
+import ssl
+import subprocess
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .served import FEATURES_FILE, HAM, SPAM
+from .servers import POLYDOM, ask, serving
+from .test_repository import save
+
+OWN = f"--features={FEATURES_FILE}"
+ADMIN = "an-admin-token-for-tests"
+
+
+def version_of(port: int) -> str:
+    status, answer = ask(
+        port, "POST", "/v1/predict", HAM.encode(), content_type="text/plain"
+    )
+    assert status == 200
+    return str(answer["index_version"])
+
+
+def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    while not true():
+        assert process.poll() is None
+
+
+@pytest.mark.parametrize("how", ["signal", "watch", "admin"])
+def test_server_takes_a_new_file_while_requests_go_on(tmp_path: Path, how: str) -> None:
+    path = save(tmp_path / "tiny.pdx")
+    (tmp_path / "admin").write_text(ADMIN)
+    options = {"watch": ["--watch"], "admin": [f"--admin-token-file={tmp_path}/admin"]}
+    with serving(path, OWN, *options.get(how, [])) as (process, port):
+        old = version_of(port)
+        save(path, 0.9)
+        if how == "signal":
+            process.send_signal(signal.SIGHUP)
+        elif how == "admin":
+            status, facts = reload(port, ADMIN)
+            assert status == 200
+            models: Any = facts["models"]
+            assert [model["state"] for model in models] == ["READY"]
+            assert models[0]["version"] == version_of(port)
+        wait_until(lambda: version_of(port) != old, process)
+        process.send_signal(signal.SIGTERM)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert err.count("\n") == 1
+    assert err.startswith("polydom: INFO: model tiny: version ")
+
+
+def reload(port: int, token: str) -> tuple[int, dict[str, object]]:
+    return ask(port, "POST", "/v1/admin/reload", authorization=f"Bearer {token}")
+
+
+def test_server_goes_on_with_what_it_has_where_a_file_is_bad(tmp_path: Path) -> None:
+    path = save(tmp_path / "tiny.pdx")
+    (tmp_path / "admin").write_text(ADMIN)
+    option = f"--admin-token-file={tmp_path}/admin"
+    with serving(path, OWN, option) as (process, port):
+        old = version_of(port)
+        content = bytearray(path.read_bytes())
+        content[-100] ^= 1
+        path.with_suffix(".tmp").write_bytes(content)
+        path.with_suffix(".tmp").replace(path)
+        status, failure = reload(port, ADMIN)
+        assert (status, failure["code"]) == (422, "reload_failed")
+        assert str(tmp_path) not in str(failure)
+        assert version_of(port) == old
+        metrics = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read()
+        assert b'polydom_reloads_total{model="tiny",result="failed"} 1.0' in metrics
+        process.terminate()
+        _, err = process.communicate(timeout=20)
+    assert f"{path}: damaged: its checksum does not match" in err
+
+
+def test_server_has_no_way_to_reload_for_who_has_no_token(tmp_path: Path) -> None:
+    path = save(tmp_path / "tiny.pdx")
+    (tmp_path / "admin").write_text(ADMIN)
+    with serving(path, OWN) as (_, port):
+        assert reload(port, ADMIN)[0] == 404
+    with serving(path, OWN, f"--admin-token-file={tmp_path}/admin") as (_, port):
+        assert reload(port, ADMIN[:-1])[0] == 401
+
+
+def test_server_that_leaves_says_so_and_still_answers(tmp_path: Path) -> None:
+    path = save(tmp_path / "tiny.pdx")
+    with serving(path, OWN, "--leave-s=60", "--log-format=json") as (process, port):
+        process.terminate()
+        wait_until(lambda: ask(port, "GET", "/readyz")[0] == 503, process)
+        assert "about to stop" in str(ask(port, "GET", "/readyz")[1]["error"])
+        assert (
+            ask(port, "POST", "/v1/predict", SPAM.encode(), content_type="text/plain")[
+                0
+            ]
+            == 200
+        )
+        process.terminate()  # once more: now
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 0
+    events = [json.loads(line) for line in err.splitlines()]
+    assert [event["event"] for event in events] == ["start", "stop"]
+    assert events[0]["models"] == ["tiny"]
+    assert {"time", "level", "message", "pid"} <= events[0].keys()
+
+
+@pytest.fixture
+def pem(tmp_path: Path) -> Path:
+    """A certificate of 127.0.0.1 that it signed itself, and its key."""
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
+    made += ["-keyout", "key", "-out", "certificate", "-subj", "/CN=127.0.0.1"]
+    made += ["-addext", "subjectAltName=IP:127.0.0.1"]
+    with contextlib.suppress(FileNotFoundError):
+        subprocess.run(made, cwd=tmp_path, check=True, capture_output=True)
+        return tmp_path
+    pytest.skip("openssl is not here")
+
+
+def test_server_speaks_tls_where_it_has_a_certificate(pem: Path) -> None:
+    path = save(pem / "tiny.pdx")
+    options = ["--ssl-certfile=certificate", "--ssl-keyfile=key"]
+    command = [*POLYDOM, "serve", str(path), OWN, "--port=0", *options]
+    with subprocess.Popen(
+        command, cwd=pem, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[-1]
+            assert address.startswith("https://")
+            context = ssl.create_default_context(cafile=str(pem / "certificate"))
+            with urllib.request.urlopen(f"{address}/livez", context=context) as reply:
+                assert json.load(reply) == {"status": "ok"}
+        finally:
+            process.terminate()
+    assert process.returncode == 0

@@ -1,0 +1,106 @@
+"""Several processes serve as one does, and one that dies is replaced."""
+
+import os
+import signal
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from prometheus_client import parser
+
+from .served import FEATURES_FILE, HAM
+from .servers import ask, serving
+from .test_listener import ADMIN, reload, version_of, wait_until
+from .test_repository import save
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+OWN = f"--features={FEATURES_FILE}"
+COUNT = 2
+
+
+def answers(port: int) -> dict[str, float]:
+    """How many answers each worker gave, as one of them says."""
+    url = f"http://127.0.0.1:{port}/metrics"
+    with urllib.request.urlopen(url, timeout=20) as reply:
+        text = reply.read().decode()
+    ready, counts = set[str](), dict[str, float]()
+    for family in parser.text_string_to_metric_families(text):
+        for sample in family.samples:
+            if sample.name == "polydom_ready" and sample.value:
+                ready.add(sample.labels["worker"])
+            if sample.name == "polydom_request_seconds_count":
+                counts[sample.labels["worker"]] = sample.value
+    return counts if len(ready) == COUNT else {}
+
+
+def children(process: subprocess.Popen[str]) -> list[int]:
+    found = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, text=True
+    )
+    return [int(pid) for pid in found.stdout.split()]
+
+
+def test_workers_count_every_answer_once_whoever_is_asked(tmp_path: Path) -> None:
+    path = save(tmp_path / "tiny.pdx")
+    with serving(path, OWN, f"--workers={COUNT}") as (process, port):
+        wait_until(lambda: bool(answers(port)), process)
+        for number in range(1, 41):
+            text = HAM.encode()
+            assert ask(port, "POST", "/v1/predict", text, content_type="text/plain")
+            assert sum(answers(port).values()) == number
+        assert answers(port).keys() == {"0", "1"}
+        process.terminate()
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
+
+
+def test_workers_are_replaced_when_they_die_and_end_with_their_parent(
+    tmp_path: Path,
+) -> None:
+    path = save(tmp_path / "tiny.pdx")
+    with serving(path, OWN, f"--workers={COUNT}") as (process, port):
+        wait_until(lambda: bool(answers(port)), process)
+        first = children(process)
+        assert len(first) == COUNT
+        os.kill(first[0], signal.SIGKILL)
+        wait_until(lambda: len({*children(process)} - {first[0]}) == COUNT, process)
+        wait_until(lambda: bool(answers(port)), process)
+        now = children(process)
+        process.kill()
+        process.wait(timeout=20)
+        while any(Path(f"/proc/{pid}/cmdline").exists() for pid in now):
+            time.sleep(0.01)
+        assert process.stderr is not None
+        assert "ended with -9" in process.stderr.read()
+
+
+@pytest.mark.parametrize("how", ["signal", "watch", "admin"])
+def test_workers_all_take_a_new_file(tmp_path: Path, how: str) -> None:
+    path = save(tmp_path / "tiny.pdx")
+    (tmp_path / "admin").write_text(ADMIN)
+    options = {"watch": ["--watch"], "admin": [f"--admin-token-file={tmp_path}/admin"]}
+    with serving(path, OWN, "--workers=2", *options.get(how, [])) as (process, port):
+        wait_until(lambda: bool(answers(port)), process)
+        old = version_of(port)
+        save(path, 0.9)
+        if how == "signal":
+            process.send_signal(signal.SIGHUP)
+        elif how == "admin":
+            assert reload(port, ADMIN)[0] == 200
+
+        def versions() -> set[str]:
+            url = f"http://127.0.0.1:{port}/metrics"
+            with urllib.request.urlopen(url, timeout=20) as reply:
+                lines = reply.read().decode().splitlines()
+            found = [line for line in lines if line.startswith("polydom_index_info")]
+            assert all('worker="' in line for line in found)
+            return {line.partition('version="')[2][:64] for line in found}
+
+        wait_until(lambda: old not in versions(), process)
+        new = version_of(port)
+        # one that is started now has the new file too
+        os.kill(children(process)[0], signal.SIGKILL)
+        wait_until(lambda: bool(answers(port)), process)
+        assert {version_of(port) for _ in range(20)} == {new} == versions()
