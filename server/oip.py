@@ -5,7 +5,7 @@ import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -93,15 +93,18 @@ class Inference:
 
 @dataclass(slots=True)
 class Inferred:
-    """The answer to an inference request, and what it came of."""
+    """The answer to an inference request, and what it came of.
+
+    `replies` are one per item, with when its turn came and when it was answered.
+    """
 
     model: str
     version: str
     id: str
     parameters: dict[str, Parameter]
     outputs: list[Tensor]
-    _serving: Serving
-    _replies: list[tuple[Reply, float, float]] = field(default_factory=list)
+    serving: Serving
+    replies: list[tuple[Reply, float, float]]
 
     def sent(self) -> None:
         """Count the answer, whose last byte was just handed over.
@@ -109,13 +112,13 @@ class Inferred:
         Every item of several counts from when its turn came; the last one alone shows
         how long an answer is on its way.
         """
-        sent_s = self._serving.now()
-        *others, (reply, arrived_s, _) = self._replies
+        sent_s = self.serving.now()
+        *others, (reply, arrived_s, _) = self.replies
         for other, other_arrived_s, answered_s in others:
-            self._serving.metrics.answered(other, other_arrived_s, answered_s)
+            self.serving.metrics.answered(other, other_arrived_s, answered_s)
         for reserve in reply.reserves:
             reserve.add(sent_s - reply.outcome.finished_s)
-        self._serving.metrics.answered(reply, arrived_s, sent_s)
+        self.serving.metrics.answered(reply, arrived_s, sent_s)
 
 
 class Oip:

@@ -149,7 +149,8 @@ class Items:
             elif name == "features":
                 values.append(",".join(answer.features))
             else:
-                values.append(getattr(answer, name) or "")
+                value = getattr(answer, name)
+                values.append("" if value is None else value)
         return Tensor(name, self._datatypes[name], (count,), values)
 
     def _scores(self, answers: Sequence[Answer], classes: int) -> Tensor:

@@ -1,0 +1,127 @@
+"""Parameters and deadlines become a budget, of which every item gets its fair share."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.errors import BadInput
+from polydom.server.desk import Settings
+from polydom.server.oip_terms import KEPT_MAX_S, Money, Terms, Time
+from polydom.server.wire import Ask
+
+SETTINGS = Settings(budget_s=0.05, max_budget_s=1.0)
+
+
+def budget_s(parameters: dict[str, Any], patience_s: float | None = None) -> float:
+    """What the only item of a request gets."""
+    ask = Ask()
+    purse = Terms.read(parameters, patience_s).purse("s", SETTINGS, 100.0)
+    purse.give(ask, 100.0, 1)
+    assert ask.budget_ms is not None
+    return ask.budget_ms / 1e3
+
+
+@pytest.mark.parametrize(
+    ("parameters", "patience_s", "expected_s"),
+    [
+        ({}, None, 0.05),
+        ({"timeout": 0}, None, 0.05),
+        ({"timeout": 20_000}, None, 0.02),
+        ({"budget_ms": 20}, None, 0.02),
+        ({"budget_ms": 0}, None, 0.0),
+        ({"budget_ms": 9e9}, None, 1.0),
+        ({"timeout": 1 << 62}, None, 1.0),
+        ({}, 0.05, 0.045),
+        ({}, 0.5, 0.5 - KEPT_MAX_S),
+        ({}, 60.0, 1.0),
+        ({}, -1.0, 0.0),
+        ({"timeout": 20_000}, 0.5, 0.02),
+        ({"timeout": 900_000}, 0.5, 0.5 - KEPT_MAX_S),
+    ],
+)
+def test_budget_is_what_was_asked_for_and_is_of_use(
+    parameters: dict[str, Any], patience_s: float | None, expected_s: float
+) -> None:
+    assert budget_s(parameters, patience_s) == pytest.approx(expected_s)
+
+
+def test_terms_reach_every_item() -> None:
+    ask = Ask(text="a")
+    named = {"on_infeasible": "error", "min_accuracy": 1, "priority": 1}
+    Terms.read({**named, "triton_final_response": True}, None).give(ask)
+    assert (ask.on_infeasible, ask.min_accuracy, ask.text) == ("error", 1, "a")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "match"),
+    [
+        ({"budget": "5"}, "Expected `float | null`, got `str`"),
+        ({"min_accuracy": True}, "Expected `float`, got `bool`"),
+        ({"on_infeasible": "late"}, "Invalid enum value 'late'"),
+        ({"timeout": 1.5}, "in microseconds: a whole number"),
+        ({"timeout": True}, "in microseconds: a whole number"),
+        ({"timeout": -1}, "in microseconds: a whole number"),
+        ({"timeout": 1, "budget_ms": 1}, "given twice"),
+        ({"sequence_id": 1}, "'sequence_id' is unknown; budget_ms, budget"),
+        ({"model": "a"}, "'model' is unknown"),
+    ],
+)
+def test_parameters_that_mean_nothing_are_refused(
+    parameters: dict[str, Any], match: str
+) -> None:
+    with pytest.raises(BadInput, match=match):
+        Terms.read(parameters, None)
+
+
+@pytest.mark.parametrize(
+    ("unit", "parameters", "match"),
+    [
+        ("s", {"budget": 1.0}, "this index counts time: give 'budget_ms'"),
+        ("s", {"budget_ms": -1}, "budget_ms is -1"),
+        ("usd", {}, "say with the parameter 'budget'"),
+        ("usd", {"timeout": 5}, "counts costs in usd, which time does not reduce"),
+    ],
+)
+def test_amounts_are_in_the_unit_of_the_index(
+    unit: str, parameters: dict[str, Any], match: str
+) -> None:
+    with pytest.raises(BadInput, match=match):
+        Terms.read(parameters, None).purse(unit, SETTINGS, 0.0)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0.01, 10))
+def test_shares_of_money_never_add_up_to_more(
+    wishes: list[float], amount: float
+) -> None:
+    """Every item spends some part of its share; what it leaves is for the others."""
+    purse, spent = Money(amount), 0.0
+    for i, wish in enumerate(wishes):
+        ask = Ask()
+        purse.give(ask, 0.0, len(wishes) - i)
+        assert ask.budget is not None
+        assert ask.budget >= amount / len(wishes) * (1 - 1e-9)
+        purse.spend(ask.budget * wish)
+        spent += ask.budget * wish
+    assert spent <= amount * (1 + 1e-9)
+    assert purse.kept(math.inf)
+    assert purse.facts(0.0) == {"budget": amount, "predicted": pytest.approx(spent)}
+
+
+def test_money_that_ran_out_is_not_kept() -> None:
+    purse = Money(1.0)
+    purse.spend(1.5)
+    assert not purse.kept(0.0)
+
+
+def test_time_is_divided_among_the_items_that_remain() -> None:
+    purse, ask = Time(100.0, 0.9), Ask()
+    for now_s, items, share_ms in ((100.0, 3, 300), (100.5, 2, 200), (101.0, 1, 0)):
+        purse.give(ask, now_s, items)
+        assert ask.budget_ms == pytest.approx(share_ms)
+        purse.spend(1.0)
+    assert purse.kept(100.9)
+    assert not purse.kept(100.901)
+    assert purse.facts(100.5) == {"budget_us": 9e5, "elapsed_us": 5e5}
