@@ -3,16 +3,18 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .exits import Exits
 from .lead import LeadSchedule
 from .schedule import Promise, Schedule
 from .track import Track
 
-AnySchedule = TypeVar("AnySchedule", Schedule, LeadSchedule)
+AnySchedule = TypeVar("AnySchedule", Schedule, LeadSchedule, Exits)
+Floats = NDArray[np.float64]
 
 MARGINS = (2.0, 1.5, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
 
@@ -32,50 +34,49 @@ def upper_bound(changed: int, rows: int, confidence: float) -> float:
 
 def calibrate(
     ladder: Iterable[AnySchedule],
-    scores: NDArray[np.float64],
+    rows: Any,
     alpha: float,
     confidence: float,
 ) -> AnySchedule:
     """Last schedule of the ladder up to which all keep to `alpha` on these rows.
 
     The ladder goes from the most careful schedule to the boldest and is fixed before
-    the calibration `scores` (M, T), or (M, T, K), are seen. Each is tested at the full
-    level and the first failure ends it (fixed-sequence testing): the chance that the
-    one chosen has a true rate above `alpha` is at most 1 - confidence, without a
-    correction for their number. What is promised is `alpha`: a smaller bound would be
-    read off the rows that did the choosing. Where even the first fails, nothing stops
-    early.
+    the M calibration `rows` are seen, in the form that the schedules' `changed` takes.
+    Each is tested at the full level and the first failure ends it (fixed-sequence
+    testing): the chance that the one chosen has a true rate above `alpha` is at most
+    1 - confidence, without a correction for their number. What is promised is
+    `alpha`: a smaller bound would be read off the rows that did the choosing. Where
+    even the first fails, nothing stops early.
     """
     chosen = None
     for schedule in ladder:
-        changed = schedule.changed(scores)
-        if upper_bound(changed, len(scores), confidence) > alpha:
+        changed = schedule.changed(rows)
+        if upper_bound(changed, len(rows), confidence) > alpha:
             break
-        promise = Promise(alpha, confidence, len(scores), changed)
+        promise = Promise(alpha, confidence, len(rows), changed)
         chosen = replace(schedule, promise=promise)
     if chosen is not None:
         return chosen
-    never = schedule.wider(np.full(len(schedule.order), np.inf))
-    return replace(never, promise=Promise(0.0, confidence, len(scores), 0))
+    nothing = Promise(0.0, confidence, len(rows), 0)
+    return replace(schedule.wider(np.inf), promise=nothing)
 
 
-def widened(schedule: AnySchedule, track: Track) -> Iterator[AnySchedule]:
+def widened(schedule: AnySchedule, spread: Floats) -> Iterator[AnySchedule]:
     """Move a schedule's thresholds outwards, far first, then less, then not at all.
 
     What changes no decision on few rows may still change many on fresh ones, so a
-    ladder begins with these. Each margin is a multiple of the standard deviation of
-    what is still to come, over the `track` of the rows it was fitted on.
+    ladder begins with these: multiples of `spread` (T,).
     """
-    track.restart()
-    rows = np.arange(len(track.final))
-    spread = np.array(
-        [
-            np.std(track.final - track.step(r, rows)[0])
-            for r in range(len(schedule.order))
-        ]
-    )
     for margin in MARGINS:
         yield schedule.wider(margin * spread)
+
+
+def spread_of(track: Track, count: int) -> Floats:
+    """Find the standard deviation, at each position, of what is still to come."""
+    track.restart()
+    rows = np.arange(len(track.final))
+    steps = (track.step(r, rows)[0] for r in range(count))
+    return np.array([np.std(track.final - values) for values in steps])
 
 
 def fewest_rows(alpha: float, confidence: float) -> int:

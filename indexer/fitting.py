@@ -1,14 +1,14 @@
 """Fitting schedules: `fit_schedule`, the one way in to the methods."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Literal, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
-from .calibrate import calibrate, fewest_rows, widened
+from .calibrate import calibrate, fewest_rows, spread_of, widened
 from .doubt import order_by_doubt
 from .model_costs import ModelCosts
 from .model_order import OrderName, make_order
@@ -21,6 +21,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Method = Literal["polydom", "qwyc", "fixed"]
 Sides = Literal["both", "negative"]
+RowsGiven = TypeVar("RowsGiven", bound=Sized)
 
 # While an order is sought, a wrong stop costs as much as `PRICE` whole ensembles, and
 # an undecided row is expected to need `ONWARD` of one more. Chosen on a fifth of
@@ -191,7 +192,8 @@ class StoppingFitter:
         """Schedules from the most careful price to the boldest."""
         careful, *bolder = self.stopping.prices(RUNGS)
         first = self.schedule(self.stopping.cuts(careful))
-        yield from widened(first, self.stopping.track)
+        spread = spread_of(self.stopping.track, len(self.order))
+        yield from widened(first, spread)
         for price in bolder:
             yield self.schedule(self.stopping.cuts(price))
 
@@ -230,7 +232,7 @@ class QuitFitter:
         order = self.within(self.task.alpha).order
         fixed = QuitFitter(self.task, order)
         track = SumTrack(self.task.scores, order, self.task.positive)
-        yield from widened(fixed.within(0.0), track)
+        yield from widened(fixed.within(0.0), spread_of(track, len(order)))
         for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
             yield fixed.within(float(share))
 
@@ -296,8 +298,8 @@ def check_permutation(order: Sequence[int] | Rows, models: int) -> Rows:
 
 
 def check_confidence(
-    calibration: Floats | None, confidence: float | None, alpha: float
-) -> Floats | None:
+    calibration: RowsGiven | None, confidence: float | None, alpha: float
+) -> RowsGiven | None:
     """Calibration rows where a confidence is asked for: enough of them, else None."""
     if confidence is None:
         if calibration is not None:

@@ -64,8 +64,8 @@ class LeadSchedule:
         whole = (scores.sum(axis=1) + self.bias).argmax(axis=1)
         return int(np.count_nonzero(self.evaluate(scores)[0] != whole))
 
-    def wider(self, by: Floats) -> Self:
-        """Return the schedule with every lead larger by `by` (T,)."""
+    def wider(self, by: Floats | float) -> Self:
+        """Return the schedule with every lead larger by `by`, (T,) or alike."""
         return replace(self, margin=self.margin + by)
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadInput
 from ._lead_kernels import measure_lead_doubt
 from ._schedule_kernels import cheapest_cuts
-from .calibrate import calibrate, widened
+from .calibrate import calibrate, spread_of, widened
 from .cuts import parted, thresholds_at
 from .doubt import FEWEST, SAMPLE, most_gain
 from .fitting import ONWARD, PRICE, RUNGS, check_confidence, check_permutation
@@ -101,7 +101,8 @@ class LeadFitter:
         """Schedules from the most careful price to the boldest."""
         careful, *bolder = self.stopping.prices(RUNGS)
         first = self.schedule(self.stopping.cuts(careful))
-        yield from widened(first, self.stopping.track)
+        spread = spread_of(self.stopping.track, len(self.order))
+        yield from widened(first, spread)
         for price in bolder:
             yield self.schedule(self.stopping.cuts(price))
 

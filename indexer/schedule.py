@@ -107,8 +107,8 @@ class Schedule:
         full = scores.sum(axis=1) >= self.threshold
         return int(np.count_nonzero(self.evaluate(scores)[0] != full))
 
-    def wider(self, by: Floats) -> Self:
-        """Return the schedule with its thresholds moved outwards by `by` (T,)."""
+    def wider(self, by: Floats | float) -> Self:
+        """Return the schedule, its thresholds moved outwards by `by`, (T,) or alike."""
         return replace(self, lower=self.lower - by, upper=self.upper + by)
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -882,3 +882,13 @@ def lead_doubt(sums: NDArray[np.float64], chosen: Sequence[int], bins: int) -> f
         len(wrong) * math.sqrt((sum(wrong) + 0.5) / (len(wrong) + 1))
         for wrong in tally.values()
     )
+
+
+def exit_of(
+    leads: Sequence[float], choices: Sequence[int], margins: Sequence[float]
+) -> tuple[int, int]:
+    """Go past the checkpoints until one is sure: its choice, and which it was."""
+    for k in range(len(leads) - 1):
+        if leads[k] > margins[k]:
+            return choices[k], k
+    return choices[-1], len(leads) - 1

@@ -1,0 +1,87 @@
+"""When the first features of a plan are enough: exits at its checkpoints.
+
+After each feature a plan has a model whose features are all complete. Where that model
+is sure, it decides as the plan's own model would have, and the features that are left
+need not be computed. This is QWYC with feature sets as base models: a checkpoint's
+model takes the running sum's place, its lead of the best class over the second the
+sum's distance from the threshold, and what a position costs is its features.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+from .schedule import Promise
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answers:
+    """What each of K + 1 checkpoints would answer for N items.
+
+    Attributes
+    ----------
+    leads : (N, K + 1) float64
+        By how much the best class's score exceeds the second best's.
+    choices : (N, K + 1) int64
+        Class chosen; the last is what counts.
+    """
+
+    leads: Floats
+    choices: Rows
+
+    def __post_init__(self) -> None:
+        shape = self.leads.shape
+        if len(shape) != 2 or 0 in shape or self.choices.shape != shape:
+            raise BadInput(
+                f"leads and choices have shapes {shape} and {self.choices.shape}; "
+                "both must be (N, K + 1), of at least one item and checkpoint"
+            )
+        if not np.isfinite(self.leads).all():
+            raise BadInput("a lead is not a finite number")
+
+    def __len__(self) -> int:
+        """Count the items."""
+        return len(self.leads)
+
+    def only(self, rows: Rows) -> Self:
+        """Return the answers for some of the items."""
+        return replace(self, leads=self.leads[rows], choices=self.choices[rows])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exits:
+    """Leads beyond which the checkpoints of a plan answer.
+
+    Attributes
+    ----------
+    margins : (K + 1,) float64
+        By checkpoint; infinite where work always goes on. The last is infinite.
+    promise : Promise or None
+        What calibration items guarantee about decisions that differ from the plan's
+        own model's; None without such items.
+    """
+
+    margins: Floats
+    promise: Promise | None = None
+
+    def evaluate(self, answers: Answers) -> tuple[Rows, Rows]:
+        """Choices (N,) and checkpoints (N,) at which they are made."""
+        stops = answers.leads > self.margins
+        stops[:, -1] = True
+        at = stops.argmax(axis=1)
+        return answers.choices[np.arange(len(at)), at], at
+
+    def changed(self, answers: Answers) -> int:
+        """Count the items decided otherwise than by the last checkpoint."""
+        choices, _ = self.evaluate(answers)
+        return int(np.count_nonzero(choices != answers.choices[:, -1]))
+
+    def wider(self, by: Floats | float) -> Self:
+        """Return the exits with every lead larger by `by`, of (K + 1,) or alike."""
+        return replace(self, margins=self.margins + by)
