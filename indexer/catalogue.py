@@ -41,7 +41,7 @@ def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, 
     for name in names:
         if names.count(name) > 1:
             raise BadProject(f"[features] names {name!r} twice")
-    found = [resolve(feature, project_files(project)) for feature in stored]
+    found = resolve(stored, project_files(project))
     for feature in found:
         if feature.kind != dataset.kind:
             raise BadProject(

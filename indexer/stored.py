@@ -1,6 +1,6 @@
 """The features an index names, fingerprinted, never stored as code."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,20 +37,26 @@ def load_extractor(
     BadFeature
         If a feature is not there, or differs from the one the index was built with.
     """
-    return Extractor(
-        [resolve(feature, files) for feature in stored],
-        [feature.width for feature in stored],
-    )
+    return Extractor(resolve(stored, files), [feature.width for feature in stored])
 
 
-def resolve(stored: StoredFeature, files: Sequence[Path]) -> Feature:
-    """Find the code of one stored feature; see `load_extractor`."""
+def resolve(
+    stored: Sequence[StoredFeature], files: Sequence[Path] = ()
+) -> list[Feature]:
+    """Find the code of stored features; see `load_extractor`.
+
+    The files are run once for all: a step that two features share is one object then.
+    """
+    own = {feature.name: feature for feature in load_features([], files)}
+    return [_resolve(feature, own) for feature in stored]
+
+
+def _resolve(stored: StoredFeature, own: Mapping[str, Feature]) -> Feature:
     if stored.columns is not None:
         feature = columns(stored.name, **stored.columns)
     elif stored.ready_made:
         (feature,) = load_features([stored.name])
     else:
-        own = {f.name: f for f in load_features([], files)}
         if stored.name not in own:
             raise BadFeature(
                 f"feature {stored.name!r} is the user's own and no file given defines "

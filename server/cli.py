@@ -77,6 +77,12 @@ def serve(
     max_budget_ms: Annotated[
         float, typer.Option(help="Largest budget that a request gets.")
     ] = 1000.0,
+    rescale: Annotated[
+        bool, typer.Option(help="Make costs those of this machine at the start.")
+    ] = True,
+    correct: Annotated[
+        bool, typer.Option(help="Follow a machine that turns slower while serving.")
+    ] = True,
     workers: Annotated[
         int, typer.Option(min=1, help="Processes that answer; each uses one core.")
     ] = 1,
@@ -112,7 +118,12 @@ def serve(
     set_up_logs(log_format)
     _refuse_budget("--budget-ms", budget_ms)
     _refuse_budget("--max-budget-ms", max_budget_ms)
-    settings = Settings(budget_s=budget_ms / 1e3, max_budget_s=max_budget_ms / 1e3)
+    settings = Settings(
+        budget_s=budget_ms / 1e3,
+        max_budget_s=max_budget_ms / 1e3,
+        correct=correct,
+        rescale=rescale,
+    )
     if not 0 <= leave_s < math.inf:
         raise BadInput(f"--leave-s {leave_s:g}: a finite number, 0 or more, is needed")
     files = name_files(indexes)

@@ -1,17 +1,25 @@
 """Between the wire and the engine of one index: terms in, answers out; no waiting."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..features.errors import BadInput, BadItem
-from ..features.items import Item, Kind, image_item, record_item, text_item
+from ..features.items import (
+    SIZE_NAMES,
+    Item,
+    Kind,
+    image_item,
+    record_item,
+    text_item,
+)
 from ..features.samples import sample_items
 from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns
 from .engine import Caller, Engine, Outcome, Question
+from .rescaling import Rescaling, first_state, read_pace, rescale
 from .wire import Answer, Ask, FeatureFacts, IndexFacts, SetFacts
 
 WARM_UP_ROUNDS = 3
@@ -33,6 +41,8 @@ class Settings:
         Requests that may wait for the computing thread; more are turned away.
     correct
         Whether predicted times follow those that plans turn out to take.
+    rescale
+        Whether the index's costs are made this machine's while warming up.
     """
 
     budget_s: float = 0.05
@@ -40,6 +50,7 @@ class Settings:
     body_limit: int = 8 << 20
     queue_limit: int = 1024
     correct: bool = True
+    rescale: bool = True
 
     def __post_init__(self) -> None:
         for name in ("budget_s", "max_budget_s", "body_limit", "queue_limit"):
@@ -64,6 +75,13 @@ class Desk:
         Names of the features in each row's set, in computing order.
     unit
         What the index's costs are counted in; "s" or a currency.
+    rescaling
+        Whether the index's costs are this machine's.
+
+    Raises
+    ------
+    BadIndexFile
+        If the index's times of its samples are not its own.
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
@@ -72,9 +90,11 @@ class Desk:
         package = engine.package
         self.unit = str(package.meta.get("unit", "s"))
         self.samples = [
-            make_item(package.kind, payload)
+            make_item(package.kind, payload, pair=engine.index.pairs)
             for payload in package.meta.get("samples", [])
         ]
+        self._pace = read_pace(engine)
+        self.rescaling = Rescaling(first_state(engine, self._pace, settings.rescale))
         self._columns = KnownColumns(package.features)
         self.names = tuple(package.names(row) for row in range(len(engine.plans)))
 
@@ -93,7 +113,7 @@ class Desk:
         if not 0 <= ask.min_accuracy <= 1:
             raise BadInput(f"min_accuracy is {ask.min_accuracy}; it must be in [0, 1]")
         return Question(
-            item=self._item(ask),
+            item=self.item(ask),
             budget=self._budget(ask, arrived_s, reserve_s),
             on_infeasible=ask.on_infeasible,
             min_accuracy=ask.min_accuracy,
@@ -120,6 +140,8 @@ class Desk:
             elapsed_us=_us(now_s - arrived_s),
             index_version=self.engine.index.version,
         )
+        if not self.engine.index.covers(question.item.size):
+            answer.size_in_range = False
         if self.unit == "s":
             answer.budget_us = _us(question.budget.amount)
             answer.predicted_us = _us(outcome.predicted)
@@ -133,8 +155,6 @@ class Desk:
     def facts(self) -> IndexFacts:
         """Say what is being served."""
         index, package = self.engine.index, self.engine.package
-        sizes = (index.sizes[0], *index.lookup.breakpoints.tolist())
-        rows = sorted({row for size in sizes for row in index.skyline(size).tolist()})
         return IndexFacts(
             version=index.version,
             kind=package.kind,
@@ -150,35 +170,49 @@ class Desk:
                     self.engine.accuracies[row],
                     index.coefficients[row].tolist(),
                 )
-                for row in rows
+                for row in sorted(index.lookup.rows.tolist())
             ],
         )
+            rescaling=self.rescaling,
+            drift=self.engine.drift.factor,
 
     def warm_up(self) -> None:
         """Run every feature on every sample, and every model on the rows they give."""
         for _ in self.warm_up_steps():
             pass
 
-    def warm_up_steps(self) -> Iterator[None]:
+    def warm_up_steps(self) -> Generator[None, None, None]:
         """Warm up in steps of one feature of one sample, or of one model.
 
-        Between two of them requests may be answered by whoever carries them out.
+        Between two of them requests may be answered by whoever carries them out. Where
+        the index's costs can be made this machine's, the later rounds are timed.
         """
-        extractor = self.engine.extractor
+        engine = self.engine
+        extractor = engine.extractor
         items = self.samples or list(sample_items(extractor.kind))
-        for _ in range(WARM_UP_ROUNDS):
-            row = np.zeros(extractor.width, np.float32)
-            for item in items:
+        rows = np.zeros((max(len(items), 1), extractor.width), np.float32)
+        rescales = self.rescaling.state == "not_yet"
+        for _ in range(1 if rescales else WARM_UP_ROUNDS):
+            for item, row in zip(items, rows, strict=False):  # there may be no items
                 extraction = extractor.begin(item, row)
                 for feature in range(len(extractor.features)):
                     extraction.compute(feature)
                     yield
-            for model in self.engine.package.models:
-                model.scores(row)
-                model.choose(row)
+            for model in engine.package.models:
+                model.scores(rows[-1])
+                model.choose(rows[-1])
                 yield
 
-    def _item(self, ask: Ask) -> Item:
+        if rescales and self._pace is not None:
+            self.rescaling = yield from rescale(engine, self._pace, items, list(rows))
+
+    def item(self, ask: Ask) -> Item:
+        """Make the item that a request holds.
+        Raises
+        ------
+        BadItem
+            If it is not one of the index's kind.
+        """
         kind = self.engine.package.kind
         given = {"text": ask.text, "record": ask.record, "image": ask.image_base64}
         payload = given.pop(kind)
@@ -189,7 +223,7 @@ class Desk:
             )
         if isinstance(payload, Mapping):
             self._columns.check(payload)
-        return make_item(kind, payload)
+        return make_item(kind, payload, pair=self.engine.index.pairs)
 
     def _budget(self, ask: Ask, arrived_s: float, reserve_s: float) -> Budget:
         amount = read_amount(self.unit, ask.budget_ms, ask.budget)
@@ -205,18 +239,20 @@ class Desk:
         return Allowance(amount)
 
 
-def make_item(kind: Kind, payload: object) -> Item:
+def make_item(kind: Kind, payload: object, *, pair: bool = False) -> Item:
     """Make the item of `kind` from bytes, a string or a dict of columns.
 
     Raises
+    Its size is of two numbers if `pair` says so and it is no record.
+
     ------
     BadItem
         If `payload` is none of that kind.
     """
     if kind == "image" and isinstance(payload, bytes):
-        return image_item(payload)
+        return image_item(payload, pair=pair)
     if kind == "text" and isinstance(payload, str):
-        return text_item(payload)
+        return text_item(payload, pair=pair)
     if kind == "record" and isinstance(payload, Mapping):
         return record_item(payload)
     raise BadItem(f"a {kind} was expected, not {type(payload).__name__}")

@@ -13,6 +13,7 @@ from ..features.errors import BadIndexFile
 from ..features.extract import Extractor
 from ..features.items import Item
 from ..indexer.index import Index
+from ..indexer.package import Package
 from .budget import Budget
 from .drift import LEAST_S, Drift
 from .errors import Abandoned, TooLittleLeft
@@ -140,12 +141,16 @@ class Engine:
     ) -> None:
         if index.package is None:
             raise BadIndexFile("this index holds candidates but no models to serve")
-        self.index = index
-        self.package = index.package
         self.extractor = extractor
         self.now = now
+        self.drift = Drift(float(index.package.meta.get("quantile", 0.99)))
+        self.adopt(index, index.package)
+
+    def adopt(self, index: Index, package: Package) -> None:
+        """Plan with an index of the same candidates, before anything is asked."""
+        self.index = index
+        self.package = package
         self.plans = make_plans(index)
-        self.drift = Drift(float(self.package.meta.get("quantile", 0.99)))
         self.prior = self.package.masks.tolist().index(0)
         self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)
         self._top = remember_tops(index)

@@ -29,6 +29,7 @@ from .errors import (
 )
 
 Record = dict[str, float | int | str | None]
+from .rescaling import Rescaling
 Headers = Iterable[tuple[bytes, bytes]]
 
 STATUS: dict[type[PolydomError], int] = {
@@ -68,7 +69,7 @@ class Answer(msgspec.Struct, kw_only=True):
     """Answer of `POST /v1/predict`.
 
     Indexes that count seconds have the `_us` fields, others `predicted` and `budget`
-    in their own unit.
+    in their own unit. `size_in_range` is there only where it is false.
     """
 
     label: str
@@ -89,6 +90,7 @@ class Answer(msgspec.Struct, kw_only=True):
 
 
 class Failure(msgspec.Struct):
+    size_in_range: bool | UnsetType = UNSET
     """Body of every answer that is an error."""
 
     error: str
@@ -157,6 +159,8 @@ class IndexFacts(msgspec.Struct):
 _TERMS = ("model", "budget_ms", "budget", "on_infeasible", "min_accuracy")
 # What a request has whose sender did not think of it: nothing, or curl's default.
 _UNSAID = ("", "application/x-www-form-urlencoded")
+    rescaling: Rescaling
+    drift: float
 _decode_json = msgspec.json.Decoder(Ask).decode
 encode = msgspec.json.Encoder().encode
 

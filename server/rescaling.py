@@ -1,0 +1,182 @@
+"""Making an index's costs those of the machine that serves it."""
+
+import logging
+import time
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.items import Item
+from ..indexer.factors import FASTEST, SLOWEST, Factors, compare
+from ..indexer.pace import Pace, compared_models, time_features, time_models
+from ..indexer.package import Package
+from .engine import Engine
+
+State = Literal["rescaled", "not_yet", "off", "no_time", "no_samples"]
+Rows = Sequence[NDArray[np.float32]]
+
+# No round of timing begins later than this, but for the first two.
+FEATURES_LIMIT_S = 0.4
+MODELS_LIMIT_S = 0.1
+
+log = logging.getLogger("polydom")
+life = logging.getLogger("polydom.life")
+
+
+class PartFactor(NamedTuple):
+    """A factor, and what it belongs to: `part` is of a "feature", "step" and so on."""
+
+    part: str
+    name: str
+    factor: float
+
+
+class Rescaling(msgspec.Struct, frozen=True):
+    """Whether costs are this machine's, and by how much they differ from the build's.
+
+    Attributes
+    ----------
+    state
+        "rescaled"; or why not: "not_yet" timed, turned "off", "no_time" among what the
+        index counts, "no_samples" whose times the index knows.
+    overhead, models
+        How many times as long as where the index was built they take here.
+    steps, features
+        The same by name.
+    """
+
+    state: State
+    overhead: float = 1.0
+    models: float = 1.0
+    steps: dict[str, float] = msgspec.field(default_factory=dict)
+    features: dict[str, float] = msgspec.field(default_factory=dict)
+
+    def parts(self) -> list[PartFactor]:
+        """List every factor with what it belongs to."""
+        return [
+            PartFactor("overhead", "", self.overhead),
+            PartFactor("models", "", self.models),
+            *(PartFactor("step", *named) for named in self.steps.items()),
+            *(PartFactor("feature", *named) for named in self.features.items()),
+        ]
+
+
+def read_pace(engine: Engine) -> Pace | None:
+    """Return the build's times of the samples; None where it left none.
+
+    Raises
+    ------
+    BadIndexFile
+        If what it left does not fit the index.
+    """
+    package, extractor = engine.package, engine.extractor
+    facts = package.meta.get("pace")
+    if facts is None:
+        return None
+    return Pace.read(
+        facts,
+        samples=len(package.meta.get("samples", [])),
+        steps=len(extractor.steps),
+        declared=["s" in feature.declared for feature in extractor.features],
+        rows=len(package.masks),
+    )
+
+
+def first_state(engine: Engine, pace: Pace | None, wanted: bool) -> State:
+    """Say whether the costs of an index are to be rescaled, or why they cannot be."""
+    if not wanted:
+        return "off"
+    if not _weights(engine.package).get("s"):
+        return "no_time"
+    return "no_samples" if pace is None else "not_yet"
+
+
+def rescale(
+    engine: Engine,
+    pace: Pace,
+    items: Sequence[Item],
+    rows: Rows,
+    *,
+    now: Callable[[], float] = time.perf_counter,
+) -> Generator[None, None, Rescaling]:
+    """Time the samples, and let the engine plan with what everything costs here.
+
+    To be carried out before anything is asked. Between calls it yields, so that others
+    may be answered meanwhile.
+
+    Parameters
+    ----------
+    engine
+        With the index as it was built, everything of which has run before.
+    pace
+        What the same calls took where it was built.
+    items
+        The samples.
+    rows
+        Their full rows.
+    now
+        A clock in seconds.
+    """
+    extractor, package = engine.extractor, engine.package
+    models = [package.models[row] for row in compared_models(len(package.models))]
+    parts = yield from time_features(
+        extractor, items, now=now, limit_s=FEATURES_LIMIT_S
+    )
+    evaluations = yield from time_models(models, rows, now=now, limit_s=MODELS_LIMIT_S)
+    factors = compare(pace, parts, evaluations)
+    index = engine.index.rescaled(factors, _declared(engine))
+    assert index.package is not None
+    engine.adopt(index, index.package)
+    rescaling = _name(factors, engine)
+    _tell(rescaling, index.version)
+    return rescaling
+
+
+def _declared(engine: Engine) -> NDArray[np.float64]:
+    """Cost of each feature that is no time measured, in the index's unit."""
+    weights = _weights(engine.package)
+    return np.array(
+        [
+            sum(weights.get(unit, 0.0) * cost for unit, cost in one.declared.items())
+            for one in engine.extractor.features
+        ]
+    )
+
+
+def _weights(package: Package) -> dict[str, Any]:
+    return dict(package.meta.get("weights", {"s": 1.0}))
+
+
+def _name(factors: Factors, engine: Engine) -> Rescaling:
+    steps, features = engine.extractor.steps, engine.extractor.features
+    names = [step.name for step in steps], [feature.name for feature in features]
+    return Rescaling(
+        "rescaled",
+        factors.overhead,
+        factors.models,
+        dict(zip(names[0], factors.steps.tolist(), strict=True)),
+        dict(zip(names[1], factors.features.tolist(), strict=True)),
+    )
+
+
+def _tell(rescaling: Rescaling, version: str) -> None:
+    """Log the factors in one line, and those that are at a bound as a warning."""
+    at_bound = [
+        f"{part.part} {part.name}".rstrip()
+        for part in rescaling.parts()
+        if not FASTEST < part.factor < SLOWEST
+    ]
+    facts = {"index": version[:12], "rescaling": msgspec.to_builtins(rescaling)}
+    life.info("costs are this machine's", extra=facts)
+    if at_bound:
+        log.warning(
+            "index %s: %s differ from the machine of the build by a factor of %g or "
+            "more, which is as far as costs are rescaled: build the index on a "
+            "machine like this one",
+            version[:12],
+            ", ".join(at_bound),
+            SLOWEST,
+        )

@@ -1,0 +1,203 @@
+"""A server's costs are those of its own machine, whatever machine built the index."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from starlette.testclient import TestClient
+
+from polydom.features.errors import BadIndexFile
+from polydom.features.extract import Extractor
+from polydom.features.registry import Feature, Step
+from polydom.indexer.index import Index
+from polydom.indexer.pace import LEAST_ROUNDS, finish
+from polydom.server.app import create_app
+from polydom.server.desk import Desk, Settings
+from polydom.server.engine import Engine
+from polydom.server.plan import make_plans
+from polydom.server.rescaling import Rescaling, read_pace, rescale
+
+from .served import FEATURES_FILE, SPAM, WIDTHS, make_index
+
+
+class Clock:
+    """A clock that moves when told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 50.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+# seconds of the two samples on the machine of the build
+PACE = {
+    "overhead": [1e-4, 1e-4],
+    "step": [[1e-3], [1e-3]],
+    "feature": [[1e-3, 2e-3, 4e-3]] * 2,
+    "model": [[1e-4] * 4] * 2,
+}
+
+
+def paced_index(pace: Any = PACE, **meta: Any) -> Index:
+    """The tiny index, with times of its samples."""
+    index = make_index()
+    assert index.package is not None
+    facts = {**index.package.meta, "pace": pace, **meta}
+    return replace(index, package=replace(index.package, meta=facts))
+
+
+def engine_of(index: Index) -> Engine:
+    assert index.package is not None
+    return Engine(index, index.package.extractor([FEATURES_FILE]))
+
+
+def slow_engine(clock: Clock, features_s: Sequence[float], step_s: float) -> Engine:
+    """An engine whose features and step move the clock by so much."""
+
+    def slowed(function: Any, pause_s: float) -> Any:
+        def work(*inputs: Any) -> Any:
+            clock.now_s += pause_s
+            return function(*inputs)
+
+        return work
+
+    index = paced_index()
+    own = engine_of(index).extractor
+    (old,) = own.steps
+    step = replace(old, function=slowed(old.function, step_s))
+
+    def with_step(needs: tuple[Step, ...]) -> tuple[Step, ...]:
+        return tuple(step if need == old else need for need in needs)
+
+    features: list[Feature] = [
+        replace(one, function=slowed(one.function, s), needs=with_step(one.needs))
+        for one, s in zip(own.features, features_s, strict=True)
+    ]
+    return Engine(index, Extractor(features, WIDTHS), now=clock)
+
+
+def rescaled(engine: Engine, clock: Clock) -> Rescaling:
+    desk = Desk(engine, Settings())
+    rows = [np.zeros(engine.extractor.width, np.float32)] * len(desk.samples)
+    pace = read_pace(engine)
+    assert pace is not None
+    return finish(rescale(engine, pace, desk.samples, rows, now=clock))
+
+
+def test_engine_plans_with_the_costs_of_a_slower_machine() -> None:
+    clock = Clock()
+    engine = slow_engine(clock, [2e-3, 2e-3, 12e-3], step_s=4e-3)
+    before = engine.index
+    found = rescaled(engine, clock)
+    assert found.state == "rescaled"
+    assert found.steps == pytest.approx({"lowered": 4.0})
+    assert list(found.features) == ["length", "marks", "words"]
+    assert list(found.features.values()) == pytest.approx([2.0, 1.0, 3.0])
+    # 0.2 * no time on this clock is the bound of an eighth
+    expected = 0.2e-3 / 8 + 2e-3 + 4e-3 + 3e-3 + 12e-3
+    assert engine.index.cost_s(3, 100) == pytest.approx(expected)
+    assert engine.plans == make_plans(engine.index) != make_plans(before)
+
+
+def test_timing_is_over_soon_where_everything_is_slow() -> None:
+    clock = Clock()
+    engine = slow_engine(clock, [1.0, 1.0, 1.0], step_s=1.0)
+    rescaled(engine, clock)
+    assert clock.now_s - 50.0 == pytest.approx(4 * 2 * LEAST_ROUNDS)
+
+
+def test_warm_up_rescales_an_index_that_knows_its_pace() -> None:
+    desk = Desk(engine_of(paced_index()), Settings())
+    built = desk.engine.index
+    assert desk.rescaling.state == "not_yet"
+    desk.warm_up()
+    assert desk.rescaling.state == "rescaled"
+    # the features take microseconds, whatever the index says
+    assert desk.rescaling.features["words"] < 0.5
+    assert desk.engine.index.cost_s(3, 100) < built.cost_s(3, 100)
+    assert desk.facts().rescaling == desk.rescaling
+    assert desk.facts().sets[3].cost == desk.engine.index.coefficients[3].tolist()
+
+
+@pytest.mark.parametrize(
+    ("index", "settings", "state"),
+    [
+        (make_index(), Settings(), "no_samples"),
+        (make_index("usd"), Settings(), "no_samples"),
+        (paced_index(weights={"usd": 2.0}), Settings(), "no_time"),
+        (paced_index(), Settings(rescale=False), "off"),
+    ],
+    ids=["an old file", "old, of money", "no time", "not wanted"],
+)
+def test_costs_stay_where_they_cannot_or_shall_not_be_rescaled(
+    index: Index, settings: Settings, state: str
+) -> None:
+    desk = Desk(engine_of(index), settings)
+    desk.warm_up()
+    assert desk.rescaling == Rescaling(state)  # type: ignore[arg-type]
+    assert desk.engine.index is index
+
+
+@pytest.mark.parametrize("pace", [[], {}, {**PACE, "overhead": [0.0, 1.0]}])
+def test_a_pace_that_is_none_is_refused(pace: Any) -> None:
+    with pytest.raises(BadIndexFile, match="sample time"):
+        Desk(engine_of(paced_index(pace)), Settings())
+
+
+def test_declared_costs_are_not_rescaled() -> None:
+    index = paced_index(weights={"s": 1.0, "usd": 1.0}, unit="s + usd")
+    engine = engine_of(index)
+    features = [replace(f, declared={"usd": 1e-3}) for f in engine.extractor.features]
+    declaring = Engine(index, Extractor(features, WIDTHS))
+    desk = Desk(declaring, Settings())
+    desk.warm_up()
+    # of length's 1 ms, all is declared
+    costs = declaring.package.costs
+    assert costs.feature_coefficients[0, 0] == pytest.approx(1e-3)
+    assert costs.feature_coefficients[1, 0] < 2e-3
+
+
+def test_a_bound_that_is_hit_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    rescaled(slow_engine(clock, [1.0, 2e-3, 4e-3], step_s=1e-3), clock)
+    (warning,) = [r for r in caplog.records if r.levelname == "WARNING"]
+    assert "overhead, models, feature length differ" in warning.getMessage()
+
+
+def test_a_server_says_how_it_rescaled(tmp_path: Path) -> None:
+    paced_index().save(tmp_path / "tiny.pdx")
+    app = create_app(tmp_path / "tiny.pdx", features=[FEATURES_FILE])
+    with TestClient(app) as client:
+        while client.get("/readyz").status_code != 200:
+            pass
+        facts = client.get("/v1/index").json()
+        metrics = client.get("/metrics").text
+        answer = client.post("/v1/predict", json={"text": SPAM, "budget_ms": 900})
+    assert facts["rescaling"]["state"] == "rescaled"
+    assert set(facts["rescaling"]["features"]) == {"length", "marks", "words"}
+    assert facts["drift"] == 1
+    factor = facts["rescaling"]["features"]["words"]
+    line = (
+        f'polydom_rescale_factor{{model="tiny",name="words",part="feature"}} {factor}'
+    )
+    assert line in metrics
+    assert 'polydom_drift_factor{model="tiny"} 1.0' in metrics
+    assert 'polydom_drift_bound_hits_total{model="tiny"} 0.0' in metrics
+    assert answer.json()["label"] == "spam"
+
+
+@pytest.mark.parametrize(("text", "said"), [("x", None), ("x" * 10_001, False)])
+def test_an_answer_says_where_its_size_was_never_seen(
+    text: str, said: bool | None, tmp_path: Path
+) -> None:
+    make_index().save(tmp_path / "tiny.pdx")
+    app = create_app(tmp_path / "tiny.pdx", features=[FEATURES_FILE])
+    with TestClient(app) as client:
+        while client.get("/readyz").status_code != 200:
+            pass
+        answer = client.post("/v1/predict", json={"text": text, "budget_ms": 900})
+    assert answer.json().get("size_in_range") is said
