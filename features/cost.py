@@ -14,64 +14,83 @@ from numpy.typing import ArrayLike, NDArray
 
 from .errors import BadInput
 from .quantile import fit_quantile
+from .sizes import Size, cost_at, degree_of, monomials, values_at
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostCurve:
-    """Seconds as a polynomial of the item size n > 0, without negative coefficients.
+    """Seconds as a polynomial of the item size, without negative coefficients.
 
     Attributes
     ----------
-    coefficients : (degree + 1,) float64
-        Constant first; read-only.
+    coefficients : (T,) float64
+        Constant first, in the order of `features.sizes`; read-only.
+    variables : int
+        Numbers that a size is of: 1, or 2.
 
     Raises
     ------
     BadInput
-        If a coefficient is negative or not finite, or there is none.
+        If a coefficient is negative or not finite, or they are no polynomial's.
 
     Examples
     --------
     >>> curve = CostCurve([1e-3, 2e-6]) + CostCurve([1e-3])
     >>> curve(500)
     0.003
+    >>> CostCurve([1e-3, 0, 2e-6], variables=2).at((640.0, 500.0))
+    0.002
     """
 
     coefficients: Floats
+    variables: int
 
-    def __init__(self, coefficients: ArrayLike) -> None:
-        object.__setattr__(self, "coefficients", checked(coefficients, ndim=1))
+    def __init__(self, coefficients: ArrayLike, variables: int = 1) -> None:
+        own = checked(coefficients, ndim=1)
+        if degree_of(len(own), variables) < 0:
+            raise BadInput(
+                f"{len(own)} cost coefficients came; a polynomial in two numbers has "
+                "1, 3, 6, 10 ..."
+            )
+        object.__setattr__(self, "coefficients", own)
+        object.__setattr__(self, "variables", variables)
 
     @property
     def degree(self) -> int:
-        """Largest power of n."""
-        return len(self.coefficients) - 1
+        """Largest power of n, or sum of powers of both numbers."""
+        return degree_of(len(self.coefficients), self.variables)
 
     @overload
     def __call__(self, size: float) -> float: ...
     @overload
     def __call__(self, size: ArrayLike) -> Floats: ...
     def __call__(self, size: ArrayLike) -> float | Floats:
-        """Seconds for an item of this size, or for each of an array of sizes."""
+        """Seconds for an item of this size, or for each of an array of sizes.
+
+        Where sizes are of two numbers, they are an array (M, 2); see `at` for one.
+        """
         if isinstance(size, float | int | np.number):
-            size = float(size)
-        else:
-            size = np.asarray(size, np.float64)
-        seconds: float | Floats = 0.0
-        for coefficient in reversed(self.coefficients.tolist()):
-            seconds = seconds * size + coefficient
-        return seconds
+            return self.at(float(size))
+        points = np.asarray(size, np.float64)
+        if self.variables == 2 and (points.ndim != 2 or points.shape[1] != 2):
+            raise BadInput(f"sizes of shape {points.shape} came; (M, 2) is needed")
+        return values_at(self.coefficients, points)
+
+    def at(self, size: Size) -> float:
+        """Seconds for an item of one size, of one number or two."""
+        return cost_at(self.coefficients.tolist(), size)
 
     def __add__(self, other: "CostCurve") -> "CostCurve":
         """Cost of doing both."""
-        return CostCurve(sum_padded([self.coefficients, other.coefficients]))
+        added = sum_padded([self.coefficients, other.coefficients])
+        return CostCurve(added, self.variables)
 
     def within(self, sizes: ArrayLike, seconds: ArrayLike) -> float:
         """Share of measured times that are at most what the curve says."""
-        sizes, seconds = np.asarray(sizes, float), np.asarray(seconds, float)
-        return float(np.mean(seconds <= self(sizes) * (1 + 1e-9)))
+        fitted_s = self(np.asarray(sizes, np.float64))
+        return float(np.mean(np.asarray(seconds) <= fitted_s * (1 + 1e-9)))
 
     @classmethod
     def fit(
@@ -91,12 +110,15 @@ class CostCurve:
 
         Parameters
         ----------
-        sizes, seconds : (M,)
-            Measured items; sizes above 0, seconds 0 or more, both finite.
+        sizes : (M,) or (M, 2)
+            Of measured items; above 0 and finite.
+        seconds : (M,)
+            What each took; 0 or more and finite.
         quantile
             Share of the times that should lie under the curve, between 0 and 1.
         max_degree
-            0 or more; also bounded by the number of different sizes.
+            0 or more; also bounded by the number of different sizes, of which there
+            must be as many as coefficients.
         seed
             Of the split for choosing the degree.
 
@@ -110,7 +132,8 @@ class CostCurve:
             raise BadInput(f"quantile is {quantile!r}; between 0 and 1 is needed")
         if max_degree < 0:
             raise BadInput(f"max_degree is {max_degree!r}; 0 or more is needed")
-        return cls(fit_quantile(sizes, seconds, quantile, max_degree, seed))
+        fitted = fit_quantile(sizes, seconds, quantile, max_degree, seed)
+        return cls(fitted, sizes.ndim)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,13 +142,13 @@ class CostTable:
 
     Attributes
     ----------
-    feature_coefficients : (m, degree + 1) float64
+    feature_coefficients : (m, T) float64
         Cost curve of each feature without its steps, constant first, seconds.
-    step_coefficients : (s, degree + 1) float64
+    step_coefficients : (s, T) float64
         Cost curve of each step.
     needs : tuple of m tuples of int
         Positions of the steps that each feature needs, also indirectly.
-    overhead : (degree + 1,) float64
+    overhead : (T,) float64
         Paid always, even for the empty set.
     """
 
@@ -160,12 +183,12 @@ class CostTable:
         object.__setattr__(self, "overhead", fixed)
 
     def of(self, mask: int) -> Floats:
-        """Cost polynomial (degree + 1,) of one feature set; see `of_many`."""
+        """Cost polynomial (T,) of one feature set; see `of_many`."""
         total: Floats = self.of_many(np.array([mask], np.uint64))[0]
         return total
 
     def of_many(self, masks: NDArray[np.uint64]) -> Floats:
-        """Cost polynomials (C, degree + 1) of feature sets (C,), given as bit masks.
+        """Cost polynomials (C, T) of feature sets (C,), given as bit masks.
 
         Each is the sum of the overhead, the set's features and all steps they need. The
         terms are added in the same order for every set: the costs of a set and of its
@@ -187,12 +210,12 @@ class CostTable:
             total += paid[:, np.newaxis] * coefficients
         return total
 
-    def feature_s(self, order: Sequence[int], size: float) -> Floats:
+    def feature_s(self, order: Sequence[int], size: Size) -> Floats:
         """Seconds that each feature adds when computed in this order on this size.
 
         A step is paid by the first feature that needs it; the overhead by none.
         """
-        powers = float(size) ** np.arange(len(self.overhead))
+        powers = monomials([size], len(self.overhead))[0]
         paid: set[int] = set()
         seconds = np.empty(len(order))
         for place, position in enumerate(order):
@@ -228,10 +251,12 @@ def sum_padded(rows: Sequence[Floats]) -> Floats:
 def measured(sizes: ArrayLike, seconds: ArrayLike) -> tuple[Floats, Floats]:
     """Check measured times and the sizes that they belong to."""
     sizes, seconds = np.asarray(sizes, np.float64), np.asarray(seconds, np.float64)
-    if sizes.ndim != 1 or sizes.shape != seconds.shape or not len(sizes):
+    numbers = sizes.shape[1:] in ((), (2,)) and sizes.shape[:1] == seconds.shape
+    if not numbers or seconds.ndim != 1 or not len(seconds):
         raise BadInput(
             f"sizes of shape {sizes.shape} and seconds of shape {seconds.shape} came; "
-            "as many of both are needed, in one dimension and at least one"
+            "as many of both are needed, in one dimension and at least one; sizes may "
+            "be pairs"
         )
     if not np.all((sizes > 0) & (sizes < np.inf)):
         raise BadInput("sizes must be finite and above 0")

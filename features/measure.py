@@ -28,7 +28,7 @@ class Timings(NamedTuple):
 
     Attributes
     ----------
-    sizes : (M,) float64
+    sizes : (M,) or (M, 2) float64
         Of the items.
     feature_s : (M, m) float64
         Seconds of each feature without its steps; those declared where they are.

@@ -1,10 +1,14 @@
-"""Quantile regression of times on sizes, by polynomials that never fall."""
+"""Quantile regression of times on sizes, by polynomials that never fall.
+
+Sizes are (M,), or (M, 2) where they are of two numbers; coefficients are those of
+`features/sizes.py`, none negative, so that a polynomial falls in neither number.
+"""
 
 import numpy as np
-from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from .errors import BadInput
+from .sizes import count_terms, monomials, split_near, values_at
 
 Floats = NDArray[np.float64]
 
@@ -19,7 +23,7 @@ AT_ONCE = 1000  # times in one linear program, unless there are very many
 def fit_quantile(
     sizes: Floats, seconds: Floats, quantile: float, max_degree: int, seed: int
 ) -> Floats:
-    """Fit a polynomial (degree + 1,) to a quantile of times; see `CostCurve.fit`.
+    """Fit a polynomial (T,) to a quantile of times; see `CostCurve.fit`.
 
     Errors are divided by the curve itself, found in a few rounds. At its fixed point
     the share of times under the curve is `quantile` even where the constant is zero:
@@ -29,19 +33,23 @@ def fit_quantile(
         return np.zeros(1)
     floor = TINY * float(seconds.max())
     scale = np.maximum(local_medians(sizes, seconds), floor)
-    highest = min(max_degree, len(np.unique(sizes)) - 1)
+    distinct = len(np.unique(sizes, axis=0))
+    highest = max(
+        degree
+        for degree in range(max_degree + 1)
+        if count_terms(degree, sizes.ndim) <= distinct
+    )
     degree = choose_degree(sizes, seconds, scale, quantile, highest, seed)
     for _ in range(REWEIGHTINGS):
         coefficients = minimise(sizes, seconds, scale, quantile, degree)
-        scale = np.maximum(polyval(sizes, coefficients), floor)
+        scale = np.maximum(values_at(coefficients, sizes), floor)
     return coefficients
 
 
 def local_medians(sizes: Floats, seconds: Floats) -> Floats:
     """For each time, the median of those at similar sizes."""
-    order = np.argsort(sizes, kind="stable")
     medians = np.empty_like(seconds)
-    for near in np.array_split(order, np.clip(len(order) // 8, 1, 32)):
+    for near in split_near(sizes, int(np.clip(len(sizes) // 8, 1, 32))):
         medians[near] = np.median(seconds[near])
     return medians
 
@@ -69,7 +77,7 @@ def choose_degree(
             coefficients = minimise(
                 sizes[kept], seconds[kept], scale[kept], quantile, degree
             )
-            error = (seconds[out] - polyval(sizes[out], coefficients)) / scale[out]
+            error = (seconds[out] - values_at(coefficients, sizes[out])) / scale[out]
             losses[degree, out] = np.maximum(quantile * error, (quantile - 1) * error)
     means = losses.mean(axis=1)
     excess = losses - losses[np.argmin(means)]
@@ -81,7 +89,7 @@ def choose_degree(
 def minimise(
     sizes: Floats, seconds: Floats, scale: Floats, quantile: float, degree: int
 ) -> Floats:
-    """Non-negative coefficients (degree + 1,) with the least pinball loss, exactly.
+    """Non-negative coefficients (T,) with the least pinball loss, exactly.
 
     The loss of a time y under a curve f is `max(q e, (q - 1) e)` with
     `e = (y - f) / scale`. Sizes are scaled to [0, 1], without which the cube of a
@@ -92,14 +100,14 @@ def minimise(
     Tortoise, 1997). Where one of the others ends on another side of the curve than
     assumed, more are taken as near.
     """
-    powers = np.arange(degree + 1)
-    design = (sizes / sizes.max())[:, np.newaxis] ** powers / scale[:, np.newaxis]
+    terms, largest = count_terms(degree, sizes.ndim), sizes.max(axis=0)
+    design = monomials(sizes / largest, terms) / scale[:, np.newaxis]
     units = design.max(axis=0)
     design /= units
     times = seconds / scale
 
     count = min(max(AT_ONCE, 3 * round(len(times) ** (2 / 3))), len(times))
-    sample = np.argsort(sizes, kind="stable")[:: len(times) // count]
+    sample = np.concatenate(split_near(sizes, count))[:: len(times) // count]
     found = pinball_minimum(design[sample], times[sample], quantile)
     assert found is not None  # without a pull the loss is bounded below
     settled = len(sample) == len(times)
@@ -114,7 +122,7 @@ def minimise(
             side = times > design @ found
             settled = np.array_equal(side[pull != 0], pull[pull != 0] > 0)
         count = min(2 * count, len(times))
-    coefficients: Floats = found / (units * sizes.max() ** powers)
+    coefficients: Floats = found / (units * monomials([largest], terms)[0])
     return coefficients
 
 
@@ -123,7 +131,7 @@ def pinball_minimum(
 ) -> Floats | None:
     """Minimise the pinball loss of `times - design @ x` less `pull @ x` over x >= 0.
 
-    `pull` (degree + 1,) is the constant force of further times; None comes back where
+    `pull` (T,) is the constant force of further times; None comes back where
     there is no minimum then. Solved as the dual linear program (Koenker and Bassett,
     Regression Quantiles, 1978): one bounded variable per time, few constraints.
     """

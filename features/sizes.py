@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 
 Size = float | tuple[float, float]
@@ -88,6 +89,22 @@ def monomials(sizes: ArrayLike, terms: int) -> Floats:
     return products
 
 
+def split_near(sizes: Floats, parts: int) -> list[NDArray[np.int64]]:
+    """Part sizes (M,) or (M, 2) into about so many groups of similar ones.
+
+    Positions in `sizes`; ascending in each group and from group to group. Of pairs,
+    strips of similar a are parted by b.
+    """
+    if sizes.ndim == 1:
+        return np.array_split(np.argsort(sizes, kind="stable"), parts)
+    strips = max(round(math.sqrt(parts)), 1)
+    return [
+        strip[group]
+        for strip in split_near(sizes[:, 0], strips)
+        for group in split_near(sizes[strip, 1], -(-parts // strips))
+    ]
+
+
 def cost_at(coefficients: Sequence[float], size: Size) -> float:
     """Value of a polynomial at one size.
 
@@ -114,6 +131,14 @@ def _cost_at_pair(coefficients: Sequence[float], a: float, b: float) -> float:
         first += degree + 1
         degree += 1
     return cost
+
+
+def values_at(coefficients: Floats, sizes: ArrayLike) -> Floats:
+    """Values (M,) of one polynomial at many sizes (M,) or (M, 2), up to rounding."""
+    points = np.asarray(sizes, np.float64)
+    if points.ndim == 1:
+        return np.asarray(polyval(points, coefficients), np.float64)
+    return np.asarray(monomials(points, len(coefficients)) @ coefficients)
 
 
 def costs_at(coefficients: Floats, size: Size) -> Floats:

@@ -324,3 +324,71 @@ def test_documented_examples_hold() -> None:
         failed, tried = doctest.testmod(module)
         assert failed == 0
         assert tried > 0
+
+
+WIDTHS = np.geomspace(30, 3000, 12)
+PAIRS = np.array([(a, b) for a in WIDTHS for b in WIDTHS])
+
+
+@pytest.mark.parametrize(
+    "true",
+    [
+        [1e-3, 0, 0],
+        [1e-4, 2e-6, 0],
+        [1e-4, 0, 3e-6],
+        [2e-4, 0, 0, 0, 5e-9, 0],
+        [2e-4, 0, 1e-6, 0, 5e-9, 0],
+    ],
+    ids=["constant", "width", "height", "pixels", "height and pixels"],
+)
+def test_fit_of_pairs_finds_what_a_cost_depends_on(true: list[float]) -> None:
+    curve = CostCurve(true, variables=2)
+    noise = np.random.default_rng(0).gamma(1, 0.1, len(PAIRS))
+    fitted = CostCurve.fit(PAIRS, curve(PAIRS) * (1 + noise), quantile=0.9)
+    assert fitted.variables == 2
+    assert fitted.within(PAIRS, curve(PAIRS) * (1 + noise)) == pytest.approx(
+        0.9, abs=0.03
+    )
+    for size in ((30.0, 3000.0), (3000.0, 30.0), (300.0, 300.0)):
+        assert fitted.at(size) == pytest.approx(1.23 * curve.at(size), rel=0.3)
+
+
+def test_fit_of_pairs_beats_pixels_where_a_cost_is_the_width_s() -> None:
+    seconds = 1e-4 + 2e-6 * PAIRS[:, 0]
+    pair = CostCurve.fit(PAIRS, seconds, quantile=0.9)
+    one = CostCurve.fit(PAIRS.prod(axis=1), seconds, quantile=0.9)
+    assert pair.at((30.0, 3000.0)) == pytest.approx(1.6e-4, rel=1e-6)
+    assert one(90_000) > 5 * 1.6e-4
+
+
+@given(st.integers(1, 12), st.integers(0, 2**16))
+def test_fit_of_few_pairs_is_a_curve_that_falls_in_neither_number(
+    count: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    sizes, seconds = rng.integers(1, 4, (count, 2)), rng.random(count)
+    fitted = CostCurve.fit(sizes, seconds, quantile=0.9)
+    assert (fitted.coefficients >= 0).all()
+    assert fitted.degree <= 2
+
+
+def test_curve_of_pairs_refuses_what_is_none() -> None:
+    with pytest.raises(BadInput, match="2 cost coefficients came"):
+        CostCurve([1.0, 2.0], variables=2)
+    with pytest.raises(BadInput, match=r"sizes of shape \(3,\) came; \(M, 2\)"):
+        CostCurve([1.0], variables=2)([1.0, 2.0, 3.0])
+    with pytest.raises(BadInput, match=r"sizes of shape \(4, 3\)"):
+        CostCurve.fit(np.ones((4, 3)), np.ones(4))
+
+
+def test_curves_of_pairs_add_up() -> None:
+    total = CostCurve([1.0, 2, 3], 2) + CostCurve([1.0], 2)
+    assert total.at((10.0, 100.0)) == 322.0
+
+
+def test_feature_seconds_add_up_for_sizes_of_two_numbers() -> None:
+    table = CostTable([[1, 0, 0], [0, 2, 0]], [[0, 0, 1]], [[0], [0]], [0.5, 0, 0])
+    size = (10.0, 100.0)
+    assert table.feature_s([1, 0], size).tolist() == [120.0, 1.0]
+    whole = CostCurve(table.of(0b11), 2)
+    assert whole.at(size) == 121.5
