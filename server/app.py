@@ -26,6 +26,7 @@ from .body import read_body
 from .desk import Settings
 from .engine import Caller
 from .errors import NotReady
+from .listener import GrpcAt
 from .oip import Oip
 from .oip_rest import OipRoutes
 from .openapi import describe_routes
@@ -48,7 +49,7 @@ def create_app(
     features: Sequence[Path] = (),
     settings: Settings | None = None,
     access: Access = Access(),  # noqa: B008  frozen
-    grpc_at: tuple[str, int] | None = None,
+    grpc_at: GrpcAt | None = None,
 ) -> FastAPI:
     """Make the application that serves one index, or several by name.
 
@@ -64,7 +65,7 @@ def create_app(
     access
         The tokens that are asked for; none by default.
     grpc_at
-        Host and port at which to serve gRPC too; needs `polydom[grpc]`.
+        Where to answer gRPC too; needs `polydom[grpc]`.
 
     Raises
     ------
@@ -255,7 +256,7 @@ def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
         return contextlib.nullcontext()
     from .grpc_service import serving_grpc
 
-    return serving_grpc(app.state.oip, *app.state.grpc_at)
+    return serving_grpc(app.state.oip, app.state.grpc_at)
 
 
 def _state(app: FastAPI) -> dict[str, Any]:

@@ -109,7 +109,7 @@ def serve(
     from .access import Access, Tokens
     from .app import create_app
     from .desk import Settings
-    from .listener import Running, free_port, listen, run
+    from .listener import GrpcAt, Running, free_port, listen, run
     from .logs import set_up_logs
     from .repository import name_files
     from .watch import Watch
@@ -134,7 +134,10 @@ def serve(
         tokens=Tokens.read(token_file) if token_file else None,
         admin=Tokens.read(admin_token_file) if admin_token_file else None,
     )
-    grpc_at = None if grpc_port is None else (host, free_port(host, grpc_port))
+    grpc_at = None
+    if grpc_port is not None:
+        free = free_port(host, grpc_port)
+        grpc_at = GrpcAt(host, free, ssl_certfile, ssl_keyfile)
     application = create_app(
         files, features=features, settings=settings, access=access, grpc_at=grpc_at
     )
@@ -143,7 +146,7 @@ def serve(
         address = f"{scheme}://{host}:{listener.getsockname()[1]}"
         typer.echo(f"serving {', '.join(files)} at {address}")
         if grpc_at is not None:
-            typer.echo(f"serving gRPC at {grpc_at[0]}:{grpc_at[1]}")
+            typer.echo(f"serving gRPC at {host}:{grpc_at.port}")
         if workers == 1:
             run(application, listener, running)
         else:

@@ -22,7 +22,7 @@ from .grpc_messages import (
     parameters_of,
     response_of,
 )
-from .listener import DRAIN_S
+from .listener import DRAIN_S, GrpcAt
 from .oip import Oip
 from .oip_config import config_of
 from .wire import Headers
@@ -210,30 +210,34 @@ def _serialize(message: Message) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def serving_grpc(oip: Oip, host: str, port: int) -> AsyncIterator[int]:
-    """Serve at an address, without encryption; the port, which 0 leaves open.
+async def serving_grpc(oip: Oip, at: GrpcAt) -> AsyncIterator[int]:
+    """Serve at an address; the port, which 0 leaves open.
 
-    On leaving, what is under way is finished first.
+    Several processes may share the port. On leaving, what is under way is finished.
 
     Raises
     ------
     BadInput
-        If the address cannot be listened at.
+        If the address cannot be listened at, or certificate and key cannot be used.
     """
     limit = oip.repository.settings.body_limit
     server = grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", limit),
             ("grpc.max_send_message_length", -1),
-            ("grpc.so_reuseport", 0),
+            ("grpc.so_reuseport", 1),
         ],
         maximum_concurrent_rpcs=CALL_LIMIT,
     )
     server.add_generic_rpc_handlers((GrpcService(oip).handler(),))
-    where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    where = f"[{at.host}]:{at.port}" if ":" in at.host else f"{at.host}:{at.port}"
     try:
-        bound = server.add_insecure_port(where)
-    except RuntimeError as error:
+        if at.certificate is None or at.key is None:
+            bound: int = server.add_insecure_port(where)
+        else:
+            pair = (at.key.read_bytes(), at.certificate.read_bytes())
+            bound = server.add_secure_port(where, grpc.ssl_server_credentials([pair]))
+    except (RuntimeError, OSError) as error:
         raise BadInput(f"cannot listen for gRPC at {where}") from error
     await server.start()
     try:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from typing import NamedTuple
 
 import uvicorn
 from fastapi import FastAPI
@@ -65,6 +66,15 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadInput(f"cannot listen at {host}, port {port}: {reason}") from error
+
+
+class GrpcAt(NamedTuple):
+    """Where to answer gRPC, with TLS where there is a certificate with its key."""
+
+    host: str
+    port: int
+    certificate: Path | None = None
+    key: Path | None = None
 
 
 def free_port(host: str, port: int) -> int:
