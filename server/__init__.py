@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app import create_app
+    from .async_client import AsyncClient
+    from .client import Client
     from .desk import Settings
 
-__all__ = ["Settings", "create_app"]
+__all__ = ["AsyncClient", "Client", "Settings", "create_app"]
 
-_MODULES = {"Settings": "desk", "create_app": "app"}
+_MODULES = {
+    "AsyncClient": "async_client",
+    "Client": "client",
+    "Settings": "desk",
+    "create_app": "app",
+}
 
 
 def __getattr__(name: str) -> Any:

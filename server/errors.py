@@ -4,6 +4,7 @@ PolydomError
 ├── Unauthorized       no token came that the server knows
 ├── UnsupportedEncoding  a request's body is compressed in a way that is not read
 ├── TooLarge           a request's body is over the limit
+├── ReceiveTimeout     what was still to come of a request did not
 ├── Overloaded         too many requests wait already
 ├── NotReady           the index is still being warmed up, or the server stops
 ├── Abandoned          the caller left before there was an answer
@@ -33,6 +34,12 @@ class TooLarge(PolydomError):
     """A request's body is over the limit."""
 
     code = "too_large"
+
+
+class ReceiveTimeout(PolydomError):
+    """What was still to come of a request did not come in time."""
+
+    code = "receive_timeout"
 
 
 class Overloaded(PolydomError):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
+from ..features.sizes import Size, costs_at
 from ..indexer.index import Index
 
 Floats = NDArray[np.float64]
@@ -108,9 +109,9 @@ class Menus:
 
     def __init__(self, index: Index) -> None:
         self._index = index
-        self._made: dict[float, Menu] = {}
+        self._made: dict[Size, Menu] = {}
 
-    def of(self, size: float) -> Menu:
+    def of(self, size: Size) -> Menu:
         """Return the menu for items of a size."""
         menu = self._made.get(size)
         if menu is None:
@@ -119,10 +120,9 @@ class Menus:
             menu = self._made[size] = self._make(size)
         return menu
 
-    def _make(self, size: float) -> Menu:
+    def _make(self, size: Size) -> Menu:
         rows = self._index.skyline(size)
-        powers = size ** np.arange(self._index.coefficients.shape[1])
-        costs = self._index.coefficients[rows] @ powers
+        costs = costs_at(self._index.coefficients[rows], size)
         return make_menu(rows, costs, self._index.accuracies[rows])
 
 

@@ -13,6 +13,8 @@ from .wire import Failure, encode
 class StampingProtocol(HttpToolsProtocol):
     """Adds `arrived_s` and `caller` to the state in every request's ASGI scope.
 
+    Also `wait_no_more`, for who reads a long body under limits of its own.
+
     A request's time is that of the read which brought its first byte, so of several
     requests in one read (pipelining) each has the same, and none has the time at
     which the one before it was answered.
@@ -66,6 +68,7 @@ class StampingProtocol(HttpToolsProtocol):
         self._wait_patiently()
         self.scope["state"]["arrived_s"] = self.read_s
         self.scope["state"]["caller"] = self.caller
+        self.scope["state"]["wait_no_more"] = self._wait_no_more
 
     def on_headers_complete(self) -> None:
         """Count no more bytes as headers."""

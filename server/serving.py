@@ -51,6 +51,8 @@ class Serving:
 
     Attributes
     ----------
+    queue
+        As given.
     version
         Checksum of the index.
     ready
@@ -74,13 +76,13 @@ class Serving:
         self.ready = False
         self.loop_reserve = Reserve([FIRST_RESERVE_S])
         self.thread_reserve = Reserve([FIRST_RESERVE_S])
-        self._queue = queue
+        self.queue = queue
         self._time_counts = desk.unit == "s"
 
     @property
     def waiting(self) -> int:
         """How many questions the computing thread has not done yet, of any index."""
-        return self._queue.waiting
+        return self.queue.waiting
 
     async def start(self, old: "Serving | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
@@ -91,7 +93,7 @@ class Serving:
         """
         steps = self.desk.warm_up_steps()
         done = object()
-        while await self._queue.patiently(functools.partial(next, steps, done)) != done:
+        while await self.queue.patiently(functools.partial(next, steps, done)) != done:
             pass
         if old is not None and old.ready:
             self.loop_reserve = old.loop_reserve
@@ -145,8 +147,8 @@ class Serving:
         if self.waiting >= self.desk.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
         job = Job(self.desk.engine, question, self._pressure, self._one_less)
-        self._queue.waiting += 1
-        self._queue.post(question.budget.due_s, job.compute)
+        self.queue.waiting += 1
+        self.queue.post(question.budget.due_s, job.compute)
         return await job.result()
 
     def _pressure(self) -> int:
@@ -154,7 +156,7 @@ class Serving:
         return self.waiting if self._time_counts else 0
 
     def _one_less(self) -> None:
-        self._queue.waiting -= 1
+        self.queue.waiting -= 1
 
     async def _measure(
         self, ask: Callable[[Question], Awaitable[Outcome | None]]

@@ -1,0 +1,400 @@
+"""`POST /v1/batch`: a stream of items under one budget, answered as it comes in.
+
+The event loop only splits the stream and passes on; items are read, planned, computed
+and encoded by the computing thread, a millisecond at a time, so that single requests
+go between.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from ..features.errors import BadInput, PolydomError
+from ..features.items import Item
+from .batch_wire import (
+    JSON,
+    JSON_LINES,
+    MSGPACK,
+    BatchTerms,
+    JsonLines,
+    MsgpackStream,
+    Totals,
+    content_type_of,
+    encode_json,
+    encode_msgpack,
+    entry_of,
+    error_entry,
+    read_body,
+    read_item,
+    read_terms,
+)
+from .budget import Allowance, read_amount
+from .bulk import Bulk, Result
+from .engine import Caller, Outcome, Question
+from .errors import Abandoned, NotReady, Overloaded, ReceiveTimeout, TooLarge
+from .finalists import Finalists
+from .repository import Repository
+from .serving import Serving
+from .wire import describe
+
+BATCH = "/v1/batch"
+# Items that are planned together, and seconds that the computing thread gives to one
+# batch at a time; a single request waits behind no more of it.
+CHUNK = 64
+TURN_S = 0.001
+RUNNING = 8
+# Longest wait for more of a stream.
+RECEIVE_S = 10.0
+
+Encode = Callable[[Any], bytes]
+
+
+class BatchEndpoint:
+    """Answers batches; an ASGI application for one path.
+
+    Parameters
+    ----------
+    repository
+        The indexes that answer.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._running = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one batch."""
+        if self._running >= RUNNING:
+            raise Overloaded(f"{self._running} batches are being answered already")
+        self._running += 1
+        try:
+            await self._answer(scope, Source(scope, receive), send)
+        finally:
+            self._running -= 1
+
+    async def _answer(self, scope: Scope, source: "Source", send: Send) -> None:
+        kind, repository = content_type_of(scope["headers"]), self._repository
+        limit = repository.settings.body_limit
+        terms = read_terms(scope["query_string"])
+        if kind in MSGPACK:
+            chunks = source.chunks(MsgpackStream(limit))
+        elif kind in JSON_LINES:
+            chunks = source.chunks(JsonLines(limit))
+        elif kind in (JSON, ""):
+            body = read_body(await source.whole(limit))
+            terms, items = _merge(terms, body), body.items
+            terms.count = len(items)
+            chunks = _cut(items)
+        else:
+            raise BadInput(
+                f"content type {kind[:80]!r} is not understood; send {MSGPACK[0]}, "
+                f"{JSON_LINES[0]} or {JSON}"
+            )
+        serving = repository.get(terms.model)
+        if not serving.ready:
+            raise NotReady("the index is still being warmed up; see /readyz")
+        batch = Batch(serving, terms, source)
+        writer = Writer(send, kind)
+        await writer.start()
+        await batch.run(chunks, writer)
+
+
+class Source:
+    """The body of one request, read no faster than it is used.
+
+    Attributes
+    ----------
+    arrived_s
+        When its first byte was read.
+    caller
+        Who waits for the answers.
+    """
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        state = scope.get("state", {})
+        self.arrived_s: float = state.get("arrived_s") or time.monotonic()
+        self.caller: Caller = state.get("caller") or Caller()
+        self._receive = receive
+        self._more = True
+        if "wait_no_more" in state:  # this has limits of its own
+            state["wait_no_more"]()
+
+    async def _next(self) -> bytes:
+        try:
+            message = await asyncio.wait_for(self._receive(), RECEIVE_S)
+        except TimeoutError as error:
+            self._more = False
+            raise ReceiveTimeout(f"nothing came for {RECEIVE_S:g} s") from error
+        if message["type"] == "http.disconnect":
+            raise Abandoned("the caller left before the batch was there")
+        self._more = message.get("more_body", False)
+        data: bytes = message.get("body", b"")
+        return data
+
+    async def whole(self, limit: int) -> bytes:
+        """Read all of a body that may have up to `limit` bytes."""
+        body = bytearray()
+        while self._more:
+            body += await self._next()
+            if len(body) > limit:
+                raise TooLarge(
+                    f"the body is over the limit of {limit:,} bytes; send a stream"
+                )
+        return bytes(body)
+
+    async def chunks(
+        self, splitter: JsonLines | MsgpackStream
+    ) -> AsyncIterator[list[Any]]:
+        """Give what comes in, item by item in lists of up to `CHUNK`.
+
+        Raises
+        ------
+        BadInput, TooLarge, ReceiveTimeout, Abandoned
+            If the stream cannot be read on, once all before has been given.
+        """
+        chunk: list[Any] = []
+        while self._more:
+            broken: PolydomError | None = None
+            try:
+                data = await self._next()
+                for piece in splitter.feed(data):
+                    chunk.append(piece)
+                    if len(chunk) == CHUNK:
+                        yield chunk
+                        chunk = []
+                if not self._more:
+                    chunk += splitter.finish()
+            except PolydomError as error:
+                broken = error
+            if chunk:
+                yield chunk
+                chunk = []
+            if broken is not None:
+                raise broken
+
+    async def drain(self) -> None:
+        """Throw away what still comes, so that the answer is not lost with it."""
+        try:
+            while self._more:
+                await self._next()
+        except PolydomError:
+            return
+
+
+class Writer:
+    """Sends entries in the form in which the items came.
+
+    Parameters
+    ----------
+    kind
+        Content type of the request.
+    """
+
+    def __init__(self, send: Send, kind: str) -> None:
+        self._send = send
+        self._kind = kind or JSON
+        self._whole = self._kind == JSON
+        self._first = True
+
+    def encode(self, entry: Any) -> bytes:
+        """Write one entry down."""
+        if self._kind in MSGPACK:
+            return encode_msgpack(entry)
+        return encode_json(entry) + (b"" if self._whole else b"\n")
+
+    async def start(self) -> None:
+        """Begin the answer. The connection is not used again: it may be half read."""
+        headers = [
+            (b"content-type", self._kind.encode("latin-1")),
+            (b"connection", b"close"),
+        ]
+        start = {"type": "http.response.start", "status": 200, "headers": headers}
+        await self._send(start)
+        if self._whole:
+            await self._body(b'{"answers":[')
+
+    async def entries(self, encoded: list[bytes]) -> None:
+        """Send some entries; returns once there is room for more."""
+        if not encoded:
+            return
+        if self._whole and not self._first:
+            encoded = [b"", *encoded]
+        self._first = False
+        await self._body((b"," if self._whole else b"").join(encoded))
+
+    async def finish(self, totals: Totals) -> None:
+        """Send the last entry and end the answer."""
+        before, after = (b'],"totals":', b"}") if self._whole else (b"", b"")
+        await self._body(before + self.encode(totals) + after, more=False)
+
+    async def _body(self, data: bytes, more: bool = True) -> None:
+        await self._send(
+            {"type": "http.response.body", "body": data, "more_body": more}
+        )
+
+
+class Batch:
+    """One batch on its way.
+
+    Parameters
+    ----------
+    serving
+        The index that answers.
+    terms
+        What was asked for.
+    source
+        Where the items come from.
+
+    Raises
+    ------
+    BadInput
+        If the terms cannot be used with this index.
+    """
+
+    def __init__(self, serving: Serving, terms: BatchTerms, source: Source) -> None:
+        desk = serving.desk
+        amount = read_amount(desk.unit, terms.budget_ms, terms.budget)
+        if amount is None:
+            name = "budget_ms" if desk.unit == "s" else "budget"
+            raise BadInput(f"say with {name!r} what all items may cost together")
+        if (terms.label is None) != (terms.top is None):
+            raise BadInput("label and top go together: the likeliest items of a class")
+        self._serving = serving
+        self._source = source
+        self._stops = terms.on_bad_item == "stop"
+        self._stopped = False
+        self._number = 0
+        self._bulk = Bulk(desk, amount, count=terms.count, started_s=source.arrived_s)
+        self._finalists: Finalists | None = None
+        if terms.label is not None and terms.top is not None:
+            self._finalists = Finalists(self._bulk, terms.label, terms.top)
+
+    async def run(self, chunks: AsyncIterator[list[Any]], writer: Writer) -> None:
+        """Answer chunk by chunk, and sum up at the end."""
+        broken: PolydomError | None = None
+        try:
+            async for chunk in chunks:
+                await self._advance(self._answers(chunk, writer.encode), writer)
+                if self._stopped:
+                    break
+            if self._finalists is not None:
+                await self._advance(self._listed(writer.encode), writer)
+        except Abandoned:
+            return
+        except PolydomError as error:
+            broken = error
+        if self._stopped:
+            await self._source.drain()
+        totals = self._bulk.totals()
+        if broken is not None:
+            _, failure = describe(broken)
+            totals.error, totals.code = failure.error, failure.code
+            self._serving.metrics.errors[failure.code] += 1
+        await writer.finish(totals)
+
+    async def _advance(self, work: Iterator[bytes | None], writer: Writer) -> None:
+        """Have the computing thread do some work in turns, and send what it gives."""
+        done = False
+        while not done:
+            if self._source.caller.gone:
+                raise Abandoned("the caller left before the batch was done")
+            # never before a request: those are due within the largest budget
+            now_s = self._serving.now()
+            soonest_s = now_s + self._serving.desk.settings.max_budget_s
+            due_s = max(self._bulk.due_s, soonest_s)
+            turn = partial(_turn, work, now_s=self._serving.now)
+            encoded, done = await self._serving.queue.patiently(turn, due_s)
+            await writer.entries(encoded)
+
+    def _answers(self, chunk: list[Any], encode: Encode) -> Iterator[bytes | None]:
+        """Answer a chunk; for the computing thread."""
+        read_s = self._serving.now()
+        items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
+        self._number += len(items)
+        yield None
+        for result, (_, item) in zip(
+            self._bulk.answers(items, self._source.caller), items, strict=True
+        ):
+            if isinstance(result.outcome, PolydomError):
+                self._stopped = self._stops
+                yield encode(error_entry(result.number, result.outcome))
+                if self._stopped:
+                    return
+            elif self._finalists is None:
+                yield self._encoded(result, item, read_s, encode)
+            else:
+                assert isinstance(item, Item)
+                self._finalists.offer(result.number, item, result.outcome)
+                yield None
+
+    def _listed(self, encode: Encode) -> Iterator[bytes | None]:
+        """Improve the likeliest items and list them; for the computing thread."""
+        assert self._finalists is not None
+        began_s = self._serving.now()
+        for _ in self._finalists.improve(self._source.caller):
+            yield None
+        for result, item in self._finalists.ranking():
+            yield self._encoded(result, item, began_s, encode)
+
+    def _read(self, raw: Any) -> Item | PolydomError:
+        try:
+            return self._serving.desk.item(read_item(raw))
+        except PolydomError as error:
+            return error
+
+    def _encoded(
+        self,
+        result: Result,
+        item: Item | PolydomError,
+        read_s: float,
+        encode: Encode,
+    ) -> bytes:
+        assert isinstance(item, Item)
+        assert isinstance(result.outcome, Outcome)
+        question = Question(item, Allowance(result.outcome.predicted))
+        desk = self._serving.desk
+        asked_s = min(read_s, result.outcome.started_s)
+        answer = desk.answer(question, result.outcome, asked_s, asked_s)
+        answer.budget_met = self._bulk.spent <= self._bulk.amount
+        key = (answer.features, answer.reason or "", answer.budget_met)
+        self._serving.metrics.answers[key] += 1
+        return encode(entry_of(result.number, answer))
+
+
+def _turn(
+    work: Iterator[bytes | None], now_s: Callable[[], float]
+) -> tuple[list[bytes], bool]:
+    """Do some work for about `TURN_S`; what it gave, and whether all is done."""
+    end_s, encoded = now_s() + TURN_S, []
+    for piece in work:
+        if piece is not None:
+            encoded.append(piece)
+        if now_s() >= end_s:
+            return encoded, False
+    return encoded, True
+
+
+def _merge(terms: BatchTerms, body: BatchTerms) -> BatchTerms:
+    """Put together what query and body say, each at most once."""
+    default = BatchTerms()
+    merged = BatchTerms()
+    for name in BatchTerms.__struct_fields__:
+        given = [
+            value
+            for value in (getattr(terms, name), getattr(body, name))
+            if value != getattr(default, name)
+        ]
+        if len(given) > 1:
+            raise BadInput(f"{name} is given twice")
+        if given:
+            setattr(merged, name, given[0])
+    return merged
+
+
+async def _cut(items: list[Any]) -> AsyncIterator[list[Any]]:
+    for start in range(0, len(items), CHUNK):
+        yield items[start : start + CHUNK]

@@ -1,0 +1,275 @@
+"""What a batch looks like on the wire: its terms, its items and its entries."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl
+
+import msgpack
+import msgspec
+
+from ..features.errors import BadInput, PolydomError
+from .errors import TooLarge
+from .wire import Answer, Ask, Headers, Record, describe
+
+MSGPACK = ("application/msgpack", "application/x-msgpack")
+JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")
+JSON = "application/json"
+
+encode_json = msgspec.json.Encoder().encode
+encode_msgpack = msgspec.msgpack.Encoder().encode
+
+
+class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """What the query of `POST /v1/batch` may say."""
+
+    model: str | None = None
+    budget_ms: float | None = None
+    budget: float | None = None
+    count: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    on_bad_item: Literal["skip", "stop"] = "skip"
+    label: str | None = None
+    top: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
+
+
+class BatchItem(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """One item of a batch; in msgpack `image_base64` holds the image's own bytes."""
+
+    text: str | None = None
+    record: Record | None = None
+    image_base64: bytes | None = None
+
+    def ask(self) -> Ask:
+        """Ask for it alone."""
+        return Ask(text=self.text, record=self.record, image_base64=self.image_base64)
+
+
+class BatchBody(BatchTerms, forbid_unknown_fields=True, kw_only=True):
+    """Body of `POST /v1/batch` as one JSON object: the items, and the terms."""
+
+    items: list[msgspec.Raw]
+
+
+class Entry(Answer, kw_only=True):
+    """The answer to one item; `item` counts them from 0."""
+
+    item: int
+
+
+class ErrorEntry(msgspec.Struct, kw_only=True):
+    """What is wrong with one item, in its place."""
+
+    item: int
+    error: str
+    code: str
+
+
+class Totals(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What became of all items; the `_us` fields where the index counts seconds.
+
+    `expected_accuracy` is the mean of those answered; `error` and `code` say why
+    there may have been more items than are counted.
+    """
+
+    items: int
+    errors: int
+    expected_accuracy: float | None
+    budget_met: bool
+    budget_us: float | None = None
+    spent_us: float | None = None
+    budget: float | None = None
+    spent: float | None = None
+    error: str | None = None
+    code: str | None = None
+
+
+def entry_of(number: int, answer: Answer) -> Entry:
+    """Give an answer its item's number."""
+    fields = {name: getattr(answer, name) for name in Answer.__struct_fields__}
+    return Entry(item=number, **fields)
+
+
+def error_entry(number: int, error: PolydomError) -> ErrorEntry:
+    """Give an error its item's number, and nothing of the inside of the server."""
+    _, failure = describe(error)
+    return ErrorEntry(item=number, error=failure.error, code=failure.code)
+
+
+def content_type_of(headers: Headers) -> str:
+    """Say what a batch comes as; "" where nobody said.
+
+    Raises
+    ------
+    BadInput
+        If it is compressed.
+    """
+    content_type = ""
+    for name, value in headers:
+        if name == b"content-encoding" and value != b"identity":
+            raise BadInput("compressed bodies are not read; send the body as it is")
+        if name == b"content-type":
+            content_type = value.decode("latin-1").partition(";")[0].strip().lower()
+    return content_type
+
+
+def read_terms(query: bytes) -> BatchTerms:
+    """Read the query of a batch.
+
+    Raises
+    ------
+    BadInput
+        If a term is unknown, malformed or given twice.
+    """
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True)
+    except UnicodeDecodeError as error:
+        raise BadInput("the query is not ASCII; escape it with %") from error
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadInput(f"{twice[:80]} is given twice")
+    try:
+        return msgspec.convert(dict(pairs), BatchTerms, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"query: {error}") from error
+
+
+_decode_item = msgspec.json.Decoder(BatchItem).decode
+_decode_body = msgspec.json.Decoder(BatchBody).decode
+
+
+def read_body(body: bytes) -> BatchBody:
+    """Read a small batch that came as one JSON object.
+
+    Raises
+    ------
+    BadInput
+        If it is none.
+    """
+    try:
+        return _decode_body(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"body: {error}") from error
+
+
+def read_item(raw: Any) -> Ask:
+    """Read what `JsonLines` or `MsgpackStream` split off.
+
+    Raises
+    ------
+    BadInput
+        If it is no item.
+    """
+    try:
+        if isinstance(raw, (bytes, bytearray, memoryview, msgspec.Raw)):
+            return _decode_item(raw).ask()
+        return msgspec.convert(raw, BatchItem).ask()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"item: {error}") from error
+
+
+class JsonLines:
+    """Splits a stream of bytes at line ends; empty lines count for nothing.
+
+    Parameters
+    ----------
+    limit
+        Bytes of the longest line.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._rest: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Take more of the stream; give the lines that are whole now.
+
+        Raises
+        ------
+        TooLarge
+            If a line is over the limit; the stream cannot be read on then.
+        """
+        head, end, tail = data.partition(b"\n")
+        if end:
+            lines = tail.split(b"\n")
+            first = b"".join([*self._rest, head])
+            self._rest, self._size = [lines[-1]], len(lines[-1])
+            for line in (first, *lines[:-1]):
+                self._check(len(line))
+                if line.strip():
+                    yield line
+        else:
+            self._rest.append(head)
+            self._size += len(head)
+        self._check(self._size)
+
+    def finish(self) -> Iterator[bytes]:
+        """Give the last line, which need not have an end."""
+        line = b"".join(self._rest)
+        self._rest = []
+        if line.strip():
+            yield line
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise TooLarge(f"an item is over the limit of {self._limit:,} bytes")
+
+
+class MsgpackStream:
+    """Splits a stream of msgpack objects, one after the other.
+
+    Parameters
+    ----------
+    limit
+        Bytes of the largest object.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._unpacker = msgpack.Unpacker(
+            max_buffer_size=2 * limit, strict_map_key=True
+        )
+        self._fed = self._end = 0
+
+    def feed(self, data: bytes) -> Iterator[Any]:
+        """Take more of the stream; give the objects that are whole now.
+
+        Raises
+        ------
+        TooLarge
+            If an object is over the limit.
+        BadInput
+            If the stream is no msgpack. It cannot be read on in either case.
+        """
+        try:
+            self._unpacker.feed(data)
+            self._fed += len(data)
+            for plain in self._unpacker:
+                self._check(self._unpacker.tell())
+                self._end = self._unpacker.tell()
+                yield plain
+        except msgpack.BufferFull as error:
+            raise self._too_large() from error
+        except (msgpack.UnpackException, ValueError, TypeError) as error:
+            raise BadInput(f"the stream is no msgpack: {error}"[:200]) from error
+        self._check(self._fed)
+
+    def finish(self) -> Iterator[Any]:
+        """Make sure that nothing is left.
+
+        Raises
+        ------
+        BadInput
+            If the stream ended within an object.
+        """
+        left = self._fed - self._end
+        if left:
+            raise BadInput(f"the stream ended within an item, after {left:,} bytes")
+        return iter(())
+
+    def _check(self, at: int) -> None:
+        if at - self._end > self._limit:
+            raise self._too_large()
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"an item is over the limit of {self._limit:,} bytes")

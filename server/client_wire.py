@@ -1,0 +1,279 @@
+"""What the clients send and read, without doing either: bytes out, bytes in."""
+
+import json
+import ssl
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+import httptools
+import msgspec
+
+from ..features import errors as feature_errors
+from ..features.errors import BadInput, PolydomError
+from . import errors as server_errors
+from .batch_wire import (
+    JSON_LINES,
+    MSGPACK,
+    Entry,
+    ErrorEntry,
+    JsonLines,
+    MsgpackStream,
+    Totals,
+)
+from .wire import Answer, Failure
+
+AnyItem = bytes | str | Mapping[str, Any] | Path
+FromBatch = Entry | ErrorEntry | Totals
+
+READ_BYTES = 256 << 10
+# How much longer than its budget an answer is waited for: the way there and back.
+GRACE_S = 5.0
+# Budget of a request that names none: no server gives one more by default.
+UNNAMED_S = 1.0
+ENTRY_LIMIT = 64 << 20
+
+_ERRORS: dict[str, type[PolydomError]] = {
+    kind.code: kind
+    for module in (feature_errors, server_errors)
+    for kind in vars(module).values()
+    if isinstance(kind, type)
+    and issubclass(kind, PolydomError)
+    and "code" in vars(kind)
+}
+
+
+class NoAnswer(PolydomError):
+    """The server cannot be reached, or its answer did not come in time or whole."""
+
+    code = "no_answer"
+
+
+class Address:
+    """Where a server is, and what every request to it says.
+
+    Parameters
+    ----------
+    url
+        `http://host:port` or `https://...`, perhaps with a path in front of `/v1`.
+    token
+        Bearer token, where the server asks for one.
+
+    Raises
+    ------
+    BadInput
+        If it is no such URL.
+    """
+
+    def __init__(self, url: str, token: str | None) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise BadInput(f"{url!r} is no address such as http://127.0.0.1:8000")
+        secure = parts.scheme == "https"
+        self.host = parts.hostname
+        self.port = parts.port or (443 if secure else 80)
+        self.tls = ssl.create_default_context() if secure else None
+        self._path = parts.path.rstrip("/")
+        shown = f"[{self.host}]" if ":" in self.host else self.host
+        lines = f"host: {shown}:{self.port}\r\n"
+        if token is not None:
+            if not token.isascii() or not token.isprintable():
+                raise BadInput("a token holds printable ASCII characters only")
+            lines += f"authorization: Bearer {token}\r\n"
+        self._lines = lines.encode()
+
+    def head(
+        self, method: str, path: str, terms: Mapping[str, Any], *headers: str
+    ) -> bytes:
+        """Write the beginning of a request."""
+        given = {name: value for name, value in terms.items() if value is not None}
+        query = f"?{urlencode(given, quote_via=quote)}" if given else ""
+        start = f"{method} {self._path}{path}{query} HTTP/1.1\r\n".encode()
+        rest = "".join(f"{header}\r\n" for header in headers)
+        return start + self._lines + rest.encode() + b"\r\n"
+
+    def request(
+        self, method: str, path: str, terms: Mapping[str, Any], body: bytes, kind: str
+    ) -> bytes:
+        """Write a whole request."""
+        headers = [f"content-length: {len(body)}"] if method != "GET" else []
+        if kind:
+            headers.append(f"content-type: {kind}")
+        return self.head(method, path, terms, *headers) + body
+
+
+class Response:
+    """One HTTP response as it comes in.
+
+    Attributes
+    ----------
+    status
+        0 until it is known.
+    complete
+        Whether all of it is here.
+    touched
+        Whether anything is.
+    lasting
+        Whether the connection can be used again.
+    """
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._body: list[bytes] = []
+        self.status = 0
+        self.touched = self.complete = self.lasting = False
+
+    def feed(self, data: bytes) -> None:
+        """Take what was received; nothing means that the connection is closed.
+
+        Raises
+        ------
+        NoAnswer
+            If this is no HTTP, or ends before it is complete.
+        """
+        if not data:
+            raise NoAnswer("the connection was closed before the answer was there")
+        self.touched = True
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            raise NoAnswer(f"what came is no HTTP: {error}") from error
+
+    def take(self) -> bytes:
+        """Return what has come of the body, once."""
+        body = b"".join(self._body)
+        self._body.clear()
+        return body
+
+    def on_body(self, body: bytes) -> None:
+        """For the parser."""
+        self._body.append(body)
+
+    def on_headers_complete(self) -> None:
+        """For the parser."""
+        status = self._parser.get_status_code()
+        if status >= 200:  # not "100 Continue"
+            self.status = status
+
+    def on_message_complete(self) -> None:
+        """For the parser."""
+        if self.status:
+            self.complete = True
+            self.lasting = self._parser.should_keep_alive()
+
+
+def body_of(item: AnyItem) -> tuple[bytes, str]:
+    """Write one item down as the body of a request, with its content type.
+
+    Raises
+    ------
+    BadInput
+        If it is none.
+    """
+    if isinstance(item, Path):
+        data = item.read_bytes()
+        json_file = item.suffix.lower() == ".json"
+        if json_file:
+            return b'{"record":' + data + b"}", "application/json"
+        return data, "application/octet-stream"
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return bytes(item), "application/octet-stream"
+    if isinstance(item, str):
+        return item.encode(), "text/plain"
+    if isinstance(item, Mapping):
+        return _encode_json({"record": dict(item)}), "application/json"
+    raise BadInput(
+        f"an item is bytes, str, a mapping or a path, not {type(item).__name__}"
+    )
+
+
+def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
+    """Choose how a batch goes over the wire, by its first item.
+
+    Returns
+    -------
+    Content type, and a function that writes one item. Images go as msgpack, which
+    spares the third that base64 adds; texts and records as JSON Lines.
+    """
+    if isinstance(first, (bytes, bytearray, memoryview, Path)):
+        return MSGPACK[0], lambda item: _encode_msgpack(_fields(item))
+    return JSON_LINES[0], lambda item: _encode_json(_fields(item)) + b"\n"
+
+
+def _fields(item: AnyItem) -> dict[str, Any]:
+    if isinstance(item, Path):
+        if item.suffix.lower() == ".json":
+            return {"record": json.loads(item.read_bytes())}
+        if item.suffix.lower() in (".txt", ".text", ".md"):
+            return {"text": item.read_text(encoding="utf-8")}
+        return {"image_base64": item.read_bytes()}
+    if isinstance(item, str):
+        return {"text": item}
+    if isinstance(item, Mapping):
+        return {"record": dict(item)}
+    if isinstance(item, (bytes, bytearray, memoryview)):
+        return {"image_base64": bytes(item)}
+    raise BadInput(
+        f"an item is bytes, str, a mapping or a path, not {type(item).__name__}"
+    )
+
+
+class Entries:
+    """Reads the entries of a batch's answer.
+
+    Parameters
+    ----------
+    kind
+        Content type of the batch.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._lines = kind not in MSGPACK
+        splitter = JsonLines if self._lines else MsgpackStream
+        self._splitter: JsonLines | MsgpackStream = splitter(ENTRY_LIMIT)
+
+    def feed(self, data: bytes) -> Iterable[FromBatch]:
+        """Give the entries that are whole now."""
+        for piece in self._splitter.feed(data):
+            plain = msgspec.json.decode(piece) if self._lines else piece
+            kind: type[FromBatch] = Entry
+            if "items" in plain:
+                kind = Totals
+            elif "error" in plain:
+                kind = ErrorEntry
+            yield msgspec.convert(plain, kind)
+
+
+def read_answer(status: int, body: bytes) -> Answer:
+    """Read what `/v1/predict` answered.
+
+    Raises
+    ------
+    PolydomError
+        The class that the answer's code names.
+    """
+    if status != 200:
+        raise error_of(status, body)
+    try:
+        return _decode_answer(body)
+    except msgspec.DecodeError as error:
+        raise NoAnswer(f"what came is no answer of polydom's: {error}") from error
+
+
+def error_of(status: int, body: bytes) -> PolydomError:
+    """Make the error that a response tells of, of the class that the server had."""
+    try:
+        failure = _decode_failure(body)
+    except msgspec.DecodeError:
+        failure = Failure(f"the server answered with status {status}", "no_answer")
+    kind = _ERRORS.get(failure.code, NoAnswer)
+    error = kind.__new__(kind)  # some want facts that are not on the wire
+    error.args = (failure.error,)
+    return error
+
+
+_encode_json = msgspec.json.Encoder().encode
+_encode_msgpack = msgspec.msgpack.Encoder().encode
+_decode_answer = msgspec.json.Decoder(Answer).decode
+_decode_failure = msgspec.json.Decoder(Failure).decode

@@ -1,0 +1,103 @@
+"""The items most likely of one class, found under one budget for all.
+
+ICSP leaves this question open. Every item gets a cheap plan; then, from the top of the
+list by its score, items get their most accurate plans while the budget lasts, and the
+list is made of those. It is successive halving with two rounds, whose second spends
+everything on the few that can still be on the list, and a cascade (Viola, Jones 2001)
+whose threshold the budget sets.
+"""
+
+import heapq
+import math
+from collections.abc import Iterator
+
+from ..features.errors import BadInput
+from ..features.items import Item
+from .bulk import Bulk, Dish, Result, carry_out
+from .engine import Caller, Outcome
+
+# Share of the budget for the plans that all items get; benchmarks/bench_batch.py.
+FIRST = 0.5
+# Candidates kept for each place on the list, and at least this many more.
+KEPT, AT_LEAST = 8, 64
+
+
+class Finalists:
+    """Candidates for the list, in memory that does not grow with the items.
+
+    Parameters
+    ----------
+    bulk
+        The books; half of the budget is kept from the first round.
+    label
+        The class asked for.
+    top
+        How many items the list has.
+
+    Raises
+    ------
+    BadInput
+        If there is no such class, or the list has no place.
+    """
+
+    def __init__(self, bulk: Bulk, label: str, top: int) -> None:
+        labels = bulk.desk.engine.package.labels
+        if label not in labels:
+            known = ", ".join(labels[:20])
+            raise BadInput(f"there is no class {label[:80]!r}; the index has {known}")
+        if top < 1:
+            raise BadInput(f"top is {top}; it must be 1 or more")
+        self._bulk = bulk
+        self._label = label
+        self._top = top
+        self._heap: list[tuple[float, int, Item, Outcome]] = []
+        self._final: list[tuple[float, int, Item, Outcome]] = []
+        bulk.kept = (1 - FIRST) * bulk.amount
+
+    def offer(self, number: int, item: Item, outcome: Outcome) -> None:
+        """Take a candidate and what the first round said of it."""
+        # of equals the first to come stays: numbers are distinct, so items never meet
+        entry = (self._score(outcome), -number, item, outcome)
+        if len(self._heap) < KEPT * self._top + AT_LEAST:
+            heapq.heappush(self._heap, entry)
+        else:
+            heapq.heappushpop(self._heap, entry)
+
+    def improve(self, caller: Caller | None = None) -> Iterator[Result]:
+        """Carry out the best plans of the candidates, the likeliest first.
+
+        Ends when the budget or the candidates do.
+
+        Raises
+        ------
+        Abandoned
+            If the caller has gone.
+        """
+        bulk = self._bulk
+        bulk.kept = 0.0
+        self._heap.sort(reverse=True)
+        while self._heap:
+            score, negative, item, outcome = self._heap[0]
+            menu = bulk.menus.of(item.size)
+            row = int(menu.rows[-1])
+            if row != outcome.row:
+                if float(menu.costs[-1]) > bulk.left_for_plans(1):
+                    return
+                better = carry_out(bulk.desk, Dish(item, row), caller)
+                bulk.improve(outcome, better)
+                score, outcome = self._score(better), better
+            self._final.append((score, negative, item, outcome))
+            del self._heap[0]
+            yield Result(-negative, outcome)
+
+    def ranking(self) -> list[tuple[Result, Item]]:
+        """List the likeliest items, those with their best plans before all others."""
+        final = sorted(self._final, key=lambda entry: entry[:2], reverse=True)
+        rest = sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
+        return [
+            (Result(-negative, outcome), item)
+            for _, negative, item, outcome in [*final, *rest][: self._top]
+        ]
+
+    def _score(self, outcome: Outcome) -> float:
+        return outcome.scores.get(self._label, -math.inf)

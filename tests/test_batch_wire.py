@@ -1,0 +1,134 @@
+"""Streams split into items, wherever they are cut."""
+
+import itertools
+import json
+from typing import Any
+
+import msgpack
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.errors import BadInput, PolydomError
+from polydom.server.batch_wire import (
+    BatchTerms,
+    JsonLines,
+    MsgpackStream,
+    content_type_of,
+    read_item,
+    read_terms,
+)
+from polydom.server.errors import TooLarge
+
+texts = st.lists(st.text(max_size=20), max_size=6)
+cuts = st.lists(st.integers(0, 200), max_size=6)
+
+
+def pieces(data: bytes, at: list[int]) -> list[bytes]:
+    ends = [0, *sorted(min(place, len(data)) for place in at), len(data)]
+    return [data[a:b] for a, b in itertools.pairwise(ends)]
+
+
+def split(splitter: JsonLines | MsgpackStream, data: list[bytes]) -> list[Any]:
+    found: list[Any] = []
+    for piece in data:
+        found += splitter.feed(piece)
+    return [*found, *splitter.finish()]
+
+
+@given(texts, cuts, st.booleans())
+def test_json_lines_are_split_alike_wherever_the_stream_is_cut(
+    items: list[str], at: list[int], ends: bool
+) -> None:
+    data = "\r\n\n".join(json.dumps({"text": text}) for text in items).encode()
+    found = split(JsonLines(1000), pieces(data + b"\n" * ends, at))
+    assert [read_item(line).text for line in found] == items
+
+
+@given(texts, cuts)
+def test_msgpack_is_split_alike_wherever_the_stream_is_cut(
+    items: list[str], at: list[int]
+) -> None:
+    data = b"".join(msgpack.packb({"text": text}) for text in items)
+    found = split(MsgpackStream(1000), pieces(data, at))
+    assert [read_item(plain).text for plain in found] == items
+
+
+@pytest.mark.parametrize("size", [100, 5000])
+def test_an_item_over_the_limit_ends_the_stream(size: int) -> None:
+    long = {"text": "x" * size}
+    for splitter, data in (
+        (JsonLines(90), json.dumps(long).encode() + b"\n"),
+        (MsgpackStream(90), msgpack.packb(long)),
+    ):
+        for cut in (len(data), 7):
+            parts = [data[k : k + cut] for k in range(0, len(data), cut)]
+            with pytest.raises(TooLarge, match="limit of 90 bytes"):
+                split(type(splitter)(90), parts)
+
+
+def test_an_item_exactly_at_the_limit_is_split_off() -> None:
+    line = json.dumps({"text": "x" * 50}).encode()
+    assert split(JsonLines(len(line)), [line + b"\n", line]) == [line, line]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xc1",
+        b"\xdf\xff\xff\xff\xff",
+        b"\x91" * 5000 + b"\x01",
+        b"\x81\xa1a",
+        b"\xa2\xff\xfe",
+        b"\x81\x01\x02",
+    ],
+)
+def test_what_is_no_msgpack_is_refused_and_allocates_nothing(data: bytes) -> None:
+    with pytest.raises(PolydomError):
+        split(MsgpackStream(1 << 20), [data])
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"{",
+        b'"x"',
+        b'{"text":1}',
+        b'{"txt":"x"}',
+        b'{"text":"x","budget_ms":1}',
+        b"\xff",
+        b"[" * 100_000,
+        7,
+        {"text": 7},
+        {1: 2},
+        msgpack.ExtType(5, b"x"),
+    ],
+)
+def test_what_is_no_item_is_refused(raw: Any) -> None:
+    with pytest.raises(BadInput, match="item: "):
+        read_item(raw)
+
+
+def test_images_are_their_own_bytes_in_msgpack_and_base64_in_json() -> None:
+    assert read_item({"image_base64": b"\xff\xd8"}).image_base64 == b"\xff\xd8"
+    assert read_item(b'{"image_base64":"/9g="}').image_base64 == b"\xff\xd8"
+
+
+def test_terms_are_read_from_the_query() -> None:
+    query = b"budget_ms=5.5&count=3&on_bad_item=stop&label=a%20b&top=2&model=m"
+    assert read_terms(query) == BatchTerms(
+        budget_ms=5.5, count=3, on_bad_item="stop", label="a b", top=2, model="m"
+    )
+    assert read_terms(b"") == BatchTerms()
+    for bad in (b"top=0", b"top=x", b"what=1", b"count=1&count=1", b"label=\xff"):
+        with pytest.raises(BadInput):
+            read_terms(bad)
+
+
+def test_content_type_is_read_without_its_parameters() -> None:
+    assert content_type_of([(b"content-type", b"Application/JSONL; x=y")]) == (
+        "application/jsonl"
+    )
+    assert content_type_of([(b"content-encoding", b"identity")]) == ""
+    with pytest.raises(BadInput, match="compressed"):
+        content_type_of([(b"content-encoding", b"br")])

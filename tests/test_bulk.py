@@ -1,0 +1,107 @@
+"""Many items under one budget, on a clock that moves when told to."""
+
+from typing import Any
+
+import pytest
+
+from polydom.features.errors import BadItem, PolydomError
+from polydom.features.items import Item, text_item
+from polydom.indexer.index import Index
+from polydom.server.bulk import Bulk, Pace
+from polydom.server.desk import Desk, Settings
+from polydom.server.engine import Outcome
+
+from .served import make_index
+from .test_engine import Clock, extractor_of, slow_engine
+
+TEXT = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
+
+
+def money_desk() -> Desk:
+    index: Index = make_index("usd")
+    from polydom.server.engine import Engine
+
+    return Desk(Engine(index, extractor_of(index)), Settings())
+
+
+def run(bulk: Bulk, count: int, chunk: int = 10) -> list[Outcome]:
+    """Answer so many equal texts."""
+    found: list[Outcome] = []
+    for start in range(0, count, chunk):
+        items: list[tuple[int, Item | PolydomError]] = [
+            (start + k, TEXT) for k in range(min(chunk, count - start))
+        ]
+        for result in bulk.answers(items):
+            assert isinstance(result.outcome, Outcome)
+            assert result.number == len(found)
+            found.append(result.outcome)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("amount", "accuracy"), [(0.0041, 0.5), (0.0241, 0.7), (0.1841, 0.95), (9.0, 0.95)]
+)
+def test_bulk_spends_money_as_the_optimum_does(amount: float, accuracy: float) -> None:
+    bulk = Bulk(money_desk(), amount, count=20)
+    outcomes = run(bulk, 20)
+    totals = bulk.totals()
+    assert totals.expected_accuracy == pytest.approx(accuracy)
+    assert totals.spent == pytest.approx(sum(o.predicted for o in outcomes))
+    assert totals.budget_met or totals.spent == pytest.approx(amount)
+    assert (totals.items, totals.errors, bulk.due_s) == (20, 0, float("inf"))
+
+
+def test_bulk_spends_what_plans_leave_of_the_time_they_were_to_take() -> None:
+    """Features that take a fifth of what was predicted let more items have them."""
+    found: list[float] = []
+    for seconds in ((1e-3, 3e-3, 4e-3), (2e-4, 6e-4, 8e-4)):
+        clock = Clock()
+        desk = Desk(slow_engine(clock, seconds), Settings())
+        bulk = Bulk(desk, 0.4, count=200)
+        run(bulk, 200)
+        totals = bulk.totals()
+        assert totals.budget_met
+        assert totals.spent_us is not None
+        assert totals.spent_us >= 0.3e6
+        assert totals.expected_accuracy is not None
+        found.append(totals.expected_accuracy)
+    assert found[0] < found[1] == pytest.approx(0.95, abs=0.02)
+
+
+def test_bulk_gives_the_cheapest_plans_when_the_time_is_up() -> None:
+    clock = Clock()
+    desk = Desk(slow_engine(clock, (1.0, 1.0, 1.0)), Settings())
+    bulk = Bulk(desk, 0.5, count=40)
+    outcomes = run(bulk, 40)
+    assert [outcome.row for outcome in outcomes[10:]] == [0] * 30
+    assert not bulk.totals().budget_met
+
+
+def test_bulk_keeps_errors_in_their_places() -> None:
+    bulk = Bulk(money_desk(), 1.0)
+    items: list[tuple[int, Any]] = [
+        (0, BadItem("no text")),
+        (1, TEXT),
+        (2, text_item("a\x00")),  # of which words cannot be computed
+        (3, TEXT),
+    ]
+    kinds = [type(result.outcome).__name__ for result in bulk.answers(items)]
+    assert kinds == ["BadItem", "Outcome", "BadFeature", "Outcome"]
+    totals = bulk.totals()
+    assert (totals.items, totals.errors) == (4, 2)
+    assert list(bulk.answers([])) == []
+
+
+def test_bulk_of_nothing_expects_nothing() -> None:
+    assert Bulk(money_desk(), 1.0).totals().expected_accuracy is None
+
+
+def test_pace_starts_at_the_first_chunk_and_follows_the_others() -> None:
+    pace = Pace()
+    pace.add(10, predicted_s=1.0, actual_s=0.5, all_s=0.6)
+    assert pace.ratio == 0.5
+    assert pace.overhead_s == pytest.approx(0.01)
+    for _ in range(40):
+        pace.add(1, predicted_s=1.0, actual_s=2.0, all_s=1.5)
+    assert pace.ratio == pytest.approx(2.0, abs=0.01)
+    assert pace.overhead_s == pytest.approx(0.0, abs=1e-4)

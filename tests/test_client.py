@@ -1,0 +1,179 @@
+"""The client against a real server, and against one that fails it."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polydom.features.errors import BadInput, BadItem, NothingFits
+from polydom.server import Client
+from polydom.server.batch_wire import Entry, ErrorEntry, Totals
+from polydom.server.client_wire import NoAnswer
+from polydom.server.errors import Unauthorized
+
+from .served import FEATURES_FILE, HAM, SPAM, save_index
+from .servers import serving
+
+OWN = f"--features={FEATURES_FILE}"
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving(save_index(tmp_path_factory.mktemp("client")), OWN) as (_, port):
+        yield f"http://127.0.0.1:{port}"
+
+
+def test_client_predicts_texts_bytes_and_files(url: str, tmp_path: Path) -> None:
+    (tmp_path / "spam.txt").write_text(SPAM)
+    with Client(url) as client:
+        client.wait_ready()
+        for item in (SPAM, SPAM.encode(), tmp_path / "spam.txt"):
+            answer = client.predict(item, budget_ms=900)
+            assert (answer.label, answer.budget_us) == ("spam", 9e5)
+        assert client.predict("", budget_ms=0).features == ()
+
+
+def test_client_keeps_its_connection(url: str) -> None:
+    with Client(url) as client:
+        client.predict(HAM)
+        (connection,) = client._idle
+        client.predict(HAM)
+        assert client._idle == [connection]
+    assert client._idle == []
+
+
+def test_client_asks_again_where_an_idle_connection_was_closed(url: str) -> None:
+    with Client(url) as client:
+        client.predict(HAM)
+        client._idle[0].shutdown(socket.SHUT_RDWR)
+        assert client.predict(HAM, budget_ms=900).label == "ham"
+
+
+def test_client_raises_what_the_server_raised(url: str) -> None:
+    with Client(url) as client:
+        with pytest.raises(BadInput, match="must be a finite number"):
+            client.predict(HAM, budget_ms=-1)
+        with pytest.raises(BadItem, match="classifies one text"):
+            client.predict({"a": 1})
+        with pytest.raises(NothingFits, match="are left"):
+            client.predict(HAM, budget_ms=0, on_infeasible="error")
+        with pytest.raises(BadInput, match="not int"):
+            client.predict(7)  # type: ignore[arg-type]
+        assert client.predict(HAM).label == "ham"
+
+
+def test_client_gives_its_token(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("a-token-long-enough-to-be-one\n")
+    with serving(save_index(tmp_path), OWN, f"--token-file={tokens}") as (_, port):
+        url = f"http://127.0.0.1:{port}"
+        with Client(url) as client, pytest.raises(Unauthorized):
+            client.predict(HAM)
+        with Client(url, token="a-token-long-enough-to-be-one") as client:
+            assert client.predict(SPAM, budget_ms=900).label == "spam"
+            *_, totals = client.predict_batch([HAM], total_budget_ms=900)
+            assert isinstance(totals, Totals)
+
+
+def test_client_streams_a_batch_both_ways(url: str) -> None:
+    """Items are sent until an answer to one of them has come, and 20,000 in all."""
+    sent = answered = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal sent
+        while sent < 20_000 or not answered:
+            sent += 1
+            yield (SPAM, HAM)[sent % 2]
+
+    with Client(url) as client:
+        for entry in client.predict_batch(texts(), total_budget_ms=20_000):
+            if isinstance(entry, Entry):
+                assert entry.item == answered
+                answered += 1
+    assert isinstance(entry, Totals)
+    assert (entry.items, entry.errors, answered) == (sent, 0, sent)
+
+
+def test_client_gives_errors_in_their_places_and_the_number_of_items(url: str) -> None:
+    with Client(url) as client:
+        found = list(client.predict_batch([HAM, {"a": 1}, SPAM], total_budget_ms=900))
+        kinds = [type(entry) for entry in found]
+        assert kinds == [Entry, ErrorEntry, Entry, Totals]
+        (totals,) = client.predict_batch([], total_budget_ms=1)
+        assert isinstance(totals, Totals)
+        terms: Any = {"label": "spam", "top": 1}
+        listed = client.predict_batch([HAM, SPAM], total_budget_ms=900, **terms)
+        assert [getattr(entry, "item", None) for entry in listed] == [1, None]
+
+
+def test_client_raises_what_ends_a_batch_before_it_begins(url: str) -> None:
+    with Client(url) as client:
+        with pytest.raises(BadInput, match="total_budget_ms"):
+            list(client.predict_batch([HAM]))
+        with pytest.raises(BadInput, match="no class 'eggs'"):
+            list(client.predict_batch([HAM], total_budget_ms=1, label="eggs", top=1))
+
+
+def test_client_may_leave_a_batch(url: str) -> None:
+    with Client(url) as client:
+        for entry in client.predict_batch([HAM] * 9000, total_budget_ms=60_000):
+            assert isinstance(entry, Entry)
+            break
+        assert client.predict(SPAM, budget_ms=900).label == "spam"
+
+
+def test_client_lets_the_items_own_error_through(url: str) -> None:
+    def texts() -> Iterator[str]:
+        yield HAM
+        raise KeyError("mine")
+
+    with Client(url) as client, pytest.raises(KeyError, match="mine"):
+        list(client.predict_batch(texts(), total_budget_ms=900))
+
+
+def replies(text: bytes, count: int = 1) -> str:
+    """The address of a server that answers so, whatever is asked."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def run() -> None:
+        with listener:
+            for _ in range(count):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(9999)
+                    connection.sendall(text)
+
+    threading.Thread(target=run, daemon=True).start()
+    return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("reply", "message"),
+    [
+        (b"", "closed before"),
+        (b"SSH-2.0-OpenSSH\r\n", "no HTTP"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n{", "closed before"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "no answer of polydom"),
+        (b"HTTP/1.1 502 Bad\r\ncontent-length: 2\r\n\r\n<>", "status 502"),
+    ],
+)
+def test_client_says_what_is_no_answer(reply: bytes, message: str) -> None:
+    with Client(replies(reply)) as client, pytest.raises(NoAnswer, match=message):
+        client.predict(HAM)
+
+
+def test_client_waits_no_longer_than_budget_and_grace() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with Client(url, grace_s=0.05) as client:
+            with pytest.raises(NoAnswer, match=r"within 0.051 s"):
+                client.predict(HAM, budget_ms=1)
+            with pytest.raises(NoAnswer, match=r"for 0.051 s"):
+                list(client.predict_batch([HAM], total_budget_ms=1))
+            with pytest.raises(NoAnswer, match=r"ready within 0.1 s"):
+                client.wait_ready(0.1)
+    with Client(url) as client, pytest.raises(NoAnswer, match="cannot be reached"):
+        client.predict(HAM)

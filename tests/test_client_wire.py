@@ -1,0 +1,127 @@
+"""What the clients write and read, as bytes."""
+
+import json
+from pathlib import Path
+
+import msgpack
+import pytest
+
+from polydom.features.errors import BadInput, NothingFits, PolydomError
+from polydom.server.batch_wire import Entry, ErrorEntry, Totals
+from polydom.server.client_wire import (
+    Address,
+    Entries,
+    NoAnswer,
+    Response,
+    body_of,
+    error_of,
+    packer_of,
+)
+from polydom.server.errors import TooLittleLeft, UnknownModel
+from polydom.server.wire import STATUS
+
+
+def test_address_writes_requests_for_its_host_and_path() -> None:
+    terms = {"budget_ms": 5, "model": "a b", "budget": None}
+    address = Address("http://h:81/x/", "secret")
+    request = address.request("POST", "/v1/predict", terms, b"x", "t")
+    assert request.split(b"\r\n") == [
+        b"POST /x/v1/predict?budget_ms=5&model=a%20b HTTP/1.1",
+        b"host: h:81",
+        b"authorization: Bearer secret",
+        b"content-length: 1",
+        b"content-type: t",
+        b"",
+        b"x",
+    ]
+    assert Address("https://h", None).port == 443
+    assert b"host: [::1]:80\r\n" in Address("http://[::1]", None).head("GET", "/", {})
+
+
+@pytest.mark.parametrize("url", ["h:80", "ftp://h", "http://", "http://h:x"])
+def test_address_refuses_what_is_none(url: str) -> None:
+    with pytest.raises((BadInput, ValueError)):
+        Address(url, None)
+
+
+@pytest.mark.parametrize("token", ["a\r\nb: c", "ä"])
+def test_address_refuses_a_token_that_no_header_holds(token: str) -> None:
+    with pytest.raises(BadInput, match="ASCII"):
+        Address("http://h", token)
+
+
+def test_response_is_read_however_it_is_cut() -> None:
+    whole = (
+        b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n"
+        b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
+    )
+    for size in (1, 7, len(whole)):
+        response, body = Response(), b""
+        for start in range(0, len(whole), size):
+            assert not response.complete
+            response.feed(whole[start : start + size])
+            body += response.take()
+        assert (response.status, body, response.complete) == (200, b"abcde", True)
+        assert response.lasting
+
+
+def test_every_error_of_the_wire_comes_back_as_its_own_class() -> None:
+    for kind in STATUS:
+        body = json.dumps({"error": "why", "code": kind.code}).encode()
+        error = error_of(STATUS[kind], body)
+        assert type(error) is kind
+        assert str(error) == "why"
+    assert issubclass(TooLittleLeft, NothingFits)
+    unknown = error_of(418, b'{"error":"tea","code":"teapot"}')
+    assert type(unknown) is NoAnswer
+    assert isinstance(
+        error_of(404, b'{"error":"","code":"unknown_model"}'), UnknownModel
+    )
+    assert isinstance(error_of(502, b"<html>"), PolydomError)
+
+
+def test_items_become_bodies_and_pieces_of_a_batch(tmp_path: Path) -> None:
+    record, image, text = (tmp_path / name for name in ("a.json", "b.jpg", "c.txt"))
+    record.write_text('{"a":1}')
+    image.write_bytes(b"\xff\xd8")
+    text.write_text("hi")
+    assert body_of(record) == (b'{"record":{"a":1}}', "application/json")
+    assert body_of({"a": 1}) == (b'{"record":{"a":1}}', "application/json")
+    assert body_of(image) == (b"\xff\xd8", "application/octet-stream")
+    assert body_of("hi") == (b"hi", "text/plain")
+    kind, pack = packer_of(image)
+    assert kind == "application/msgpack"
+    assert msgpack.unpackb(pack(image)) == {"image_base64": b"\xff\xd8"}
+    assert msgpack.unpackb(pack(b"\xff\xd8")) == {"image_base64": b"\xff\xd8"}
+    assert msgpack.unpackb(pack(text)) == {"text": "hi"}
+    assert msgpack.unpackb(pack(record)) == {"record": {"a": 1}}
+    kind, pack = packer_of("hi")
+    assert (kind, pack("hi")) == ("application/jsonl", b'{"text":"hi"}\n')
+    assert pack({"a": 1}) == b'{"record":{"a":1}}\n'
+    for write in (body_of, pack):
+        with pytest.raises(BadInput, match="not int"):
+            write(3)  # type: ignore[arg-type]
+
+
+def test_entries_are_told_apart_by_what_they_hold() -> None:
+    answer = {
+        "item": 0,
+        "label": "a",
+        "scores": {"a": 1.0},
+        "features": [],
+        "expected_accuracy": 0.5,
+        "reason": None,
+        "budget_met": True,
+        "actual_us": 1.0,
+        "queue_us": 1.0,
+        "elapsed_us": 1.0,
+        "index_version": "",
+    }
+    error = {"item": 1, "error": "why", "code": "bad_item"}
+    totals = {"items": 2, "errors": 1, "expected_accuracy": 0.5, "budget_met": True}
+    plain = (answer, error, totals)
+    lines = b"".join(json.dumps(entry).encode() + b"\n" for entry in plain)
+    packed = b"".join(msgpack.packb(entry) for entry in plain)
+    for kind, data in (("application/jsonl", lines), ("application/msgpack", packed)):
+        found = [*Entries(kind).feed(data)]
+        assert [type(entry) for entry in found] == [Entry, ErrorEntry, Totals]

@@ -1,0 +1,80 @@
+"""The items most likely of a class, against giving everyone the best plan."""
+
+import pytest
+
+from polydom.features.errors import BadInput
+from polydom.features.items import Item, text_item
+from polydom.server.bulk import Bulk, Dish, Result, carry_out
+from polydom.server.engine import Outcome
+from polydom.server.finalists import AT_LEAST, KEPT, Finalists
+
+from .test_bulk import money_desk
+
+DESK = money_desk()
+TEXTS = [f"{'free $$ ' * (k % 7)}{'word ' * (k % 5)}" for k in range(300)]
+ITEMS = [text_item(text) for text in TEXTS]
+BEST = len(DESK.engine.plans) - 1
+
+
+def find(amount: float, top: int) -> tuple[Bulk, list[tuple[Result, Item]]]:
+    bulk = Bulk(DESK, amount, count=len(ITEMS))
+    finalists = Finalists(bulk, "spam", top)
+    for result in bulk.answers(enumerate(ITEMS)):
+        assert isinstance(result.outcome, Outcome)
+        finalists.offer(result.number, ITEMS[result.number], result.outcome)
+    for _ in finalists.improve():
+        pass
+    return bulk, finalists.ranking()
+
+
+def spam(outcome: object) -> float:
+    assert isinstance(outcome, Outcome)
+    return outcome.scores["spam"]
+
+
+def test_finalists_are_the_likeliest_where_the_budget_allows_all() -> None:
+    _, ranking = find(99.0, top=10)
+    scores = [spam(carry_out(DESK, Dish(item, BEST))) for item in ITEMS]
+    expected = sorted(range(len(ITEMS)), key=lambda k: (-scores[k], k))[:10]
+    assert [result.number for result, _ in ranking] == expected
+    assert all(ITEMS[result.number] is item for result, item in ranking)
+
+
+def test_finalists_get_their_best_plans_under_a_budget_for_few() -> None:
+    # everyone's best plan costs 2.7 and more, everyone's cheapest 0.06
+    bulk, ranking = find(1.0, top=10)
+    assert [result.outcome.row for result, _ in ranking] == [BEST] * 10  # type: ignore[union-attr]
+    scores = [spam(result.outcome) for result, _ in ranking]
+    assert scores == sorted(scores, reverse=True)
+    totals = bulk.totals()
+    assert totals.budget_met
+    assert totals.items == len(ITEMS)
+
+
+def test_finalists_without_a_budget_are_ranked_by_the_prior() -> None:
+    _, ranking = find(0.0, top=3)
+    assert [result.number for result, _ in ranking] == [0, 1, 2]
+
+
+def test_finalists_keep_no_more_than_they_may_need() -> None:
+    finalists = Finalists(Bulk(DESK, 0.0), "spam", 2)
+    outcome = carry_out(DESK, Dish(ITEMS[0], 0))
+    for number in range(500):
+        finalists.offer(number, ITEMS[0], outcome)
+    assert len(finalists._heap) == 2 * KEPT + AT_LEAST
+
+
+def test_finalists_are_fewer_where_there_are_fewer_items() -> None:
+    bulk = Bulk(DESK, 1.0)
+    finalists = Finalists(bulk, "ham", 5)
+    assert list(finalists.improve()) == []
+    assert finalists.ranking() == []
+
+
+@pytest.mark.parametrize(
+    ("label", "top", "message"),
+    [("eggs", 3, "no class 'eggs'"), ("ham", 0, "top is 0")],
+)
+def test_finalists_refuse_what_is_no_list(label: str, top: int, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        Finalists(Bulk(DESK, 1.0), label, top)
