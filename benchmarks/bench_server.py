@@ -133,8 +133,9 @@ def started(
         wait_for(contender)
         yield contender
     finally:
-        contender.go_on()
-        os.killpg(process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            contender.go_on()
+            os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         log.close()
 

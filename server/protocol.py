@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .engine import Caller
+from .shortcut import Head, Shortcut
 from .wire import Failure, encode
 
 
@@ -40,6 +41,12 @@ class StampingProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._in_head = False
         self._patience: asyncio.TimerHandle | None = None
+        self._shortcut: Shortcut | None = self.app_state.get("shortcut")
+        if self.access_log or self.limit_concurrency is not None or self.root_path:
+            self._shortcut = None
+        self._between = True
+        self._raw_head: bytes | None = None
+        self._idle_since_s = 0.0
 
     def connection_made(  # type: ignore[override]  # as uvicorn does
         self, transport: asyncio.Transport
@@ -54,6 +61,13 @@ class StampingProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take the time, then parse."""
         self.read_s = time.monotonic()
+        if self._between and self._shortcut is not None:
+            end = data.find(b"\r\n\r\n")
+            head = self._shortcut.heads.get(data[:end]) if end > 0 else None
+            if head is None:
+                self._raw_head = data[:end] if end > 0 else None
+            elif self._answered(self._shortcut, head, data, end + 4):
+                return
         super().data_received(data)
         if self._in_head:
             self._head_bytes += len(data)
@@ -64,6 +78,7 @@ class StampingProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Stamp the request that begins; the parser calls this at its first byte."""
         super().on_message_begin()
+        self._between = False
         self._in_head, self._head_bytes = True, 0
         self._wait_patiently()
         self.scope["state"]["arrived_s"] = self.read_s
@@ -73,11 +88,15 @@ class StampingProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Count no more bytes as headers."""
         self._in_head = False
+        raw, self._raw_head = self._raw_head, None
         super().on_headers_complete()
+        if raw is not None and self._shortcut is not None and self._is_plain():
+            self._shortcut.learn(raw, self.url, self.headers)
 
     def on_message_complete(self) -> None:
         """Stop waiting: the whole request is here."""
         self._wait_no_more()
+        self._between = True
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -89,6 +108,62 @@ class StampingProtocol(HttpToolsProtocol):
         self.caller.gone = True
         self._wait_no_more()
         super().connection_lost(exc)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close, unless the shortcut has answered since the time was set."""
+        left_s = self._idle_since_s + self.timeout_keep_alive - time.monotonic()
+        if left_s > 0:
+            self._close_in(left_s)
+        else:
+            super().timeout_keep_alive_handler()
+
+    def _is_idle(self) -> bool:
+        """Say whether an answer would be the next thing on the wire, and be sent."""
+        answered = self.cycle is None or self.cycle.response_complete
+        paused = self.flow.write_paused or self.transport.is_closing()
+        return answered and not self.pipeline and not paused
+
+    def _is_plain(self) -> bool:
+        """Say whether the head is that of a POST that keeps the connection."""
+        parser = self.parser
+        return (
+            parser.get_method() == b"POST"
+            and parser.get_http_version() == "1.1"
+            and parser.should_keep_alive()
+            and not parser.should_upgrade()
+        )
+
+    def _answered(
+        self, shortcut: Shortcut, head: Head, data: bytes, start: int
+    ) -> bool:
+        """Answer without uvicorn's request and response; False if that cannot be.
+
+        `data` was read at once, and its body starts at `start`.
+        """
+        if len(data) != start + head.length or not self._is_idle():
+            return False
+        made = shortcut.answer(head, data[start:], self.read_s, self.caller)
+        if made is None:
+            return False
+        serving, reply, answer = made
+        self.transport.write(
+            shortcut.reply_head(self.server_state.default_headers)
+            + b"%d\r\n\r\n%b" % (len(answer), answer)
+        )
+        serving.sent(reply, self.read_s)
+        self.server_state.total_requests += 1
+        self._wait_no_more()
+        # One timer for many answers: to cancel and set it anew for each takes longer
+        # than to look at the time when it is up.
+        self._idle_since_s = self.read_s
+        if self.timeout_keep_alive_task is None:
+            self._close_in(self.timeout_keep_alive)
+        return True
+
+    def _close_in(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            seconds, self.timeout_keep_alive_handler
+        )
 
     def _wait_patiently(self) -> None:
         self._wait_no_more()

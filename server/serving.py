@@ -123,25 +123,66 @@ class Serving:
             raise NotReady("the index is still being warmed up; see /readyz")
         kept_s = self.loop_reserve.seconds
         question = self.desk.question(ask, arrived_s, caller, kept_s)
-        reserves: tuple[Reserve, ...] = (self.loop_reserve, self.thread_reserve)
         asked_s = self.now()
-        outcome = await self._ask_loop(question)
+        outcome = self._at_once(question)
+        if outcome is not None:
+            return self._reply(question, outcome, arrived_s, asked_s)
+        budget = question.budget.keeping(self.thread_reserve.seconds)
+        question = msgspec.structs.replace(question, budget=budget)
+        outcome = await self._ask_thread(question)
+        return self._reply(question, outcome, arrived_s, asked_s, by_thread=True)
+
+    def answer_at_once(
+        self, ask: Ask, arrived_s: float, caller: Caller
+    ) -> Reply | None:
+        """Answer as `answer` does if that need not wait for anything, else do nothing.
+
+        Raises
+        ------
+        PolydomError
+            As `answer`, which is to be asked then too, and answers for what it raises.
+        """
+        if not self.ready:
+            return None
+        kept_s = self.loop_reserve.seconds
+        question = self.desk.question(ask, arrived_s, caller, kept_s)
+        asked_s = self.now()
+        outcome = self._at_once(question)
         if outcome is None:
-            reserves = (self.thread_reserve,)
-            budget = question.budget.keeping(self.thread_reserve.seconds)
-            question = msgspec.structs.replace(question, budget=budget)
-            outcome = await self._ask_thread(question)
+            return None
+        return self._reply(question, outcome, arrived_s, asked_s)
+
+    def sent(self, reply: Reply, arrived_s: float) -> None:
+        """Count an answer that has just been handed over to be sent."""
+        sent_s = self.now()
+        for reserve in reply.reserves:
+            reserve.add(sent_s - reply.outcome.finished_s)
+        self.metrics.answered(reply, arrived_s, sent_s)
+
+    def _reply(
+        self,
+        question: Question,
+        outcome: Outcome,
+        arrived_s: float,
+        asked_s: float,
+        *,
+        by_thread: bool = False,
+    ) -> Reply:
         if self._time_counts and self.desk.settings.correct:
             self.desk.engine.follow(outcome)
         answer = self.desk.answer(question, outcome, arrived_s, asked_s)
-        return Reply(answer, outcome, asked_s, reserves)
+        both = (self.loop_reserve, self.thread_reserve)
+        return Reply(answer, outcome, asked_s, both[1:] if by_thread else both)
 
-    async def _ask_loop(self, question: Question) -> Outcome | None:
+    def _at_once(self, question: Question) -> Outcome | None:
         """Answer at once where that is quick and nothing waits; else None."""
         if self.waiting or not self._time_counts:
             return None
         attempt = Attempt(self.desk.engine, question)
         return attempt.run() if attempt.choice.cost <= QUICK_S else None
+
+    async def _ask_loop(self, question: Question) -> Outcome | None:
+        return self._at_once(question)
 
     async def _ask_thread(self, question: Question) -> Outcome:
         if self.waiting >= self.desk.settings.queue_limit:

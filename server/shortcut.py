@@ -1,0 +1,123 @@
+"""`POST /v1/predict` answered inside the protocol where that is possible at once.
+
+An ASGI cycle, a task and the parsing of headers cost more than a cheap plan. This way
+is for what comes again and again: a request in one read, with a head seen before to the
+last byte, whose plan is carried out on the event loop anyway. All else, and every
+request that is not answered with 200, takes the ordinary way and is answered there as
+if nobody had looked at it before.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from .engine import Caller
+from .repository import Repository
+from .serving import Reply, Serving
+from .wire import decode_ask, encode
+
+PREDICT = "/v1/predict"
+LONGEST_HEAD = 2048
+LONGEST_BODY = 65536
+# More heads than this come from clients that change theirs with every request.
+MOST_HEADS = 1024
+# Whoever sends one of these wants more than the body answered.
+_UNUSUAL = frozenset(
+    (b"transfer-encoding", b"content-encoding", b"expect", b"upgrade", b"authorization")
+)
+
+
+class Head(NamedTuple):
+    """Request line and headers, parsed; the body has `length` bytes."""
+
+    headers: tuple[tuple[bytes, bytes], ...]
+    query: bytes
+    length: int
+
+
+class Shortcut:
+    """Heads that were seen, and what answers at once; for the event loop alone.
+
+    Parameters
+    ----------
+    repository
+        Its default index answers.
+
+    Attributes
+    ----------
+    heads
+        By their bytes up to the empty line, which is not among them.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self.heads: dict[bytes, Head] = {}
+        self._default: list[tuple[bytes, bytes]] | None = None
+        self._reply_head = b""
+
+    def learn(
+        self, raw: bytes, target: bytes, headers: Iterable[tuple[bytes, bytes]]
+    ) -> None:
+        """Remember a head if requests with it can be answered here.
+
+        Parameters
+        ----------
+        raw
+            Its bytes up to the empty line, of a POST over HTTP/1.1 that keeps the
+            connection.
+        target
+            Path and query.
+        headers
+            Names in lower case.
+        """
+        path, _, query = target.partition(b"?")
+        known = tuple(headers)
+        names = [name for name, _ in known]
+        lengths = [value for name, value in known if name == b"content-length"]
+        if (
+            path != PREDICT.encode()
+            or b"model" in query
+            or len(raw) > LONGEST_HEAD
+            or raw.count(b"\n") != raw.count(b"\r\n")
+            or not _UNUSUAL.isdisjoint(names)
+            or len(lengths) != 1
+            or not lengths[0].isdigit()
+            or int(lengths[0]) > LONGEST_BODY
+        ):
+            return
+        if len(self.heads) == MOST_HEADS:
+            self.heads.clear()
+        self.heads[raw] = Head(known, query, int(lengths[0]))
+
+    def answer(
+        self, head: Head, body: bytes, arrived_s: float, caller: Caller
+    ) -> tuple[Serving, Reply, bytes] | None:
+        """Answer a request at once; None where the ordinary way has to.
+
+        Then nothing was counted, and nothing else remembers that it came.
+        """
+        try:
+            serving = self._repository.get()
+            kind = serving.desk.engine.package.kind
+            if kind == "image" or serving.waiting:
+                return None
+            ask = decode_ask(head.headers, head.query, body, kind)
+            if ask.model is not None:
+                return None
+            reply = serving.answer_at_once(ask, arrived_s, caller)
+            return None if reply is None else (serving, reply, encode(reply.answer))
+        except Exception:  # the ordinary way will meet it again, and say what it is
+            return None
+
+    def reply_head(self, default: list[tuple[bytes, bytes]]) -> bytes:
+        """Status line and headers up to the length, as the ordinary way writes them.
+
+        `default` are uvicorn's own headers, a new list whenever they change.
+        """
+        if default is not self._default:
+            headers = [*default, (b"content-type", b"application/json")]
+            lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+            self._default = default
+            self._reply_head = STATUS_LINE[200] + lines + b"content-length: "
+        return self._reply_head

@@ -1,0 +1,308 @@
+"""The shortcut answers what it answers as the ordinary way does, to the byte."""
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from polydom.features.errors import PolydomError
+from polydom.indexer.index import Index
+from polydom.server.app import create_app
+from polydom.server.desk import Desk, Settings
+from polydom.server.engine import Caller, Engine
+from polydom.server.protocol import StampingProtocol
+from polydom.server.queue import WorkQueue
+from polydom.server.repository import Repository
+from polydom.server.serving import Serving
+from polydom.server.shortcut import MOST_HEADS, PREDICT, Head, Shortcut
+from polydom.server.wire import decode_ask, describe, encode
+
+from . import records, served
+
+NOW_S = 50.0
+JSON = (b"content-type", b"application/json")
+
+
+class One(Repository):
+    """A repository of one index, without a file, at a time that stands still."""
+
+    def __init__(self, index: Index) -> None:
+        assert index.package is not None
+        files = [served.FEATURES_FILE] if index.package.kind == "text" else []
+        engine = Engine(index, index.package.extractor(files), now=lambda: NOW_S)
+        self.queue = WorkQueue()
+        self.serving = Serving(Desk(engine, Settings()), self.queue)
+        self.serving.ready = True
+
+    def get(self, name: str | None = None, version: str | None = None) -> Serving:
+        return self.serving
+
+
+TEXTS = One(served.make_index(scale=0.01))
+RECORDS = One(records.make_index())
+
+
+def ordinary(one: One, head: Head, body: bytes, arrived_s: float) -> tuple[int, bytes]:
+    """Status and body as the application makes them."""
+    serving = one.serving
+    try:
+        kind = serving.desk.engine.package.kind
+        ask = decode_ask(head.headers, head.query, body, kind)
+        reply = asyncio.run(serving.answer(ask, arrived_s, Caller()))
+    except PolydomError as error:
+        status, failure = describe(error)
+        return status, encode(failure)
+    return 200, encode(reply.answer)
+
+
+def quick(one: One, head: Head, body: bytes, arrived_s: float) -> bytes | None:
+    """What the shortcut says."""
+    made = Shortcut(one).answer(head, body, arrived_s, Caller())
+    return None if made is None else made[2]
+
+
+numbers = st.one_of(
+    st.floats(),
+    st.floats(width=32, allow_nan=False, allow_infinity=False),
+    st.integers(-(2**70), 2**70),
+    st.sampled_from([3.4028235e38, 3.4028236e38, 1e39, -0.0, 5e-324]),
+)
+values = st.one_of(
+    numbers, st.none(), st.booleans(), st.sampled_from(["pilot", "Pilot", ""])
+)
+people = st.dictionaries(
+    st.sampled_from(["age", "height", "job", "Age", ""]), values, max_size=4
+)
+whole_people = st.fixed_dictionaries(
+    {"age": numbers, "height": numbers, "job": st.sampled_from(["pilot", "nurse", "x"])}
+)
+terms = st.fixed_dictionaries(
+    {},
+    optional={
+        "budget_ms": st.sampled_from([0, 0.03, 0.15, 5, 50, 1e4, -1, None, "5", True]),
+        "budget": st.sampled_from([None, 1]),
+        "on_infeasible": st.sampled_from(["prior", "cheapest", "error", "no"]),
+        "min_accuracy": st.sampled_from([0, 0.6, 1.0, 1.5]),
+        "model": st.none(),
+        "unknown": st.none(),
+    },
+)
+queries = st.sampled_from([b"", b"budget_ms=5", b"budget_ms=5&x=1", b"min_accuracy=2"])
+headers = st.sampled_from(
+    [
+        (JSON,),
+        (),
+        (JSON, (b"x-budget-ms", b"7")),
+        ((b"content-type", b"text/plain"),),
+        ((b"content-type", b"application/xml"),),
+    ]
+)
+waits = st.sampled_from([0.0, 1e-5, 1e-3, 1.0])
+
+
+def bodies(field: str, items: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
+    """Requests in JSON, whole or cut off."""
+    asks = st.builds(lambda item, more: {field: item, **more}, items, terms)
+    whole = asks.map(lambda ask: json.dumps(ask).encode())
+    cut = st.tuples(whole, st.integers(0, 40)).map(lambda pair: pair[0][: pair[1]])
+    return st.one_of(whole, whole, whole, cut, st.binary(max_size=8))
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    bodies("record", st.one_of(people, whole_people, values)), headers, queries, waits
+)
+def test_record_is_answered_as_the_ordinary_way_does(
+    body: bytes, headers: Any, query: bytes, waited_s: float
+) -> None:
+    head = Head(headers, query, len(body))
+    expected = ordinary(RECORDS, head, body, NOW_S - waited_s)
+    answer = quick(RECORDS, head, body, NOW_S - waited_s)
+    assert answer is None if expected[0] != 200 else answer in (None, expected[1])
+
+
+@settings(max_examples=200, deadline=None)
+@given(bodies("text", st.one_of(st.text(max_size=60), values)), headers, queries, waits)
+def test_text_is_answered_as_the_ordinary_way_does(
+    body: bytes, headers: Any, query: bytes, waited_s: float
+) -> None:
+    head = Head(headers, query, len(body))
+    expected = ordinary(TEXTS, head, body, NOW_S - waited_s)
+    answer = quick(TEXTS, head, body, NOW_S - waited_s)
+    assert answer is None if expected[0] != 200 else answer in (None, expected[1])
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        {"record": records.PEOPLE[0]},
+        {"record": records.PEOPLE[1], "budget_ms": 5},
+        {"record": {"age": None, "job": "baker"}, "budget_ms": 0.03},
+    ],
+)
+def test_usual_requests_take_the_shortcut(ask: dict[str, Any]) -> None:
+    body = json.dumps(ask).encode()
+    head = Head((JSON,), b"", len(body))
+    assert quick(RECORDS, head, body, NOW_S) == ordinary(RECORDS, head, body, NOW_S)[1]
+
+
+def test_what_would_wait_takes_the_ordinary_way() -> None:
+    body = json.dumps({"record": records.PEOPLE[0]}).encode()
+    head = Head((JSON,), b"", len(body))
+    one = One(records.make_index())
+    one.queue.waiting = 1
+    assert quick(one, head, body, NOW_S) is None
+    one.queue.waiting, one.serving.ready = 0, False
+    assert quick(one, head, body, NOW_S) is None
+    slow = One(served.make_index())
+    body = json.dumps({"text": "x" * 100}).encode()
+    assert quick(slow, Head((JSON,), b"", len(body)), body, NOW_S) is None
+
+
+RAW = b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 12"
+LENGTH = (b"content-length", b"12")
+
+
+@pytest.mark.parametrize(
+    ("raw", "target", "headers"),
+    [
+        pytest.param(RAW, b"/v1/predict/", (LENGTH,), id="another path"),
+        pytest.param(RAW, b"/v1/predict?model=a", (LENGTH,), id="a model by name"),
+        pytest.param(RAW, b"/v1/predict", (), id="no length"),
+        pytest.param(RAW, b"/v1/predict", (LENGTH, LENGTH), id="two lengths"),
+        pytest.param(RAW, b"/v1/predict", ((LENGTH[0], b"+2"),), id="odd length"),
+        pytest.param(RAW, b"/v1/predict", ((LENGTH[0], b"65537"),), id="long body"),
+        pytest.param(RAW + b"\nx: y", b"/v1/predict", (LENGTH,), id="a bare line feed"),
+        pytest.param(RAW + b"x" * 2048, b"/v1/predict", (LENGTH,), id="long head"),
+        *(
+            pytest.param(RAW, b"/v1/predict", (LENGTH, (name, b"x")), id=name.decode())
+            for name in (b"transfer-encoding", b"content-encoding", b"expect")
+        ),
+    ],
+)
+def test_unusual_head_is_not_remembered(
+    raw: bytes, target: bytes, headers: Any
+) -> None:
+    shortcut = Shortcut(RECORDS)
+    shortcut.learn(raw, target, headers)
+    assert not shortcut.heads
+
+
+def test_heads_that_never_come_again_take_no_more_room() -> None:
+    shortcut = Shortcut(RECORDS)
+    for number in range(MOST_HEADS + 10):
+        raw = RAW + b"\r\nx-request-id: %d" % number
+        shortcut.learn(raw, PREDICT.encode(), (LENGTH,))
+    assert len(shortcut.heads) == 10
+    assert shortcut.heads[raw] == Head((LENGTH,), b"", 12)
+
+
+class Ordinary(StampingProtocol):
+    """Without the shortcut."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._shortcut = None
+
+
+def post(body: bytes, *lines: bytes, version: bytes = b"1.1") -> bytes:
+    head = b"".join(line + b"\r\n" for line in lines)
+    length = b"content-length: %d\r\n" % len(body)
+    start = b"POST /v1/predict HTTP/%b\r\nhost: x\r\n" % version
+    return (
+        start + b"content-type: application/json\r\n" + head + length + b"\r\n" + body
+    )
+
+
+PERSON = json.dumps({"record": records.PEOPLE[0]}).encode()
+WRONG = json.dumps({"record": {"agee": 1}}).encode()
+LAST = b"GET /end HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+GET = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
+CONVERSATIONS: dict[str, list[bytes]] = {
+    "the same again": [post(PERSON)] * 3,
+    "another length": [post(PERSON), post(PERSON + b" "), post(b" " + PERSON)],
+    "an error between": [post(PERSON), post(WRONG), post(PERSON), post(WRONG)],
+    "no body": [post(PERSON), post(b""), post(b"")],
+    "two in one read": [post(PERSON), post(PERSON) + post(PERSON), post(PERSON)],
+    "an error first in one read": [post(PERSON), post(WRONG) + post(PERSON)],
+    "another path between": [post(PERSON), GET, post(PERSON), GET + post(PERSON)],
+    "in two reads": [post(PERSON), post(PERSON)[:-9], post(PERSON)[-9:], post(PERSON)],
+    "in the head": [post(PERSON), post(PERSON)[:20], post(PERSON)[20:], post(PERSON)],
+    "line feeds before": [post(PERSON), b"\r\n" + post(PERSON), b"\r\n", post(PERSON)],
+    "to be closed": [post(PERSON), post(PERSON, b"connection: close")],
+    "HTTP/1.0": [post(PERSON), post(PERSON, version=b"1.0")],
+    "garbage after": [post(PERSON), post(PERSON), b"what is this\r\n\r\n"],
+    "expects": [post(PERSON, b"expect: 100-continue")] * 2,
+}
+
+
+def answers(protocol: type[StampingProtocol], folder: Path) -> dict[str, bytes]:
+    """All that a real server sends in each conversation, without what times change."""
+
+    async def talk(server: uvicorn.Server, reads: list[bytes]) -> bytes:
+        port = server.servers[0].sockets[0].getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while not server.server_state.connections:
+            await asyncio.sleep(0)
+        (connection,) = server.server_state.connections
+        assert isinstance(connection, StampingProtocol)
+        for read in [*reads, LAST]:
+            if connection.transport.is_closing():
+                break  # what is sent now would only be refused
+            before_s = connection.read_s
+            writer.write(read)
+            while connection.read_s == before_s and not connection.caller.gone:
+                await asyncio.sleep(0)
+            while connection._between and not connection._is_idle():
+                if connection.transport.is_closing():
+                    break
+                await asyncio.sleep(0)
+        got = await reader.read()
+        writer.close()
+        while server.server_state.connections:
+            await asyncio.sleep(0)
+        return bytes(got)
+
+    async def main() -> dict[str, bytes]:
+        app = create_app(records.save_index(folder))
+        config = uvicorn.Config(
+            app, port=0, http=protocol, log_level="critical", server_header=False
+        )
+        config.access_log = False
+        server = uvicorn.Server(config)
+        serving = asyncio.ensure_future(server.serve())
+        while not (server.started and app.state.repository.ready):
+            await asyncio.sleep(0.01)
+        said = {
+            name: await talk(server, reads) for name, reads in CONVERSATIONS.items()
+        }
+        server.should_exit = True
+        await serving
+        counted = app.state.repository.get().metrics
+        said["counts"] = repr(
+            (sorted(counted.answers.items()), counted.errors)
+        ).encode()
+        return said
+
+    return asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def timeless(said: bytes) -> bytes:
+    """Mask what no two runs share."""
+    said = re.sub(rb"date: [^\r]*", b"date", said)
+    said = re.sub(rb"content-length: \d\d\d+", b"content-length: long", said)
+    return re.sub(rb'"(\w+_us)":[\d.]+', rb"\1", said)
+
+
+def test_conversations_are_the_same_on_the_wire(tmp_path: Path) -> None:
+    ways: list[type[StampingProtocol]] = [StampingProtocol, Ordinary]
+    short, ordinary = (answers(way, tmp_path) for way in ways)
+    for name, said in ordinary.items():
+        assert timeless(short[name]) == timeless(said), name
+    assert b'"label":"stays"' in short["the same again"]
