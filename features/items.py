@@ -47,6 +47,11 @@ class Item:
     payload: bytes | str | Mapping[str, Value]
     size: Size
 
+    @property
+    def pair(self) -> bool:
+        """Whether the size is of two numbers."""
+        return isinstance(self.size, tuple)
+
 
 def image_item(
     data: bytes, *, max_pixels: int = MAX_PIXELS, pair: bool = False

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from ..features.cost import CostTable
+from ..features.sizes import Size, cost_at, read_size
 from ..models.learners import make_learner
 from ..models.model import Model
 from ..models.portfolio import SERVABLE
@@ -107,10 +107,10 @@ class Builder:
         curves, costs = self.costs(dataset, features)
         choice = self.choose(dataset, features, values)
         trainer = self.trainer(dataset, features, values, choice)
-        middle = float(np.median(dataset.sizes))
+        middle = read_size(np.median(dataset.sizes, axis=0).tolist())
 
         def cost_of(mask: int) -> float:
-            return float(polyval(middle, costs.of(mask)))
+            return cost_at(costs.of(mask).tolist(), middle)
 
         found = self.search(trainer, len(features), cost_of)
         report = self.report(dataset, curves, choice, trainer, found)
@@ -208,8 +208,9 @@ class Builder:
             [feature.fingerprint for feature in features],
             [project.costs.items, project.costs.repeats, project.seed],
         )
-        of_features, of_steps, overhead_s = measure_curves(
+        of_features, of_steps, overhead = measure_curves(
             extractor,
+            *(["pair"] if project.costs.pair else []),
             dataset,
             project.costs,
             project.seed,
@@ -218,7 +219,7 @@ class Builder:
             progress=self.progress,
         )
         weights = project.costs.weights
-        costs = weigh_costs(extractor, of_features, of_steps, overhead_s, weights)
+        costs = weigh_costs(extractor, of_features, of_steps, overhead, weights)
         return [*of_features, *of_steps], costs
 
     def trainer(
@@ -324,17 +325,20 @@ class Builder:
         with self.progress.stage("timing samples", None):
             return measure_pace(
                 load_extractor(features, project_files(self.project)),
-                [make_item(payload) for payload in samples],
+                [make_item(one, pair=self.project.costs.pair) for one in samples],
                 models,
                 cache=self.cache,
                 name=f"paces/{key}",
             ).facts()
 
-    def sizes(self, dataset: Dataset) -> tuple[float, float]:
+    def sizes(self, dataset: Dataset) -> tuple[Size, Size]:
         """Return the range of sizes to choose for."""
-        if self.project.search.sizes is not None:
-            return self.project.search.sizes
-        return float(dataset.sizes.min()), float(dataset.sizes.max())
+        if (bounds := self.project.search.bounds) is not None:
+            return bounds
+        sizes = dataset.sizes
+        return read_size(sizes.min(axis=0).tolist()), read_size(
+            sizes.max(axis=0).tolist()
+        )
 
     def report(
         self,

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ..features.sizes import Size
 from ._cell_kernels import undominated_pairs
 from ._envelope_kernels import envelope_intervals, undominated
 from .rectangle import Pair, by_accuracy, check_pairs, control_values
@@ -17,7 +18,7 @@ DEEPEST = 12  # halvings of a rectangle after which a doubtful pair is kept
 def prune(
     coefficients: NDArray[np.float64],
     accuracies: NDArray[np.float64],
-    sizes: tuple[float, float],
+    sizes: tuple[Size, Size],
 ) -> NDArray[np.int64]:
     """Rows of the candidates that no other candidate dominates, ascending.
 
@@ -25,7 +26,8 @@ def prune(
     in the range (ICSP, properties 3.6 and 3.7, with alpha = 1: a set dropped on
     account of another that is dropped itself must not lower the bound twice). Of
     candidates alike in accuracy and in cost at all sizes, the first row is kept.
-    Decided by the real roots of cost differences, not by samples.
+    Decided by the real roots of cost differences, not by samples; for sizes of two
+    numbers as `prune_pairs` does.
 
     Parameters
     ----------
@@ -41,12 +43,17 @@ def prune(
     BadInput
         As `check_candidates`.
     """
-    check_candidates(coefficients, accuracies, sizes)
+    low, high = sizes
+    if isinstance(low, tuple) and isinstance(high, tuple):
+        return prune_pairs(coefficients, accuracies, (low, high))
+    assert isinstance(low, float | int)
+    assert isinstance(high, float | int)
+    check_candidates(coefficients, accuracies, (low, high))
     order = np.argsort(-accuracies, kind="stable")
     costs, gains = np.ascontiguousarray(coefficients[order]), accuracies[order]
     on_skyline = np.zeros(len(order), bool)
-    on_skyline[envelope_intervals(costs, gains, *sizes)[0]] = True
-    kept = undominated(costs, gains, on_skyline, np.linspace(*sizes, PROBES))
+    on_skyline[envelope_intervals(costs, gains, low, high)[0]] = True
+    kept = undominated(costs, gains, on_skyline, np.linspace(low, high, PROBES))
     return np.sort(order[kept])
 
 

@@ -13,6 +13,7 @@ from ..features.cost import CostCurve, CostTable
 from ..features.extract import Extractor
 from ..features.items import Item
 from ..features.measure import interruptions, measure, quiet
+from ..features.sizes import read_size, split_near
 from ..models.model import Model
 from .cache import Cache
 from .data import Dataset, make_item
@@ -36,8 +37,8 @@ class Curve:
 
     Attributes
     ----------
-    sizes, seconds : (M * repeats,)
-        What was measured.
+    sizes, seconds
+        What was measured: (M * repeats,), sizes (M * repeats, 2) if of two numbers.
     """
 
     name: str
@@ -49,12 +50,14 @@ class Curve:
     def facts(self) -> dict[str, Any]:
         """Plain data: coefficients, share covered, measured against fitted by size."""
         points = []
-        distinct = np.unique(self.sizes)
-        for sizes in np.array_split(distinct, min(CURVE_POINTS, len(distinct))):
-            seconds = self.seconds[np.isin(self.sizes, sizes)]
-            size = float(np.median(sizes))
+        distinct, own = np.unique(self.sizes, axis=0, return_inverse=True)
+        volumes = distinct.reshape(len(distinct), -1).prod(axis=1)
+        by_volume = np.argsort(volumes, kind="stable")
+        for near in np.array_split(by_volume, min(CURVE_POINTS, len(distinct))):
+            seconds = self.seconds[np.isin(own.ravel(), near)]
+            size = read_size(np.median(distinct[near], axis=0).tolist())
             middle_s, high_s = np.quantile(seconds, [0.5, self.quantile]).tolist()
-            points.append([size, middle_s, high_s, float(self.fitted(size))])
+            points.append([size, middle_s, high_s, self.fitted.at(size)])
         fitted_s = np.asarray(self.fitted(self.sizes))
         return {
             "name": self.name,
@@ -66,7 +69,7 @@ class Curve:
 
 def measuring_items(dataset: Dataset, count: int) -> list[Item]:
     """Up to `count` items, evenly spread over the data's sizes."""
-    by_size = np.argsort(dataset.sizes, kind="stable")
+    by_size = np.concatenate(split_near(dataset.sizes, count))
     chosen = np.linspace(0, len(by_size) - 1, min(count, len(by_size)))
     return [dataset.items[by_size[round(i)]] for i in chosen]
 
@@ -80,16 +83,15 @@ def measure_curves(
     cache: Cache,
     name: str,
     progress: Progress,
-) -> tuple[list[Curve], list[Curve], float]:
+) -> tuple[list[Curve], list[Curve], CostCurve]:
     """Measure features, steps and overhead, or recall them; fit the curves.
 
     Returns
     -------
-    Curves of the features, curves of the steps, seconds of overhead.
+    Curves of the features, curves of the steps, curve of the overhead.
     """
     stored = cache.load(name)
     if stored is None:
-        items = measuring_items(dataset, costs.items)
         total = len(items) * costs.repeats
         with progress.stage("measuring costs", total) as tell:
             timings = measure(
@@ -97,6 +99,7 @@ def measure_curves(
                 items,
                 repeats=costs.repeats,
                 seed=seed,
+    items = measuring_items(dataset, costs.items)
                 progress=lambda done, _: tell(done),
             )
         arrays = {
@@ -121,14 +124,19 @@ def measure_curves(
     steps = [
         fit(step.name, arrays["steps"][:, i]) for i, step in enumerate(extractor.steps)
     ]
-    return features, steps, float(np.quantile(arrays["overhead"], quantile))
+    times = arrays["overhead"]
+    overhead = CostCurve([np.quantile(times, quantile)], sizes.ndim)
+    if sizes.ndim == 2:  # what is counted takes longer where there is more
+        called = np.resize([item.size for item in items], (len(times), 2))
+        overhead = CostCurve.fit(called, times, quantile=quantile, max_degree=1)
+    return features, steps, overhead
 
 
 def weigh_costs(
     extractor: Extractor,
     features: Sequence[Curve],
     steps: Sequence[Curve],
-    overhead_s: float,
+    overhead_curve: CostCurve,
     weights: dict[str, float],
 ) -> CostTable:
     """Put measured seconds and declared costs together, in budget units.
@@ -136,20 +144,22 @@ def weigh_costs(
     A feature that declares seconds is charged those instead of the measured ones.
     """
     per_second = weights.get("s", 0.0)
-    degree = max(len(np.asarray(c.fitted.coefficients)) for c in (*features, *steps))
-    table = np.zeros((len(features), degree))
+    fitted = (*(curve.fitted for curve in (*features, *steps)), overhead_curve)
+    terms = max(len(curve.coefficients) for curve in fitted)
+    table = np.zeros((len(features), terms))
     for row, feature, curve in zip(table, extractor.features, features, strict=True):
         declared = feature.declared or {}
         if "s" not in declared:
             measured = np.asarray(curve.fitted.coefficients)
             row[: len(measured)] = per_second * measured
         row[0] += sum(weights.get(unit, 0.0) * cost for unit, cost in declared.items())
-    shared = np.zeros((len(steps), degree))
+    shared = np.zeros((len(steps), terms))
     for row, curve in zip(shared, steps, strict=True):
         measured = np.asarray(curve.fitted.coefficients)
         row[: len(measured)] = per_second * measured
-    overhead = np.zeros(degree)
-    overhead[0] = per_second * overhead_s
+    overhead = np.zeros(terms)
+    overhead[: len(overhead_curve.coefficients)] = overhead_curve.coefficients
+    overhead *= per_second
     return CostTable(table, shared, extractor.needs, overhead)
 
 
@@ -220,11 +230,11 @@ def measure_pace(
 def time_overhead(extractor: Extractor, items: Sequence[Item]) -> Seconds:
     """Seconds to read an item's header and begin on it, once per call."""
     row = np.zeros(extractor.width, np.float32)
-    payloads = [item.payload for item in items]
+    payloads, pair = [item.payload for item in items], items[0].pair
     times = np.empty(OVERHEAD_CALLS)
     for call in range(-len(payloads), OVERHEAD_CALLS):
         start = time.perf_counter()
-        extractor.begin(make_item(payloads[call % len(payloads)]), row)
+        extractor.begin(make_item(payloads[call % len(payloads)], pair=pair), row)
         if call >= 0:
             times[call] = time.perf_counter() - start
     return times

@@ -59,7 +59,7 @@ class Dataset:
 
     @property
     def sizes(self) -> NDArray[np.float64]:
-        """Size of each item, (N,)."""
+        """Size of each item, (N,), or (N, 2) where sizes are of two numbers."""
         return np.array([item.size for item in self.items])
 
     def digest(self) -> str:
@@ -114,7 +114,7 @@ def load_data(project: Project, tell: Tell | None = None) -> Dataset:
         if label is None or label == "" or label != label:  # NaN is no label either
             raise BadProject(f"{name}: no label; each item needs one")
         try:
-            items.append(make_item(content))
+            items.append(make_item(content, pair=project.costs.pair))
         except BadItem as error:
             if project.data.on_bad_item == "stop":
                 raise BadProject(f"{name}: {error}") from error
@@ -128,6 +128,7 @@ def load_data(project: Project, tell: Tell | None = None) -> Dataset:
     if not items:
         left_out = f": all {len(skipped)} were unusable" if skipped else ""
         raise BadProject(f"the data holds no items{left_out}")
+    project.costs.check(items[0].kind)
     return make_dataset(items, names, labels, groups, skipped)
 
 
@@ -200,15 +201,20 @@ def _rows(project: Project) -> Iterator[Row]:
     return _called_rows(project, data.items)
 
 
-def make_item(content: Any) -> Item:
-    """Take bytes as an image, str as a text, a mapping as a record."""
+def make_item(content: Any, *, pair: bool = False) -> Item:
+    """Take bytes as an image, str as a text, a mapping as a record.
+
+    The size is of two numbers if `pair` says so and it is no record.
+    """
     match content:
-        case Item():
+        case Item() if content.pair == pair:
             return content
+        case Item():
+            return make_item(content.payload, pair=pair)
         case bytes():
-            return image_item(content)
+            return image_item(content, pair=pair)
         case str():
-            return text_item(content)
+            return text_item(content, pair=pair)
         case Mapping():
             return record_item(content)
     raise BadItem(

@@ -7,6 +7,7 @@ server times the same calls, and the medians tell the machines apart.
 
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
@@ -28,7 +29,7 @@ TRIES = 2  # of a call that was interrupted: a long one always is on a busy mach
 PIECE_S = 1e-3  # of timing between two chances to do something else
 MODELS = 16  # as many tell how fast all are
 
-_MAKE: dict[Kind, Callable[[Any], Item]] = {
+_MAKE: dict[Kind, Callable[..., Item]] = {
     "image": image_item,
     "text": text_item,
     "record": record_item,
@@ -136,6 +137,8 @@ def time_features(
     feature's seconds are declared.
     """
     make = _MAKE[extractor.kind]
+    if any(item.pair for item in items):
+        make = partial(make, pair=True)
     row = np.zeros(extractor.width, FLOAT32)
     steps = len(extractor.steps)
 

@@ -11,10 +11,15 @@ import msgspec
 from msgspec import Meta
 
 from ..features.errors import BadProject
+from ..features.items import SIZE_NAMES, Kind
+from ..features.sizes import Size, read_size
 
 AtLeastOne = Annotated[float, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
 Positive = Annotated[int, Meta(ge=1)]
+Above = Annotated[float, Meta(gt=0)]
+# A tuple of tuples or floats would be exact, but msgspec 0.22 crashes on its type.
+Bound = Above | list[Above]
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,14 +119,20 @@ class Search(Part, frozen=True):
     method: Literal["poly-dom", "greedy", "greedy-acc", "greedy-cost"] = "poly-dom"
     alpha: AtLeastOne = 1.0
     tolerance: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    sizes: tuple[Annotated[float, Meta(gt=0)], Annotated[float, Meta(gt=0)]] | None = (
-        None
-    )
+    sizes: list[Bound] | None = None
     held_out: Share = 0.25
     folds: Annotated[int, Meta(ge=2)] | None = None
     covering: bool = False
     trainings: Annotated[int, Meta(ge=2)] | None = None
     seconds: Annotated[float, Meta(gt=0)] | None = None
+
+    @property
+    def bounds(self) -> tuple[Size, Size] | None:
+        """The smallest and the largest size, where the project names them."""
+        if self.sizes is None:
+            return None
+        low, high = map(read_size, self.sizes)
+        return low, high
 
 
 class Costs(Part, frozen=True):
@@ -136,6 +147,9 @@ class Costs(Part, frozen=True):
     weights
         Budget units per unit of cost. The default counts measured seconds alone;
         `{ usd = 1.0 }` counts money that columns declare, and no time.
+    size
+        What costs depend on: "pixels" or ["width", "height"] of an image, "characters"
+        or ["words", "sentences"] of a text. One number by default.
     """
 
     quantile: Share = 0.99
@@ -144,6 +158,22 @@ class Costs(Part, frozen=True):
     weights: dict[str, Annotated[float, Meta(ge=0)]] = msgspec.field(
         default_factory=lambda: {"s": 1.0}
     )
+    size: str | list[str] | None = None
+
+    @property
+    def pair(self) -> bool:
+        """Whether sizes are of two numbers."""
+        return isinstance(self.size, list)
+
+    def check(self, kind: Kind) -> None:
+        """Refuse a size that items of a kind do not have, in a BadProject."""
+        known = [list(names) for names in SIZE_NAMES[kind]]
+        own = [self.size] if isinstance(self.size, str) else self.size
+        if own is not None and own not in known:
+            names = " or ".join(map(repr, _unlisted(known)))
+            raise BadProject(
+                f"costs.size is {self.size!r}; {names} is what there is of a {kind}"
+            )
 
 
 class Project(Part, frozen=True):
@@ -204,6 +234,27 @@ class Project(Part, frozen=True):
         """Where a path written in the project file leads."""
         return Path(self.folder, name)
 
+    def _check_sizes(self) -> None:
+        known = [list(names) for own in SIZE_NAMES.values() for names in own]
+        size = self.costs.size
+        if (
+            size is not None
+            and ([size] if isinstance(size, str) else size) not in known
+        ):
+            names = ", ".join(map(repr, _unlisted(known)))
+            raise BadProject(f"costs.size is {size!r}; one of {names} is needed")
+        sizes, needed = self.search.sizes, 1 + self.costs.pair
+        if sizes is None:
+            return
+        numbers = [bound if isinstance(bound, list) else [bound] for bound in sizes]
+        if [len(bound) for bound in numbers] != [needed, needed]:
+            raise BadProject(
+                f"search.sizes is {sizes}; a smallest and a largest size are needed, "
+                f"each of as many numbers as costs.size has: {needed}"
+            )
+        if any(low > high for low, high in zip(*numbers, strict=True)):
+            raise BadProject(f"search.sizes is {sizes}: empty range")
+
     def _check(self) -> None:
         data = self.data
         sources = (data.images, data.table, data.texts, data.items)
@@ -216,8 +267,7 @@ class Project(Part, frozen=True):
             raise BadProject("[learner] per_level is either true or false")
         if not isinstance(name, str):
             raise BadProject("[learner] needs a name, such as name = 'logistic'")
-        if self.search.sizes and self.search.sizes[0] > self.search.sizes[1]:
-            raise BadProject(f"search.sizes is {self.search.sizes}: empty range")
+        self._check_sizes()
         if not any(self.costs.weights.values()):
             raise BadProject("costs.weights counts nothing: one must be above 0")
         for group in self.features.columns:
@@ -240,6 +290,11 @@ def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
                 f"search.{key} is for method = 'poly-dom'; {method!r} promises no "
                 "alpha and trains what its sequences pass"
             )
+
+
+def _unlisted(names: list[list[str]]) -> list[str | list[str]]:
+    """Write the names of sizes as a project does: one alone is no list."""
+    return [own[0] if len(own) == 1 else own for own in names]
 
 
 def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..features.sizes import Size
 from .candidates import prune
 from .feature_order import Rows, answers_along, order_features, prefixes
 from .greedy import GreedySearch, search_greedy
@@ -47,7 +48,7 @@ class Found:
     facts: dict[str, Any]
 
     def keep(
-        self, coefficients: NDArray[np.float64], sizes: tuple[float, float]
+        self, coefficients: NDArray[np.float64], sizes: tuple[Size, Size]
     ) -> NDArray[np.int64]:
         """Choose what to index: rows of `sets`, ascending.
 
@@ -56,7 +57,7 @@ class Found:
 
         Parameters
         ----------
-        coefficients : (C, d + 1)
+        coefficients : (C, T)
             Cost polynomials of `sets`.
         sizes
             Range of item sizes to choose for.

@@ -1,3 +1,6 @@
+import itertools
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -5,13 +8,17 @@ from polydom.features.cost import CostCurve
 from polydom.features.extract import Extractor
 from polydom.features.record import columns
 from polydom.features.registry import load_features
+from polydom.indexer.cache import Cache
 from polydom.indexer.costing import (
     Curve,
+    measure_curves,
     measuring_items,
     time_models,
     weigh_costs,
 )
-from polydom.indexer.data import make_dataset, make_item
+from polydom.indexer.data import Dataset, make_dataset, make_item
+from polydom.indexer.progress import Silence
+from polydom.indexer.project import Costs
 from polydom.models.prior import Prior
 
 from .served import FEATURES_FILE, WIDTHS
@@ -25,7 +32,7 @@ def curve(*coefficients: float) -> Curve:
 def test_costs_of_features_and_steps_are_weighed_in_seconds() -> None:
     extractor = Extractor(load_features([], [FEATURES_FILE]), WIDTHS)
     curves = [curve(1, 2), curve(3), curve(5)]
-    table = weigh_costs(extractor, curves, [curve(7)], 0.5, {"s": 2.0})
+    table = weigh_costs(extractor, curves, [curve(7)], CostCurve([0.5]), {"s": 2.0})
     np.testing.assert_array_equal(table.of(0b000), [1, 0])
     np.testing.assert_array_equal(table.of(0b001), [3, 4])
     np.testing.assert_array_equal(table.of(0b010), [1 + 6 + 14, 0])
@@ -47,7 +54,7 @@ def test_declared_costs_take_the_place_of_measured_seconds_or_add_money(
     declared: dict[str, float], weights: dict[str, float], expected: float
 ) -> None:
     extractor = Extractor([columns("a", ["a"], declared=declared)], [1])
-    table = weigh_costs(extractor, [curve(3.0)], [], 0.0, weights)
+    table = weigh_costs(extractor, [curve(3.0)], [], CostCurve([0.0]), weights)
     np.testing.assert_array_equal(table.of(1), [expected])
 
 
@@ -80,3 +87,54 @@ def test_models_are_timed_as_they_come() -> None:
     assert seconds.shape == (3,)
     assert (seconds > 0).all()
     assert told == [1, 2, 3]
+
+
+def pair_dataset() -> Dataset:
+    """Texts of any number of words, and any of sentences."""
+    rng = np.random.default_rng(0)
+    counts = rng.integers(1, 60, (80, 2))
+    items = [make_item("a " * words + "." * ends, pair=True) for words, ends in counts]
+    names = [str(i) for i in range(80)]
+    return make_dataset(items, names, ["a", "b"] * 40, names)
+
+
+def test_measuring_items_spread_over_sizes_of_two_numbers() -> None:
+    chosen = measuring_items(pair_dataset(), 16)
+    sizes = np.array([item.size for item in chosen])
+    assert len(np.unique(sizes, axis=0)) == 16
+    for low, high in itertools.product((0, 30), (0, 30)):
+        inside = (sizes > [low, high]) & (sizes <= [low + 31, high + 31])
+        assert inside.all(axis=1).sum() >= 2
+
+
+def test_curve_facts_of_pairs_are_ordered_by_both_numbers_together() -> None:
+    sizes = np.repeat([(1.0, 60.0), (10.0, 10.0), (50.0, 40.0)], 9, axis=0)
+    seconds = sizes @ [2.0, 3.0] + 1
+    fitted = CostCurve([1.0, 2.0, 3.0], 2)
+    facts = Curve("x", fitted, sizes, seconds, 0.99).facts()
+    assert facts["covered"] == 1
+    assert facts["points"] == [
+        [(1.0, 60.0), 183, 183, 183],
+        [(10.0, 10.0), 51, 51, 51],
+        [(50.0, 40.0), 221, 221, 221],
+    ]
+
+
+def test_overhead_of_pairs_grows_with_what_is_counted(tmp_path: Path) -> None:
+    extractor = Extractor(load_features([], [FEATURES_FILE]), WIDTHS)
+    items = [make_item("a " * 40_000 * k, pair=True) for k in range(1, 9)]
+    names = [str(i) for i in range(8)]
+    dataset = make_dataset(items, names, ["a", "b"] * 4, names)
+    *curves, overhead = measure_curves(
+        extractor,
+        dataset,
+        Costs(items=8, repeats=1, quantile=0.5),
+        0,
+        cache=Cache(tmp_path),
+        name="times/x",
+        progress=Silence(),
+    )
+    assert overhead.at((320_001.0, 1.0)) > 2 * overhead.at((40_001.0, 1.0))
+    table = weigh_costs(extractor, *curves, overhead, {"s": 2.0})
+    own = overhead.coefficients
+    assert table.overhead[: len(own)].tolist() == (2 * own).tolist()

@@ -30,14 +30,32 @@ def test_project_template_shows_every_key_with_its_default() -> None:
         assert set(shown[name]) == set(getattr(known, name).__struct_fields__)
     for name in ("method", "alpha", "tolerance", "held_out"):
         assert shown["search"][name] == getattr(known.search, name)
-    assert shown["costs"] == {
-        name: getattr(known.costs, name) for name in known.costs.__struct_fields__
-    }
+    for name in set(known.costs.__struct_fields__) - {"size"}:
+        assert shown["costs"][name] == getattr(known.costs, name)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"costs": {"size": "bytes"}}, "costs.size is 'bytes'; one of 'pixels', ['wid"),
+        ({"costs": {"size": ["height", "width"]}}, "one of 'pixels', ['width', 'heigh"),
+        (
+            {"search": {"sizes": [[1, 2], [3, 4]]}},
+            "as many numbers as costs.size has: 1",
+        ),
+        ({"search": {"sizes": [1, 2, 3]}}, "a smallest and a largest size are needed"),
+        (
+            {"search": {"sizes": [1, 2]}, "costs": {"size": ["width", "height"]}},
+            "as many numbers as costs.size has: 2",
+        ),
+        (
+            {
+                "search": {"sizes": [[1, 2], [3, 1]]},
+                "costs": {"size": ["width", "height"]},
+            },
+            "search.sizes is [[1.0, 2.0], [3.0, 1.0]]: empty range",
+        ),
+        ({"search": {"sizes": [0, 1]}}, "Expected `float` > 0.0"),
         ({"serch": {}}, "unknown key 'serch'; did you mean 'search'?"),
         ({"search": {"alfa": 1}}, "unknown key 'search.alfa'; did you mean 'alpha'?"),
         ({"folder": "/"}, "unknown key 'folder'"),
@@ -96,3 +114,18 @@ def test_project_template_of_each_source_is_a_valid_project(source: str) -> None
     assert bool(project.features.use) == (source != "table")
     for feature in load_features(project.features.use):
         assert feature.kind == source.removesuffix("s")
+
+
+def test_project_may_name_sizes_of_two_numbers() -> None:
+    costs = {"size": ["width", "height"]}
+    content = {**MINIMAL, "costs": costs, "search": {"sizes": [[8, 16], [640, 480]]}}
+    project = Project.from_mapping(content)
+    assert project.costs.pair
+    assert project.search.bounds == ((8.0, 16.0), (640.0, 480.0))
+    project.costs.check("image")
+    with pytest.raises(
+        BadProject, match=r"\['words', 'sentences'\] is what there is of"
+    ):
+        project.costs.check("text")
+    with pytest.raises(BadProject, match="'records' is what there is of a record"):
+        project.costs.check("record")
