@@ -10,6 +10,7 @@ import gc
 import logging
 import os
 import select
+import shutil
 import signal
 import socket
 import tempfile
@@ -209,6 +210,7 @@ class Workers:
 
         def stop() -> None:
             loop.remove_reader(self._held_open)
+            shutil.rmtree(self._folder, ignore_errors=True)
             server.handle_exit(signal.SIGTERM, None)
 
         loop.add_reader(self._held_open, stop)
