@@ -207,10 +207,10 @@ class Builder:
             dataset.digest(),
             [feature.fingerprint for feature in features],
             [project.costs.items, project.costs.repeats, project.seed],
+            *(["pair"] if project.costs.pair else []),
         )
         of_features, of_steps, overhead = measure_curves(
             extractor,
-            *(["pair"] if project.costs.pair else []),
             dataset,
             project.costs,
             project.seed,

@@ -91,6 +91,7 @@ def measure_curves(
     Curves of the features, curves of the steps, curve of the overhead.
     """
     stored = cache.load(name)
+    items = measuring_items(dataset, costs.items)
     if stored is None:
         total = len(items) * costs.repeats
         with progress.stage("measuring costs", total) as tell:
@@ -99,7 +100,6 @@ def measure_curves(
                 items,
                 repeats=costs.repeats,
                 seed=seed,
-    items = measuring_items(dataset, costs.items)
                 progress=lambda done, _: tell(done),
             )
         arrays = {
