@@ -160,6 +160,7 @@ class Desk:
             kind=package.kind,
             unit=self.unit,
             labels=package.labels,
+            size=SIZE_NAMES[package.kind][index.pairs],
             smallest_size=index.sizes[0],
             largest_size=index.sizes[1],
             accuracy=max(self.engine.accuracies),
@@ -172,9 +173,9 @@ class Desk:
                 )
                 for row in sorted(index.lookup.rows.tolist())
             ],
-        )
             rescaling=self.rescaling,
             drift=self.engine.drift.factor,
+        )
 
     def warm_up(self) -> None:
         """Run every feature on every sample, and every model on the rows they give."""
@@ -202,12 +203,12 @@ class Desk:
                 model.scores(rows[-1])
                 model.choose(rows[-1])
                 yield
-
         if rescales and self._pace is not None:
             self.rescaling = yield from rescale(engine, self._pace, items, list(rows))
 
     def item(self, ask: Ask) -> Item:
         """Make the item that a request holds.
+
         Raises
         ------
         BadItem
@@ -242,9 +243,9 @@ class Desk:
 def make_item(kind: Kind, payload: object, *, pair: bool = False) -> Item:
     """Make the item of `kind` from bytes, a string or a dict of columns.
 
-    Raises
     Its size is of two numbers if `pair` says so and it is no record.
 
+    Raises
     ------
     BadItem
         If `payload` is none of that kind.

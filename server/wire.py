@@ -15,6 +15,7 @@ from ..features.errors import (
     PolydomError,
 )
 from ..features.items import Kind
+from ..features.sizes import Size
 from .engine import OnInfeasible, Reason
 from .errors import (
     Abandoned,
@@ -28,9 +29,9 @@ from .errors import (
     UnknownModel,
     UnsupportedEncoding,
 )
+from .rescaling import Rescaling
 
 Record = dict[str, float | int | str | None]
-from .rescaling import Rescaling
 Headers = Iterable[tuple[bytes, bytes]]
 
 STATUS: dict[type[PolydomError], int] = {
@@ -89,10 +90,10 @@ class Answer(msgspec.Struct, kw_only=True):
     queue_us: float
     elapsed_us: float
     index_version: str
+    size_in_range: bool | UnsetType = UNSET
 
 
 class Failure(msgspec.Struct):
-    size_in_range: bool | UnsetType = UNSET
     """Body of every answer that is an error."""
 
     error: str
@@ -111,7 +112,8 @@ class Health(msgspec.Struct):
 class SetFacts(msgspec.Struct):
     """One feature set that the index may answer with.
 
-    `cost` is its polynomial in the item's size, constant first, in the index's unit.
+    `cost` is its polynomial in the item's size, in the index's unit: 1, n, n^2 ..., or
+    1, a, b, a^2, ab, b^2 ... where a size is of two numbers.
     """
 
     features: tuple[str, ...]
@@ -151,18 +153,19 @@ class IndexFacts(msgspec.Struct):
     kind: Kind
     unit: str
     labels: tuple[str, ...]
-    smallest_size: float
-    largest_size: float
+    size: tuple[str, ...]
+    smallest_size: Size
+    largest_size: Size
     accuracy: float
     features: list[FeatureFacts]
     sets: list[SetFacts]
+    rescaling: Rescaling
+    drift: float
 
 
 _TERMS = ("model", "budget_ms", "budget", "on_infeasible", "min_accuracy")
 # What a request has whose sender did not think of it: nothing, or curl's default.
 _UNSAID = ("", "application/x-www-form-urlencoded")
-    rescaling: Rescaling
-    drift: float
 _decode_json = msgspec.json.Decoder(Ask).decode
 encode = msgspec.json.Encoder().encode
 
