@@ -39,7 +39,7 @@ def measure(path: Path, count: int) -> list[dict[str, float]]:
         while len(workers_ready(port)) < count:
             pass
         for number in range(REQUESTS):
-            body = body_of(kind, samples[number % len(samples)])
+            body = body_of(kind, samples[number % len(samples)], BUDGET_MS)
             status, _ = ask(
                 port, "POST", "/v1/predict", body, content_type="application/json"
             )
@@ -59,10 +59,10 @@ def workers_ready(port: int) -> list[str]:
     ]
 
 
-def body_of(kind: str, sample: Any) -> bytes:
+def body_of(kind: str, sample: Any, budget_ms: float) -> bytes:
     field = "image_base64" if kind == "image" else kind
     value = base64.b64encode(sample).decode() if kind == "image" else sample
-    return json.dumps({field: value, "budget_ms": BUDGET_MS}).encode()
+    return json.dumps({field: value, "budget_ms": budget_ms}).encode()
 
 
 def memory(pid: int) -> dict[str, float]:

@@ -1,9 +1,12 @@
 """What the documents promise is what the code has."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
+from prometheus_client import parser
+from starlette.testclient import TestClient
 
 from polydom.features.errors import (
     BadFeature,
@@ -14,16 +17,27 @@ from polydom.features.errors import (
 )
 from polydom.features.picture import FORMATS
 from polydom.indexer.file import DTYPES, FORMAT_VERSION, MAGIC, MAX_HEADER_BYTES
-from polydom.server import errors
+from polydom.server import errors, listener
+from polydom.server.__main__ import main
+from polydom.server.access import OPEN_PATHS
+from polydom.server.app import create_app
+from polydom.server.batch_wire import BatchTerms, ErrorEntry, Totals
+from polydom.server.desk import Settings
 from polydom.server.openapi import describe_routes
+from polydom.server.protocol import StampingProtocol
 from polydom.server.wire import Answer, Ask, IndexFacts, ModelFacts
+
+from .served import FEATURES_FILE, save_index
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WIRE = (DOCS / "wire-format.md").read_text(encoding="utf-8")
 FILE = (DOCS / "file-format.md").read_text(encoding="utf-8")
+RUNNING = (DOCS / "running.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("struct", [Ask, Answer, IndexFacts, ModelFacts])
+@pytest.mark.parametrize(
+    "struct", [Ask, Answer, IndexFacts, ModelFacts, BatchTerms, ErrorEntry, Totals]
+)
 def test_wire_format_describes_every_field(struct: type) -> None:
     for field in struct.__struct_fields__:  # type: ignore[attr-defined]
         assert f"`{field}`" in WIRE, field
@@ -52,3 +66,81 @@ def test_file_format_gives_the_constants_that_the_code_has() -> None:
     assert f"at most {MAX_HEADER_BYTES >> 20} MiB" in FILE
     for dtype in DTYPES:
         assert dtype in FILE
+
+
+@pytest.fixture(scope="module")
+def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
+    """Labels of every sample that a server shows, by the sample's name."""
+    app = create_app(
+        save_index(tmp_path_factory.mktemp("index")), features=[FEATURES_FILE]
+    )
+    labels: dict[str, set[str]] = {}
+    with TestClient(app) as client:
+        while client.get("/readyz").status_code != 200:
+            pass
+        client.post("/v1/predict", json={"text": "hi", "budget_ms": 900})
+        client.post("/v1/predict", json={"text": "hi", "budget_ms": -1})
+        text = client.get("/metrics").text
+    for family in parser.text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels.setdefault(sample.name, set()).update(sample.labels)
+    # parts have factors once they were measured, which takes samples and their times
+    labels["polydom_rescale_factor"] = {"model", "part", "name"}
+    return labels
+
+
+def test_dashboard_asks_for_metrics_and_labels_that_there_are(
+    exposed: dict[str, set[str]],
+) -> None:
+    board = json.loads((DOCS / "grafana.json").read_text(encoding="utf-8"))
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    asked.append(board["templating"]["list"][1]["query"])
+    assert len(asked) > 20
+    for expression in asked:
+        names = re.findall(r"polydom_[a-z_]+", expression)
+        labels = {label for name in names for label in exposed[name]}
+        used = re.findall(r"([a-z_]+)(?:=~?\")", expression)
+        for group in re.findall(r"by \(([^)]*)\)", expression):
+            used += group.split(", ")
+        assert names
+        assert set(used) <= labels, expression
+
+
+def test_running_lists_every_metric_with_its_labels(
+    exposed: dict[str, set[str]],
+) -> None:
+    rows = re.findall(r"^\| `(polydom_[a-z_]+)` \| (.*?) \|", RUNNING, re.MULTILINE)
+    listed = {name: set(re.findall(r"`([a-z_]+)`", labels)) for name, labels in rows}
+    parts = ("_bucket", "_count", "_sum")
+    shown = {
+        name.removesuffix(next((p for p in parts if name.endswith(p)), ""))
+        for name in exposed
+        if not name.endswith("_created")
+    }
+    assert listed.keys() == shown
+    for name in shown & exposed.keys():
+        assert exposed[name] - {"model"} <= listed[name], name
+
+
+def test_running_names_options_that_there_are_and_the_limits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["serve", "--help"]) == 0
+    described = capsys.readouterr().out
+    for option in set(re.findall(r"`(--[a-z-]+)", RUNNING)):
+        assert option in described, option
+    settings, protocol = Settings(), StampingProtocol
+    for limit in (
+        f"{settings.budget_s * 1e3:g} ms",
+        f"{settings.max_budget_s * 1e3:,g} ms",
+        f"{settings.body_limit >> 20} MiB",
+        f"{settings.queue_limit:,} |",
+        f"{protocol.receive_s:g} s |",
+        f"{protocol.head_limit >> 10} KiB",
+        f"{protocol.connection_limit:,} |",
+        f"{listener.KEEP_ALIVE_S} s |",
+        f"{listener.DRAIN_S} s |",
+    ):
+        assert limit in RUNNING, limit
+    for path in OPEN_PATHS:
+        assert f"`{path}`" in RUNNING
