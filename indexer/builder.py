@@ -35,8 +35,10 @@ from .costing import (
     weigh_costs,
 )
 from .data import Dataset, load_data, make_item, split
+from .feature_order import Rows
 from .index import Index
 from .package import Package
+from .plan_exits import PlanExitFitter, PlanExits, check_exits
 from .progress import Progress, Silence
 from .project import Project
 from .searching import CostOf, Found, search_sets
@@ -104,6 +106,7 @@ class Builder:
     def index(self) -> Index:
         """Build: the hops in order."""
         dataset, features, values = self.data()
+        check_exits(self.project.exits, len(self.splits(dataset)[0][1]))
         curves, costs = self.costs(dataset, features)
         choice = self.choose(dataset, features, values)
         trainer = self.trainer(dataset, features, values, choice)
@@ -278,6 +281,12 @@ class Builder:
         if self.project.costs.weights.get("s"):
             key = digest(trainer.task.key, masks)
             report["pace"] = self.pace(features, report["samples"], models, key)
+        tested = trainer.task.splits[0][1]
+        exits = self.exits(
+            models, values[tested], orders, fallbacks, model_costs[kept], cost_of
+        )
+        curves_of_sets[kept, 0] += exits.checks
+        report["exits"] = exits.facts
         package = Package(
             kind=dataset.kind,
             labels=dataset.labels,
@@ -290,6 +299,7 @@ class Builder:
             model_s=model_costs[kept],
             overhead_s=float(costs.overhead[0]),
             meta=report,
+            margins=exits.margins,
         )
         return Index.from_candidates(
             curves_of_sets[kept],
@@ -313,6 +323,23 @@ class Builder:
         else:
             seconds = np.asarray(stored[1]["models"])
         return seconds * self.project.costs.weights.get("s", 0.0)
+
+    def exits(
+        self,
+        models: Sequence[Model],
+        values: NDArray[np.float32],
+        orders: Rows,
+        fallbacks: Rows,
+        model_costs: NDArray[np.float64],
+        cost_of: CostOf,
+    ) -> PlanExits:
+        """Say where each plan may answer early, if the project asks for that."""
+        terms = self.project.exits
+        if terms.alpha is None:
+            return PlanExits((), np.zeros(len(models)), {})
+        fitter = PlanExitFitter(terms, models, values, self.project.seed)
+        with self.progress.stage("fitting exits", len(models)) as tell:
+            return fitter.all(orders, fallbacks, model_costs, cost_of, tell)
 
     def pace(
         self,

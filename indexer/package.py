@@ -1,7 +1,7 @@
 """What a server needs beside the look-up: features, models, and what each costs."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +18,8 @@ from ..models.model import Model
 from .stored import StoredFeature, load_extractor
 
 Array = NDArray[Any]
+
+NEVER = float(np.finfo(np.float64).max)  # a margin in a file, where all is finite
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +54,13 @@ class Package:
         Seconds that every plan costs, whatever it computes.
     meta
         Plain data for people and for warming up: see docs/file-format.md.
+    margins
+        `margins[r][k]`: the lead of its best class over the second beyond which the
+        model of `fallbacks[r][k]` answers after k features, infinite where work always
+        goes on. Empty in an index without exits.
+    typical : (m + s,) float64
+        Median share of its cost curve that each feature, then each step, takes, in
+        (0, 1]; empty where it is not known.
     """
 
     kind: Kind
@@ -65,6 +74,8 @@ class Package:
     model_s: NDArray[np.float64]
     overhead_s: float
     meta: dict[str, Any]
+    margins: tuple[tuple[float, ...], ...] = ()
+    typical: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
 
     def names(self, row: int) -> tuple[str, ...]:
         """Return the names of the features in `row`'s set, in computing order."""
@@ -118,7 +129,10 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
         "orders": _pad(package.orders),
         "fallbacks": _pad(package.fallbacks),
         "model_s": package.model_s,
+        "costs/typical": package.typical,
     }
+    if package.margins:
+        arrays["margins"] = _pad_margins(package.margins)
     for row, model in enumerate(package.models):
         for name, array in model.arrays().items():
             arrays[f"models/{row}/{name}"] = array
@@ -159,6 +173,10 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
         model_s=_take(arrays, "model_s", "<f8", 1),
         overhead_s=facts.overhead_s,
         meta=facts.meta,
+        margins=_margins(arrays, len(masks)),
+        typical=_take(arrays, "costs/typical", "<f8", 1)
+        if "costs/typical" in arrays
+        else np.empty(0),
     )
     _check(package)
     return package
@@ -199,6 +217,27 @@ def _unpad(padded: Array) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(v for v in row if v >= 0) for row in padded.tolist())
 
 
+def _pad_margins(rows: Sequence[Sequence[float]]) -> Array:
+    padded = np.full((len(rows), max(map(len, rows))), NEVER)
+    for row, margins in enumerate(rows):
+        padded[row, : len(margins)] = np.minimum(margins, NEVER)
+    return padded
+
+
+def _margins(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...], ...]:
+    if "margins" not in arrays:
+        return ()
+    padded = _take(arrays, "margins", "<f8", 2)
+    if len(padded) != count or padded.shape[1] != arrays["fallbacks"].shape[1]:
+        raise BadIndexFile("damaged: its exits are not its candidates'")
+    lengths = (arrays["fallbacks"] >= 0).sum(axis=1)
+    exits = np.where(padded < NEVER, padded, np.inf)
+    return tuple(
+        tuple(row[:length].tolist())
+        for row, length in zip(exits, lengths.tolist(), strict=True)
+    )
+
+
 def _check(package: Package) -> None:
     count, m = len(package.masks), len(package.features)
     if not 0 <= m <= 62 or package.kind not in get_args(Kind):
@@ -214,6 +253,9 @@ def _check(package: Package) -> None:
         raise BadIndexFile("damaged: a cost below zero")
     if len(package.costs.needs) != m:
         raise BadIndexFile("damaged: its cost curves are not its features'")
+    typical, steps = package.typical, len(package.costs.step_coefficients)
+    if len(typical) not in (0, m + steps) or not ((typical > 0) & (typical <= 1)).all():
+        raise BadIndexFile("damaged: its typical times are not its curves'")
     for row in range(count):
         _check_row(package, row)
 

@@ -176,6 +176,23 @@ class Costs(Part, frozen=True):
             )
 
 
+class Exits(Part, frozen=True):
+    """Whether a plan may answer before its features are all computed (QWYC).
+
+    Attributes
+    ----------
+    alpha
+        Share of answers that may differ from those of the whole plan; None makes no
+        exits.
+    confidence
+        Make that share hold on fresh items with this confidence: half of the held-out
+        items then calibrate. Without it nothing is promised.
+    """
+
+    alpha: Annotated[float, Meta(ge=0, lt=1)] | None = None
+    confidence: Share | None = None
+
+
 class Project(Part, frozen=True):
     """A whole PROJECT.toml, checked; `folder` is where its relative paths start."""
 
@@ -186,6 +203,7 @@ class Project(Part, frozen=True):
     )
     search: Search = Search()
     costs: Costs = Costs()
+    exits: Exits = Exits()
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     workers: Positive | None = None
     folder: str = "."
@@ -268,6 +286,12 @@ class Project(Part, frozen=True):
         if not isinstance(name, str):
             raise BadProject("[learner] needs a name, such as name = 'logistic'")
         self._check_sizes()
+        if self.exits.confidence is not None and self.exits.alpha is None:
+            raise BadProject("exits.confidence needs an exits.alpha to hold")
+        if self.exits.alpha is not None and self.search.folds is not None:
+            raise BadProject(
+                "exits are fitted on held-out items, and search.folds holds out none"
+            )
         if not any(self.costs.weights.values()):
             raise BadProject("costs.weights counts nothing: one must be above 0")
         for group in self.features.columns:

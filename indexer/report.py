@@ -115,8 +115,29 @@ def _show_build(
             f"{len(pace['overhead'])} samples timed, by which a server tells how fast "
             "its machine is"
         )
+    if exits := built.get("exits"):
+        console.print(_exit_words(exits))
     for remark, count in built["remarks"].items():
         console.print(f"  in {count} trainings: {remark}")
+
+
+def _exit_words(exits: dict[str, Any]) -> str:
+    """Say what the exits promise, and what they save of the features' cost."""
+    plans = exits["plans"]
+    early = sum(plan["early"] for plan in plans) / len(plans)
+    saved = sum(plan["saved"] for plan in plans) / len(plans)
+    promise = (
+        f"of each plan with {exits['confidence']:.0%} confidence, by "
+        f"{exits['calibrated']} calibration items"
+        if exits["confidence"] is not None
+        else "of the fitted items; nothing is promised of fresh ones, for want of an "
+        "exits.confidence"
+    )
+    return (
+        f"plans answer early where at most {exits['alpha']:.2%} of answers change, "
+        f"{promise}: {early:.0%} of the time on average, which saves {saved:.0%} of the "
+        "features' cost"
+    )
 
 
 def _search_words(search: dict[str, Any]) -> tuple[str, str]:

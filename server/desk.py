@@ -132,7 +132,7 @@ class Desk:
             label=outcome.label,
             scores=outcome.scores,
             features=self.names[outcome.row],
-            expected_accuracy=self.engine.accuracies[outcome.row],
+            expected_accuracy=outcome.accuracy,
             reason=outcome.reason,
             budget_met=now_s <= question.budget.due_s,
             actual_us=_us(outcome.finished_s - outcome.started_s),

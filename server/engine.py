@@ -12,6 +12,7 @@ import numpy as np
 from ..features.errors import BadIndexFile
 from ..features.extract import Extractor
 from ..features.items import Item
+from ..features.sizes import Size, costs_at
 from ..indexer.index import Index
 from ..indexer.package import Package
 from .budget import Budget
@@ -20,7 +21,7 @@ from .errors import Abandoned, TooLittleLeft
 from .plan import Plan, make_plans
 
 OnInfeasible = Literal["prior", "cheapest", "error"]
-Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun"]
+Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun", "sure"]
 Clock = Callable[[], float]
 
 # How much every waiting request raises the price of a second, in mean gains of
@@ -100,7 +101,10 @@ class Outcome(msgspec.Struct, frozen=True):
     started_s, finished_s
         When work on the item started and ended, on the engine's clock.
     reason
-        As in `Choice`, or "overrun" where the clock stopped the plan halfway.
+        As in `Choice`, or "overrun" where the clock stopped the plan halfway, or
+        "sure" where the plan's first features were enough.
+    accuracy
+        Expected, in [0, 1]: that of the row, or where it was sure that of the plan.
     """
 
     label: str
@@ -110,6 +114,7 @@ class Outcome(msgspec.Struct, frozen=True):
     started_s: float
     finished_s: float
     reason: Reason | None
+    accuracy: float
 
 
 class Engine:
@@ -222,18 +227,17 @@ class Engine:
     def _most_worth(self, question: Question, left: float, price: float) -> int:
         """Row of best accuracy minus price times cost that fits and is good enough."""
         rows, size = self.index.skyline(question.item.size), question.item.size
-        powers = size ** np.arange(self.index.coefficients.shape[1])
-        costs = self.index.coefficients[rows] @ powers
+        costs = costs_at(self.index.coefficients[rows], size)
         accuracies = self.index.accuracies[rows]
         fits = (costs <= left) & (accuracies >= question.min_accuracy)
         worths = np.where(fits, accuracies - price * costs, -np.inf)
         return int(rows[worths.argmax()])
 
-    def _best(self, size: float, left: float) -> int:
+    def _best(self, size: Size, left: float) -> int:
         row = self.index.lookup.best(size, left) if left > 0 else -1
         return row if row >= 0 else self.prior
 
-    def _choice(self, row: int, size: float, reason: Reason | None) -> Choice:
+    def _choice(self, row: int, size: Size, reason: Reason | None) -> Choice:
         cost = self.index.cost_s(row, size) * self.drift.factor
         return Choice(self.plans[row], cost, reason)
 
@@ -260,15 +264,17 @@ class Engine:
     def follow(self, outcome: Outcome) -> None:
         """Learn from a plan that was carried out whether the curves still hold.
 
-        One that was cut short took longer than it was to take. The prior tells
-        nothing: it has no features, and nothing is cheaper.
+        One that was cut short took longer than it was to take. One that was sure early
+        tells nothing, nor does the prior: it has no features, and nothing is cheaper.
         """
+        if outcome.reason == "sure":
+            return
         overran = outcome.reason == "overrun"
         if overran or (outcome.row != self.prior and outcome.predicted >= LEAST_S):
             took_s = outcome.finished_s - outcome.started_s
             self.drift.add(overran or took_s > outcome.predicted)
 
-    def _cheapest(self, size: float, min_accuracy: float) -> int:
+    def _cheapest(self, size: Size, min_accuracy: float) -> int:
         """Cheapest row beyond the prior that is accurate enough, else the best."""
         rows = [int(row) for row in self.index.skyline(size)]
         for row in rows:
@@ -281,7 +287,7 @@ def remember_tops(index: Index) -> Callable[[float], tuple[int, float]]:
     """Look up the most accurate row at a size, and its cost, once for each size."""
 
     @lru_cache(REMEMBERED)
-    def top(size: float) -> tuple[int, float]:
+    def top(size: Size) -> tuple[int, float]:
         row = index.lookup.best(size, math.inf)
         return row, index.cost_s(row, size)
 
@@ -301,6 +307,7 @@ class Attempt:
         "_engine",
         "_question",
         "_row",
+        "_sure",
         "choice",
         "started_s",
         "stopped",
@@ -311,6 +318,7 @@ class Attempt:
         self._question = question
         self._row = np.empty(engine.extractor.width, np.float32)
         self._done = 0
+        self._sure = False
         self.stopped = False
         self.started_s = engine.now()
         self.choice = engine.choose(question, self.started_s, waiting)
@@ -328,7 +336,20 @@ class Attempt:
                 break
             extraction.compute(feature)
             self._done = k + 1
+            if self._sure_at(k + 1):
+                break
         return self.conclude()
+
+    def _sure_at(self, k: int) -> bool:
+        """Say whether the model of checkpoint k leads by enough to answer."""
+        plan = self.choice.plan
+        margin = plan.margins[k]
+        if margin == math.inf:
+            return False
+        _, scores = self._engine.package.models[plan.answers[k]].answer(self._row)
+        second, best = sorted(scores)[-2:]
+        self._sure = best - second > margin
+        return self._sure
 
     def conclude(self) -> Outcome:
         """Answer with the best model whose features are complete."""
@@ -343,5 +364,12 @@ class Attempt:
             predicted=self.choice.cost,
             started_s=self.started_s,
             finished_s=engine.now(),
-            reason="overrun" if done < len(plan.features) else self.choice.reason,
+            reason=self._reason(),
+            accuracy=engine.accuracies[plan.row if self._sure else row],
         )
+
+    def _reason(self) -> Reason | None:
+        if self._sure:
+            return "sure"
+        overran = self._done < len(self.choice.plan.features)
+        return "overrun" if overran else self.choice.reason

@@ -21,6 +21,7 @@ IN_WORDS: dict[Reason, str] = {
     "pressure": "others waited, so a cheaper model answered",
     "infeasible": "the budget buys nothing that was asked for",
     "overrun": "a feature took longer than planned, so the work was cut short",
+    "sure": "the first features were enough to be sure",
 }
 
 

@@ -1,8 +1,10 @@
 """What the server will do for a candidate: its features in order, with checkpoints."""
 
+import math
 from dataclasses import dataclass
 
 from ..features.cost import CostTable
+from ..features.sizes import Size, cost_at
 from ..indexer.index import Index
 from ..indexer.package import Package
 
@@ -28,14 +30,18 @@ class Plan:
         Cost polynomial, constant first, of what it takes from checkpoint k to the
         next answer that is better than stopping there: the features in between and
         that answer's model. None where no better answer lies ahead.
+    margins : (K + 1,)
+        Lead of the best class over the second beyond which the model of a checkpoint
+        is sure enough to answer; infinite where work goes on.
     """
 
     row: int
     features: tuple[int, ...]
     answers: tuple[int, ...]
     ahead: tuple[Coefficients | None, ...]
+    margins: tuple[float, ...]
 
-    def worth_going_on(self, k: int, size: float, left: float) -> bool:
+    def worth_going_on(self, k: int, size: Size, left: float) -> bool:
         """Say whether `left` still covers a better answer than stopping at k.
 
         Parameters
@@ -49,14 +55,6 @@ class Plan:
         """
         ahead = self.ahead[k]
         return ahead is not None and cost_at(ahead, size) <= left
-
-
-def cost_at(coefficients: Coefficients, size: float) -> float:
-    """Value of a polynomial, constant first, by Horner's rule."""
-    cost = 0.0
-    for coefficient in reversed(coefficients):
-        cost = cost * size + coefficient
-    return cost
 
 
 def make_plans(index: Index) -> tuple[Plan, ...]:
@@ -73,6 +71,8 @@ def _make_plan(package: Package, accuracies: list[float], row: int) -> Plan:
     order = package.orders[row]
     answers = (*package.fallbacks[row][:-1], row)
     gains = [accuracies[answer] for answer in answers]
+    never = (math.inf,) * len(answers)
+    margins = package.margins[row] if package.margins else never
     ahead: list[Coefficients | None] = []
     for k in range(len(order)):
         better = next((j for j in range(k, len(gains)) if gains[j] > gains[k]), None)
@@ -80,9 +80,10 @@ def _make_plan(package: Package, accuracies: list[float], row: int) -> Plan:
             ahead.append(None)
             continue
         between = _added(package.costs, order[:k], order[:better])
-        model_s = float(package.model_s[answers[better]])
+        exits = [j for j in range(k + 1, better) if margins[j] < math.inf]
+        model_s = float(package.model_s[[answers[j] for j in (*exits, better)]].sum())
         ahead.append((between[0] + model_s, *between[1:]))
-    return Plan(row, order, answers, tuple(ahead))
+    return Plan(row, order, answers, tuple(ahead), margins)
 
 
 def _added(

@@ -123,7 +123,7 @@ def serve(
         choice = engine.choose(Question(TEXT_100, Deadline(0.0, budget_s)), 0.0)
         row = choice.plan.row
         took_s = INDEX.cost_s(row, 100.0) * draws[turn] * slow(turn)
-        outcome = Outcome("", {}, row, choice.cost, 0.0, took_s, choice.reason)
+        outcome = Outcome("", {}, row, choice.cost, 0.0, took_s, choice.reason, 0.5)
         engine.follow(outcome)
         answers.append((row, took_s <= budget_s))
     return answers
@@ -158,7 +158,7 @@ def test_answers_say_what_a_plan_costs_with_the_drift() -> None:
 
 
 def outcome(row: int, predicted_s: float, took_s: float, reason: str | None) -> Outcome:
-    return Outcome("", {}, row, predicted_s, 0.0, took_s, reason)  # type: ignore[arg-type]
+    return Outcome("", {}, row, predicted_s, 0.0, took_s, reason, 0.5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The engine spends what is left, watches the clock, and says what it did."""
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,9 +17,19 @@ from polydom.features.registry import Feature
 from polydom.indexer.index import Index
 from polydom.server.budget import Allowance, Budget, Deadline
 from polydom.server.engine import Attempt, Caller, Engine, Question
-from polydom.server.errors import Abandoned
+from polydom.server.errors import Abandoned, TooLittleLeft
+from polydom.server.plan import make_plans
 
-from .served import ACCURACIES, FEATURES_FILE, HAM, SPAM, WIDTHS, make_index
+from .served import (
+    ACCURACIES,
+    FEATURES_FILE,
+    HAM,
+    MODEL_S,
+    SPAM,
+    WIDTHS,
+    make_index,
+    make_pair_index,
+)
 
 INDEX = make_index()
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
@@ -266,3 +277,71 @@ def test_attempt_can_be_concluded_from_elsewhere_while_a_feature_runs() -> None:
     thread.join()
     assert (outcome.row, outcome.reason) == (2, "overrun")
     assert sum(outcome.scores.values()) == pytest.approx(1)
+
+
+def with_margins(margins: float) -> Index:
+    """The index whose whole plan answers after each feature beyond this lead."""
+    package = INDEX.package
+    assert package is not None
+    never = tuple((math.inf,) * (len(order) + 1) for order in package.orders)
+    last = (math.inf, margins, margins, math.inf)
+    return replace(INDEX, package=replace(package, margins=(*never[:-1], last)))
+
+
+def test_a_plan_that_is_sure_answers_before_its_features_end() -> None:
+    index = with_margins(0.0)
+    engine = Engine(index, extractor_of(index), now=Clock())
+    outcome = ask(engine, Allowance(1.0))
+    assert (outcome.row, outcome.reason) == (1, "sure")
+    assert outcome.accuracy == ACCURACIES[3]
+    assert outcome.predicted == INDEX.cost_s(3, 100.0)
+
+
+def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:
+    index = with_margins(1e9)
+    engine = Engine(index, extractor_of(index), now=Clock())
+    outcome = ask(engine, Allowance(1.0))
+    assert (outcome.row, outcome.reason) == (3, None)
+    assert outcome.accuracy == ACCURACIES[3]
+
+
+def test_a_lead_exactly_at_the_margin_is_not_enough() -> None:
+    package = INDEX.package
+    assert package is not None
+    row = extractor_of(INDEX).extract(TEXT_100)
+    _, scores = package.models[1].answer(row)
+    lead = max(scores) - min(scores)
+    for margin, reason in ((lead, None), (math.nextafter(lead, 0), "sure")):
+        index = with_margins(margin)
+        engine = Engine(index, extractor_of(index), now=Clock())
+        first = ask(engine, Allowance(1.0))
+        assert (first.reason == "sure" and first.row == 1) == (reason == "sure")
+
+
+def test_checks_of_exits_count_in_what_lies_ahead() -> None:
+    plain, exits = make_plans(INDEX)[3], make_plans(with_margins(0.0))[3]
+    for k, (before, after) in enumerate(zip(plain.ahead, exits.ahead, strict=True)):
+        assert before is not None
+        assert after is not None
+        better = next(
+            j for j in range(k + 1, 4) if plain.answers[j] != plain.answers[k]
+        )
+        checks = sum(1 <= j < 3 for j in range(k + 1, better))
+        assert after[0] == pytest.approx(before[0] + checks * MODEL_S)
+
+
+@pytest.mark.parametrize(("sentences", "row"), [(1, 3), (21, 2)])
+def test_engine_plans_by_both_numbers_of_a_size(sentences: int, row: int) -> None:
+    # 100 words cost 0.2, 1.2, 5.2 and 9.2 ms, and 0.5 ms more for each sentence
+    index, clock = make_pair_index(), Clock()
+    engine = Engine(index, extractor_of(index), now=clock)
+    item = text_item("a " * 99 + "." * (sentences - 1), pair=True)
+    assert item.size == (100, sentences)
+    question = Question(item, Deadline(50.0, 9.8e-3))
+    outcome = engine.answer(question)
+    assert outcome.row == row
+    assert outcome.predicted == index.cost_s(row, item.size)
+    assert engine.choose(question, 50.0, waiting=9).plan.row <= row
+    with pytest.raises(TooLittleLeft, match=f"item of size 100 x {sentences}"):
+        terms = Question(item, Deadline(50.0, 1e-4), on_infeasible="error")
+        engine.answer(terms)

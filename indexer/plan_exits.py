@@ -1,0 +1,180 @@
+"""Exits for every plan of an index, fitted on the items that measured its accuracy."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadProject
+from ..models.model import Model
+from .calibrate import fewest_rows
+from .exit_fitting import fit_exits
+from .exits import Answers
+from .feature_order import prefixes
+from .progress import Tell
+from .project import Exits as ExitTerms
+from .searching import CostOf
+
+Rows = NDArray[np.int64]
+Margins = tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanExits:
+    """The exits of C plans.
+
+    Attributes
+    ----------
+    margins
+        `margins[r][k]`: the lead beyond which plan r answers after its first k
+        features; infinite where it goes on. Empty if exits were not asked for.
+    checks : (C,) float64
+        What evaluating the models at all of a plan's exits costs.
+    facts
+        Plain data for `polydom inspect`.
+    """
+
+    margins: Margins
+    checks: NDArray[np.float64]
+    facts: dict[str, Any]
+
+
+class PlanExitFitter:
+    """Fits the exits of one index's plans.
+
+    Parameters
+    ----------
+    terms
+        What the project asks for.
+    models
+        Of each candidate.
+    values : (N, width) float32
+        Full rows of items that no model was trained on.
+    seed
+        Of the division of the items into fitting and calibration ones.
+    """
+
+    def __init__(
+        self,
+        terms: ExitTerms,
+        models: Sequence[Model],
+        values: NDArray[np.float32],
+        seed: int,
+    ) -> None:
+        self.terms, self.models = terms, models
+        order = np.random.default_rng(seed).permutation(len(values))
+        half = len(values) // 2 if terms.confidence is not None else len(values)
+        self.fit, self.rest = order[:half], order[half:]
+        given = [_answers_of(model, values) for model in models]
+        self.leads = np.column_stack([leads for leads, _ in given])
+        self.choices = np.column_stack([choices for _, choices in given])
+
+    def all(
+        self,
+        orders: Sequence[Sequence[int]],
+        fallbacks: Sequence[Sequence[int]],
+        model_costs: NDArray[np.float64],
+        cost_of: CostOf,
+        tell: Tell,
+    ) -> PlanExits:
+        """Fit every plan's exits; the arguments are a package's, by candidate."""
+        margins, checks, facts = [], np.zeros(len(orders)), []
+        for row, order in enumerate(orders):
+            answers = [*fallbacks[row][:-1], row]
+            steps = np.diff([cost_of(mask) for mask in prefixes(order)], prepend=0.0)
+            margins.append(self._margins(answers, steps + model_costs[answers]))
+            stops = np.flatnonzero(np.isfinite(margins[-1]))
+            checks[row] = model_costs[[answers[k] for k in stops]].sum()
+            facts.append(self._facts(row, answers, margins[-1], np.cumsum(steps)))
+            tell(row + 1, None)
+        return PlanExits(tuple(margins), checks, self._report(facts))
+
+    def _margins(
+        self, answers: list[int], costs: NDArray[np.float64]
+    ) -> tuple[float, ...]:
+        """Fit one plan, at those checkpoints where another model answers than before.
+
+        The prior knows nothing of the item, so it is never sure.
+        """
+        places = [k for k in range(1, len(answers)) if answers[k] != answers[k - 1]]
+        margins = np.full(len(answers), np.inf)
+        if len(places) > 1:
+            starts = np.concatenate([[0], np.array(places[:-1]) + 1])
+            prices = np.add.reduceat(costs[: places[-1] + 1], starts)
+            fitting, fresh = self._answers([answers[k] for k in places])
+            confidence = self.terms.confidence
+            margins[places] = fit_exits(
+                fitting,
+                prices,
+                self.terms.alpha or 0.0,
+                confidence=confidence,
+                calibration=None if confidence is None else fresh,
+            ).margins
+        return tuple(margins.tolist())
+
+    def _answers(self, rows: list[int]) -> tuple[Answers, Answers]:
+        """Answers of these candidates for the items to fit on, and for the others."""
+        every = Answers(self.leads[:, rows], self.choices[:, rows])
+        return every.only(self.fit), every.only(self.rest) if len(self.rest) else every
+
+    def _facts(
+        self,
+        row: int,
+        answers: list[int],
+        margins: tuple[float, ...],
+        costs: NDArray[np.float64],
+    ) -> dict[str, Any]:
+        """Say how often a plan exits and what that saves of its features' cost."""
+        at = len(answers) - 1
+        stops = self.leads[:, answers] > margins
+        stops[:, -1] = True
+        where = stops.argmax(axis=1)
+        chosen = self.choices[np.arange(len(where)), np.array(answers)[where]]
+        whole = float(costs[-1])
+        return {
+            "row": row,
+            "early": float(np.mean(where < at)),
+            "saved": 1 - float(costs[where].mean()) / whole if whole else 0.0,
+            "changed": float(np.mean(chosen != self.choices[:, row])),
+        }
+
+    def _report(self, plans: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "alpha": self.terms.alpha,
+            "confidence": self.terms.confidence,
+            "fitted": len(self.fit),
+            "calibrated": len(self.rest),
+            "plans": plans,
+        }
+
+
+def check_exits(terms: ExitTerms, items: int) -> None:
+    """Refuse a confidence that half of so many held-out items cannot give."""
+    if terms.alpha is None or terms.confidence is None:
+        return
+    if terms.alpha == 0:
+        raise BadProject(
+            "exits.alpha is 0, which no number of items can show; with a confidence "
+            "it must be above 0"
+        )
+    fewest = fewest_rows(terms.alpha, terms.confidence)
+    if items - items // 2 < fewest or items < 2:
+        raise BadProject(
+            f"exits.alpha = {terms.alpha:g} with exits.confidence = "
+            f"{terms.confidence:g} needs {2 * fewest} held-out items; there are {items}"
+        )
+
+
+def _answers_of(
+    model: Model, values: NDArray[np.float32]
+) -> tuple[NDArray[np.float64], Rows]:
+    """Lead of the best class over the second, and class chosen, for each row."""
+    scores = np.asarray(model.predict_scores(values), np.float64)
+    if scores.shape[1] < 2:
+        leads = np.zeros(len(values))
+    else:
+        best = np.partition(scores, -2, axis=1)
+        leads = best[:, -1] - best[:, -2]
+    return leads, np.asarray(model.predict(values), np.int64)

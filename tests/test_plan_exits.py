@@ -1,0 +1,134 @@
+"""Exits of a whole index: fitted on held-out items, built, saved and served."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polydom.features.errors import BadIndexFile, BadProject
+from polydom.features.items import text_item
+from polydom.indexer import Index, build
+from polydom.indexer.file import read_file, write_file
+from polydom.indexer.plan_exits import PlanExitFitter, check_exits
+from polydom.indexer.project import Exits, Project
+from polydom.indexer.report import facts_of
+from polydom.server.budget import Allowance
+from polydom.server.engine import Engine, Question
+
+from . import projects
+from .served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
+
+WITH_EXITS = (
+    projects.TEXTS
+    + """
+[exits]
+alpha = 0.1
+confidence = 0.9
+"""
+)
+
+
+def fitter_of(terms: Exits) -> tuple[Index, PlanExitFitter]:
+    index = make_index()
+    package = index.package
+    assert package is not None
+    extractor = package.extractor([FEATURES_FILE])
+    rows = np.array([extractor.extract(text_item(text)) for text in TEXTS * 40])
+    return index, PlanExitFitter(terms, package.models, rows, seed=0)
+
+
+@pytest.mark.parametrize("terms", [Exits(0.0), Exits(0.1), Exits(0.2, 0.9)])
+def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: Exits) -> None:
+    index, fitter = fitter_of(terms)
+    package = index.package
+    assert package is not None
+    prices = {0: 0.0, 1: 1.0, 3: 3.0, 7: 7.0}
+    found = fitter.all(
+        package.orders,
+        package.fallbacks,
+        np.full(len(ACCURACIES), 0.01),
+        prices.__getitem__,
+        lambda done, left=None: None,
+    )
+    assert [len(m) for m in found.margins] == [len(f) for f in package.fallbacks]
+    for row, (margins, facts) in enumerate(
+        zip(found.margins, found.facts["plans"], strict=True)
+    ):
+        answers = package.fallbacks[row]
+        ended, paid, changed = [], [], []
+        for item in range(len(fitter.leads)):
+            at = next(
+                k
+                for k in range(len(answers))
+                if k == len(answers) - 1 or fitter.leads[item, answers[k]] > margins[k]
+            )
+            ended.append(at < len(answers) - 1)
+            paid.append(prices[2**at - 1])
+            changed.append(
+                fitter.choices[item, answers[at]] != fitter.choices[item, row]
+            )
+        assert facts["early"] == pytest.approx(np.mean(ended))
+        assert facts["changed"] == pytest.approx(np.mean(changed))
+        whole = prices[2 ** (len(answers) - 1) - 1]
+        saved = 1 - np.mean(paid) / whole if whole else 0.0
+        assert facts["saved"] == pytest.approx(saved)
+        checks = sum(np.isfinite(margins)) * 0.01
+        assert found.checks[row] == pytest.approx(checks)
+    assert (found.facts["calibrated"] > 0) == (terms.confidence is not None)
+
+
+@pytest.mark.jit
+def test_an_index_with_exits_is_built_saved_and_served(tmp_path: Path) -> None:
+    folder = projects.texts(tmp_path / "mails", count=400, project=WITH_EXITS)
+    index = build(
+        folder / "PROJECT.toml", output=folder / "my.pdx", cache=folder / "cache"
+    )
+    package = index.package
+    assert package is not None
+    assert [len(m) for m in package.margins] == [len(f) for f in package.fallbacks]
+    facts = facts_of(index)["build"]["exits"]
+    assert (facts["alpha"], facts["confidence"]) == (0.1, 0.9)
+    assert all(plan["changed"] <= 0.1 for plan in facts["plans"])
+    best = int(np.argmax(index.accuracies))
+    if facts["plans"][best]["early"] > 0.5:
+        engine = Engine(index, package.extractor())
+        reasons = [
+            engine.answer(Question(text_item(text), Allowance(10.0))).reason
+            for text in TEXTS
+        ]
+        assert "sure" in reasons
+
+
+def test_damaged_exits_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tiny.pdx"
+    make_index().save(path)
+    meta, arrays, _ = read_file(path)
+    for damage in (np.zeros((4, 2)), np.zeros((3, 4)), np.full((4, 4), np.nan)):
+        write_file(path, meta, {**arrays, "margins": damage})
+        with pytest.raises(BadIndexFile, match=r"exits|not finite"):
+            Index.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[exits]\nconfidence = 0.9", "needs an exits.alpha"),
+        ("[exits]\nalpha = 0.1\n[search]\nfolds = 3", "holds out none"),
+        ("[exits]\nalpha = 1.0", "exits.alpha"),
+    ],
+)
+def test_terms_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "PROJECT.toml"
+    path.write_text(projects.TEXTS + text)
+    with pytest.raises(BadProject, match=message):
+        Project.load(path)
+
+
+def test_a_confidence_that_so_few_items_cannot_give_is_refused_at_once() -> None:
+    check_exits(Exits(0.1, 0.9), 44)
+    check_exits(Exits(0.1), 1)
+    check_exits(Exits(), 0)
+    with pytest.raises(BadProject, match=r"needs 44 held-out items; there are 42"):
+        check_exits(Exits(0.1, 0.9), 42)
+    with pytest.raises(BadProject, match=r"exits.alpha is 0"):
+        check_exits(Exits(0.0, 0.9), 1000)
