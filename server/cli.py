@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from ..features.errors import BadInput, PolydomError
+from ..features.sizes import Size, read_size
 from ..indexer.cli import AsJson, IndexFile, app
 
 FeatureFiles = Annotated[
@@ -158,10 +159,28 @@ def _refuse_budget(option: str, value: float) -> None:
         raise BadInput(f"{option} {value:g}: a finite number above 0 is needed")
 
 
+def _read_size(text: str) -> Size:
+    try:
+        numbers = [float(number) for number in text.split("x")]
+        return read_size(numbers if len(numbers) > 1 else numbers[0])
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither a number nor two with an x between them",
+            param_hint="--size",
+        ) from None
+
+
 @app.command(epilog="Example: polydom plan my.pdx --size 120000 --budget-ms 5")
 def plan(
     index: IndexFile,
-    size: Annotated[float, typer.Option(help="Size of the item: pixels, characters.")],
+    size: Annotated[
+        str,
+        typer.Option(
+            metavar="N or AxB",
+            help="Size of the item: pixels, characters; or width x height, "
+            "words x sentences.",
+        ),
+    ],
     budget_ms: BudgetMs = None,
     budget: Budget = None,
     as_json: AsJson = False,
@@ -170,7 +189,7 @@ def plan(
     from ..indexer.index import Index
     from .explain import explain, table_of
 
-    facts = explain(Index.load(index), size, budget_ms, budget)
+    facts = explain(Index.load(index), _read_size(size), budget_ms, budget)
     typer.echo(json.dumps(facts) if as_json else table_of(facts))
 
 

@@ -283,7 +283,7 @@ class Engine:
         return rows[-1]
 
 
-def remember_tops(index: Index) -> Callable[[float], tuple[int, float]]:
+def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
     """Look up the most accurate row at a size, and its cost, once for each size."""
 
     @lru_cache(REMEMBERED)

@@ -16,6 +16,7 @@ PolydomError
 """
 
 from ..features.errors import NothingFits, PolydomError
+from ..features.sizes import Size, show_size
 
 
 class Unauthorized(PolydomError):
@@ -85,13 +86,13 @@ class TooLittleLeft(NothingFits):
     """
 
     def __init__(
-        self, *, left: float, amount: float, cheapest: float, size: float, unit: str
+        self, *, left: float, amount: float, cheapest: float, size: Size, unit: str
     ) -> None:
         super().__init__(budget_s=left, cheapest_s=cheapest, size=size)
         there, of, than = (in_unit(value, unit) for value in (left, amount, cheapest))
         self.args = (
             f"{there} of {of} are left, below the cheapest model's {than} for an item "
-            f"of size {size:g}",
+            f"of size {show_size(size)}",
         )
 
 

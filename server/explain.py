@@ -3,13 +3,14 @@
 from typing import Any
 
 from ..features.errors import BadIndexFile, BadInput, NothingFits
+from ..features.sizes import Size, show_size
 from ..indexer.index import Index
 from ..indexer.package import Package
 from .budget import read_amount
 
 
 def explain(
-    index: Index, size: float, budget_ms: float | None, budget: float | None
+    index: Index, size: Size, budget_ms: float | None, budget: float | None
 ) -> dict[str, Any]:
     """Describe the choice as plain data.
 
@@ -61,9 +62,7 @@ def explain(
     }
 
 
-def _buy(
-    index: Index, package: Package, size: float, amount: float
-) -> tuple[int, bool]:
+def _buy(index: Index, package: Package, size: Size, amount: float) -> tuple[int, bool]:
     """Row that answers, and whether it fits; the prior's where nothing does."""
     try:
         return index.best(size, amount).row, True
@@ -74,7 +73,8 @@ def _buy(
 def table_of(facts: dict[str, Any]) -> str:
     """Lay the facts out for people."""
     lines = [
-        f"size {facts['size']:g}, budget {_amount('budget', facts, facts['unit'])}",
+        f"size {show_size(facts['size'])}, "
+        f"budget {_amount('budget', facts, facts['unit'])}",
         f"{'':7}  {'predicted':>12}  {'accuracy':>8}  features, in order",
     ]
     for name in ("cheaper", "bought", "dearer"):

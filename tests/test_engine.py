@@ -342,6 +342,6 @@ def test_engine_plans_by_both_numbers_of_a_size(sentences: int, row: int) -> Non
     assert outcome.row == row
     assert outcome.predicted == index.cost_s(row, item.size)
     assert engine.choose(question, 50.0, waiting=9).plan.row <= row
+    hopeless = Question(item, Deadline(50.0, 1e-4), on_infeasible="error")
     with pytest.raises(TooLittleLeft, match=f"item of size 100 x {sentences}"):
-        terms = Question(item, Deadline(50.0, 1e-4), on_infeasible="error")
-        engine.answer(terms)
+        engine.answer(hopeless)

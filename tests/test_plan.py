@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.server.plan import cost_at, make_plans
+from polydom.features.sizes import cost_at
+from polydom.server.plan import make_plans
 
 from . import oracles
 from .served import ORDERS, make_index

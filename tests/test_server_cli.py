@@ -15,7 +15,7 @@ from polydom.server.engine import Reason
 from polydom.server.explain import explain
 from polydom.server.local import IN_WORDS
 
-from .served import FEATURES_FILE, HAM, SPAM, make_index, save_index
+from .served import FEATURES_FILE, HAM, SPAM, make_index, make_pair_index, save_index
 
 OWN = ["--features", str(FEATURES_FILE)]
 
@@ -63,6 +63,28 @@ def test_plan_gives_the_prior_when_nothing_fits_as_predict_does(
     facts = json.loads(out)
     assert (code, facts["fits"], facts["bought"]["features"]) == (0, False, [])
     assert (facts["cheaper"], facts["dearer"]["features"]) == (None, ["length"])
+
+
+def test_plan_takes_both_numbers_of_a_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_pair_index().save(tmp_path / "pairs.pdx")
+    arguments = ("plan", tmp_path / "pairs.pdx", "--budget-ms", 9.8, "--size")
+    code, out, _ = run(capsys, *arguments, "100x21")
+    assert code == 0
+    assert out.splitlines()[0] == "size 100 x 21, budget 9,800 us"
+    assert out.splitlines()[3:5] == [
+        "bought       5,200 us    0.8000  length, marks",
+        "dearer      19,700 us    0.9500  length, marks, words",
+    ]
+    code, out, _ = run(capsys, *arguments, "100x1", "--json")
+    facts = json.loads(out)
+    assert (facts["size"], facts["bought"]["predicted_us"]) == ([100, 1], 9700)
+    code, _, error = run(capsys, *arguments, "100")
+    assert (code, "size is 100.0; 2 finite" in error) == (1, True)
+    for wrong in ("100x", "1x2x3", "large"):
+        code, _, error = run(capsys, *arguments, wrong)
+        assert (code, f"'{wrong}' is neither a number" in error) == (2, True)
 
 
 def test_plan_gives_a_prior_that_is_never_worth_buying() -> None:
