@@ -15,7 +15,7 @@ from ..models.draws import Split, split
 from ..models.measures import find_measure
 from ..models.portfolio import SERVABLE, Setting, make_portfolio
 from ..models.select import find_strategy, full_seconds
-from ..models.trainer import Examples
+from ..models.trainer import Examples, chance
 from .cache import Cache
 from .levels import bands
 from .progress import Progress
@@ -24,6 +24,7 @@ from .training import columns_of
 AUTO = "auto"
 DEFAULT_STRATEGY = "daub-seconds"
 VALIDATION = 0.3
+LEAST_VALID = 2000  # rows that a race's smallest trainings are validated on
 
 Division = tuple[NDArray[np.int64], NDArray[np.int64]]
 
@@ -128,7 +129,14 @@ class Contest:
         splits = [self._split(columns) for columns in parts]
         measure = find_measure("accuracy")
         arms = {
-            learner: Examples(estimator, splits, measure, seed=self.seed, scored=0)
+            learner: Examples(
+                estimator,
+                splits,
+                measure,
+                seed=self.seed,
+                scored=0,
+                least_valid=LEAST_VALID,
+            )
             for learner, estimator in make_portfolio(self.settings, self.seed).items()
         }
         with self.progress.stage(stage, None) as tell:
@@ -141,6 +149,7 @@ class Contest:
             race = Race(
                 arms,
                 limit=len(splits[0].y),
+                chance=chance(splits, measure),
                 past=[Allocation.from_dict(line) for line in log],
                 progress=keep,
             )

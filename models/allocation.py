@@ -112,6 +112,8 @@ class Race:
         difference, or starts anew (examples).
     best
         The best score there is; a loss is `best` minus the score.
+    chance
+        The score of answering without looking at the item; None if unknown.
     past
         The log of an interrupted race of the same learners, data and seed.
     progress
@@ -139,6 +141,7 @@ class Race:
     limit: int | None = None
     carries_on: bool = False
     best: float = 1.0
+    chance: float | None = None
     past: Iterable[Allocation] = ()
     progress: "Callable[[Race], None] | None" = None
     jobs: int = 1

@@ -3,7 +3,8 @@
 DAUB counts examples and assumes that cost grows at least linearly with them. Today's
 learners break that: histogram boosting costs nearly as much on 500 rows as on 15,000,
 an ensemble has a price before its first row, and the ladder of refits then costs more
-than it saves. Here the next training is chosen by what it may win per second.
+than it saves. Here a training has to be worth its seconds, and of those that are, the
+one that may win most per second comes next.
 """
 
 import math
@@ -20,40 +21,49 @@ LEAST_ERROR = 1e-4  # below any validation set's resolution; keeps logarithms fi
 NEARLY_ALL = 0.6  # a rung above this share of N teaches what N itself would
 SHORTEST_STEP = 1.5  # times the last examples; less would teach too little
 PEERS = 5  # finished curves needed before they say what any curve can gain
+FIRST_COST_POWER = 0.7  # of n; small trainings cost more than their share
+ASLEEP = 0.05  # of the way from chance to perfect; below, nothing has been learnt yet
 
 
 def daub_by_seconds(
     race: Race,
     *,
-    delta: float = 0.005,
+    worth: float = 0.06,
+    delta: float = 0.0,
     granularity: int | None = None,
     growth: float = 6.0,
-    peer_factor: float = 1.0,
-    look_share: float = 0.01,
+    peer_factor: float = 1.3,
+    look_share: float = 0.03,
 ) -> str:
     """Choose a learner by bounds on its final score and by measured seconds.
 
     Every learner is trained once on `granularity` examples. From then on, a learner is
     a *rival* if its bound on the score at N exceeds the best score seen by more than
-    `delta`. The rival with the most to win per second is trained next, on as many
-    examples as `growth` times its last cost should pay for: so a learner's trainings
-    cost a geometric series whatever the shape of its cost curve, and one that is
-    hardly dearer on N examples goes there at once. Without rivals, the leader is
-    trained on all N and, if it then still leads, is the answer.
+    `delta` and by more than the seconds to get there are worth: were the race to take
+    twice as long for it, `worth`, and in proportion. The rival with the most to win
+    per second is trained next, on as many examples as `growth` times its last cost
+    should pay for: so a learner's trainings cost a geometric series whatever the shape
+    of its cost curve, and one that is hardly dearer on N examples goes there at once.
+    Without rivals, the leader is trained on all N and, if it then still leads, is the
+    answer.
 
-    The bound is the lesser of two: the learner's own last slope over log n, carried on
-    to N, which bounds curves that are concave in log n (a n^-b + c is); and
-    `peer_factor` times the steepest fall of log error from n to N among the learners
-    that have been trained on N, once there are five. Curves need not keep to either,
-    so a training that costs at most `look_share` of all seconds spent so far is
-    done even if its bound rules the learner out.
+    The bound is the lesser of two: the learner's own last fall of log error over log
+    n, carried on to N, which bounds errors of the form a n^-b + c; and `peer_factor`
+    times the steepest fall of log error from n to N among the learners that have been
+    trained on N, once there are five. A learner that is still about as good as chance
+    has no bound, since curves may rise late, as on parities; and while that holds for
+    all, the cheapest training comes next. Curves need not keep to any of this, so a
+    share of the seconds goes to the cheapest trainings that the bounds rule out.
 
     Parameters
     ----------
     race
-        With `limit` set to N.
+        With `limit` set to N. Its `chance`, where it has one, says who is asleep.
+    worth
+        What a doubling of the seconds must be able to win, in units of the score,
+        >= 0; 0 counts no seconds.
     delta
-        What a rival must still be able to win, in units of the score, >= 0.
+        What any rival must still be able to win, >= 0.
     granularity
         Examples of the first training; None for N / 200, but 50 to 500, and for
         training every learner on everything where N is below 2,000: a race then
@@ -63,7 +73,7 @@ def daub_by_seconds(
     peer_factor
         How much more than any finished learner another may gain, > 0.
     look_share
-        What share of the seconds spent a training costs that needs no bound, >= 0.
+        Share of all seconds that may go to trainings the bounds rule out, >= 0.
 
     Returns
     -------
@@ -76,10 +86,12 @@ def daub_by_seconds(
         If a parameter is out of range or every learner fails.
     """
     limit = need_limit(race)
-    if not (delta >= 0 and growth > 1 and peer_factor > 0 and look_share >= 0):
+    shares = worth >= 0 and delta >= 0 and look_share >= 0  # and no NaN among them
+    if not (shares and growth > 1 and peer_factor > 0):
         raise BadInput(
-            f"delta {delta}, growth {growth}, peer_factor {peer_factor}, look_share "
-            f"{look_share}; they must be >= 0, > 1, > 0 and >= 0"
+            f"worth {worth}, delta {delta}, growth {growth}, peer_factor "
+            f"{peer_factor}, look_share {look_share}; they must be >= 0, >= 0, > 1, "
+            "> 0 and >= 0"
         )
     if granularity is None and limit < WORTH_RACING:
         return train_all(race)
@@ -90,16 +102,19 @@ def daub_by_seconds(
     if not 1 <= first <= limit:
         raise BadInput(f"granularity is {first}; it must be in 1..{limit}")
 
-    hunt = _Hunt(race, limit, delta, growth, peer_factor, look_share)
+    hunt = _Hunt(race, limit, worth, delta, growth, peer_factor)
     race.train_all([(name, first) for name in race.active], hunt.bound)
+    looks_s = 0.0
     while True:
         rivals = hunt.rivals()
         race.left_s = hunt.left_s(rivals)
-        name = max(rivals, key=hunt.gain_per_second) if rivals else hunt.cheap_look()
-        if name:
+        if rivals:
+            name = max(rivals, key=hunt.gain_per_second)
             race.train(name, hunt.next_amount(name), hunt.bound)
         elif race.had(leader := race.leader()) < limit:
             race.train(leader, limit, hunt.bound)
+        elif name := hunt.cheapest(look_share * race.seconds - looks_s):
+            looks_s += race.train(name, hunt.next_amount(name), hunt.bound).seconds
         else:
             return leader
 
@@ -110,39 +125,52 @@ class _Hunt:
 
     race: Race
     limit: int
+    worth: float
     delta: float
     growth: float
     peer_factor: float
-    look_share: float
 
     def rivals(self) -> list[str]:
-        """Name the learners that may still win by more than delta."""
-        needed = self.best_score() + self.delta
+        """Name the learners that may still win by what is asked of them."""
+        best = self.best_score()
         return [
             name
-            for name in self.race.active
-            if self.race.had(name) < self.limit
-            and self.bound(self.race.curves[name]) > needed
+            for name in self.unfinished()
+            if self.bound(self.race.curves[name]) > best + self.needed(name)
         ]
 
-    def cheap_look(self) -> str:
-        """Name the learner whose next training is cheapest, if it is cheap enough."""
-        allowed_s = self.look_share * self.race.seconds
-        looks = [
-            (self.next_cost_s(name), name)
-            for name in self.race.active
-            if self.race.had(name) < self.limit
-        ]
+    def needed(self, name: str) -> float:
+        """Return what a learner must be able to win to be worth its seconds on N."""
+        full_s = self.full_cost_s(name)
+        spent_s = self.race.seconds
+        return self.delta + (self.worth * full_s / spent_s if spent_s else 0.0)
+
+    def full_cost_s(self, name: str) -> float:
+        curve = self.race.curves[name]
+        if len(curve) > 1:
+            return cost_at(curve, self.limit)
+        share = self.limit / curve[-1].amount
+        return curve[-1].seconds * math.pow(share, FIRST_COST_POWER)
+
+    def cheapest(self, allowed_s: float) -> str:
+        """Name the learner with the cheapest next training, if it is cheap enough."""
+        looks = [(self.next_cost_s(name), name) for name in self.unfinished()]
         cost_s, name = min(looks, default=(math.inf, ""))
         return name if cost_s <= allowed_s else ""
+
+    def unfinished(self) -> list[str]:
+        race = self.race
+        return [name for name in race.active if race.had(name) < self.limit]
 
     def best_score(self) -> float:
         return self.race.best - self.race.loss(self.race.leader())
 
     def gain_per_second(self, name: str) -> float:
-        curve = self.race.curves[name]
-        gain = self.bound(curve) - self.best_score()
-        cost_s = self.next_cost_s(name)
+        """Return what may be won per second: equal gains while all are asleep."""
+        best, cost_s = self.best_score(), self.next_cost_s(name)
+        gain = 1.0
+        if not self.asleep(best):
+            gain = self.bound(self.race.curves[name]) - best
         return gain / cost_s if cost_s else math.inf
 
     def next_cost_s(self, name: str) -> float:
@@ -162,20 +190,25 @@ class _Hunt:
         amount = max(low, whole(had * SHORTEST_STEP))
         return amount if amount < NEARLY_ALL * self.limit else self.limit
 
+    def asleep(self, score: float) -> bool:
+        """Say whether a score is about that of answering without looking."""
+        chance, best = self.race.chance, self.race.best
+        return chance is not None and score - chance < ASLEEP * (best - chance)
+
     def bound(self, curve: Curve) -> float:
         """Bound the final score by the learner's own slope and by its peers' gains."""
         had, score = curve[-1].amount, curve[-1].score
         assert score is not None
         if had >= self.limit:
             return score
+        if self.asleep(score):
+            return self.race.best
         fall = self.peer_factor * self.peer_fall(had)
-        bound = self.race.best - math.exp(self.log_error(curve[-1]) - fall)
         if len(curve) > 1:
             logs = [math.log(line.amount) for line in curve[-3:]]
-            scores = [self.race.best - self.error(line) for line in curve[-3:]]
-            rise = max(slope(logs, scores), 0.0) * math.log(self.limit / had)
-            bound = min(bound, score + rise)
-        return bound
+            rate = slope(logs, [-self.log_error(line) for line in curve[-3:]])
+            fall = min(fall, max(rate, 0.0) * math.log(self.limit / had))
+        return self.race.best - math.exp(self.log_error(curve[-1]) - fall)
 
     def peer_fall(self, amount: int) -> float:
         """Return the steepest fall of log error from `amount` to N seen so far."""
@@ -188,12 +221,9 @@ class _Hunt:
         ]
         return max(max(falls), 0.0) if len(falls) >= PEERS else math.inf
 
-    def error(self, line: Allocation) -> float:
-        assert line.score is not None
-        return self.race.best - line.score
-
     def log_error(self, line: Allocation) -> float:
-        return math.log(max(self.error(line), LEAST_ERROR))
+        assert line.score is not None
+        return math.log(max(self.race.best - line.score, LEAST_ERROR))
 
     def log_error_at(self, curve: Curve, amount: int) -> float:
         """Read a curve between its points: straight on log-log axes."""

@@ -23,7 +23,7 @@ class Split:
     X, y
         Training rows, (N, D) and (N,), in the order in which they are drawn.
     X_valid, y_valid
-        Validation rows.
+        Validation rows, in such an order too.
     """
 
     X: NDArray[Any]
@@ -87,8 +87,10 @@ def split(
     splits = []
     for train, X_valid, y_valid in sides:
         rows = train[nested_order(y[train], rng, labels=labels)]
-        splits.append(Split(X[rows], y[rows], X_valid, y_valid))
-        _check(splits[-1], labels)
+        part = Split(X[rows], y[rows], X_valid, y_valid)
+        _check(part, labels)
+        order = nested_order(y_valid, np.random.default_rng(seed), labels=labels)
+        splits.append(Split(part.X, part.y, X_valid[order], y_valid[order]))
     return tuple(splits)
 
 

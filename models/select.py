@@ -16,7 +16,7 @@ from .daub_seconds import cost_at, daub_by_seconds
 from .draws import Split, split
 from .halving import doubling, halvings, successive_halving, uniform
 from .measures import Measure, find_measure
-from .trainer import Examples, Iterations
+from .trainer import Examples, Iterations, chance
 from .worker import isolated
 
 Strategy = Callable[[Race], str]
@@ -89,6 +89,7 @@ def select(
     iterations: int | None = None,
     batch: int | None = None,
     scored: int | None = 0,
+    least_valid: int | None = None,
     budget: int | None = None,
     seed: int = 0,
     log: Iterable[Mapping[str, Any]] = (),
@@ -119,6 +120,10 @@ def select(
     scored
         How many rows trained on give the training score, which DAUB's published bound
         uses: None for all of them, 0 for no training score.
+    least_valid
+        Where examples are allocated: validate a training on n of them on the first
+        max(least_valid, 4 n) validation rows, drawn fairly; None for always all.
+        2,000 makes the first trainings of a race much cheaper.
     budget
         Examples, or iterations, that a named strategy of Successive Halving's kind may
         give in all; None for N ceil(log2 n), with which halving's last arms come to N.
@@ -170,7 +175,7 @@ def select(
     found = find_measure(measure)
     splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
     arms, limit = (
-        _by_examples(learners, splits, found, scored, seed)
+        _by_examples(learners, splits, found, scored, least_valid, seed)
         if iterations is None
         else _by_iterations(learners, splits, found, iterations, batch, scored, seed)
     )
@@ -181,6 +186,7 @@ def select(
             limit=limit,
             carries_on=iterations is not None,
             best=found.best,
+            chance=chance(splits, found),
             past=[Allocation.from_dict(line) for line in log],
             progress=progress,
             jobs=jobs,
@@ -231,10 +237,18 @@ def _by_examples(
     splits: tuple[Split, ...],
     measure: Measure,
     scored: int | None,
+    least_valid: int | None,
     seed: int,
 ) -> tuple[dict[str, Any], int]:
     arms = {
-        name: Examples(learner, splits, measure, seed=seed, scored=scored)
+        name: Examples(
+            learner,
+            splits,
+            measure,
+            seed=seed,
+            scored=scored,
+            least_valid=least_valid,
+        )
         for name, learner in learners.items()
     }
     return arms, min(len(part.y) for part in splits)

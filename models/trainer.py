@@ -44,6 +44,10 @@ class Examples:
     scored
         How many of the rows trained on give the training score; 0 for no training
         score, None for all of them.
+    least_valid
+        Validate a training on n rows on the first max(least_valid, 4 n) of the
+        validation rows: no more exactly than so few examples are worth. None for all
+        of them, which those trained on every row always get.
     warm
         Whether a larger training may start from a smaller one where that does not
         change what is learnt.
@@ -56,6 +60,7 @@ class Examples:
     measure: Measure
     seed: int = 0
     scored: int | None = None
+    least_valid: int | None = None
     warm: bool = True
     now: Clock = time.process_time
     _models: list[Any] = field(init=False, default_factory=list)
@@ -73,7 +78,9 @@ class Examples:
                 model = self._fit(part, amount, model, had)
                 rows = slice(0, amount if self.scored is None else self.scored)
                 seen = part.X[:amount][rows], part.y[:amount][rows]
-                outcomes.append(self._validate(model, part, seen, start))
+                valid = slice(0, self._checked(part, amount))
+                checked = part.X_valid[valid], part.y_valid[valid]
+                outcomes.append(self._validate(model, checked, seen, start))
                 self._models.append(model)
         self._had = amount
         return replace(mean(outcomes), warnings=tuple(complaints))
@@ -95,12 +102,18 @@ class Examples:
             last_step(model).set_params(warm_start=True)
         return model.fit(part.X[:amount], part.y[:amount])
 
+    def _checked(self, part: Split, amount: int) -> int:
+        """Count the validation rows that a training on `amount` examples gets."""
+        if self.least_valid is None or amount >= len(part.y):
+            return len(part.y_valid)
+        return max(self.least_valid, 4 * amount)
+
     def _validate(
-        self, model: Any, part: Split, seen: tuple[Any, Any], start: float
+        self, model: Any, checked: tuple[Any, Any], seen: tuple[Any, Any], start: float
     ) -> Outcome:
         fitted = self.now()
         score = self.measure.make_scorer()
-        valid = float(score(model, part.X_valid, part.y_valid))
+        valid = float(score(model, *checked))
         train = float(score(model, *seen)) if len(seen[1]) else None
         return Outcome(valid, train, fitted - start, self.now() - fitted)
 
@@ -177,6 +190,20 @@ class Iterations:
         for iteration in range(self._had, amount):
             rows = (iteration * batch + np.arange(batch)) % len(y)
             self._model.partial_fit(X[rows], y[rows], *classes)
+
+
+def chance(splits: Sequence[Split], measure: Measure) -> float:
+    """Return the score of the answer that looks at no item: the prior, or the mean."""
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+
+    score = measure.make_scorer()
+    scores = []
+    for part in splits:
+        blind = DummyClassifier() if measure.labels else DummyRegressor()
+        with hearing():
+            model = blind.fit(part.X, part.y)
+            scores.append(float(score(model, part.X_valid, part.y_valid)))
+    return float(np.mean(scores))
 
 
 def prepare(learner: Any, seed: int) -> Any:

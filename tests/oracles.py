@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from polydom.features.registry import Feature, Step
 from polydom.indexer.package import Package
+from polydom.models.allocation import Allocation
+from polydom.models.daub_seconds import cost_at as extrapolate
 from polydom.models.trees import Tree
 
 
@@ -74,6 +76,94 @@ def daub_allocations(
         j = bounds.index(max(bounds))
         train(j, min(ratio * had[j], limit))
     return had.index(limit), log
+
+
+def daub_by_seconds(
+    score: Callable[[int, int], float],
+    seconds: Callable[[int, int], float],
+    learners: int,
+    limit: int,
+    worth: float,
+    delta: float,
+    growth: float,
+    peer_factor: float,
+    look_share: float,
+) -> tuple[int, list[tuple[int, int]]]:
+    """Its rules one after the other, for a chance of 0.5; who wins, and the log."""
+    log: list[tuple[int, int]] = []
+    had: list[list[int]] = [[] for _ in range(learners)]
+    spent = looks = 0.0
+
+    def error(i: int, n: int) -> float:
+        return math.log(max(1 - score(i, n), 1e-4))
+
+    def cost(i: int, n: int) -> float:
+        lines = [Allocation("", m, m, 0.0, seconds=seconds(i, m)) for m in had[i]]
+        return extrapolate(lines, n)
+
+    def full_cost(i: int) -> float:
+        n = had[i][0]
+        once = seconds(i, n) * (limit / n) ** 0.7
+        return cost(i, limit) if len(had[i]) > 1 else once
+
+    def train(i: int, n: int) -> None:
+        nonlocal spent
+        log.append((i, n))
+        had[i].append(n)
+        spent += seconds(i, n)
+
+    def asleep(value: float) -> bool:
+        return value < 0.525
+
+    def bound(i: int) -> float:
+        n = had[i][-1]
+        if n == limit or asleep(score(i, n)):
+            return score(i, n) if n == limit else 1.0
+        finished = [j for j in range(learners) if had[j][-1] == limit]
+        falls = [math.inf]
+        if len(finished) >= 5:
+            drops = []
+            for j in finished:
+                known = np.interp(
+                    math.log(n), np.log(had[j]), [error(j, m) for m in had[j]]
+                )
+                drops.append(float(known) - error(j, limit))
+            falls.append(peer_factor * max(*drops, 0.0))
+        if len(had[i]) > 1:
+            last = had[i][-3:]
+            rate = np.polyfit(np.log(last), [error(i, m) for m in last], 1)[0]
+            falls.append(max(-float(rate), 0.0) * math.log(limit / n))
+        return 1 - math.exp(error(i, n) - min(falls))
+
+    def step(i: int) -> int:
+        n, payable = had[i][-1], growth * seconds(i, had[i][-1])
+        paid = [m for m in range(n + 1, limit + 1) if cost(i, m) <= payable]
+        amount = max([*paid, n + 1, math.ceil(1.5 * n)])
+        return amount if amount < 0.6 * limit else limit
+
+    for i in range(learners):
+        train(i, max(math.ceil(limit / 200), 50))
+    while True:
+        now = [score(i, had[i][-1]) for i in range(learners)]
+        leader = now.index(max(now))
+        going = [i for i in range(learners) if had[i][-1] < limit]
+        needed = [delta + worth * full_cost(i) / spent for i in range(learners)]
+        rivals = [i for i in going if bound(i) > max(now) + needed[i]]
+        if rivals:
+            gains = [1.0 if asleep(max(now)) else bound(i) - max(now) for i in rivals]
+            rates = [g / cost(i, step(i)) for g, i in zip(gains, rivals, strict=True)]
+            chosen = rivals[rates.index(max(rates))]
+            train(chosen, step(chosen))
+        elif leader in going:
+            train(leader, limit)
+        else:
+            costs = {str(i): cost(i, step(i)) for i in going}
+            look = min(costs, key=lambda i: (costs[i], i), default="")
+            if not look or costs[look] > look_share * spent - looks:
+                return leader, log
+            i, n = int(look), step(int(look))
+            train(i, n)
+            looks += seconds(i, n)
 
 
 def cost_at(points: Sequence[tuple[int, float]], amount: int) -> float:

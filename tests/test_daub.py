@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -196,7 +196,7 @@ def test_daub_by_seconds_is_within_delta_of_the_best_on_power_law_curves(
 ) -> None:
     contest = race(curves, cost=lambda n: n**power)
     # Left to themselves: no learner is judged by what its peers gained.
-    chosen = daub_by_seconds(contest, delta=delta, peer_factor=math.inf)
+    chosen = daub_by_seconds(contest, worth=0, delta=delta, peer_factor=math.inf)
     best = max(curve(N) for curve in curves)
     assert contest.had(chosen) == N
     assert curves[int(chosen)](N) >= best - delta - 1e-9
@@ -213,8 +213,95 @@ def test_daub_by_seconds_gives_no_more_than_training_everything_thrice(
 
 def test_daub_by_seconds_skips_the_rungs_of_a_learner_whose_cost_is_flat() -> None:
     contest = race([power_law(0.9, 0.4, 0.5)], cost=lambda n: 0.25)
-    daub_by_seconds(contest)
+    daub_by_seconds(contest, worth=0.0)
     assert [line.amount for line in contest.log] == [50, 300, N]
+
+
+def test_daub_by_seconds_finishes_a_leader_without_rivals_at_once() -> None:
+    contest = race([power_law(0.9, 0.4, 0.5), power_law(0.6, 0.1, 0.9)])
+    daub_by_seconds(contest)
+    assert [line.amount for line in contest.curves["0"]] == [50, N]
+
+
+@settings(max_examples=30)
+@given(
+    delta=st.floats(0, 0.02),
+    worth=st.floats(0, 0.2),
+    growth=st.floats(1.5, 12),
+    peer_factor=st.floats(0.5, 2),
+    look_share=st.floats(0, 0.2),
+    seed=st.integers(0, 2**32),
+    learners=st.integers(1, 8),
+)
+def test_daub_by_seconds_agrees_with_its_rules(
+    delta: float,
+    worth: float,
+    growth: float,
+    peer_factor: float,
+    look_share: float,
+    seed: int,
+    learners: int,
+) -> None:
+    # Curves that rise early, late or not at all, with costs of any shape.
+    limit = 2000
+    draw = np.random.default_rng(seed)
+    start, end = 0.5 + 0.1 * draw.random(learners), 0.5 + 0.5 * draw.random(learners)
+    middle, steepness = (
+        draw.integers(40, limit, learners),
+        4 * draw.random(learners) + 0.5,
+    )
+    base, power = draw.random(learners), 2 * draw.random(learners)
+
+    def score(i: int, n: int) -> float:
+        risen = 1 / (1 + (middle[i] / n) ** steepness[i])
+        return float(start[i] + (end[i] - start[i]) * risen)
+
+    def seconds(i: int, n: int) -> float:
+        return float(0.01 + base[i] * (n / limit) ** power[i])
+
+    def arm(i: int) -> Callable[[int], Outcome]:
+        return lambda n: Outcome(score(i, n), fit_s=seconds(i, n))
+
+    arms = {str(i): arm(i) for i in range(learners)}
+    contest = Race(arms, limit=limit, chance=0.5)
+    chosen = daub_by_seconds(
+        contest,
+        worth=worth,
+        delta=delta,
+        growth=growth,
+        peer_factor=peer_factor,
+        look_share=look_share,
+    )
+    expected, log = oracles.daub_by_seconds(
+        score, seconds, learners, limit, worth, delta, growth, peer_factor, look_share
+    )
+    assert [(int(line.learner), line.amount) for line in contest.log] == log
+    assert int(chosen) == expected
+
+
+@given(
+    wakes=st.integers(60, 2000),
+    others=st.lists(power_laws, min_size=0, max_size=5),
+    limit=st.sampled_from([2000, 2001, N]),
+)
+def test_daub_by_seconds_waits_for_a_curve_that_rises_late(
+    wakes: int, others: list[Curve], limit: int
+) -> None:
+    def late(n: int) -> float:
+        return 0.5 if n < wakes else 1.0
+
+    def blind(n: int) -> float:
+        return 0.5
+
+    curves = [blind, blind, *others, late]
+    arms = {
+        str(i): (lambda n, curve=curve: Outcome(curve(n), fit_s=1e-3 * n))
+        for i, curve in enumerate(curves)
+    }
+    chosen = daub_by_seconds(Race(arms, limit=limit, chance=0.5))
+    assert curves[int(chosen)](limit) >= 0.94
+    asleep = Race(arms, limit=limit, chance=0.5)
+    assert daub_by_seconds(asleep, look_share=0.0) == chosen
 
 
 def test_daub_by_seconds_looks_at_what_is_cheap_whatever_its_bound_says() -> None:
@@ -230,7 +317,7 @@ def test_daub_by_seconds_looks_at_what_is_cheap_whatever_its_bound_says() -> Non
         }
         return Race(arms, limit=N)
 
-    assert daub_by_seconds(contest()) == "cheap"
+    assert daub_by_seconds(contest()) == "cheap"  # nobody told it what chance is
     assert daub_by_seconds(contest(), look_share=0.0) == "dear"
 
 
@@ -244,6 +331,9 @@ def test_daub_by_seconds_drops_what_cannot_win_by_delta() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
+        ({"worth": -0.1}, "worth -0.1"),
+        ({"worth": math.nan}, "worth nan"),
+        ({"look_share": math.nan}, "look_share nan"),
         ({"delta": -0.1}, "delta -0.1"),
         ({"delta": math.nan}, "delta nan"),
         ({"growth": 1.0}, "growth 1.0"),
@@ -251,7 +341,17 @@ def test_daub_by_seconds_drops_what_cannot_win_by_delta() -> None:
         ({"look_share": -1.0}, "look_share -1.0"),
         ({"granularity": N + 1}, "granularity is 4097"),
     ],
-    ids=["negative delta", "nan delta", "no growth", "no peers", "no look", "coarse"],
+    ids=[
+        "negative worth",
+        "nan worth",
+        "nan look",
+        "negative delta",
+        "nan delta",
+        "no growth",
+        "no peers",
+        "no look",
+        "coarse",
+    ],
 )
 def test_daub_by_seconds_refuses_parameters_out_of_range(
     parameters: dict[str, Any], message: str

@@ -25,14 +25,14 @@ from polydom.models.daub_seconds import daub_by_seconds
 from polydom.models.draws import nested_order, split
 from polydom.models.measures import MEASURES, find_measure
 from polydom.models.select import FROM_ONE, STRATEGIES, UNBUDGETED, select
-from polydom.models.trainer import Examples, Iterations
+from polydom.models.trainer import Examples, Iterations, chance
 from polydom.models.worker import isolated
 
 from . import arms
 
 X, y = load_breast_cancer(return_X_y=True)  # 569 rows, 30 columns, 2 classes
 ACCURACY = MEASURES["accuracy"]
-RACED = partial(daub_by_seconds, granularity=50)  # these rows are few
+RACED = partial(daub_by_seconds, granularity=50, worth=0.0)  # these rows are few
 LEARNERS = {
     "dummy": DummyClassifier(),
     "bayes": GaussianNB(),
@@ -270,6 +270,35 @@ def test_examples_learn_the_same_warm_as_cold(learner: Any) -> None:
     (other,) = Examples(learner, parts, ACCURACY, warm=False).models(399)
     gap = model.predict_proba(X) - other.predict_proba(X)
     assert np.abs(gap).max() < 1e-2
+
+
+def test_examples_validate_small_trainings_on_few_rows_and_full_ones_on_all() -> None:
+    (part,) = split(X, y)
+    asked: list[int] = []
+
+    class Asked(DummyClassifier):  # type: ignore[misc]
+        def predict(self, X: Any) -> Any:
+            asked.append(len(X))
+            return super().predict(X)
+
+    learner = Asked()
+    arm = Examples(learner, [part], ACCURACY, scored=0, least_valid=40)
+    for amount in (5, 15, 35, 398, 399):
+        arm(amount)
+    assert asked == [40, 60, 140, 170, 170]
+    always = Examples(learner, [part], ACCURACY, scored=0)
+    always(5)
+    assert asked[-1] == len(part.y_valid) == 170
+
+
+def test_chance_is_the_score_of_the_commonest_class_or_of_the_mean() -> None:
+    parts = split(X, y)
+    assert chance(parts, ACCURACY) == parts[0].y_valid.mean()
+    assert chance(parts, MEASURES["auc"]) == 0.5
+    targets = X[:, 0]
+    (part,) = split(X, targets, labels=False)
+    spread = np.mean((part.y_valid - part.y.mean()) ** 2)
+    assert chance([part], MEASURES["squared_error"]) == pytest.approx(-spread)
 
 
 def test_examples_count_the_clock_for_training_and_for_scoring() -> None:
