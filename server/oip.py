@@ -351,4 +351,6 @@ def _facts(
     for name in ("label", "scores", "index_version"):
         del facts[name]
     facts["features"] = ",".join(answers[0].features)
-    return {name: fact for name, fact in facts.items() if fact is not None}
+    return {
+        name: fact for name, fact in facts.items() if isinstance(fact, Parameter)
+    }

@@ -1,0 +1,281 @@
+"""The protocol over gRPC answers Triton's own client, and whoever writes raw bytes."""
+
+import queue
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+import tritonclient.grpc as triton
+from tritonclient.utils import InferenceServerException
+
+from polydom.features.errors import BadInput
+from polydom.server.__main__ import main
+from polydom.server.access import Access
+from polydom.server.app import create_app
+from polydom.server.grpc_messages import METHODS, SERVICE
+from polydom.server.listener import GrpcAt
+
+from .served import FEATURES_FILE, HAM, SPAM, save_index
+from .servers import serving
+from .three_kinds import picture, save_three
+
+OWN = f"--features={FEATURES_FILE}"
+ADMIN = "an-admin-token-of-32-characters0"
+USER = "a-token-of-some-user-of-models"
+
+
+@contextmanager
+def answering(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server process, and the address of its gRPC."""
+    first, *others = arguments
+    with serving(first, *others, OWN, "--grpc-port=0") as (process, _):
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith("serving gRPC at 127.0.0.1:"), line
+        yield process, line.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    paths = save_three(tmp_path_factory.mktemp("indexes"))
+    models = [f"{name}={path}" for name, path in paths.items()]
+    with answering(*models, "--budget-ms=900") as (_, address):
+        yield address
+
+
+@pytest.fixture
+def client(address: str) -> Iterator[Any]:
+    with triton.InferenceServerClient(address) as client:
+        yield client
+
+
+def filled(name: str, datatype: str, array: Any) -> Any:
+    given = triton.InferInput(name, list(array.shape), datatype)
+    given.set_data_from_numpy(array)
+    return given
+
+
+def texts(*sent: str) -> list[Any]:
+    return [filled("text", "BYTES", np.array([text.encode() for text in sent], object))]
+
+
+def test_triton_learns_what_is_served(client: Any) -> None:
+    assert client.is_server_live()
+    assert client.is_server_ready()
+    assert client.is_model_ready("texts")
+    assert client.get_server_metadata().name == "polydom"
+    metadata = client.get_model_metadata("records")
+    assert [(t.name, t.datatype, list(t.shape)) for t in metadata.inputs] == [
+        ("age", "FP64", [-1]),
+        ("job", "BYTES", [-1]),
+        ("income", "FP64", [-1]),
+    ]
+    assert client.is_model_ready("records", metadata.versions[0])
+    config = client.get_model_config("texts", as_json=True)["config"]
+    assert config["input"] == [
+        {"name": "text", "data_type": "TYPE_STRING", "dims": ["-1"]}
+    ]
+    index = client.get_model_repository_index().models
+    assert [(model.name, model.state) for model in index] == [
+        ("texts", "READY"),
+        ("records", "READY"),
+        ("images", "READY"),
+    ]
+
+
+def test_triton_classifies_texts_inside_its_timeout(client: Any) -> None:
+    reply = client.infer("texts", texts(SPAM, HAM), timeout=800_000, request_id="7")
+    response = reply.get_response()
+    assert response.id == "7"
+    assert response.parameters["budget_us"].double_param == 8e5
+    assert response.parameters["budget_met"].bool_param is True
+    assert reply.as_numpy("label").tolist() == [b"spam", b"ham"]
+    assert reply.as_numpy("scores").shape == (2, 2)
+
+
+def test_triton_classifies_images_and_records(client: Any) -> None:
+    pictures = np.array([picture(30), picture(200)], object)
+    reply = client.infer("images", [filled("image", "BYTES", pictures)])
+    assert reply.as_numpy("label").tolist() == [b"dark", b"bright"]
+    wanted = [triton.InferRequestedOutput("scores", class_count=1)]
+    ages = [filled("age", "UINT8", np.array([20, 50], np.uint8))]
+    reply = client.infer("records", ages, outputs=wanted)
+    best = reply.as_numpy("scores").ravel().tolist()
+    assert [entry.split(b":")[2] for entry in best] == [b"no", b"yes"]
+
+
+def test_deadline_of_the_call_is_the_budget(client: Any) -> None:
+    reply = client.infer("texts", texts(SPAM), client_timeout=0.5)
+    budget_us = reply.get_response().parameters["budget_us"].double_param
+    assert 0 < budget_us <= 490_000
+    reply = client.infer("texts", texts(SPAM), client_timeout=60)
+    assert reply.get_response().parameters["budget_us"].double_param == 1e6
+    reply = client.infer("texts", texts(SPAM), client_timeout=60, timeout=300_000)
+    assert reply.get_response().parameters["budget_us"].double_param == 3e5
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "status", "message"),
+    [
+        ("novels", {}, "NOT_FOUND", "no model is called 'novels'"),
+        ("texts", {"model_version": "1"}, "NOT_FOUND", "has no version '1'"),
+        ("texts", {"sequence_id": 7}, "INVALID_ARGUMENT", "sequence_"),
+        ("texts", {"parameters": {"budget": 1.0}}, "INVALID_ARGUMENT", "'budget_ms'"),
+        (
+            "texts",
+            {"timeout": 1, "parameters": {"on_infeasible": "error"}},
+            "DEADLINE_EXCEEDED",
+            "are left, below the cheapest model's",
+        ),
+        ("records", {}, "INVALID_ARGUMENT", "the index knows no column 'text'"),
+    ],
+)
+def test_triton_is_told_what_is_wrong(
+    client: Any, model: str, asked: dict[str, Any], status: str, message: str
+) -> None:
+    with pytest.raises(InferenceServerException, match=message) as raised:
+        client.infer(model, texts(SPAM), **asked)
+    assert raised.value.status() == f"StatusCode.{status}"
+
+
+def test_requests_over_the_limit_are_refused(client: Any) -> None:
+    with pytest.raises(InferenceServerException) as raised:
+        client.infer("texts", texts("a" * (9 << 20)))
+    assert raised.value.status() == "StatusCode.RESOURCE_EXHAUSTED"
+    assert client.is_server_live()
+
+
+def test_triton_reads_statistics(client: Any) -> None:
+    def counted() -> Any:
+        (said,) = client.get_inference_statistics("texts").model_stats
+        return said.inference_stats
+
+    before = counted()
+    client.infer("texts", texts(SPAM, HAM))
+    with pytest.raises(InferenceServerException):
+        client.infer("texts", [])
+    after = counted()
+    assert after.success.count == before.success.count + 2
+    assert after.compute_infer.ns > before.compute_infer.ns
+    assert after.fail.count == before.fail.count + 1
+
+
+def test_stream_answers_each_request_and_survives_errors(client: Any) -> None:
+    answers: queue.Queue[tuple[Any, Any]] = queue.Queue()
+    client.start_stream(lambda result, error: answers.put((result, error)))
+    for number, model in enumerate(("texts", "novels", "texts")):
+        client.async_stream_infer(model, texts(SPAM), request_id=str(number))
+    said = [answers.get(timeout=20) for _ in range(3)]
+    client.stop_stream()
+    for number in (0, 2):
+        result, error = said[number]
+        assert error is None
+        assert result.get_response().id == str(number)
+        assert result.as_numpy("label").tolist() == [b"spam"]
+    assert "no model is called 'novels'" in str(said[1][1])
+
+
+def test_callers_who_leave_leave_the_server_well(client: Any, address: str) -> None:
+    done: queue.Queue[Any] = queue.Queue()
+    for _ in range(20):
+        call = client.async_infer(
+            "texts", texts(SPAM), lambda result, error: done.put(error)
+        )
+        call.cancel()
+    for _ in range(20):
+        error = done.get(timeout=20)
+        assert error is None or "cancel" in str(error).lower()
+    with triton.InferenceServerClient(address) as other:
+        other.start_stream(lambda result, error: None)
+        other.async_stream_infer("texts", texts(SPAM))
+        other.stop_stream(cancel_requests=True)
+    assert client.infer("texts", texts(SPAM)).as_numpy("label").tolist() == [b"spam"]
+
+
+def test_bytes_that_are_no_message_are_an_invalid_argument(address: str) -> None:
+    with grpc.insecure_channel(address) as channel:
+        for name in METHODS:
+            if name in ("ServerLive", "ServerReady", "ServerMetadata"):
+                continue
+            path = f"/{SERVICE}/{name}"
+            if name == "ModelStreamInfer":
+                (answer,) = channel.stream_stream(path)(iter([b"\xff"]), timeout=20)
+                assert b"no message" in answer
+                continue
+            with pytest.raises(grpc.RpcError, match="no message of its type") as raised:
+                channel.unary_unary(path)(b"\xff", timeout=20)
+            assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+        with pytest.raises(grpc.RpcError) as raised:
+            channel.unary_unary(f"/{SERVICE}/Nothing")(b"", timeout=20)
+        assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_tokens_are_asked_for_and_admins_load(tmp_path: Path) -> None:
+    for name, token in (("users", USER), ("admins", ADMIN)):
+        (tmp_path / name).write_text(token)
+    user, admin = ({"authorization": f"Bearer {token}"} for token in (USER, ADMIN))
+    tokens = [f"--token-file={tmp_path / 'users'}"]
+    tokens.append(f"--admin-token-file={tmp_path / 'admins'}")
+    path = save_index(tmp_path)
+    with (
+        answering(f"texts={path}", "--budget-ms=900", *tokens) as (_, address),
+        triton.InferenceServerClient(address) as client,
+    ):
+        assert client.is_server_live()
+        assert client.is_server_ready()
+        with pytest.raises(
+            InferenceServerException, match="a token is needed"
+        ) as raised:
+            client.infer("texts", texts(SPAM))
+        assert raised.value.status() == "StatusCode.UNAUTHENTICATED"
+        client.infer("texts", texts(SPAM), headers=user)
+        for headers in ({}, user):
+            with pytest.raises(InferenceServerException, match="a token is needed"):
+                client.unload_model("texts", headers=headers)
+        client.unload_model("texts", headers=admin)
+        assert not client.is_model_ready("texts", headers=user)
+        with pytest.raises(InferenceServerException, match="not loaded") as raised:
+            client.infer("texts", texts(SPAM), headers=user)
+        assert raised.value.status() == "StatusCode.UNAVAILABLE"
+        with pytest.raises(InferenceServerException, match="operator's own file"):
+            client.load_model("texts", headers=admin, config="{}")
+        client.load_model("texts", headers=admin)
+        client.infer("texts", texts(SPAM), headers=user)
+
+
+def test_repository_is_not_changed_by_everybody(client: Any) -> None:
+    with pytest.raises(InferenceServerException, match="lets nobody") as raised:
+        client.unload_model("texts")
+    assert raised.value.status() == "StatusCode.PERMISSION_DENIED"
+
+
+def test_server_ends_what_is_under_way_and_stops(tmp_path: Path) -> None:
+    with (
+        answering(str(save_index(tmp_path)), "--budget-ms=900") as (process, address),
+        triton.InferenceServerClient(address) as client,
+    ):
+        client.infer("tiny", texts(SPAM))
+        process.terminate()
+        _, err = process.communicate(timeout=20)
+        assert (process.returncode, err) == (0, "")
+
+
+def test_port_that_is_taken_is_refused(tmp_path: Path, address: str) -> None:
+    port = address.split(":")[1]
+    arguments = ["serve", str(save_index(tmp_path)), OWN, "--port=0"]
+    assert main([*arguments, f"--grpc-port={port}"]) == 1
+
+
+def test_service_needs_its_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("polydom.server.app.find_spec", lambda name: None)
+    with pytest.raises(BadInput, match=r"pip install 'polydom\[grpc\]'"):
+        create_app(
+            save_index(tmp_path), access=Access(), grpc_at=GrpcAt("127.0.0.1", 0)
+        )
