@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BadFeature, BadItem, PolydomError
-from .items import Item, Kind
+from .items import Item, Kind, ReadRecord
 from .registry import Feature, Function, Step
 
 Row = NDArray[np.float32]
@@ -157,7 +157,11 @@ class Extractor:
         """
         if item.kind != self.kind:
             raise BadItem(f"{where} is of kind {item.kind!r}; {self.kind!r} is needed")
-        return Extraction(self, item.payload, row, where)
+        payload = item.payload
+        if type(payload) is ReadRecord:
+            row[:] = payload.row
+            return Extracted(self, payload, row, where)
+        return Extraction(self, payload, row, where)
 
     def extract(self, item: Item, where: str = "the item") -> Row:
         """Compute every feature of an item: the full row, (width,) float32."""
@@ -303,6 +307,15 @@ class Extraction:
 
     def _name(self, position: int) -> str:
         return self._extractor.features[position].name
+
+
+class Extracted(Extraction):
+    """Features of a record that was read at once: its row is whole from the start."""
+
+    __slots__ = ()
+
+    def compute(self, position: int) -> None:
+        """Do nothing: the columns are there."""
 
 
 def as_float32(values: object) -> Row:

@@ -7,7 +7,10 @@ an image's width and height, or a text's words and sentences, which are counted.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from .errors import BadItem
 from .sizes import Size
@@ -28,6 +31,18 @@ SENTENCE_ENDS = (".", "!", "?")
 VALUE_TYPES = frozenset({float, int, bool, str, type(None)})
 
 
+class ReadRecord(NamedTuple):
+    """A record of which everything was read at once.
+
+    Attributes
+    ----------
+    row : (width,) float32
+        The full row of the extractor that it was read for; nobody writes it.
+    """
+
+    row: NDArray[np.float32]
+
+
 @dataclass(frozen=True, slots=True)
 class Item:
     """One thing to be classified; made by the functions below, which check it.
@@ -44,7 +59,7 @@ class Item:
     """
 
     kind: Kind
-    payload: bytes | str | Mapping[str, Value]
+    payload: bytes | str | Mapping[str, Value] | ReadRecord
     size: Size
 
     @property

@@ -19,8 +19,9 @@ from ..features.samples import sample_items
 from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns
 from .engine import Caller, Engine, Outcome, Question
+from .record_reader import RecordReader
 from .rescaling import Rescaling, first_state, read_pace, rescale
-from .wire import Answer, Ask, FeatureFacts, IndexFacts, SetFacts
+from .wire import Answer, Ask, FeatureFacts, IndexFacts, SetFacts, Terms
 
 WARM_UP_ROUNDS = 3
 
@@ -77,6 +78,9 @@ class Desk:
         What the index's costs are counted in; "s" or a currency.
     rescaling
         Whether the index's costs are this machine's.
+    reader
+        Reads usual requests about records faster; None where items are no records, or
+        features other than columns.
 
     Raises
     ------
@@ -96,29 +100,33 @@ class Desk:
         self._pace = read_pace(engine)
         self.rescaling = Rescaling(first_state(engine, self._pace, settings.rescale))
         self._columns = KnownColumns(package.features)
+        self.reader = RecordReader.of(engine.extractor)
         self.names = tuple(package.names(row) for row in range(len(engine.plans)))
 
     def question(
-        self, ask: Ask, arrived_s: float, caller: Caller, reserve_s: float = 0.0
+        self,
+        ask: Ask | tuple[Terms, Item],
+        arrived_s: float,
+        caller: Caller,
+        reserve_s: float = 0.0,
     ) -> Question:
         """Read a request whose first byte came at `arrived_s`.
 
-        Of its budget, `reserve_s` is kept for what follows the plan.
+        Of its budget, `reserve_s` is kept for what follows the plan. A pair is what the
+        `reader` made of it.
 
         Raises
         ------
         BadInput, BadItem
             If the request's terms or its item cannot be used.
         """
-        if not 0 <= ask.min_accuracy <= 1:
-            raise BadInput(f"min_accuracy is {ask.min_accuracy}; it must be in [0, 1]")
-        return Question(
-            item=self.item(ask),
-            budget=self._budget(ask, arrived_s, reserve_s),
-            on_infeasible=ask.on_infeasible,
-            min_accuracy=ask.min_accuracy,
-            caller=caller,
-        )
+        terms = ask[0] if isinstance(ask, tuple) else ask
+        accuracy = terms.min_accuracy
+        if not 0 <= accuracy <= 1:
+            raise BadInput(f"min_accuracy is {accuracy}; it must be in [0, 1]")
+        item = ask[1] if isinstance(ask, tuple) else self.item(ask)
+        budget = self._budget(terms, arrived_s, reserve_s)
+        return Question(item, budget, terms.on_infeasible, accuracy, caller)
 
     def answer(
         self, question: Question, outcome: Outcome, arrived_s: float, asked_s: float
@@ -226,7 +234,7 @@ class Desk:
             self._columns.check(payload)
         return make_item(kind, payload, pair=self.engine.index.pairs)
 
-    def _budget(self, ask: Ask, arrived_s: float, reserve_s: float) -> Budget:
+    def _budget(self, ask: Terms, arrived_s: float, reserve_s: float) -> Budget:
         amount = read_amount(self.unit, ask.budget_ms, ask.budget)
         if self.unit == "s":
             allowed_s = self.settings.budget_s if amount is None else amount
@@ -260,4 +268,5 @@ def make_item(kind: Kind, payload: object, *, pair: bool = False) -> Item:
 
 
 def _us(seconds: float) -> float:
-    return round(seconds * 1e6, 1)
+    """Microseconds to the nearest tenth; a third of the time that `round` takes."""
+    return int(seconds * 1e7 + 0.5) / 10

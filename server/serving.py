@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..features.items import Item
 from .budget import Allowance
 from .desk import Desk
 from .engine import Attempt, Caller, Outcome, Question
@@ -14,7 +15,7 @@ from .job import Job
 from .metrics import Metrics
 from .queue import WorkQueue
 from .reserve import WINDOW, Reserve
-from .wire import Answer, Ask, encode
+from .wire import Answer, Ask, Terms, encode
 
 # A plan that costs no more than this is carried out on the event loop if nothing
 # waits: two changes of thread cost more, and the loop is kept from reading requests no
@@ -133,9 +134,11 @@ class Serving:
         return self._reply(question, outcome, arrived_s, asked_s, by_thread=True)
 
     def answer_at_once(
-        self, ask: Ask, arrived_s: float, caller: Caller
+        self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller
     ) -> Reply | None:
         """Answer as `answer` does if that need not wait for anything, else do nothing.
+
+        `ask` may also be what the desk's reader made of a request.
 
         Raises
         ------

@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from ..features.items import Item
+from .desk import Desk
 from .engine import Caller
 from .repository import Repository
 from .serving import Reply, Serving
-from .wire import decode_ask, encode
+from .wire import Ask, Terms, decode_ask, encode, read_headers
 
 PREDICT = "/v1/predict"
 LONGEST_HEAD = 2048
@@ -29,11 +31,15 @@ _UNUSUAL = frozenset(
 
 
 class Head(NamedTuple):
-    """Request line and headers, parsed; the body has `length` bytes."""
+    """Request line and headers, parsed; the body has `length` bytes.
+
+    `bare` says that the body is JSON and has all the terms there are.
+    """
 
     headers: tuple[tuple[bytes, bytes], ...]
     query: bytes
     length: int
+    bare: bool
 
 
 class Shortcut:
@@ -88,7 +94,8 @@ class Shortcut:
             return
         if len(self.heads) == MOST_HEADS:
             self.heads.clear()
-        self.heads[raw] = Head(known, query, int(lengths[0]))
+        bare = not query and read_headers(known) == ("application/json", None)
+        self.heads[raw] = Head(known, query, int(lengths[0]), bare)
 
     def answer(
         self, head: Head, body: bytes, arrived_s: float, caller: Caller
@@ -99,11 +106,10 @@ class Shortcut:
         """
         try:
             serving = self._repository.get()
-            kind = serving.desk.engine.package.kind
-            if kind == "image" or serving.waiting:
+            if serving.waiting:
                 return None
-            ask = decode_ask(head.headers, head.query, body, kind)
-            if ask.model is not None:
+            ask = _read(serving.desk, head, body)
+            if ask is None:
                 return None
             reply = serving.answer_at_once(ask, arrived_s, caller)
             return None if reply is None else (serving, reply, encode(reply.answer))
@@ -121,3 +127,15 @@ class Shortcut:
             self._default = default
             self._reply_head = STATUS_LINE[200] + lines + b"content-length: "
         return self._reply_head
+
+
+def _read(desk: Desk, head: Head, body: bytes) -> Ask | tuple[Terms, Item] | None:
+    """Read a request; None where that takes long, or it is for a model by name."""
+    if desk.reader is not None and head.bare:
+        read = desk.reader.read(body)
+        return None if read is None or read[0].model is not None else read
+    kind = desk.engine.package.kind
+    if kind == "image":
+        return None
+    ask = decode_ask(head.headers, head.query, body, kind)
+    return None if ask.model is not None else ask

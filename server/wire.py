@@ -52,7 +52,17 @@ STATUS: dict[type[PolydomError], int] = {
 }
 
 
-class Ask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """On what terms an item is to be classified, whatever kind it is."""
+
+    model: str | None = None
+    budget_ms: float | None = None
+    budget: float | None = None
+    on_infeasible: OnInfeasible = "prior"
+    min_accuracy: float = 0.0
+
+
+class Ask(Terms, forbid_unknown_fields=True, kw_only=True):
     """Body of `POST /v1/predict` as JSON: one item, and on what terms.
 
     With a raw body the item is the body, and the terms come in the query.
@@ -61,11 +71,6 @@ class Ask(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     text: str | None = None
     record: Record | None = None
     image_base64: bytes | None = None
-    model: str | None = None
-    budget_ms: float | None = None
-    budget: float | None = None
-    on_infeasible: OnInfeasible = "prior"
-    min_accuracy: float = 0.0
 
 
 class Answer(msgspec.Struct, kw_only=True):
@@ -192,7 +197,7 @@ def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
     BadItem
         If a text is not UTF-8.
     """
-    content_type, header_budget = _read_headers(headers)
+    content_type, header_budget = read_headers(headers)
     ask = _decode_body(content_type, body, kind)
     if query or header_budget is not None:
         _add_terms(ask, query, header_budget)
@@ -206,7 +211,8 @@ def model_in(query: bytes) -> str | None:
     return dict(parse_qsl(query.decode("latin-1"))).get("model")
 
 
-def _read_headers(headers: Headers) -> tuple[str, str | None]:
+def read_headers(headers: Headers) -> tuple[str, str | None]:
+    """Content type without parameters, and the budget in milliseconds, as they came."""
     content_type, budget = "", None
     for name, value in headers:
         if name == b"content-type":

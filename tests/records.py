@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 
 from polydom.features.cost import CostTable
 from polydom.features.fingerprint import fingerprint
-from polydom.features.items import record_item
+from polydom.features.items import Value, record_item
 from polydom.features.record import columns
 from polydom.indexer.index import Index
 from polydom.indexer.package import Package
@@ -29,7 +29,7 @@ GROUPS: dict[str, dict[str, Any]] = {
     "person": {"columns": ["age", "height"], "vocabularies": {}},
     "work": {"columns": ["job"], "vocabularies": {"job": ["clerk", "nurse", "pilot"]}},
 }
-PEOPLE = (
+PEOPLE: tuple[dict[str, Value], ...] = (
     {"age": 31, "height": 1.7, "job": "nurse"},
     {"age": 52.5, "height": 1.8, "job": "pilot"},
     {"age": 19, "height": 1.6, "job": "clerk"},

@@ -67,6 +67,13 @@ def quick(one: One, head: Head, body: bytes, arrived_s: float) -> bytes | None:
     return None if made is None else made[2]
 
 
+def bare(headers: Any, query: bytes) -> bool:
+    """Whether the terms are in the body, as the shortcut finds it."""
+    shortcut = Shortcut(RECORDS)
+    shortcut.learn(RAW, PREDICT.encode() + b"?" + query, (*headers, LENGTH))
+    return shortcut.heads[RAW].bare
+
+
 numbers = st.one_of(
     st.floats(),
     st.floats(width=32, allow_nan=False, allow_infinity=False),
@@ -121,7 +128,7 @@ def bodies(field: str, items: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes
 def test_record_is_answered_as_the_ordinary_way_does(
     body: bytes, headers: Any, query: bytes, waited_s: float
 ) -> None:
-    head = Head(headers, query, len(body))
+    head = Head(headers, query, len(body), bare(headers, query))
     expected = ordinary(RECORDS, head, body, NOW_S - waited_s)
     answer = quick(RECORDS, head, body, NOW_S - waited_s)
     assert answer is None if expected[0] != 200 else answer in (None, expected[1])
@@ -132,7 +139,7 @@ def test_record_is_answered_as_the_ordinary_way_does(
 def test_text_is_answered_as_the_ordinary_way_does(
     body: bytes, headers: Any, query: bytes, waited_s: float
 ) -> None:
-    head = Head(headers, query, len(body))
+    head = Head(headers, query, len(body), bare(headers, query))
     expected = ordinary(TEXTS, head, body, NOW_S - waited_s)
     answer = quick(TEXTS, head, body, NOW_S - waited_s)
     assert answer is None if expected[0] != 200 else answer in (None, expected[1])
@@ -148,13 +155,13 @@ def test_text_is_answered_as_the_ordinary_way_does(
 )
 def test_usual_requests_take_the_shortcut(ask: dict[str, Any]) -> None:
     body = json.dumps(ask).encode()
-    head = Head((JSON,), b"", len(body))
+    head = Head((JSON,), b"", len(body), True)
     assert quick(RECORDS, head, body, NOW_S) == ordinary(RECORDS, head, body, NOW_S)[1]
 
 
 def test_what_would_wait_takes_the_ordinary_way() -> None:
     body = json.dumps({"record": records.PEOPLE[0]}).encode()
-    head = Head((JSON,), b"", len(body))
+    head = Head((JSON,), b"", len(body), True)
     one = One(records.make_index())
     one.queue.waiting = 1
     assert quick(one, head, body, NOW_S) is None
@@ -162,7 +169,7 @@ def test_what_would_wait_takes_the_ordinary_way() -> None:
     assert quick(one, head, body, NOW_S) is None
     slow = One(served.make_index())
     body = json.dumps({"text": "x" * 100}).encode()
-    assert quick(slow, Head((JSON,), b"", len(body)), body, NOW_S) is None
+    assert quick(slow, Head((JSON,), b"", len(body), True), body, NOW_S) is None
 
 
 RAW = b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 12"
@@ -200,7 +207,7 @@ def test_heads_that_never_come_again_take_no_more_room() -> None:
         raw = RAW + b"\r\nx-request-id: %d" % number
         shortcut.learn(raw, PREDICT.encode(), (LENGTH,))
     assert len(shortcut.heads) == 10
-    assert shortcut.heads[raw] == Head((LENGTH,), b"", 12)
+    assert shortcut.heads[raw] == Head((LENGTH,), b"", 12, False)
 
 
 class Ordinary(StampingProtocol):

@@ -1,0 +1,100 @@
+"""A record read at once has the columns that its features would have read."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.errors import PolydomError
+from polydom.features.extract import Extractor
+from polydom.features.items import ReadRecord, record_item
+from polydom.features.record import columns
+from polydom.features.registry import feature
+from polydom.server.record_reader import RecordReader
+
+EXTRACTOR = Extractor(
+    [
+        columns("first", ["a", "b"], vocabularies={"b": ["no", "yes"]}),
+        columns("second", ["c", "a"]),
+    ],
+    [2, 2],
+)
+PLAIN = Extractor([columns("row", ["a", "b"])], [2])
+
+
+def read(extractor: Extractor, body: bytes) -> Any:
+    reader = RecordReader.of(extractor)
+    assert reader is not None
+    return reader.read(body)
+
+
+def row_of(found: Any) -> list[float]:
+    payload = found[1].payload
+    assert isinstance(payload, ReadRecord)
+    return list(payload.row.tolist())
+
+
+values = st.one_of(
+    st.none(), st.sampled_from(["no", "yes", "x"]), st.integers(), st.floats()
+)
+
+
+@pytest.mark.parametrize("extractor", [EXTRACTOR, PLAIN], ids=["with words", "plain"])
+@given(st.dictionaries(st.sampled_from("abcd"), values))
+def test_row_is_that_of_the_features(extractor: Extractor, record: Any) -> None:
+    body = json.dumps({"record": record}).encode()
+    found = read(extractor, body)
+    known = {"a", "b", "c"} if extractor is EXTRACTOR else {"a", "b"}
+    usable = record and known.issuperset(record) and b"NaN" not in body
+    try:
+        expected = extractor.extract(record_item(record))
+    except PolydomError:
+        usable = False
+    if not usable or b"Infinity" in body:
+        assert found is None
+    elif found is not None:  # an unusual value may be left to the ordinary way
+        np.testing.assert_array_equal(row_of(found), expected)
+
+
+def test_usual_records_are_read() -> None:
+    full = read(PLAIN, b'{"record": {"b": 2.5, "a": 1}, "budget_ms": 5}')
+    assert row_of(full) == [1, 2.5]
+    assert (full[0].budget_ms, full[0].model) == (5, None)
+    assert full[1].size == 1.0
+    gaps = read(PLAIN, b'{"record": {"b": null}}')
+    assert np.isnan(row_of(gaps)).all()
+    words = read(EXTRACTOR, b'{"record": {"a": 7, "b": "yes", "c": 2}}')
+    assert row_of(words) == [7, 1, 2, 7]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"record": {}}', id="no columns"),
+        pytest.param(b'{"record": {"a": 1, "d": 1}}', id="an unknown column"),
+        pytest.param(b'{"record": {"a": "1"}}', id="a string for a number"),
+        pytest.param(b'{"record": {"a": 1e39}}', id="beyond float32"),
+        pytest.param(b'{"record": {"a": true}}', id="a boolean"),
+        pytest.param(b'{"record": {"a": 1}, "text": "x"}', id="two items"),
+        pytest.param(b'{"budget_ms": 5}', id="no item"),
+        pytest.param(b'{"record": {"a": 1}', id="cut off"),
+        pytest.param(b"", id="empty"),
+        pytest.param(b'{"record": {"a": 1}, "on_infeasible": "x"}', id="odd terms"),
+        pytest.param(b"[" * 100_000, id="deep"),
+        pytest.param(b'{"record": {"\xff": 1}}', id="no UTF-8"),
+    ],
+)
+def test_what_is_not_usual_is_left_to_the_ordinary_way(body: bytes) -> None:
+    assert read(PLAIN, body) is None
+
+
+def test_features_that_are_functions_have_no_reader() -> None:
+    @feature(kind="record")
+    def double(record: Any) -> list[float]:
+        return [2 * record["a"]]
+
+    both = Extractor([columns("row", ["a"]), double], [1, 1])
+    assert RecordReader.of(both) is None
