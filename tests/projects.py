@@ -37,3 +37,61 @@ def texts(folder: Path, count: int = 120, project: str = TEXTS) -> Path:
     (folder / "mails.jsonl").write_text("\n".join(lines))
     (folder / "PROJECT.toml").write_text(project)
     return folder
+
+
+# Work in proportion to an image's rows alone, and to its columns alone.
+SIDES = """\
+from polydom.features.picture import open_picture
+from polydom.features.registry import feature
+
+
+def spin(times):
+    for _ in range(int(times)):
+        pass
+
+
+@feature(kind="image")
+def rows(data):
+    width, height = open_picture(data).size
+    spin(300 * height)
+    return [height / width]
+
+
+@feature(kind="image")
+def columns(data):
+    width, height = open_picture(data).size
+    spin(300 * width)
+    return [width]
+"""
+
+
+def shapes(folder: Path, size: str) -> Path:
+    """A project of images from very wide to very high; the latter are one class."""
+    from PIL import Image
+
+    rng = np.random.default_rng(0)
+    sides = np.geomspace(8, 1024, 7).astype(int)
+    for number, (width, height) in enumerate((a, b) for a in sides for b in sides):
+        kind = "high" if height + rng.integers(2) > width else "wide"
+        path = folder / "photos" / kind / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("L", (int(width), int(height)), number).save(path)
+    (folder / "sides.py").write_text(SIDES)
+    (folder / "PROJECT.toml").write_text(
+        f"""\
+workers = 1
+
+[data]
+images = "photos"
+
+[features]
+files = ["sides.py"]
+
+[costs]
+items = 40
+repeats = 2
+quantile = 0.9
+size = {size}
+"""
+    )
+    return folder

@@ -1,5 +1,6 @@
 """Whole builds of small real projects."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from polydom.indexer.project import Project
 from polydom.indexer.report import facts_of, plot_race, show
 from polydom.models.portfolio import SERVABLE
 
-from . import projects
+from . import projects, servers
 
 pytestmark = pytest.mark.jit
 
@@ -348,3 +349,71 @@ def test_build_stops_at_an_image_that_breaks_off_where_asked(tmp_path: Path) -> 
             cache=tmp_path / "cache",
         )
     assert not (tmp_path / "my.pdx").exists()
+
+
+def test_build_by_width_and_height_tells_rows_from_columns(tmp_path: Path) -> None:
+    folder = projects.shapes(tmp_path, '["width", "height"]')
+    index = build(
+        folder / "PROJECT.toml", output=tmp_path / "my.pdx", cache=tmp_path / "cache"
+    )
+    package = index.package
+    assert package is not None
+    assert index.sizes == ((8, 8), (1024, 1024))
+    assert [feature.name for feature in package.features] == ["rows", "columns"]
+    wide, high = (1024.0, 8.0), (8.0, 1024.0)
+    rows_s, columns_s = (
+        [float(package.costs.feature_s([position], size)[0]) for size in (wide, high)]
+        for position in (0, 1)
+    )
+    # Their loops are 128 times as long on one as on the other.
+    assert rows_s[1] > 5 * rows_s[0]
+    assert columns_s[0] > 5 * columns_s[1]
+    projects.shapes(tmp_path, '"pixels"')
+    other = build(folder / "PROJECT.toml", cache=tmp_path / "cache").package
+    assert other is not None
+    assert other.costs.feature_s([0], 8 * 1024.0)[0] > 3 * rows_s[0]
+    facts = facts_of(index)
+    console = Console(record=True, width=200)
+    show(facts, console)
+    assert "sizes 8 x 8 to 1024 x 1024" in console.export_text()
+    check_serving(tmp_path / "my.pdx", folder)
+
+
+def check_serving(index: Path, folder: Path) -> None:
+    """Ask a real server for a wide image and for a high one."""
+    with servers.serving(index, "--features", str(folder / "sides.py")) as (_, port):
+        code, facts = servers.ask(port, "GET", "/v1/index")
+        assert code == 200
+        assert facts["size"] == ["width", "height"]
+        assert facts["smallest_size"] == [8, 8]
+        for kind in ("wide", "high"):
+            image = sorted((folder / "photos" / kind).iterdir())[-1].read_bytes()
+            code, answer = servers.ask(
+                port,
+                "POST",
+                "/v1/predict?budget_ms=1000",
+                image,
+                **{"Content-Type": "image/png"},
+            )
+            assert code == 200, answer
+            assert set(answer["features"]) == {"columns", "rows"}  # type: ignore[call-overload]
+    plan = ["plan", str(index), "--size", "8x1024", "--budget-ms", "1000", "--json"]
+    assert json.loads(servers.polydom(plan, folder))["size"] == [8, 1024]
+
+
+def test_build_by_words_and_sentences(tmp_path: Path) -> None:
+    size = 'size = ["words", "sentences"]\n'
+    folder = projects.texts(tmp_path, project=projects.TEXTS + size)
+    index = build(folder / "PROJECT.toml", cache=tmp_path / "cache")
+    assert index.pairs
+    low, high = index.sizes
+    assert np.greater(high, low).all()
+    nothing = index.best(low, index.cost_s(0, low))
+    assert index.best(high, 1.0).accuracy > nothing.accuracy
+
+
+def test_build_refuses_a_size_that_its_items_do_not_have(tmp_path: Path) -> None:
+    project = projects.TEXTS + 'size = ["width", "height"]\n'
+    folder = projects.texts(tmp_path, project=project)
+    with pytest.raises(BadProject, match=r"'words', 'sentences'\] is what there is"):
+        build(folder / "PROJECT.toml", cache=tmp_path / "cache")
