@@ -1,7 +1,7 @@
 """How soon Successive Halving and its rivals find a good setting (SH, section 5).
 
 python -m benchmarks.bench_bandits ridge [--trials 4]    10 arms, all rivals
-python -m benchmarks.bench_bandits svm                   100 arms
+python -m benchmarks.bench_bandits svm [--rows 6000]     100 arms
 python -m benchmarks.bench_bandits ratings               64 arms
     [--json] [--plot FILE.png]
 
@@ -42,12 +42,10 @@ from .learning_sets import DATA, mnist
 Floats = NDArray[np.float64]
 Parts = tuple[tuple[Floats, Floats], ...]  # train, valid, test
 
-FEW: dict[str, Callable[..., str]] = {
+RIVALS: dict[str, Callable[..., str]] = {
     "uniform": uniform,
     "halving": successive_halving,
     "rejects": successive_rejects,
-}
-MORE: dict[str, Callable[..., str]] = {
     "elimination": successive_elimination,
     "lucb": lucb,
     "lil-ucb": lil_ucb,
@@ -108,10 +106,10 @@ def ridge_arms(rng: np.random.Generator) -> dict[str, Gradient]:
     }
 
 
-def svm_arms(rng: np.random.Generator) -> dict[str, Gradient]:
+def svm_arms(rng: np.random.Generator, rows: int = 6000) -> dict[str, Gradient]:
     """Kernel SVM by Pegasos, one row a step, 5 steps a pull; 10 x 10 settings."""
     X, digits = mnist(DATA)
-    some = rng.permutation(len(digits))[:6000]
+    some = rng.permutation(len(digits))[:rows]
     X = X[some] / np.linalg.norm(X[some], axis=1, keepdims=True)
     parts = divide(X, np.where(digits[some] % 2, 1.0, -1.0), rng)
     order = rng.integers(0, len(parts[0][1]), 10**6)
@@ -190,22 +188,25 @@ def ratings_arms(rng: np.random.Generator) -> dict[str, Gradient]:
     return arms
 
 
-EXPERIMENTS = {
-    "ridge": (ridge_arms, FEW | MORE, [100 * 2**k for k in range(5)]),
-    "svm": (svm_arms, FEW, [700 * 2**k for k in range(4)]),
-    "ratings": (ratings_arms, FEW, [384 * 2**k for k in range(5)]),
+EXPERIMENTS: dict[str, tuple[Callable[..., dict[str, Gradient]], list[int]]] = {
+    "ridge": (ridge_arms, [100 * 2**k for k in range(5)]),
+    "svm": (svm_arms, [700 * 2**k for k in range(4)]),
+    "ratings": (ratings_arms, [384 * 2**k for k in range(5)]),
 }
 
 
-def measure(experiment: str, trials: int) -> list[dict[str, Any]]:
-    """Run every rival with every budget; means over the trials."""
-    make_arms, rivals, budgets = EXPERIMENTS[experiment]
+def measure(
+    experiment: str, trials: int, rivals: list[str], **sizes: int
+) -> list[dict[str, Any]]:
+    """Run the rivals with every budget; means over the trials."""
+    make_arms, budgets = EXPERIMENTS[experiment]
     rows = []
-    for name, strategy in rivals.items():
+    for name in rivals:
+        strategy = RIVALS[name]
         for budget in budgets:
             found = []
             for trial in range(trials):
-                arms = make_arms(np.random.default_rng(trial))
+                arms = make_arms(np.random.default_rng(trial), **sizes)
                 race = Race(arms, carries_on=True)
                 start = time.process_time()
                 chosen = strategy(race, budget=budget)
@@ -243,11 +244,15 @@ def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("experiment", choices=list(EXPERIMENTS))
     parser.add_argument("--trials", type=int, default=4)
+    parser.add_argument("--rows", type=int, default=6000, help="of the digits (svm)")
+    parser.add_argument("--rival", action="append", choices=list(RIVALS))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--plot", type=Path)
     args = parser.parse_args(argv)
     with threadpool_limits(1):
-        rows = measure(args.experiment, args.trials)
+        sizes = {"rows": args.rows} if args.experiment == "svm" else {}
+        rivals = args.rival or list(RIVALS)
+        rows = measure(args.experiment, args.trials, rivals, **sizes)
     if args.plot:
         plot(rows, args.plot)
     if args.json:

@@ -1,29 +1,34 @@
 """What choosing a learner costs, and what it loses, against training them all.
 
-python -m benchmarks.bench_selection run higgs --seed 0 --strategy all
+python -m benchmarks.bench_selection run higgs --seed 0 --strategy record
 python -m benchmarks.bench_selection run                 every piece not yet measured
 python -m benchmarks.bench_selection table [--json]      what has been measured so far
+python -m benchmarks.bench_selection replay [--json]     strategies over the recordings
 python -m benchmarks.bench_selection plot higgs --seed 0 curves and allocations (PNG)
 
 Each measured piece (set, seed, portfolio, strategy) is a line of `--results`; pieces
 found there are skipped, and an interrupted one continues from its log beside it.
 Seconds are CPU seconds, one thread, training and validating. Losses are in points of
-validation accuracy against the best of all learners trained on all rows, so `all`
-has to be run first. Every strategy sees the same training and validation rows.
+validation accuracy against the best of all learners trained on all rows, so `record`
+has to be run first: it trains every learner on N, N / 3 ... N / 243 rows. Every
+strategy sees the same training and validation rows.
+
+`replay` runs strategies over what `record` left instead of training anything: learning
+curves straight between the recorded sizes, seconds as recorded. Strategies repeat
+themselves exactly there. `--only servable` replays with the servable learners alone.
+FLAML gets as many wall seconds as `daub-seconds` took CPU seconds on the same piece.
 """
 
 import argparse
 import json
 import statistics
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from threadpoolctl import threadpool_limits
 
 from polydom.models.allocation import Race
@@ -33,11 +38,11 @@ from polydom.models.portfolio import libraries, servable
 from polydom.models.select import Selection, select
 
 from . import learning_sets, machine
+from .recorded import Recording, ladder
+from .rivals import Found, flaml_automl, halving_grid, halving_rule, optuna_rule
 
 SEEDS = (0, 1, 2)
-FACTOR = 3  # of both halving rivals
-
-Found = dict[str, Any]
+LEAST_VALID = 2000  # what `learner = "auto"` has
 
 
 def wide(seed: int) -> dict[str, Any]:
@@ -73,7 +78,11 @@ PORTFOLIOS: dict[str, Callable[[int], dict[str, Any]]] = {
 }
 
 
-def selecting(strategy: Callable[[Race], str], scored: int | None = 0) -> Any:
+def selecting(
+    strategy: Callable[[Race], str],
+    scored: int | None = 0,
+    least_valid: int | None = None,
+) -> Any:
     """Measure one of our own strategies; the log is kept so that it can continue."""
 
     def measure(learners: dict[str, Any], data: Found, seed: int, kept: Path) -> Found:
@@ -88,6 +97,7 @@ def selecting(strategy: Callable[[Race], str], scored: int | None = 0) -> Any:
             **data,
             strategy=strategy,
             scored=scored,
+            least_valid=least_valid,
             seed=seed,
             log=past,
             progress=keep,
@@ -110,92 +120,30 @@ def describe(chosen: Selection) -> Found:
         "trainings": len(chosen.log),
         "failed": dict(chosen.failed),
         "final": final,
-    }
-
-
-def halving_grid(learners: Found, data: Found, seed: int, kept: Path) -> Found:
-    """Scikit-learn's HalvingGridSearchCV on the same single split, without a refit."""
-    from sklearn.dummy import DummyClassifier
-    from sklearn.experimental import enable_halving_search_cv  # noqa: F401
-    from sklearn.model_selection import HalvingGridSearchCV, PredefinedSplit
-    from sklearn.pipeline import Pipeline
-
-    X_valid, y_valid = data["validation"]
-    X = np.concatenate([data["X"], X_valid])
-    y = np.concatenate([data["y"], y_valid])
-    fold = np.repeat([-1, 0], [len(data["y"]), len(y_valid)])
-    search = HalvingGridSearchCV(
-        Pipeline([("learner", DummyClassifier())]),
-        {"learner": list(learners.values())},
-        factor=FACTOR,
-        cv=PredefinedSplit(fold),
-        refit=False,
-        random_state=seed,
-        return_train_score=False,
-    )
-    start = time.process_time()
-    search.fit(X, y)
-    seconds = time.process_time() - start
-    names = {id(learner): name for name, learner in learners.items()}
-    return {
-        "chosen": names[id(search.best_params_["learner"])],
-        "seconds": seconds,
-        "trainings": len(search.cv_results_["iter"]),
-        "failed": {},
-    }
-
-
-def optuna_pruner(learners: Found, data: Found, seed: int, kept: Path) -> Found:
-    """Optuna's SuccessiveHalvingPruner, a trial per learner in random order."""
-    import optuna
-    from sklearn.base import clone
-
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    rungs = [FACTOR**k for k in range(4)]
-    X, y = data["X"], data["y"]
-    order = np.random.default_rng(seed).permutation(len(y))
-    trainings = 0
-
-    def objective(trial: Any) -> float:
-        nonlocal trainings
-        learner = learners[trial.suggest_categorical("learner", list(learners))]
-        score = 0.0
-        for rung in rungs:
-            rows = order[: len(y) * rung // rungs[-1]]
-            model = clone(learner).fit(X[rows], y[rows])
-            score = model.score(*data["validation"])
-            trainings += 1
-            trial.report(score, rung)
-            if rung < rungs[-1] and trial.should_prune():
-                raise optuna.TrialPruned
-        return score
-
-    study = optuna.create_study(
-        direction="maximize",
-        sampler=optuna.samplers.GridSampler({"learner": list(learners)}, seed=seed),
-        pruner=optuna.pruners.SuccessiveHalvingPruner(
-            min_resource=1, reduction_factor=FACTOR
+        "full_s": sum(
+            line.seconds for line in chosen.log if line.amount == chosen.amount
         ),
-    )
-    start = time.process_time()
-    study.optimize(objective, n_trials=len(learners), catch=(Exception,))
-    return {
-        "chosen": study.best_params["learner"],
-        "seconds": time.process_time() - start,
-        "trainings": trainings,
-        "failed": {},
     }
 
 
 STRATEGIES: dict[str, Any] = {
-    "all": selecting(train_all),
-    "daub-seconds": selecting(daub_by_seconds),
+    "record": selecting(ladder),
+    "daub-seconds": selecting(daub_by_seconds, least_valid=LEAST_VALID),
     "halving-grid": halving_grid,
-    "optuna": optuna_pruner,
+    "flaml": flaml_automl,
     "daub": selecting(partial(daub, granularity=500, ratio=1.5), scored=None),
     "daub, no training bound": selecting(
         partial(daub, granularity=500, ratio=1.5, training_bound=False)
     ),
+}
+
+REPLAYED: dict[str, Callable[..., str]] = {
+    "train all": lambda race, seed: train_all(race),
+    "daub-seconds": lambda race, seed: daub_by_seconds(race),
+    "daub, no training bound": lambda race, seed: daub(race, training_bound=False),
+    "halving, factor 3": lambda race, seed: halving_rule(race),
+    "optuna, halving": partial(optuna_rule, pruner="halving"),
+    "optuna, hyperband": partial(optuna_rule, pruner="hyperband"),
 }
 
 
@@ -219,17 +167,59 @@ def run(args: argparse.Namespace) -> None:
                 kept = args.results.with_suffix(".logs") / f"{key(piece)}.jsonl"
                 kept.parent.mkdir(exist_ok=True)
                 learners = PORTFOLIOS[args.portfolio](seed)
+                measure = STRATEGIES[strategy]
+                if strategy == "flaml":
+                    measure = partial(measure, budget_s=seconds_of(args.results, piece))
                 with threadpool_limits(1), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # rivals have no log for them
-                    found = STRATEGIES[strategy](learners, data, seed, kept)
+                    found = measure(learners, data, seed, kept)
                 append(args.results, piece | found | {"machine": machine.describe()})
                 print(key(piece), found["chosen"], f"{found['seconds']:.1f} s")
 
 
+def seconds_of(results: Path, piece: Found) -> float:
+    """CPU seconds that our own strategy took on the same rows."""
+    ours = [
+        line["seconds"]
+        for line in read_lines(results)
+        if cell(line) == cell(piece) and line["strategy"] == "daub-seconds"
+    ]
+    if not ours:
+        raise SystemExit("flaml gets daub-seconds' time: run that first")
+    return float(ours[0])
+
+
+def replay(args: argparse.Namespace) -> None:
+    """Run strategies over the recorded trainings, and show the same table."""
+    lines: list[Found] = []
+    for piece in read_lines(args.results):
+        asked = not args.sets or piece["set"] in args.sets
+        if piece["strategy"] != "record" or not asked:
+            continue
+        log = args.results.with_suffix(".logs") / f"{key(piece)}.jsonl"
+        recording = Recording.read(read_lines(log))
+        if args.only:
+            recording = recording.only(PORTFOLIOS[args.only](piece["seed"]))
+            piece = piece | {"portfolio": f"{args.only} of {piece['portfolio']}"}
+        final = {name: recording.final(name) for name in recording.curves}
+        lines.append(piece | {"final": final, "full_s": recording.seconds})
+        for name, strategy in REPLAYED.items():
+            for seed in range(5 if name.startswith("optuna") else 1):
+                race = recording.race()
+                chosen = strategy(race, seed=seed)
+                found = {"chosen": chosen, "seconds": race.seconds, "strategy": name}
+                lines.append(piece | found | {"samples": race.spent})
+    show(summarise(lines), args.json)
+
+
 def table(args: argparse.Namespace) -> None:
     """Show reductions and losses against training all, per set and on average."""
-    rows = summarise(read_lines(args.results))
-    if args.json:
+    show(summarise(read_lines(args.results)), args.json)
+
+
+def show(rows: list[Found], as_json: bool) -> None:
+    """Print rows as a table, or as JSON."""
+    if as_json:
         print(json.dumps(rows))
         return
     print(machine.describe())
@@ -246,17 +236,18 @@ def table(args: argparse.Namespace) -> None:
 def summarise(lines: Iterable[Found]) -> list[Found]:
     """Means over the seeds of seconds, reduction and accuracy lost (per cent)."""
     every = list(lines)
-    alls = {cell(line): line for line in every if line["strategy"] == "all"}
+    alls = {cell(line): line for line in every if line["strategy"] == "record"}
     groups: dict[tuple[str, str], list[Found]] = {}
     for line in every:
         full = alls.get(cell(line))
-        if full is None:
+        if full is None or line is full:
             continue
-        best, got = max(full["final"].values()), full["final"].get(line["chosen"])
+        best = max(full["final"].values())
+        got = line.get("score", full["final"].get(line["chosen"], 0.0))
         compared = {
             "seconds": line["seconds"],
-            "reduction": full["seconds"] / line["seconds"],
-            "lost": 100 * (best - (0.0 if got is None else got)),
+            "reduction": full["full_s"] / line["seconds"],
+            "lost": 100 * (best - got),
         }
         size = "" if line["rows"] is None else f" ({line['rows']} rows)"
         place = f"{line['set']}{size}, {line['portfolio']}"
@@ -329,16 +320,17 @@ def append(path: Path, line: Found) -> None:
 def main(argv: list[str] | None = None) -> int:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("action", choices=["run", "table", "plot"])
+    parser.add_argument("action", choices=["run", "table", "replay", "plot"])
     parser.add_argument("sets", nargs="*", choices=[[], *learning_sets.SETS])
     parser.add_argument("--seed", type=int, help="default: 0, 1 and 2")
     parser.add_argument("--strategy", action="append", choices=list(STRATEGIES))
     parser.add_argument("--portfolio", choices=list(PORTFOLIOS), default="wide")
+    parser.add_argument("--only", choices=list(PORTFOLIOS), help="replay with these")
     parser.add_argument("--rows", type=int, help="cut the training rows to so many")
     parser.add_argument("--results", type=Path, default=Path("selection.jsonl"))
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args(argv)
-    {"run": run, "table": table, "plot": plot}[args.action](args)
+    {"run": run, "table": table, "replay": replay, "plot": plot}[args.action](args)
     return 0
 
 

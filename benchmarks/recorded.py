@@ -1,0 +1,125 @@
+"""Recorded trainings, played back: any strategy over them, in no time and repeatably.
+
+A recording holds what each learner scored, and the CPU seconds it took, on a ladder of
+sizes: N, N / 3, N / 9 ... N / 243. Between two of them scores are straight over log n
+and seconds straight over log n on a log scale; below the smallest, a score is that of
+the smallest and seconds are in proportion to n.
+"""
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from polydom.models.allocation import Outcome, Race
+
+STEPS, FACTOR = 5, 3  # N / 3^5 is the lowest rung
+
+
+def ladder(race: Race) -> str:
+    """Train every learner on every rung, the lowest first: what is to be recorded."""
+    assert race.limit is not None
+    for step in range(STEPS, -1, -1):
+        amount = max(race.limit // FACTOR**step, 1)
+        race.train_all([(name, amount) for name in race.active])
+    return race.leader()
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One recorded training."""
+
+    amount: int
+    score: float
+    fit_s: float
+    score_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The curves of all learners, by ascending amount, and why some have none."""
+
+    curves: Mapping[str, tuple[Point, ...]]
+    failed: Mapping[str, str]
+
+    @classmethod
+    def read(cls, lines: Iterable[Mapping[str, Any]]) -> "Recording":
+        """Read the log that `ladder` left."""
+        curves: dict[str, list[Point]] = {}
+        failed: dict[str, str] = {}
+        for line in lines:
+            if line["error"]:
+                failed[line["learner"]] = line["error"]
+                continue
+            fit_s, all_s = line["fit_s"], line["seconds"]
+            point = Point(line["amount"], line["score"], fit_s, all_s - fit_s)
+            curves.setdefault(line["learner"], []).append(point)
+        whole = {
+            name: tuple(sorted(points, key=lambda point: point.amount))
+            for name, points in curves.items()
+            if name not in failed
+        }
+        return cls(whole, failed)
+
+    @property
+    def limit(self) -> int:
+        """The N of the recording."""
+        return max(points[-1].amount for points in self.curves.values())
+
+    @property
+    def seconds(self) -> float:
+        """CPU seconds of training every learner on all N, once."""
+        last = [points[-1] for points in self.curves.values()]
+        return sum(point.fit_s + point.score_s for point in last)
+
+    def final(self, name: str) -> float:
+        """A learner's score on all N."""
+        return self.curves[name][-1].score
+
+    def only(self, names: Collection[str]) -> "Recording":
+        """Keep those learners alone."""
+        curves = {k: points for k, points in self.curves.items() if k in names}
+        return Recording(curves, {k: v for k, v in self.failed.items() if k in names})
+
+    def race(self) -> Race:
+        """A race among what was recorded; chance is what the prior scored."""
+        arms = {name: _arm(points) for name, points in self.curves.items()}
+        arms |= {name: _failing(why) for name, why in self.failed.items()}
+        chance = self.final("prior") if "prior" in self.curves else None
+        return Race(arms, limit=self.limit, chance=chance)
+
+
+def _arm(points: tuple[Point, ...]) -> Callable[[int], Outcome]:
+    def train(amount: int) -> Outcome:
+        above = next(point for point in points if point.amount >= amount)
+        below = [point for point in points if point.amount < amount]
+        if not below:
+            share = amount / above.amount
+            return Outcome(
+                above.score, None, share * above.fit_s, share * above.score_s
+            )
+        before = below[-1]
+        share = math.log(amount / before.amount) / math.log(
+            above.amount / before.amount
+        )
+        score = before.score * (1 - share) + above.score * share
+        return Outcome(
+            score,
+            None,
+            _between(before.fit_s, above.fit_s, share),
+            _between(before.score_s, above.score_s, share),
+        )
+
+    return train
+
+
+def _between(low_s: float, high_s: float, share: float) -> float:
+    """Straight on a log scale; a clock may have shown 0."""
+    return float(max(low_s, 1e-6) ** (1 - share) * max(high_s, 1e-6) ** share)
+
+
+def _failing(why: str) -> Callable[[int], Outcome]:
+    def train(amount: int) -> Outcome:
+        raise RuntimeError(why)
+
+    return train
