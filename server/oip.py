@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
@@ -130,11 +130,18 @@ class Oip:
         What is served.
     access
         Whose tokens let models be loaded and unloaded; nobody's, where it has none.
+
+    Attributes
+    ----------
+    tell_others
+        Called after a model was loaded, to make other processes that serve the same
+        follow; None where there are none.
     """
 
     def __init__(self, repository: Repository, access: Access) -> None:
         self.repository = repository
         self.access = access
+        self.tell_others: Callable[[], None] | None = None
         self._items: WeakKeyDictionary[Serving, Items] = WeakKeyDictionary()
 
     def server_metadata(self) -> ServerFacts:
@@ -256,6 +263,8 @@ class Oip:
                 "no files are taken over the wire"
             )
         await self.repository.load(model)
+        if self.tell_others is not None:
+            self.tell_others()
 
     async def unload(self, model: str, headers: Headers) -> None:
         """Let a model answer no more.
@@ -263,11 +272,14 @@ class Oip:
         Raises
         ------
         NotAllowed, Unauthorized
-            If the operator lets nobody, or not who sends these headers.
+            If the operator lets nobody, or not who sends these headers; also where
+            other processes would go on answering.
         UnknownModel
             As `Repository.unload`.
         """
         self._refuse_change(headers)
+        if self.tell_others is not None:
+            raise NotAllowed("one of several workers cannot unload a model for all")
         await self.repository.unload(model)
 
     async def infer(

@@ -5,6 +5,17 @@ from typing import Any
 
 import msgspec
 
+from .batch_wire import (
+    JSON_LINES,
+    MSGPACK,
+    BatchBody,
+    BatchItem,
+    BatchTerms,
+    Entry,
+    ErrorEntry,
+    Totals,
+)
+from .oip_openapi import OIP_STRUCTS, describe_oip
 from .wire import Answer, Ask, Failure, Health, IndexFacts, ModelsFacts
 
 _REF = "#/components/schemas/{name}"
@@ -28,6 +39,8 @@ _ERRORS = {
     504: "Nothing that was asked for fits, and `on_infeasible` is `error`.",
 }
 
+_ENTRIES = (Entry, ErrorEntry, Totals)
+_BATCH = (BatchTerms, BatchItem, BatchBody, *_ENTRIES)
 _METRICS = {
     "summary": "What was counted, for Prometheus.",
     "responses": {
@@ -41,7 +54,16 @@ _METRICS = {
 
 def describe_routes() -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of every route."""
-    structs = (Ask, Answer, Failure, Health, IndexFacts, ModelsFacts)
+    structs = (
+        Ask,
+        Answer,
+        Failure,
+        Health,
+        IndexFacts,
+        ModelsFacts,
+        *_BATCH,
+        *OIP_STRUCTS,
+    )
     _, schemas = msgspec.json.schema_components(structs, ref_template=_REF)
     return {
         "openapi": "3.1.0",
@@ -52,6 +74,7 @@ def describe_routes() -> dict[str, Any]:
         },
         "paths": {
             "/v1/predict": {"post": _predict(schemas["Ask"]["properties"])},
+            "/v1/batch": {"post": _batch(schemas["BatchTerms"]["properties"])},
             "/v1/index": {"get": _show_index()},
             "/v1/models": {"get": _get("Which models are served.", "ModelsFacts")},
             "/v1/admin/reload": {"post": _reload()},
@@ -60,6 +83,7 @@ def describe_routes() -> dict[str, Any]:
             "/readyz": {
                 "get": _get("Whether the index is warm.", "Health", {503: _ERRORS[503]})
             },
+            **describe_oip(),
         },
         "components": {"schemas": schemas},
     }
@@ -95,6 +119,48 @@ def _predict(terms: dict[str, Any]) -> dict[str, Any]:
             },
         },
         "responses": _responses("Answer", _ERRORS),
+    }
+
+
+def _batch(terms: dict[str, Any]) -> dict[str, Any]:
+    query = [
+        {
+            "name": name,
+            "in": "query",
+            "schema": {k: v for k, v in terms[name].items() if k != "default"},
+        }
+        for name in terms
+    ]
+    item, body = ({"$ref": _REF.format(name=n)} for n in ("BatchItem", "BatchBody"))
+    entry = {"anyOf": [{"$ref": _REF.format(name=s.__name__)} for s in _ENTRIES]}
+    streams = (*JSON_LINES, *MSGPACK)
+    whole = {
+        "type": "object",
+        "properties": {
+            "answers": {"type": "array", "items": entry},
+            "totals": {"$ref": _REF.format(name="Totals")},
+        },
+    }
+    responses = _responses("Totals", {k: v for k, v in _ERRORS.items() if k != 422})
+    responses["200"] = {
+        "description": "An entry for each item, and the totals.",
+        "content": {
+            "application/json": {"schema": whole},
+            **{kind: {"schema": entry} for kind in streams},
+        },
+    }
+    return {
+        "operationId": "batch",
+        "summary": "Classify many items under one budget, as they stream in.",
+        "parameters": query,
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/json": {"schema": body},
+                **{kind: {"schema": item} for kind in streams},
+            },
+        },
+        "responses": responses,
     }
 
 

@@ -195,8 +195,10 @@ class Workers:
         server.beside.append(self._while_parent_lives)
         peers = Peers(self._folder, number, self._count)
         self._app.state.peers = peers
-        if hasattr(self._app.state, "admin"):
-            self._app.state.admin.tell_others = lambda: os.kill(parent, signal.SIGHUP)
+        state = self._app.state
+        state.oip.tell_others = lambda: os.kill(parent, signal.SIGHUP)
+        if hasattr(state, "admin"):
+            state.admin.tell_others = state.oip.tell_others
         server.beside.append(lambda server: peers.telling(server.samples))
         server.when_started = lambda: signal.pthread_sigmask(
             signal.SIG_UNBLOCK, blocked

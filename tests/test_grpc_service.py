@@ -1,5 +1,6 @@
 """The protocol over gRPC answers Triton's own client, and whoever writes raw bytes."""
 
+import os
 import queue
 import subprocess
 from collections.abc import Iterator
@@ -246,6 +247,23 @@ def test_tokens_are_asked_for_and_admins_load(tmp_path: Path) -> None:
             client.load_model("texts", headers=admin, config="{}")
         client.load_model("texts", headers=admin)
         client.infer("texts", texts(SPAM), headers=user)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="workers are forked")
+def test_workers_share_the_port_and_follow_a_load(tmp_path: Path) -> None:
+    (tmp_path / "admins").write_text(ADMIN)
+    admin = {"authorization": f"Bearer {ADMIN}"}
+    options = ("--workers=2", f"--admin-token-file={tmp_path / 'admins'}")
+    path = f"texts={save_index(tmp_path)}"
+    with answering(path, "--budget-ms=900", *options) as (_, address):
+        for _ in range(8):  # each a connection of its own, to either worker
+            channel = [("grpc.use_local_subchannel_pool", 1)]
+            with triton.InferenceServerClient(address, channel_args=channel) as client:
+                reply = client.infer("texts", texts(SPAM))
+                assert reply.as_numpy("label").tolist() == [b"spam"]
+                client.load_model("texts", headers=admin)
+                with pytest.raises(InferenceServerException, match="several workers"):
+                    client.unload_model("texts", headers=admin)
 
 
 def test_repository_is_not_changed_by_everybody(client: Any) -> None:

@@ -1,0 +1,130 @@
+"""What is written of `/v2`, for people and machines, is what it does."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from starlette.testclient import TestClient
+
+from polydom.server.app import create_app
+from polydom.server.desk import Settings
+from polydom.server.grpc_messages import METHODS
+from polydom.server.grpc_service import CODES
+from polydom.server.oip_items import MAX_ITEMS, Items
+from polydom.server.oip_openapi import OIP_STRUCTS, InferAnswer, describe_oip
+from polydom.server.oip_terms import KEPT_MAX_S, Terms
+from polydom.server.openapi import describe_routes
+from polydom.server.tensors import DTYPES, MAX_ELEMENTS
+
+from .served import FEATURES_FILE, SPAM, make_index, save_index
+from .servers import STOP_S, serving
+
+OIP = (Path(__file__).resolve().parents[1] / "docs" / "oip.md").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    path = save_index(tmp_path_factory.mktemp("index"))
+    app = create_app({"mails": path}, features=[FEATURES_FILE])
+    with TestClient(app) as client:
+        while client.get("/readyz").status_code != 200:
+            pass
+        yield client
+
+
+def test_document_names_every_route_method_and_output() -> None:
+    for path in describe_oip():
+        assert f"{path}`" in OIP, path
+    for method in METHODS:
+        assert f"`{method}`" in OIP, method
+    package = make_index().package
+    assert package is not None
+    for output in Items(package).outputs:
+        assert f"| `{output.name}` | `{output.datatype}` " in OIP, output.name
+    for code in CODES.values():
+        assert f"`{code.name}`" in OIP or code.name == "CANCELLED", code
+
+
+def test_document_has_the_limits_and_parameters_that_the_code_has() -> None:
+    assert f"1 to {MAX_ITEMS:,} items" in OIP
+    assert f"{MAX_ELEMENTS:,} values" in OIP
+    assert f"at most {Settings().body_limit >> 20} MiB" in OIP
+    assert f"at most {KEPT_MAX_S * 1e3:g} ms" in OIP
+    for datatype in ("BOOL", "UINT8", "UINT64", "INT8", "INT64", "FP16", "FP64"):
+        assert datatype in DTYPES
+        assert f"`{datatype}`" in OIP
+    for name in re.findall(r"^\| `([a-z_]+)`(?:, `([a-z_]+)`)? \| ", BUDGET, re.M):
+        values: dict[str, Any] = {"on_infeasible": "prior"}
+        for parameter in filter(None, name):
+            Terms.read({parameter: values.get(parameter, 1)}, None)
+
+
+BUDGET = OIP.split("## The budget")[1].split("## Outputs")[0]
+
+
+def test_schemas_are_complete() -> None:
+    document = msgspec.json.encode(describe_routes()).decode()
+    schemas = describe_routes()["components"]["schemas"]
+    for name in re.findall(r"#/components/schemas/(\w+)", document):
+        assert name in schemas
+    for struct in OIP_STRUCTS:
+        assert struct.__name__ in schemas
+
+
+@pytest.mark.parametrize("path", describe_oip())
+@pytest.mark.parametrize("method", ["get", "post"])
+def test_every_status_is_described(client: TestClient, path: str, method: str) -> None:
+    """Also of names that are not there and of empty bodies."""
+    described = describe_oip()[path].get(method)
+    (version,) = client.get("/v2/models/mails").json()["versions"]
+    for name in ("mails", "novels"):
+        filled = path.format(name=name, version=version)
+        reply = client.request(method, filled)
+        if described is None:
+            assert reply.status_code == 405
+            assert reply.headers["allow"] != method.upper()
+        else:
+            assert str(reply.status_code) in described["responses"], filled
+
+
+def test_answer_is_as_described(client: TestClient) -> None:
+    given = {"name": "text", "shape": [1], "datatype": "BYTES", "data": [SPAM]}
+    reply = client.post("/v2/models/mails/infer", json={"inputs": [given], "id": "7"})
+    answer = msgspec.json.decode(reply.content, type=InferAnswer)
+    assert (answer.id, answer.outputs[0].data) == ("7", ["spam"])
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    path = save_index(tmp_path_factory.mktemp("index"))
+    own = f"--features={FEATURES_FILE}"
+    with serving(f"mails={path}", own, "--budget-ms=900") as (_, port):
+        yield port
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl here")
+def test_commands_of_the_document_work(port: int) -> None:
+    (shell,) = re.findall(r"```sh\n(.*?)```", OIP, re.DOTALL)
+    commands = ["curl" + part for part in shell.split("curl")[1:]]
+    assert len(commands) == 2
+    for command in commands:
+        here = shlex.split(command.replace("127.0.0.1:8000", f"127.0.0.1:{port}"))
+        done = subprocess.run(
+            [*here, "--silent", "--fail-with-body"], capture_output=True, timeout=STOP_S
+        )
+        assert done.returncode == 0, done.stdout
+        assert b"label" in done.stdout
+
+
+def test_program_of_the_document_works(
+    port: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (program,) = re.findall(r"```python\n(.*?)```", OIP, re.DOTALL)
+    exec(program.replace("127.0.0.1:8000", f"127.0.0.1:{port}"), {})
+    assert re.fullmatch(r"\[b'\w+' b'\w+'\] (True|False)\n", capsys.readouterr().out)
