@@ -12,14 +12,24 @@ if TYPE_CHECKING:
     from .async_client import AsyncClient
     from .client import Client
     from .desk import Settings
+    from .score import Scorer, score_items
 
-__all__ = ["AsyncClient", "Client", "Settings", "create_app"]
+__all__ = [
+    "AsyncClient",
+    "Client",
+    "Scorer",
+    "Settings",
+    "create_app",
+    "score_items",
+]
 
 _MODULES = {
     "AsyncClient": "async_client",
     "Client": "client",
+    "Scorer": "score",
     "Settings": "desk",
     "create_app": "app",
+    "score_items": "score",
 }
 
 

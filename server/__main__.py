@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from ..features.errors import PolydomError
 from ..indexer.cli import app
-from . import cli  # noqa: F401  adds its commands to app
+from . import cli, score_cli  # noqa: F401  add their commands to app
 
 
 def main(argv: Sequence[str] | None = None) -> int:

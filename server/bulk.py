@@ -4,6 +4,8 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from ..features.errors import BadFeature, PolydomError
 from ..features.items import Item
 from .batch_wire import Totals
@@ -13,9 +15,6 @@ from .engine import Attempt, Caller, Outcome, Question
 from .knapsack import Menus
 from .ration import Ration
 
-# So that costs which two ways of evaluating a polynomial round differently still buy
-# the plan they belong to.
-SLACK = 1 + 1e-9
 # Weight of the latest chunk in what is believed of the pace.
 LATEST = 0.3
 
@@ -179,23 +178,39 @@ class Bulk:
             return
         self.answered += 1
         self._spent += result.predicted
-        self._hoped += self.desk.engine.accuracies[result.row]
+        self._hoped += result.accuracy
         took_s = result.finished_s - result.started_s
         self._chunk.append((result.predicted, took_s))
 
     def improve(self, before: Outcome, after: Outcome) -> None:
         """Book a second, better answer to an item."""
-        accuracies = self.desk.engine.accuracies
         self._spent += after.predicted
-        self._hoped += accuracies[after.row] - accuracies[before.row]
+        self._hoped += after.accuracy - before.accuracy
 
-    def close(self) -> None:
-        """Learn from a chunk that is done how time runs."""
+    def cost_of(self, dish: Dish) -> float:
+        """Return what a plan is predicted to cost."""
+        engine = self.desk.engine
+        return engine.index.cost_s(dish.row, dish.item.size) * engine.drift.factor
+
+    def promise(self, cost: float) -> None:
+        """Keep what plans will cost that others carry out; take it back when done.
+
+        Where time is counted it runs anyway.
+        """
+        if not self._time_counts:
+            self.kept += cost
+
+    def close(self, all_s: float | None = None) -> None:
+        """Learn from a chunk that is done how time runs.
+
+        `all_s` is how long it took, by default since it was planned.
+        """
         if self._chunk and self._time_counts:
             predicted_s, actual_s = (
                 sum(sums) for sums in zip(*self._chunk, strict=True)
             )
-            all_s = (self.desk.engine.now() - self._chunk_s) * self._workers
+            if all_s is None:
+                all_s = self.desk.engine.now() - self._chunk_s
             self.pace.add(len(self._chunk), predicted_s, actual_s, all_s)
         self._chunk.clear()
 
@@ -217,7 +232,10 @@ class Bulk:
 
 
 def carry_out(desk: Desk, dish: Dish, caller: Caller | None = None) -> Outcome:
-    """Answer an item with the row that it got, or one as cheap and no worse.
+    """Answer an item with the row that it got, however long that takes.
+
+    What a plan saves or overruns is the other items', so it is neither stretched nor
+    cut short. To the engine it is a late one: the cheapest with the row's accuracy.
 
     Raises
     ------
@@ -226,7 +244,17 @@ def carry_out(desk: Desk, dish: Dish, caller: Caller | None = None) -> Outcome:
     Abandoned
         If the caller has gone.
     """
-    engine = desk.engine
-    cost = engine.index.cost_s(dish.row, dish.item.size) * engine.drift.factor
-    budget = Allowance(cost * SLACK)
-    return Attempt(engine, Question(dish.item, budget, caller=caller or Caller())).run()
+    engine, row = desk.engine, dish.row
+    question = Question(
+        dish.item,
+        Allowance(0.0),
+        on_infeasible="prior" if row == engine.prior else "cheapest",
+        min_accuracy=0.0 if row == engine.prior else engine.accuracies[row],
+        caller=caller or Caller(),
+    )
+    outcome = Attempt(engine, question).run()
+    if outcome.reason == "sure":
+        return outcome
+    best = engine.index.lookup.best(dish.item.size, math.inf)
+    reason = None if engine.accuracies[row] >= engine.accuracies[best] else "budget"
+    return msgspec.structs.replace(outcome, reason=reason)

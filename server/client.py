@@ -11,7 +11,7 @@ import selectors
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from itertools import chain
 from typing import Any, Self
 
@@ -254,7 +254,7 @@ def batch_terms(
     top: int | None,
 ) -> Mapping[str, Any]:
     """Name the terms of a batch as the query does."""
-    if count is None and hasattr(items, "__len__"):
+    if count is None and isinstance(items, Sized):
         count = len(items)
     if total_budget_ms is None and total_budget is None:
         raise BadInput("say with total_budget_ms what all items may take together")

@@ -7,6 +7,7 @@ import numpy as np
 from .knapsack import Allotment, Menu, share_of, solve
 
 SAMPLE = 512
+SLACK = 1 + 1e-9
 # Items expected for each of those seen, where nobody knows how many come. More keeps
 # longer streams from being answered badly in the end, and short ones from spending all.
 LASTING = 2.0
@@ -60,7 +61,8 @@ class Ration:
         self._remember(menus)
         share = share_of(menus, self._sample, self.to_come(len(menus)), left)
         self.seen += len(menus)
-        return solve(menus, share)
+        # a share is a sum, and solving it adds the same costs in another order
+        return solve(menus, min(share * SLACK, left))
 
     def _remember(self, menus: Sequence[Menu]) -> None:
         """Keep a uniform sample of all menus (Vitter's Algorithm R)."""

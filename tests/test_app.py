@@ -205,7 +205,8 @@ def test_app_is_not_ready_before_its_start(tmp_path: Path) -> None:
 
 def test_app_documents_every_route_and_status(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
-    served = {"/v1/predict", "/v1/index", "/v1/models", "/v1/admin/reload"} | PROBES
+    served = {"/v1/predict", "/v1/batch", "/v1/index", "/v1/models"} | PROBES
+    served.add("/v1/admin/reload")
     assert document["paths"].keys() == served
     predict = document["paths"]["/v1/predict"]["post"]
     statuses = {

@@ -60,7 +60,7 @@ def test_readme_commands_work_in_their_order(folder: Path) -> None:
         if command[0] == "polydom" and command[1] != "serve":
             servers.polydom(command[1:], folder)
             ran.append(command[1])
-    assert ran == ["init", "build", "inspect", "plan", "predict"]
+    assert ran == ["init", "build", "inspect", "plan", "predict", "score"]
     served = [c for c in commands() if c[:2] == ["polydom", "serve"]]
     asked = [c for c in commands() if c[0] == "curl"]
     assert len(served) == len(asked) == 1

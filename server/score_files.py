@@ -1,0 +1,373 @@
+"""Items out of files, and rows into one that appears whole or not at all."""
+
+import base64
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..features.errors import BadInput, BadItem
+from ..features.items import Kind
+from ..indexer.package import Package
+from .columns import KnownColumns
+from .score import AnyItem, Scored
+
+IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
+ENDINGS: Mapping[Kind, Sequence[str]] = {
+    "image": IMAGE_ENDINGS,
+    "text": (".txt",),
+    "record": (".json",),
+}
+JSON_LINES = (".jsonl", ".ndjson")
+OUTPUTS = (".parquet", ".jsonl", ".csv")
+ROWS = 1024  # of a table that are in memory at a time
+
+Named = tuple[str, AnyItem]
+
+
+class Source(NamedTuple):
+    """Items with their names, and how many there are where that is known."""
+
+    items: Iterator[Named]
+    number: int | None
+
+
+def read_items(path: Path, package: Package) -> Source:
+    """Read a folder, a `.jsonl`, a `.csv` or a `.parquet` file, as it is needed.
+
+    Rows are named by their number from 0, files by their path in the folder. Of tables
+    only the columns that the index knows are read.
+
+    Raises
+    ------
+    BadInput
+        If it is none of those, is not there, or holds nothing of the index's kind.
+    """
+    kind = package.kind
+    if path.is_dir():
+        files = sorted(
+            file for file in path.rglob("*") if file.suffix.lower() in ENDINGS[kind]
+        )
+        if not files:
+            endings = ", ".join(ENDINGS[kind])
+            raise BadInput(f"{path} holds no {kind} ({endings})")
+        return Source((_file(path, file, kind) for file in files), len(files))
+    if not path.is_file():
+        raise BadInput(f"{path}: there is no such file or folder")
+    ending = path.suffix.lower()
+    if ending in JSON_LINES:
+        reader = _Reader(package)
+        return Source(_lines(path, reader), _count_lines(path))
+    if ending == ".csv":
+        return Source(_csv(path, _Reader(package)), None)
+    if ending == ".parquet":
+        return _parquet(path, _Reader(package))
+    raise BadInput(f"{path}: a folder, .jsonl, .csv or .parquet is needed")
+
+
+def _file(folder: Path, path: Path, kind: Kind) -> Named:
+    name = str(path.relative_to(folder))
+    try:
+        data = path.read_bytes()
+        if kind == "image":
+            return name, data
+        return name, data.decode() if kind == "text" else json.loads(data)
+    except OSError as error:
+        return name, BadItem(error.strerror or str(error))
+    except ValueError as error:
+        return name, BadItem(f"this is no {kind}: {error}")
+
+
+class _Reader:
+    """Makes items of rows that are mappings."""
+
+    def __init__(self, package: Package) -> None:
+        self.kind = package.kind
+        known = KnownColumns(package.features).names
+        self._known = frozenset(known)
+        self._words: set[str] = set()
+        for feature in package.features:
+            self._words |= set((feature.columns or {}).get("vocabularies") or {})
+
+    def columns(self, path: Path, names: Sequence[str]) -> list[str]:
+        """Say which columns of a table to read.
+
+        Raises
+        ------
+        BadInput
+            If there is none.
+        """
+        if self.kind == "record":
+            wanted = [n for n in names if not self._known or n in self._known]
+        else:
+            fields = ("text",) if self.kind == "text" else ("image", "image_base64")
+            wanted = [name for name in names if name in fields][:1]
+        if not wanted:
+            raise BadInput(
+                f"{path}: the index reads none of its columns {', '.join(names)[:200]}"
+            )
+        return wanted
+
+    def item(self, row: Mapping[str, Any]) -> AnyItem:
+        """Make the item of a row."""
+        if self.kind == "record":
+            own = row.get("record")
+            record = own if isinstance(own, Mapping) else row
+            if not self._known:
+                return dict(record)
+            return {
+                name: value for name, value in record.items() if name in self._known
+            }
+        if self.kind == "text":
+            return _needed(row, "text")
+        data = row.get("image") or row.get("image_base64")
+        if isinstance(data, Mapping):  # as Hugging Face's data sets have them
+            data = data.get("bytes")
+        if isinstance(data, str):
+            with suppress(ValueError):
+                data = base64.b64decode(data, validate=True)
+        return data if isinstance(data, bytes) else BadItem("the row holds no image")
+
+    def cell(self, name: str, cell: str) -> str | float | None:
+        """Read a cell of a CSV file: a number, but where words are known."""
+        if name in self._words or self.kind != "record":
+            return cell if self.kind != "record" else cell.strip() or None
+        try:
+            return float(cell) if cell.strip() else None
+        except ValueError:
+            return cell
+
+
+def _needed(row: Mapping[str, Any], name: str) -> AnyItem:
+    value = row.get(name)
+    return value if isinstance(value, str) else BadItem(f"the row holds no {name!r}")
+
+
+def _count_lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(1 for line in file if line.strip())
+
+
+def _lines(path: Path, reader: _Reader) -> Iterator[Named]:
+    with path.open("rb") as file:
+        for number, line in enumerate(line for line in file if line.strip()):
+            try:
+                row = msgspec.json.decode(line, type=dict[str, Any])
+            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+                yield str(number), BadItem(f"no JSON object: {error}")
+            else:
+                yield str(number), reader.item(row)
+
+
+def _csv(path: Path, reader: _Reader) -> Iterator[Named]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        try:
+            rows = csv.reader(file)
+            names = next(rows, [])
+            wanted = set(reader.columns(path, names))
+            for number, row in enumerate(row for row in rows if row):
+                if len(row) != len(names):
+                    why = f"{len(row)} cells under {len(names)} names"
+                    yield str(number), BadItem(why)
+                    continue
+                cells = {
+                    name: reader.cell(name, cell)
+                    for name, cell in zip(names, row, strict=True)
+                    if name in wanted
+                }
+                yield str(number), reader.item(cells)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise BadInput(f"{path}: no CSV in UTF-8: {error}") from error
+
+
+def _parquet(path: Path, reader: _Reader) -> Source:
+    parquet = import_parquet(path)
+    from pyarrow import ArrowException
+
+    try:
+        file = parquet.ParquetFile(path)
+    except (OSError, ArrowException) as error:
+        raise BadInput(f"{path}: {error}") from error
+    columns = reader.columns(path, file.schema_arrow.names)
+
+    def rows() -> Iterator[Named]:
+        number = 0
+        for batch in file.iter_batches(ROWS, columns=columns):
+            for row in batch.to_pylist():
+                yield str(number), reader.item(row)
+                number += 1
+
+    return Source(rows(), file.metadata.num_rows)
+
+
+def import_parquet(path: Path) -> Any:
+    """Import pyarrow's part for Parquet.
+
+    Raises
+    ------
+    BadInput
+        If pyarrow is not installed.
+    """
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise BadInput(
+            f"{path.name}: Parquet needs pyarrow: pip install 'polydom[parquet]'"
+        ) from error
+    return parquet
+
+
+class Partial:
+    """Rows that are finished, beside an output that is not there yet.
+
+    The first line says what they belong to; each other holds one row. A line that was
+    cut off by whatever ended the process is no row.
+
+    Parameters
+    ----------
+    output
+        The file to be: `.parquet`, `.jsonl` or `.csv`.
+    facts
+        What rows of another run must have in common with those of this one.
+    resume
+        Go on after the rows that are there.
+
+    Attributes
+    ----------
+    done
+        Rows that were there already.
+
+    Raises
+    ------
+    BadInput
+        If the output has another ending, there are rows and they are not to be gone
+        on with, or they belong to something else.
+    """
+
+    def __init__(self, output: Path, facts: Mapping[str, Any], *, resume: bool) -> None:
+        if output.suffix.lower() not in OUTPUTS:
+            raise BadInput(f"{output}: one of {', '.join(OUTPUTS)} is needed")
+        if not output.parent.is_dir():
+            raise BadInput(f"{output}: there is no folder {output.parent}")
+        if output.suffix.lower() == ".parquet":
+            import_parquet(output)
+        self.path = output.with_name(output.name + ".partial")
+        self.done = 0
+        self._output = output
+        head = json.dumps(dict(facts), sort_keys=True).encode() + b"\n"
+        if not self.path.exists():
+            self.path.touch()
+        self._file = self.path.open("r+b")
+        try:
+            self._go_on(head, resume)
+        except BadInput:
+            self._file.close()
+            raise
+
+    def _go_on(self, head: bytes, resume: bool) -> None:
+        """Find the end of the rows that are there, and begin where there are none."""
+        found = self._file.readline()
+        end = len(found)
+        for line in self._file:
+            if not line.endswith(b"\n"):
+                break
+            self.done += 1
+            end += len(line)
+        if not self.done:
+            end = 0
+        elif not resume:
+            raise BadInput(
+                f"{self.path} holds the rows of an interrupted run: go on with "
+                "--resume, or remove it"
+            )
+        elif found != head:
+            raise BadInput(
+                f"{self.path} holds the rows of another index, of other items or of "
+                "other options; remove it to begin anew"
+            )
+        self._file.seek(end)
+        self._file.truncate()
+        if not self.done:
+            self._file.write(head)
+
+    def __enter__(self) -> "Partial":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, row: Scored) -> None:
+        """Keep a row."""
+        self._file.write(_encode(row) + b"\n")
+
+    def flush(self) -> None:
+        """Let rows outlive the process."""
+        self._file.flush()
+
+    def finish(self) -> None:
+        """Make the output of the rows, all at once, and drop them."""
+        self._file.close()
+        whole = self._output.with_name(self._output.name + ".whole")
+        writer = {
+            ".parquet": _write_parquet,
+            ".csv": _write_csv,
+            ".jsonl": _write_lines,
+        }
+        with self.path.open("rb") as file:
+            next(file)
+            writer[self._output.suffix.lower()](file, whole)
+        with whole.open("rb") as file:
+            os.fsync(file.fileno())
+        whole.replace(self._output)
+        self.path.unlink()
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Scored).decode
+
+
+def _write_lines(lines: Iterable[bytes], path: Path) -> None:
+    with path.open("wb") as file:
+        file.writelines(lines)
+
+
+def _write_csv(lines: Iterable[bytes], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(Scored.__struct_fields__)
+        for line in lines:
+            row = msgspec.structs.asdict(_decode(line))
+            for name in ("scores", "features"):
+                row[name] = None if row[name] is None else json.dumps(row[name])
+            writer.writerow(row.values())
+
+
+def _write_parquet(lines: Iterable[bytes], path: Path) -> None:
+    import pyarrow as pa
+
+    schema = pa.schema(
+        {
+            "item": pa.string(),
+            "label": pa.string(),
+            "scores": pa.map_(pa.string(), pa.float64()),
+            "features": pa.list_(pa.string()),
+            "expected_accuracy": pa.float64(),
+            "cost": pa.float64(),
+            "error": pa.string(),
+        }
+    )
+    rows: list[dict[str, Any]] = []
+    with import_parquet(path).ParquetWriter(path, schema) as writer:
+        for line in lines:
+            row = msgspec.structs.asdict(_decode(line))
+            row["scores"] = None if row["scores"] is None else [*row["scores"].items()]
+            rows.append(row)
+            if len(rows) == ROWS:
+                writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))
+                rows.clear()
+        writer.write_batch(pa.RecordBatch.from_pylist(rows, schema))

@@ -1,0 +1,117 @@
+"""`polydom score` as it is typed, and interrupted."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from polydom.server.__main__ import main
+
+from .served import FEATURES_FILE, HAM, SPAM, save_index
+from .servers import POLYDOM
+
+OWN = ["--features", str(FEATURES_FILE)]
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    (tmp_path / "texts.jsonl").write_text(lines([HAM, SPAM] * 60))
+    return save_index(tmp_path)
+
+
+def lines(texts: list[str]) -> str:
+    return "".join(json.dumps({"text": text}) + "\n" for text in texts)
+
+
+def score(index: Path, *options: object) -> int:
+    items, output = index.parent / "texts.jsonl", index.parent / "out.jsonl"
+    start = ["score", index, items, "-o", output, *OWN]
+    return main([str(option) for option in [*start, *options]])
+
+
+def rows(index: Path) -> list[dict[str, object]]:
+    text = (index.parent / "out.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def test_score_writes_a_row_for_every_item(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert score(index, "--total-budget", "60s") == 0
+    found = rows(index)
+    assert [row["item"] for row in found] == [str(k) for k in range(120)]
+    assert [row["label"] for row in found[:2]] == ["ham", "spam"]
+    assert "120 rows, 0 of them errors" in capsys.readouterr().out
+
+
+def test_score_lists_the_likeliest(index: Path) -> None:
+    assert score(index, "-b", "60s", "--label", "spam", "--top", 2) == 0
+    assert [row["item"] for row in rows(index)] == ["1", "3"]
+
+
+def test_score_stops_at_an_error_and_goes_on_after_it_is_mended(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = index.parent / "texts.jsonl"
+    texts.write_text(lines([HAM] * 5) + "{}\n" + lines([SPAM]))
+    assert score(index, "-b", "9s", "--on-error", "stop") == 1
+    assert "item 5: the row holds no 'text'" in capsys.readouterr().err
+    assert not (index.parent / "out.jsonl").exists()
+    assert score(index, "-b", "9s") == 1
+    assert "--resume" in capsys.readouterr().err
+    texts.write_text(lines([HAM] * 5 + [SPAM] * 2))
+    assert score(index, "-b", "9s", "--resume") == 0
+    assert [row["label"] for row in rows(index)] == ["ham"] * 5 + ["spam"] * 2
+
+
+@pytest.mark.jit
+def test_score_goes_on_where_it_was_interrupted(index: Path) -> None:
+    texts, out = index.parent / "texts.jsonl", index.parent / "out.jsonl"
+    texts.write_text(lines([HAM, SPAM] * 15_000))
+    command = ["score", str(index), str(texts), "-o", str(out), *OWN, "-b", "1h"]
+    process = subprocess.Popen([*POLYDOM, *command], stderr=subprocess.PIPE, text=True)
+    partial = out.with_name("out.jsonl.partial")
+    while not partial.exists() or partial.stat().st_size < 50_000:
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert "--resume goes on" in err
+    assert not out.exists()
+    done = partial.read_bytes()
+    assert score(index, "-b", "10s", "--resume") == 0
+    written = out.read_bytes()
+    assert written.startswith(done.split(b"\n", 1)[1])
+    found = rows(index)
+    assert [row["item"] for row in found] == [str(k) for k in range(30_000)]
+    assert not partial.exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("-b", "60"), "such as 500ms"),
+        (("-b", "soon"), "such as 500ms"),
+        (("-b", "1s", "--label", "spam"), "go together"),
+        (("-b", "1s", "--label", "x", "--top", 1, "--resume"), "no rows before"),
+        (("-b", "1s", "--label", "x", "--top", 1), "no class 'x'"),
+    ],
+)
+def test_score_says_in_one_line_what_is_wrong(
+    index: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[object, ...],
+    message: str,
+) -> None:
+    assert score(index, *options) == 1
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_score_counts_money_where_the_index_does(tmp_path: Path) -> None:
+    index = save_index(tmp_path, unit="usd")
+    (tmp_path / "texts.jsonl").write_text(lines([HAM] * 10))
+    assert score(index, "-b", "0.005") == 0
+    assert sum(float(str(row["cost"])) for row in rows(index)) <= 0.005
+    assert score(index, "-b", "5s") == 1
