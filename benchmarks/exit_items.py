@@ -1,0 +1,77 @@
+"""Labelled items for bench_exits: those an index is built of, and those kept for it.
+
+A quarter of all groups, by checksum, is never shown to the build.
+"""
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from scenes import load
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+COSTS = DATA / "ann_thyroid_costs" / "ann-thyroid.cost"
+
+Labelled = tuple[bytes | str | dict[str, float], str, str]
+
+
+def kept(group: str) -> bool:
+    """Say whether a group is kept from the build."""
+    return hashlib.sha256(group.encode()).digest()[0] < 64
+
+
+def films() -> Iterator[Labelled]:
+    """Yield the reviews of films: text, "pos" or "neg", and the file's name."""
+    with tarfile.open(DATA / "polarity" / "txt_sentoken.tar.xz") as archive:
+        for member in archive:
+            if member.isfile() and member.name.endswith(".txt"):
+                file = archive.extractfile(member)
+                assert file is not None
+                text = io.TextIOWrapper(file, "latin-1").read()
+                yield text, Path(member.name).parent.name, Path(member.name).name
+
+
+def thyroid_names() -> list[str]:
+    """Columns of the thyroid records; the last is computed from two others."""
+    lines = COSTS.read_text().split()
+    return [*(line.split(":")[0] for line in lines), "FTI"]
+
+
+def thyroid_costs() -> dict[str, float]:
+    """What each column costs in dollars; FTI takes the two it is computed from."""
+    lines = COSTS.read_text().split()
+    costs = {name: float(cost) for name, cost in (line.split(":") for line in lines)}
+    return costs | {"FTI": costs["TT4"] + costs["T4U"]}
+
+
+def thyroid_rows(part: str) -> Iterator[Labelled]:
+    """Yield the records of "train" or "test"."""
+    names = thyroid_names()
+    path = DATA / "ann_thyroid_costs" / f"ann-{part}.data"
+    for number, line in enumerate(path.read_text().splitlines()):
+        *values, label = line.split()
+        yield dict(zip(names, map(float, values), strict=True)), label, str(number)
+
+
+def build_scenes() -> Iterator[Labelled]:
+    """Yield the scenes that the index is built of."""
+    return (one for one in load() if not kept(one[2]))
+
+
+def build_films() -> Iterator[Labelled]:
+    """Yield the reviews that the index is built of."""
+    return (one for one in films() if not kept(one[2]))
+
+
+def build_thyroid() -> Iterator[Labelled]:
+    """Yield the training records."""
+    return thyroid_rows("train")
+
+
+KEPT: dict[str, Callable[[], Iterator[Labelled]]] = {
+    "scenes": lambda: (one for one in load() if kept(one[2])),
+    "films": lambda: (one for one in films() if kept(one[2])),
+    "thyroid": lambda: thyroid_rows("test"),
+}
