@@ -16,7 +16,7 @@ strategy sees the same training and validation rows.
 `replay` runs strategies over what `record` left instead of training anything: learning
 curves straight between the recorded sizes, seconds as recorded. Strategies repeat
 themselves exactly there. `--only servable` replays with the servable learners alone.
-FLAML gets as many wall seconds as `daub-seconds` took CPU seconds on the same piece.
+FLAML gets about as many CPU seconds as `daub-seconds` took on the same piece.
 """
 
 import argparse

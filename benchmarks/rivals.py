@@ -53,25 +53,34 @@ def halving_grid(learners: Found, data: Found, seed: int, kept: Path) -> Found:
 def flaml_automl(
     learners: Found, data: Found, seed: int, kept: Path, *, budget_s: float
 ) -> Found:
-    """FLAML with its own learners on the same split, for so many wall seconds."""
+    """FLAML with its own learners on the same split, for so many CPU seconds.
+
+    It counts wall seconds; where others use the processor too, it is asked again with
+    as many more as it lacked.
+    """
     import flaml.automl
 
     X_valid, y_valid = data["validation"]
-    search: Any = vars(flaml.automl)["AutoML"]()
-    start = time.process_time()
-    search.fit(
-        data["X"],
-        data["y"],
-        X_val=X_valid,
-        y_val=y_valid,
-        task="classification",
-        metric="accuracy",
-        time_budget=budget_s,
-        n_jobs=1,
-        seed=seed,
-        verbose=0,
-    )
-    seconds = time.process_time() - start
+    wall_s = budget_s
+    for _ in range(3):
+        search: Any = vars(flaml.automl)["AutoML"]()
+        start = time.process_time()
+        search.fit(
+            data["X"],
+            data["y"],
+            X_val=X_valid,
+            y_val=y_valid,
+            task="classification",
+            metric="accuracy",
+            time_budget=wall_s,
+            n_jobs=1,
+            seed=seed,
+            verbose=0,
+        )
+        seconds = time.process_time() - start
+        if seconds > 0.8 * budget_s:
+            break
+        wall_s *= budget_s / seconds
     return {
         "chosen": str(search.best_estimator),
         "score": float(np.mean(search.predict(X_valid) == y_valid)),

@@ -77,6 +77,28 @@ def test_select_takes_every_measure_of_classes(measure: str) -> None:
     assert chosen.score == max(line.score or -9.0 for line in chosen.log)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_select_finds_who_learns_a_parity_on_little_more_than_2000_rows(
+    seed: int,
+) -> None:
+    # Every curve is flat at chance for the first hundreds of rows.
+    codes = np.random.default_rng(seed).permutation(2**12)[:3000]
+    bits = ((codes[:, None] >> np.arange(12)) & 1).astype(np.float64)
+    parity = bits[:, :3].sum(axis=1) % 2
+    learners = {
+        "prior": DummyClassifier(),
+        "bayes": GaussianNB(),
+        "logistic": LogisticRegression(),
+        "stump": DecisionTreeClassifier(max_depth=2),
+        "tree": DecisionTreeClassifier(),
+        "neighbours": KNeighborsClassifier(),
+    }
+    chosen = select(learners, bits, parity, seed=seed, least_valid=500)
+    assert chosen.amount in (2100, 2101)
+    assert len(chosen.log) > len(learners)  # it was a race
+    assert chosen.score > 0.9
+
+
 def test_select_takes_regressors_by_squared_error() -> None:
     line = X[:, 0] / X[:, 0].max()
     learners = {"slow": SGDRegressor(eta0=1e-6), "fast": SGDRegressor(eta0=1e-1)}
