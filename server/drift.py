@@ -8,7 +8,8 @@ from ..features.errors import BadInput
 # twice as slow is followed within log(2) / STEP = 14 plans, and a single stall, however
 # long, costs 5 % of a budget.
 STEP = 0.05
-LARGEST = 8.0
+# Not more: whatever the cause is, a server that plans for less still answers something.
+LARGEST = 4.0
 # Cheaper plans are not judged: half of their time is the interpreter's, which no curve
 # of a feature describes, and they would raise the factor for the dear ones.
 LEAST_S = 2e-4

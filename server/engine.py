@@ -251,6 +251,8 @@ class Engine:
             return self._choice(self.prior, size, reason)
         cheapest = self._cheapest(size, question.min_accuracy)
         if question.on_infeasible == "error":
+            if drift > 1:
+                self.drift.add(False)  # as in `follow`: this may be held back too
             raise TooLittleLeft(
                 left=max(question.budget.left(now_s), 0.0),
                 amount=question.budget.amount,
@@ -261,18 +263,29 @@ class Engine:
         choice = self._choice(cheapest, size, reason)
         return msgspec.structs.replace(choice, late=True)
 
-    def follow(self, outcome: Outcome) -> None:
+    def follow(self, outcome: Outcome, question: Question | None = None) -> None:
         """Learn from a plan that was carried out whether the curves still hold.
 
         One that was cut short took longer than it was to take. One that was sure early
         tells nothing, nor does the prior: it has no features, and nothing is cheaper.
+        But where a dearer one was held back from `question` because of earlier ones,
+        the correction falls as if it had held: else it would hold all back for ever.
         """
-        if outcome.reason == "sure":
-            return
         overran = outcome.reason == "overrun"
-        if overran or (outcome.row != self.prior and outcome.predicted >= LEAST_S):
+        judged = outcome.row != self.prior and outcome.predicted >= LEAST_S
+        if overran or (judged and outcome.reason != "sure"):
             took_s = outcome.finished_s - outcome.started_s
             self.drift.add(overran or took_s > outcome.predicted)
+        elif question is not None and self._held_back(outcome, question):
+            self.drift.add(False)
+
+    def _held_back(self, outcome: Outcome, question: Question) -> bool:
+        """Say whether the curves alone would have bought something better."""
+        if self.drift.factor == 1 or outcome.reason == "pressure":
+            return False
+        left = question.budget.left(outcome.started_s)
+        row = self._best(question.item.size, left)
+        return self.accuracies[row] > self.accuracies[outcome.row]
 
     def _cheapest(self, size: Size, min_accuracy: float) -> int:
         """Cheapest row beyond the prior that is accurate enough, else the best."""

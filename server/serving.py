@@ -172,7 +172,7 @@ class Serving:
         by_thread: bool = False,
     ) -> Reply:
         if self._time_counts and self.desk.settings.correct:
-            self.desk.engine.follow(outcome)
+            self.desk.engine.follow(outcome, question)
         answer = self.desk.answer(question, outcome, arrived_s, asked_s)
         both = (self.loop_reserve, self.thread_reserve)
         return Reply(answer, outcome, asked_s, both[1:] if by_thread else both)

@@ -1,14 +1,16 @@
 """Predictions follow a machine that slows down, and come back when it recovers."""
 
+import contextlib
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadInput, NothingFits
 from polydom.features.items import text_item
 from polydom.server.budget import Deadline
 from polydom.server.drift import LARGEST, STEP, Drift
@@ -67,7 +69,7 @@ def test_drift_bounds_the_share_that_exceeds_whatever_the_times_are(
     assert share <= 1 - quantile + room
 
 
-@pytest.mark.parametrize("slow", [0.5, 1.0, 2.0, 5.0])
+@pytest.mark.parametrize("slow", [0.5, 1.0, 2.0, 3.0])
 def test_drift_settles_where_one_in_a_hundred_exceeds(slow: float) -> None:
     draws = np.random.default_rng(0)
     ratios = (slow * draws.lognormal(-0.6, 0.3, 60_000)).tolist()
@@ -145,6 +147,50 @@ def test_plans_become_dear_again_when_a_machine_recovers() -> None:
     answers = serve(engine, lambda turn: 1.0, 1500, 12e-3)
     assert answers[-1] == (3, True)
     assert engine.drift.factor < 1.1
+
+
+def answer_all(engine: Engine, count: int, budget_s: float, **terms: Any) -> list[int]:
+    """Rows of real answers to a text, at once."""
+    rows = []
+    for _ in range(count):
+        budget = Deadline(engine.now(), budget_s)
+        question = Question(TEXT_100, budget, **terms)
+        outcome = engine.answer(question)
+        engine.follow(outcome, question)
+        rows.append(outcome.row)
+    return rows
+
+
+def test_plans_that_are_held_back_are_tried_again() -> None:
+    engine = make_engine()
+    engine.drift.add(True)
+    while engine.drift.factor < 3:
+        engine.drift.add(True)
+    # nothing but the prior fits into 2.5 ms at first, and the features are quick
+    rows = answer_all(engine, 3000, 2.5e-3)
+    assert rows[0] == 0
+    assert rows[-1] == 1
+    assert engine.drift.factor < 2.5 / 1.2
+
+
+def test_a_prior_that_a_budget_buys_anyhow_changes_nothing() -> None:
+    engine = make_engine()
+    engine.drift.add(True)
+    before = engine.drift.factor
+    assert set(answer_all(engine, 100, 1.0e-3)) == {0}
+    assert engine.drift.factor == before
+
+
+def test_errors_for_too_little_do_not_last_for_ever() -> None:
+    engine = make_engine()
+    while engine.drift.factor < 3:
+        engine.drift.add(True)
+    with pytest.raises(NothingFits):
+        answer_all(engine, 1, 2.5e-3, on_infeasible="error")
+    for _ in range(3000):
+        with contextlib.suppress(NothingFits):
+            answer_all(engine, 1, 2.5e-3, on_infeasible="error")
+    assert answer_all(engine, 1, 2.5e-3, on_infeasible="error") == [1]
 
 
 def test_answers_say_what_a_plan_costs_with_the_drift() -> None:
