@@ -117,8 +117,9 @@ class Builder:
 
         found = self.search(trainer, len(features), cost_of)
         report = self.report(dataset, curves, choice, trainer, found)
+        typical = np.array([curve.typical for curve in curves])
         return self.assemble(
-            dataset, features, values, costs, trainer, found, cost_of, report
+            dataset, features, values, costs, typical, trainer, found, cost_of, report
         )
 
     def select(self, strategy: str) -> Choice:
@@ -261,6 +262,7 @@ class Builder:
         features: Sequence[StoredFeature],
         values: NDArray[np.float32],
         costs: CostTable,
+        typical: NDArray[np.float64],
         trainer: Trainer,
         found: Found,
         cost_of: CostOf,
@@ -300,6 +302,7 @@ class Builder:
             overhead_s=float(costs.overhead[0]),
             meta=report,
             margins=exits.margins,
+            typical=typical,
         )
         return Index.from_candidates(
             curves_of_sets[kept],

@@ -47,6 +47,15 @@ class Curve:
     seconds: Seconds
     quantile: float
 
+    @property
+    def typical(self) -> float:
+        """Median time as a share of what the curve says, above 0 and at most 1."""
+        fitted_s = np.asarray(self.fitted(self.sizes))
+        tells = (fitted_s > 0) & (self.seconds > 0)
+        if not tells.any():
+            return 1.0
+        return min(float(np.median(self.seconds[tells] / fitted_s[tells])), 1.0)
+
     def facts(self) -> dict[str, Any]:
         """Plain data: coefficients, share covered, measured against fitted by size."""
         points = []

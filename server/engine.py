@@ -16,6 +16,7 @@ from ..features.sizes import Size, costs_at
 from ..indexer.index import Index
 from ..indexer.package import Package
 from .budget import Budget
+from .course import Course, make_onward
 from .drift import LEAST_S, Drift
 from .errors import Abandoned, TooLittleLeft
 from .plan import Plan, make_plans
@@ -105,6 +106,8 @@ class Outcome(msgspec.Struct, frozen=True):
         "sure" where the plan's first features were enough.
     accuracy
         Expected, in [0, 1]: that of the row, or where it was sure that of the plan.
+    charged
+        What the curves say of all that was computed, where that was not a plan.
     """
 
     label: str
@@ -115,6 +118,7 @@ class Outcome(msgspec.Struct, frozen=True):
     finished_s: float
     reason: Reason | None
     accuracy: float
+    charged: float | None = None
 
 
 class Engine:
@@ -131,6 +135,8 @@ class Engine:
 
     Attributes
     ----------
+    onward
+        How to go on while time is left; None where plans are kept to.
     drift
         Corrects every predicted cost; stays 1 unless somebody gives outcomes to
         `follow`.
@@ -156,6 +162,8 @@ class Engine:
         self.index = index
         self.package = package
         self.plans = make_plans(index)
+        unit = str(self.package.meta.get("unit", "s"))
+        self.onward = make_onward(index, unit)
         self.prior = self.package.masks.tolist().index(0)
         self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)
         self._top = remember_tops(index)
@@ -271,11 +279,13 @@ class Engine:
         But where a dearer one was held back from `question` because of earlier ones,
         the correction falls as if it had held: else it would hold all back for ever.
         """
-        overran = outcome.reason == "overrun"
-        judged = outcome.row != self.prior and outcome.predicted >= LEAST_S
+        # one that was steered may fall short of its plan without taking long
+        overran = outcome.reason == "overrun" and outcome.charged is None
+        due_s = outcome.predicted if outcome.charged is None else outcome.charged
+        judged = outcome.row != self.prior and due_s >= LEAST_S
         if overran or (judged and outcome.reason != "sure"):
             took_s = outcome.finished_s - outcome.started_s
-            self.drift.add(overran or took_s > outcome.predicted)
+            self.drift.add(overran or took_s > due_s)
         elif question is not None and self._held_back(outcome, question):
             self.drift.add(False)
 
@@ -316,6 +326,7 @@ class Attempt:
     """
 
     __slots__ = (
+        "_course",
         "_done",
         "_engine",
         "_question",
@@ -335,9 +346,49 @@ class Attempt:
         self.stopped = False
         self.started_s = engine.now()
         self.choice = engine.choose(question, self.started_s, waiting)
+        self._course = None if waiting else self._set_out()
+
+    def _set_out(self) -> Course | None:
+        """Steer by the time that is left, unless the best plan there is surely fits."""
+        onward, question = self._engine.onward, self._question
+        if onward is None or self.choice.late or self.choice.reason is None:
+            return None
+        if question.budget.due_s == math.inf:  # it would never run out
+            return None
+        course = Course(onward, question.item.size)
+        return course if course.next(self._left()) >= 0 else None
+
+    def _left(self) -> float:
+        """Tell what may still be spent now, as the curves count."""
+        engine = self._engine
+        return self._question.budget.left(engine.now()) / engine.drift.factor
+
+    @property
+    def longest(self) -> float:
+        """What it may come to cost: its plan, or all that is left where it steers."""
+        cost = self.choice.cost
+        return cost if self._course is None else max(cost, self._left())
 
     def run(self) -> Outcome:
-        """Compute the plan's features while the budget lasts, and answer."""
+        """Compute features while the budget lasts, and answer."""
+        if self._course is not None:
+            self._steer(self._course)
+        else:
+            self._keep_to_plan()
+        return self.conclude()
+
+    def _steer(self, course: Course) -> None:
+        """Compute what promises most, as long as it is sure to be done in time."""
+        question = self._question
+        extraction = self._engine.extractor.begin(question.item, self._row)
+        while (feature := course.next(self._left())) >= 0:
+            if self.stopped or question.caller.gone:
+                raise Abandoned("nobody waits for this answer any more")
+            extraction.compute(feature)
+            course.computed(feature)
+
+    def _keep_to_plan(self) -> None:
+        """Compute the plan's features while they lead to a better answer in time."""
         engine, question, plan = self._engine, self._question, self.choice.plan
         size, budget, drift = question.item.size, question.budget, engine.drift.factor
         extraction = engine.extractor.begin(question.item, self._row)
@@ -351,7 +402,6 @@ class Attempt:
             self._done = k + 1
             if self._sure_at(k + 1):
                 break
-        return self.conclude()
 
     def _sure_at(self, k: int) -> bool:
         """Say whether the model of checkpoint k leads by enough to answer."""
@@ -366,8 +416,8 @@ class Attempt:
 
     def conclude(self) -> Outcome:
         """Answer with the best model whose features are complete."""
-        engine, plan, done = self._engine, self.choice.plan, self._done
-        row = plan.answers[done]
+        engine, plan, course = self._engine, self.choice.plan, self._course
+        row = plan.answers[self._done] if course is None else course.answer
         model, labels = engine.package.models[row], engine._labels[row]
         code, scores = model.answer(self._row)
         return Outcome(
@@ -379,10 +429,31 @@ class Attempt:
             finished_s=engine.now(),
             reason=self._reason(),
             accuracy=engine.accuracies[plan.row if self._sure else row],
+            charged=None if course is None else self._charged(course, row),
         )
+
+    def _charged(self, course: Course, row: int) -> float:
+        """Sum up what the curves say of all that a course computed, with drift."""
+        engine = self._engine
+        model_s = float(engine.package.model_s[row])
+        return (course.charged + model_s) * engine.drift.factor
 
     def _reason(self) -> Reason | None:
         if self._sure:
             return "sure"
+        if self._course is not None:
+            return self._reason_of_course(self._course)
         overran = self._done < len(self.choice.plan.features)
         return "overrun" if overran else self.choice.reason
+
+    def _reason_of_course(self, course: Course) -> Reason | None:
+        """Compare what a course reached with what was chosen at its beginning."""
+        engine, choice = self._engine, self.choice
+        reached = engine.accuracies[course.answer]
+        chosen = engine.accuracies[choice.plan.row]
+        if reached <= chosen:
+            return "overrun" if reached < chosen else choice.reason
+        top, _ = engine._top(self._question.item.size)
+        if reached >= engine.accuracies[top]:
+            return None
+        return "waited" if choice.reason == "waited" else "budget"

@@ -182,7 +182,7 @@ class Serving:
         if self.waiting or not self._time_counts:
             return None
         attempt = Attempt(self.desk.engine, question)
-        return attempt.run() if attempt.choice.cost <= QUICK_S else None
+        return attempt.run() if attempt.longest <= QUICK_S else None
 
     async def _ask_loop(self, question: Question) -> Outcome | None:
         return self._at_once(question)

@@ -5,6 +5,7 @@ import math
 import string
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -982,3 +983,46 @@ def exit_of(
         if leads[k] > margins[k]:
             return choices[k], k
     return choices[-1], len(leads) - 1
+
+
+def expected_accuracy(
+    order: Sequence[int],
+    gains: Sequence[float],
+    high_s: Callable[[int], float],
+    steps_s: Callable[[int], dict[int, float]],
+    now: tuple[int, float],
+    left: float,
+    share: float,
+    careful: bool,
+) -> float:
+    """Accuracy at the deadline on the way along an order, one event after another.
+
+    Typical times are `share` of the high ones, which are their 0.99 quantiles.
+    """
+    done, accuracy = now
+    paid = {s for f in range(done.bit_length()) if done >> f & 1 for s in steps_s(f)}
+    parts: list[float] = []
+    expected, chance = accuracy, 1.0
+    for k, feature in enumerate(order):
+        if not done >> feature & 1:
+            fresh = {s: c for s, c in steps_s(feature).items() if s not in paid}
+            first = not any(not done >> f & 1 for f in order[:k])
+            paid |= set(fresh)
+            parts += [high_s(feature), *fresh.values()]
+        typical = share * sum(parts)
+        excess = math.sqrt(sum(((1 - share) * part) ** 2 for part in parts))
+        if not done >> feature & 1 and first and careful and typical + excess > left:
+            break
+        if gains[k + 1] > accuracy:
+            if excess == 0:
+                likely = float(typical <= left)
+            else:
+                spread = math.log(1 + excess / typical) / NormalDist().inv_cdf(0.99)
+                z = math.log(left / typical) / spread
+                likely = NormalDist().cdf(z)
+            chance = min(chance, likely)
+            if chance < 1e-3:
+                break
+            expected += (gains[k + 1] - accuracy) * chance
+            accuracy = gains[k + 1]
+    return expected if left > 0 else now[1]

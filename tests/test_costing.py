@@ -76,6 +76,14 @@ def test_curve_facts_compare_measured_with_fitted() -> None:
     assert facts["points"][2] == [50, 101, 101, 101]
 
 
+def test_curve_tells_what_is_typical_as_a_share_of_what_it_says() -> None:
+    sizes = np.array([1.0, 1.0, 2.0, 2.0, 3.0])
+    fitted = CostCurve([0.0, 2.0])
+    assert Curve("x", fitted, sizes, sizes, 0.99).typical == 0.5
+    assert Curve("x", fitted, sizes, 5 * sizes, 0.99).typical == 1.0
+    assert Curve("x", CostCurve([0.0]), sizes, 0 * sizes, 0.99).typical == 1.0
+
+
 def test_models_are_timed_as_they_come() -> None:
     priors = [Prior.fit(np.array([0, 1])) for _ in range(3)]
     told: list[int] = []

@@ -1,0 +1,122 @@
+"""Compiled choice of what to compute next; see `onward.py` for what the words mean.
+
+A kernel never allocates, never raises and never checks.
+"""
+
+import math
+
+import numpy as np
+from numba import boolean, float64, int32, int64, njit
+from numba.core.types import Array
+from numpy.typing import NDArray
+
+FLOATS = Array(float64, 1, "C", readonly=True)
+FLOATS_2D = Array(float64, 2, "C", readonly=True)
+ORDERS = Array(int32, 2, "C", readonly=True)
+MASKS = Array(int64, 1, "C", readonly=True)
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+
+HOPELESS = 1e-3  # what is likelier than that to fail adds nothing
+
+
+@njit(int64(MASKS, FLOATS, int64), **OPTIONS)
+def best_within(
+    masks: NDArray[np.int64], accuracies: NDArray[np.float64], done: int
+) -> int:
+    """Most accurate row whose set lies within `done`; the first of equals."""
+    best = -1
+    for row in range(masks.shape[0]):
+        if masks[row] & ~done == 0 and (best < 0 or accuracies[row] > accuracies[best]):
+            best = row
+    return best
+
+
+@njit(float64(float64, float64, float64, float64), **OPTIONS)
+def chance_of(
+    typical_s: float, excess: float, time_s: float, quantiles: float
+) -> float:
+    """Chance that what takes `typical_s` in the median is done within `time_s`.
+
+    Times are taken as log-normal; the root of `excess` is how much longer the high
+    quantile is. Where that is nothing, they are as certain as can be.
+    """
+    if not excess > 0.0:
+        return 1.0 if typical_s <= time_s else 0.0
+    spread = math.log1p(math.sqrt(excess) / typical_s) / quantiles
+    z = math.log(time_s / typical_s) / spread
+    return 0.5 * math.erfc(-z / math.sqrt(2.0))
+
+
+@njit(
+    int64(
+        ORDERS,
+        FLOATS_2D,
+        FLOATS,
+        MASKS,
+        FLOATS_2D,
+        FLOATS_2D,
+        int64,
+        float64,
+        float64,
+        float64,
+        boolean,
+    ),
+    **OPTIONS,
+)
+def most_promising(
+    orders: NDArray[np.int32],
+    gains: NDArray[np.float64],
+    model_s: NDArray[np.float64],
+    needs: NDArray[np.int64],
+    feature_s: NDArray[np.float64],
+    step_s: NDArray[np.float64],
+    done: int,
+    accuracy: float,
+    left: float,
+    quantiles: float,
+    careful: bool,
+) -> int:
+    """Row towards which to compute, -1 to stop.
+
+    `needs` (m,) are masks of steps; `feature_s` (2, m) and `step_s` (2, s) typical and
+    high seconds; `quantiles` is how many standard deviations the high ones lie above
+    the typical ones.
+    """
+    paid = 0
+    for feature in range(needs.shape[0]):
+        if done >> feature & 1:
+            paid |= needs[feature]
+    best, target = accuracy, -1
+    for row in range(orders.shape[0]):
+        time_s = left - model_s[row]
+        if not time_s > 0.0:
+            continue
+        steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
+        reached = expected = accuracy
+        begun = False
+        for k in range(orders.shape[1]):
+            feature = orders[row, k]
+            if feature < 0:
+                break
+            if not done >> feature & 1:
+                typical_s += feature_s[0, feature]
+                excess += (feature_s[1, feature] - feature_s[0, feature]) ** 2
+                fresh = needs[feature] & ~steps
+                steps |= fresh
+                for step in range(step_s.shape[1]):
+                    if fresh >> step & 1:
+                        typical_s += step_s[0, step]
+                        excess += (step_s[1, step] - step_s[0, step]) ** 2
+                high_s = typical_s + math.sqrt(excess)
+                if careful and not begun and high_s > time_s:
+                    break
+                begun = True
+            if gains[row, k + 1] > reached:
+                chance = min(chance, chance_of(typical_s, excess, time_s, quantiles))
+                if chance < HOPELESS:
+                    break
+                expected += (gains[row, k + 1] - reached) * chance
+                reached = gains[row, k + 1]
+        if expected > best:
+            best, target = expected, row
+    return target

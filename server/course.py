@@ -1,0 +1,53 @@
+"""The way of an attempt that asks after every feature what to compute next."""
+
+from ..features.sizes import Size
+from ..indexer.index import Index
+from ..indexer.onward import Onward
+
+
+def make_onward(index: Index, unit: str) -> Onward | None:
+    """Make the rule to steer by, None where an index's plans are to be kept to.
+
+    It needs to know typical times; costs that time does not reduce never leave
+    anything over; and the exits of an index belong to its plans.
+    """
+    package = index.package
+    assert package is not None
+    if unit != "s" or not len(package.typical) or package.margins:
+        return None
+    quantile = float(package.meta.get("quantile", 0.99))
+    return Onward.of(package, index.accuracies, quantile)
+
+
+class Course:
+    """Features computed so far, and what they make possible; for one attempt.
+
+    Attributes
+    ----------
+    answer
+        Row that answers with what is complete; may be read by any thread.
+    done
+        Mask of what is complete.
+    charged
+        High seconds of what is complete, without the answer's model.
+    """
+
+    __slots__ = ("_at", "_onward", "answer", "charged", "done")
+
+    def __init__(self, onward: Onward, size: Size) -> None:
+        self._onward = onward
+        self._at = onward.at(size)
+        self.answer = onward.answer(0)
+        self.done = 0
+        self.charged = onward.overhead_s(size)
+
+    def next(self, left: float) -> int:
+        """Feature that is worth beginning with so much time left, -1 for none."""
+        row = self._onward.target(self._at, self.done, left)
+        return row if row < 0 else self._onward.next(row, self.done)
+
+    def computed(self, feature: int) -> None:
+        """Take a feature into account that is complete now."""
+        self.charged += self._onward.high_s(self._at, self.done, feature)
+        self.done |= 1 << feature
+        self.answer = self._onward.answer(self.done)

@@ -1,0 +1,140 @@
+"""Attempts that ask after every feature what to compute next."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polydom.features.extract import Extractor
+from polydom.features.items import text_item
+from polydom.features.registry import Feature
+from polydom.indexer.index import Index
+from polydom.server.budget import Allowance, Deadline
+from polydom.server.course import Course, make_onward
+from polydom.server.drift import Drift
+from polydom.server.engine import Attempt, Caller, Engine, Question
+from polydom.server.errors import Abandoned
+
+from .served import FEATURES_FILE, WIDTHS, make_index
+
+TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms at worst
+HALF = np.full(4, 0.5)  # typical times of three features and a step
+
+
+def typical_index(shares: Any = HALF) -> Index:
+    index = make_index()
+    assert index.package is not None
+    return replace(index, package=replace(index.package, typical=np.array(shares)))
+
+
+class Clock:
+    """A clock that features move."""
+
+    def __init__(self) -> None:
+        self.now_s = 50.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def make_engine(seconds: Sequence[float], index: Index | None = None) -> Engine:
+    """An engine whose features take so long, whatever the index says."""
+    index, clock = index or typical_index(), Clock()
+
+    def slowed(feature: Feature, pause_s: float) -> Feature:
+        def function(*inputs: Any) -> Any:
+            clock.now_s += pause_s
+            return feature.function(*inputs)
+
+        return replace(feature, function=function)
+
+    assert index.package is not None
+    own = index.package.extractor([FEATURES_FILE])
+    features = [slowed(f, s) for f, s in zip(own.features, seconds, strict=True)]
+    return Engine(index, Extractor(features, WIDTHS), now=clock)
+
+
+def question(budget_s: float, **terms: Any) -> Question:
+    return Question(TEXT_100, Deadline(50.0, budget_s), **terms)
+
+
+FAST = (0.5e-3, 0.5e-3, 0.5e-3)
+
+
+def test_course_spends_what_fast_features_leave_over() -> None:
+    outcome = make_engine(FAST).answer(question(4.5e-3))
+    assert (outcome.row, outcome.reason) == (2, "budget")
+    assert outcome.predicted == pytest.approx(1.2e-3)  # of what surely fitted at first
+    assert outcome.charged == pytest.approx(5.2e-3)
+    best = make_engine(FAST).answer(question(7e-3))
+    assert (best.row, best.reason) == (3, None)
+    unknown = make_engine(FAST, typical_index([])).answer(question(4.5e-3))
+    assert (unknown.row, unknown.reason, unknown.charged) == (1, "budget", None)
+
+
+def test_course_begins_nothing_that_may_be_late() -> None:
+    # after length there are 2 ms left; marks and the step may take 3.6
+    engine = make_engine((0.5e-3, 9.0, 9.0))
+    assert engine.answer(question(2.5e-3)).row == 1
+
+
+def test_course_stops_when_a_feature_takes_too_long() -> None:
+    outcome = make_engine((5e-3, 9.0, 9.0)).answer(question(4.5e-3))
+    assert (outcome.row, outcome.reason) == (1, "budget")
+
+
+def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
+    attempt = Attempt(make_engine(FAST), question(4.5e-3))
+    assert attempt.longest == pytest.approx(4.5e-3)
+    outcome = attempt.conclude()
+    assert (outcome.row, outcome.reason) == (0, "overrun")
+    attempt.stopped = True
+    with pytest.raises(Abandoned):
+        attempt.run()
+    gone = Caller()
+    gone.gone = True
+    with pytest.raises(Abandoned):
+        Attempt(make_engine(FAST), question(4.5e-3, caller=gone)).run()
+
+
+@pytest.mark.parametrize(
+    ("budget", "waiting"),
+    [(Deadline(50.0, 4.5e-3), 3), (Allowance(4.5e-3), 0), (Deadline(50.0, 10e-3), 0)],
+    ids=["others wait", "time does not reduce it", "the best plan fits"],
+)
+def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
+    attempt = Attempt(make_engine(FAST), Question(TEXT_100, budget), waiting)
+    assert attempt.longest == attempt.choice.cost
+    outcome = attempt.run()
+    assert (outcome.row, outcome.charged) == (attempt.choice.plan.row, None)
+
+
+def test_course_tells_the_drift_what_all_that_was_computed_should_take() -> None:
+    engine = make_engine(FAST)
+    engine.drift = Drift(0.5)
+    engine.follow(engine.answer(question(4.5e-3)))
+    assert engine.drift.factor == 1.0
+    late = make_engine((5e-3, 9.0, 9.0))
+    late.follow(late.answer(question(4.5e-3)))
+    assert late.drift.factor > 1.0
+    # one that ends below its plan because it gambled took no longer than it should
+    short = make_engine(FAST)
+    attempt = Attempt(short, question(4.5e-3))
+    short.follow(attempt.conclude())
+    assert short.drift.factor == 1.0
+
+
+def test_course_is_not_set_for_money_or_unknown_times() -> None:
+    assert make_onward(typical_index(), "usd") is None
+    assert make_onward(make_index(), "s") is None
+    onward = make_onward(typical_index(), "s")
+    assert onward is not None
+    course = Course(onward, 100.0)
+    assert (course.answer, course.done, course.charged) == (0, 0, 1e-4)
+    course.computed(1)
+    assert (course.answer, course.done) == (0, 0b010)
+    assert course.charged == pytest.approx(4.1e-3)
+    course.computed(2)  # its step is done
+    assert course.charged == pytest.approx(8.1e-3)

@@ -1,0 +1,155 @@
+"""What to compute next: by expected accuracy at the deadline, compared with a twin."""
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.cost import CostTable
+from polydom.indexer.feature_order import answers_along, order_features, prefixes
+from polydom.indexer.onward import Onward
+
+from . import oracles
+
+M, STEPS = 4, 2
+NEEDS = ((), (0,), (0, 1), (1,))
+
+
+def make_onward(
+    masks: list[int], accuracies: list[float], costs: list[int], share: float = 1.0
+) -> Onward:
+    """Features cost as many seconds as `costs` says, the last two are the steps'."""
+    table = CostTable(
+        np.array(costs[:M], float)[:, None],
+        np.array(costs[M:], float)[:, None],
+        NEEDS,
+        np.zeros(1),
+    )
+    gains = np.array(accuracies)
+    orders, fallbacks = order_features(
+        masks, gains, lambda mask: float(table.of(mask)[0])
+    )
+    return Onward.prepare(
+        table,
+        np.full(M + STEPS, share),
+        np.array(masks),
+        gains,
+        orders,
+        fallbacks,
+        np.zeros(len(masks)),
+        0.99,
+    )
+
+
+ALL = [0b0000, 0b0001, 0b0010, 0b0011, 0b1111]
+GAINS = [0.1, 0.5, 0.6, 0.7, 0.9]
+COSTS = [1, 2, 4, 8, 1, 1]  # the last two are the steps'
+
+
+def test_onward_goes_for_the_best_that_is_sure_to_fit() -> None:
+    onward = make_onward(ALL, GAINS, COSTS)
+    at = onward.at(1.0)
+    assert [onward.target(at, 0, left) for left in (0.9, 1, 3, 4, 16.9, 17)] == [
+        -1,
+        1,
+        2,
+        3,
+        3,
+        4,
+    ]
+    # what is done is paid, with its steps
+    assert onward.target(at, 0b0010, 1.0) == 3
+    assert onward.next(4, 0b0010) in (0, 2, 3)
+    assert onward.target(at, 0b1111, 100.0) == -1
+    assert onward.answer(0b0111) == 3
+
+
+def test_onward_gambles_where_the_way_there_secures_an_answer() -> None:
+    onward = make_onward(ALL, GAINS, COSTS, share=0.5)
+    at = onward.at(1.0)
+    # all takes 17 s at worst and typically 8.5 s
+    assert onward.target(at, 0, 12.0) == 4
+    # nothing is begun that may not be done: the step and the feature at worst
+    assert onward.target(at, 0, 0.6) == -1
+    assert onward.target(at, 0, 0.6, careful=False) == 1
+
+
+def test_onward_leaves_a_models_time() -> None:
+    onward = make_onward(ALL, GAINS, COSTS)
+    orders, fallbacks = _orders(onward)
+    slow = Onward.prepare(
+        onward.costs,
+        np.empty(0),
+        onward.masks,
+        onward.accuracies,
+        orders,
+        fallbacks,
+        np.full(len(ALL), 0.5),
+        0.5,
+    )
+    at = slow.at(1.0)
+    assert [slow.target(at, 0, left) for left in (1.4, 1.5)] == [-1, 1]
+
+
+def _orders(onward: Onward) -> Any:
+    orders = tuple(tuple(f for f in row if f >= 0) for row in onward.orders.tolist())
+    return orders, answers_along(orders, onward.masks.tolist(), onward.accuracies)
+
+
+@given(
+    others=st.sets(st.integers(1, 2**M - 1), max_size=8),
+    costs=st.lists(st.integers(0, 9), min_size=M + STEPS, max_size=M + STEPS),
+    done=st.integers(0, 2**M - 1),
+    left=st.floats(0.01, 40),
+    share=st.sampled_from([0.2, 0.6, 1.0]),
+    careful=st.booleans(),
+    data=st.data(),
+)
+def test_onward_chooses_as_the_slow_twin(
+    others: set[int],
+    costs: list[int],
+    done: int,
+    left: float,
+    share: float,
+    careful: bool,
+    data: st.DataObject,
+) -> None:
+    masks = [0, *sorted(others)]
+    accuracies = [data.draw(st.integers(0, 9)) / 9 for _ in masks]
+    onward = make_onward(masks, accuracies, costs, share)
+    orders, fallbacks = _orders(onward)
+    row = onward.target(onward.at(1.0), done, left, careful=careful)
+    worths = [
+        oracles.expected_accuracy(
+            order,
+            [accuracies[answer] for answer in answers],
+            lambda feature: float(costs[feature]),
+            lambda feature: {
+                M + step: float(costs[M + step]) for step in NEEDS[feature]
+            },
+            (done, accuracies[onward.answer(done)]),
+            left,
+            share,
+            careful,
+        )
+        for order, answers in zip(orders, fallbacks, strict=True)
+    ]
+    stopping = accuracies[onward.answer(done)]
+    if row < 0:
+        assert max(worths) <= stopping + 1e-9
+    else:
+        assert worths[row] >= max(worths) - 1e-9
+        assert worths[row] > stopping - 1e-9
+        feature = onward.next(row, done)
+        assert masks[row] >> feature & 1
+        assert not done >> feature & 1
+
+
+@given(done=st.integers(0, 15))
+def test_onward_answers_with_the_best_that_is_complete(done: int) -> None:
+    onward = make_onward(ALL, GAINS, COSTS)
+    within = [g for g, mask in zip(GAINS, ALL, strict=True) if mask & ~done == 0]
+    assert GAINS[onward.answer(done)] == max(within)
+    assert all(a & ~b == 0 for a, b in pairwise(prefixes((0, 1))))
