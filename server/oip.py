@@ -112,13 +112,10 @@ class Inferred:
         Every item of several counts from when its turn came; the last one alone shows
         how long an answer is on its way.
         """
-        sent_s = self.serving.now()
-        *others, (reply, arrived_s, _) = self.replies
-        for other, other_arrived_s, answered_s in others:
-            self.serving.metrics.answered(other, other_arrived_s, answered_s)
-        for reserve in reply.reserves:
-            reserve.add(sent_s - reply.outcome.finished_s)
-        self.serving.metrics.answered(reply, arrived_s, sent_s)
+        *others, (last, last_arrived_s, _) = self.replies
+        for reply, arrived_s, answered_s in others:
+            self.serving.metrics.answered(reply, arrived_s, answered_s)
+        self.serving.sent(last, last_arrived_s)
 
 
 class Oip:
@@ -363,6 +360,4 @@ def _facts(
     for name in ("label", "scores", "index_version"):
         del facts[name]
     facts["features"] = ",".join(answers[0].features)
-    return {
-        name: fact for name, fact in facts.items() if isinstance(fact, Parameter)
-    }
+    return {name: fact for name, fact in facts.items() if isinstance(fact, Parameter)}

@@ -50,8 +50,8 @@ def test_budget_is_what_was_asked_for_and_is_of_use(
 
 def test_terms_reach_every_item() -> None:
     ask = Ask(text="a")
-    named = {"on_infeasible": "error", "min_accuracy": 1, "priority": 1}
-    Terms.read({**named, "triton_final_response": True}, None).give(ask)
+    named: dict[str, Any] = {"on_infeasible": "error", "min_accuracy": 1}
+    Terms.read({**named, "priority": 1, "triton_x": True}, None).give(ask)
     assert (ask.on_infeasible, ask.min_accuracy, ask.text) == ("error", 1, "a")
 
 
