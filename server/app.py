@@ -33,7 +33,18 @@ from .openapi import describe_routes
 from .peers import Peers
 from .repository import AnyPath, Repository
 from .shortcut import PREDICT, Shortcut
-from .wire import UNEXPECTED, Failure, Health, decode_ask, describe, encode, model_in
+from .wire import (
+    MSGPACK,
+    UNEXPECTED,
+    Failure,
+    Health,
+    decode_ask,
+    describe,
+    encode,
+    encode_msgpack,
+    model_in,
+    read_headers,
+)
 
 RETRY_AFTER_S = b"1"
 # Longest time that the computing thread may keep the interpreter from the one that
@@ -148,12 +159,20 @@ class PredictRoute:
                 log.exception("a request failed")
             await _send(send, status, encode(failure))
             return
-        await _send(send, 200, encode(reply.answer))
+        if read_headers(scope["headers"])[0] in MSGPACK:
+            packed = encode_msgpack(reply.answer)
+            await _send(send, 200, packed, kind=MSGPACK[0].encode())
+        else:
+            await _send(send, 200, encode(reply.answer))
         serving.sent(reply, arrived_s)
 
 
 async def _send(
-    send: Send, status: int, body: bytes, *headers: tuple[bytes, bytes]
+    send: Send,
+    status: int,
+    body: bytes,
+    *headers: tuple[bytes, bytes],
+    kind: bytes = b"application/json",
 ) -> None:
     more = list(headers)
     if status == 413:
@@ -162,7 +181,7 @@ async def _send(
     if status == 429:
         more.append((b"retry-after", RETRY_AFTER_S))
     length = (b"content-length", b"%d" % len(body))
-    content_type = (b"content-type", b"application/json")
+    content_type = (b"content-type", kind)
     start = {"status": status, "headers": [content_type, length, *more]}
     await send({"type": "http.response.start", **start})
     await send({"type": "http.response.body", "body": body})

@@ -18,14 +18,11 @@ from ..features.items import Item
 from .batch_wire import (
     JSON,
     JSON_LINES,
-    MSGPACK,
     BatchTerms,
     JsonLines,
     MsgpackStream,
     Totals,
     content_type_of,
-    encode_json,
-    encode_msgpack,
     entry_of,
     error_entry,
     read_body,
@@ -39,7 +36,7 @@ from .errors import Abandoned, NotReady, Overloaded, ReceiveTimeout, TooLarge
 from .finalists import Finalists
 from .repository import Repository
 from .serving import Serving
-from .wire import describe
+from .wire import MSGPACK, describe, encode, encode_msgpack
 
 BATCH = "/v1/batch"
 # Items that are planned together, and seconds that the computing thread gives to one
@@ -204,7 +201,7 @@ class Writer:
         """Write one entry down."""
         if self._kind in MSGPACK:
             return encode_msgpack(entry)
-        return encode_json(entry) + (b"" if self._whole else b"\n")
+        return encode(entry) + (b"" if self._whole else b"\n")
 
     async def start(self) -> None:
         """Begin the answer. The connection is not used again: it may be half read."""

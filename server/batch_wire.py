@@ -11,12 +11,8 @@ from ..features.errors import BadInput, PolydomError
 from .errors import TooLarge
 from .wire import Answer, Ask, Headers, Record, describe
 
-MSGPACK = ("application/msgpack", "application/x-msgpack")
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")
 JSON = "application/json"
-
-encode_json = msgspec.json.Encoder().encode
-encode_msgpack = msgspec.msgpack.Encoder().encode
 
 
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

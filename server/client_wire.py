@@ -15,14 +15,13 @@ from ..features.errors import BadInput, PolydomError
 from . import errors as server_errors
 from .batch_wire import (
     JSON_LINES,
-    MSGPACK,
     Entry,
     ErrorEntry,
     JsonLines,
     MsgpackStream,
     Totals,
 )
-from .wire import Answer, Failure
+from .wire import MSGPACK, Answer, Failure, encode, encode_msgpack
 
 AnyItem = bytes | str | Mapping[str, Any] | Path
 FromBatch = Entry | ErrorEntry | Totals
@@ -182,7 +181,7 @@ def body_of(item: AnyItem) -> tuple[bytes, str]:
     if isinstance(item, str):
         return item.encode(), "text/plain"
     if isinstance(item, Mapping):
-        return _encode_json({"record": dict(item)}), "application/json"
+        return encode({"record": dict(item)}), "application/json"
     raise BadInput(
         f"an item is bytes, str, a mapping or a path, not {type(item).__name__}"
     )
@@ -197,8 +196,8 @@ def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
     spares the third that base64 adds; texts and records as JSON Lines.
     """
     if isinstance(first, (bytes, bytearray, memoryview, Path)):
-        return MSGPACK[0], lambda item: _encode_msgpack(_fields(item))
-    return JSON_LINES[0], lambda item: _encode_json(_fields(item)) + b"\n"
+        return MSGPACK[0], lambda item: encode_msgpack(_fields(item))
+    return JSON_LINES[0], lambda item: encode(_fields(item)) + b"\n"
 
 
 def _fields(item: AnyItem) -> dict[str, Any]:
@@ -273,7 +272,5 @@ def error_of(status: int, body: bytes) -> PolydomError:
     return error
 
 
-_encode_json = msgspec.json.Encoder().encode
-_encode_msgpack = msgspec.msgpack.Encoder().encode
 _decode_answer = msgspec.json.Decoder(Answer).decode
 _decode_failure = msgspec.json.Decoder(Failure).decode

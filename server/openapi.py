@@ -16,7 +16,7 @@ from .batch_wire import (
     Totals,
 )
 from .oip_openapi import OIP_STRUCTS, describe_oip
-from .wire import Answer, Ask, Failure, Health, IndexFacts, ModelsFacts
+from .wire import MSGPACK, Answer, Ask, Failure, Health, IndexFacts, ModelsFacts
 
 _REF = "#/components/schemas/{name}"
 _TERMS = {
@@ -113,6 +113,7 @@ def _predict(terms: dict[str, Any]) -> dict[str, Any]:
             "required": True,
             "content": {
                 "application/json": {"schema": {"$ref": _REF.format(name="Ask")}},
+                "application/msgpack": {"schema": {"$ref": _REF.format(name="Ask")}},
                 "image/*": raw,
                 "text/plain": {"schema": {"type": "string"}},
                 "application/octet-stream": raw,

@@ -17,7 +17,7 @@ from .desk import Desk
 from .engine import Caller
 from .repository import Repository
 from .serving import Reply, Serving
-from .wire import Ask, Terms, decode_ask, encode, read_headers
+from .wire import MSGPACK, Ask, Terms, decode_ask, encode, read_headers
 
 PREDICT = "/v1/predict"
 LONGEST_HEAD = 2048
@@ -90,6 +90,7 @@ class Shortcut:
             or len(lengths) != 1
             or not lengths[0].isdigit()
             or int(lengths[0]) > LONGEST_BODY
+            or read_headers(known)[0] in MSGPACK
         ):
             return
         if len(self.heads) == MOST_HEADS:

@@ -171,8 +171,11 @@ class IndexFacts(msgspec.Struct):
 _TERMS = ("model", "budget_ms", "budget", "on_infeasible", "min_accuracy")
 # What a request has whose sender did not think of it: nothing, or curl's default.
 _UNSAID = ("", "application/x-www-form-urlencoded")
+MSGPACK = ("application/msgpack", "application/x-msgpack")
 _decode_json = msgspec.json.Decoder(Ask).decode
+_decode_msgpack = msgspec.msgpack.Decoder(Ask).decode
 encode = msgspec.json.Encoder().encode
+encode_msgpack = msgspec.msgpack.Encoder().encode
 
 
 def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
@@ -227,8 +230,10 @@ def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
         raise BadInput("the body is empty")
     if content_type in _UNSAID and body.lstrip().startswith(b"{"):
         content_type = "application/json"
-    if content_type == "application/json":
+    if content_type == "application/json" or content_type in MSGPACK:
         try:
+            if content_type in MSGPACK:
+                return _decode_msgpack(body)
             return _decode_json(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadInput(f"body: {error}") from error
@@ -245,7 +250,8 @@ def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
             ) from error
     raise BadInput(
         f"content type {content_type[:80]!r} is not understood; send application/json, "
-        "or the item itself as image/*, text/plain or application/octet-stream"
+        "application/msgpack, or the item itself as image/*, text/plain or "
+        "application/octet-stream"
     )
 
 

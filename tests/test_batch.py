@@ -86,6 +86,19 @@ def test_batch_speaks_msgpack_and_one_json_object_too(port: int) -> None:
     assert (status, json.loads(reply)["answers"]) == (200, [])
 
 
+def test_predict_speaks_msgpack_too(port: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    body = msgpack.packb({"text": SPAM, "budget_ms": 900})
+    for _ in range(3):  # the first teaches the server this head
+        connection.request("POST", "/v1/predict", body, {"content-type": MSGPACK})
+        reply = connection.getresponse()
+        assert reply.getheader("content-type") == "application/msgpack"
+        assert msgpack.unpackb(reply.read())["label"] == "spam"
+    connection.request("POST", "/v1/predict", b"\xc1", {"content-type": MSGPACK})
+    assert json.loads(connection.getresponse().read())["code"] == "bad_input"
+    connection.close()
+
+
 def test_batch_without_time_left_gets_the_cheapest_plans(port: int) -> None:
     *entries, totals = answers(port, lines_of([HAM] * 5), "?budget_ms=0")
     assert {tuple(entry["features"]) for entry in entries} == {()}
