@@ -7,7 +7,6 @@ import msgspec
 
 from .batch_wire import (
     JSON_LINES,
-    MSGPACK,
     BatchBody,
     BatchItem,
     BatchTerms,
