@@ -16,7 +16,8 @@ from ..features.errors import BadInput, PolydomError
 from .access import Access
 from .engine import Caller
 from .errors import NotAllowed
-from .oip_items import Items, Requested, TensorFacts
+from .oip_items import Items, Requested
+from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
 from .oip_statistics import ModelStatistics, statistics_of
 from .oip_terms import Parameter, Terms
 from .repository import Repository
@@ -24,45 +25,7 @@ from .serving import Reply, Serving
 from .tensors import Tensor
 from .wire import UNEXPECTED, Answer, Failure, Headers, describe
 
-EXTENSIONS = [
-    "binary_tensor_data",
-    "classification",
-    "model_configuration",
-    "model_repository",
-    "schedule_policy",
-    "statistics",
-]
-PLATFORM = "polydom"
-
 log = logging.getLogger("polydom")
-
-
-class ServerFacts(msgspec.Struct):
-    """Answer of a server metadata request."""
-
-    name: str
-    version: str
-    extensions: list[str]
-
-
-class ModelMetadata(msgspec.Struct):
-    """Answer of a model metadata request; `properties` say what has no other place."""
-
-    name: str
-    versions: list[str]
-    platform: str
-    inputs: list[TensorFacts]
-    outputs: list[TensorFacts]
-    properties: dict[str, str]
-
-
-class ModelIndex(msgspec.Struct):
-    """One model in a repository's index."""
-
-    name: str
-    version: str
-    state: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from .oip import ModelMetadata
 from .oip_items import TensorFacts
+from .oip_metadata import ModelMetadata
 from .tensors import BYTES
 
 # Names and numbers of the datatypes in a configuration.

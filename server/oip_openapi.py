@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from .oip import ModelIndex, ModelMetadata, ServerFacts
 from .oip_body import InferBody
+from .oip_metadata import ModelIndex, ModelMetadata, ServerFacts
 from .oip_statistics import ModelStatistics
 
 _SCHEMA = "#/components/schemas/{}"

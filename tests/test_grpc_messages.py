@@ -19,9 +19,10 @@ from polydom.server.grpc_messages import (
     parameters_of,
     response_of,
 )
-from polydom.server.oip import Inferred, ServerFacts
+from polydom.server.oip import Inferred
 from polydom.server.oip_config import CONFIG_TYPES
 from polydom.server.oip_items import Requested
+from polydom.server.oip_metadata import ServerFacts
 from polydom.server.tensors import BYTES, DTYPES, Tensor
 
 from .compile_proto import compile_proto
@@ -88,7 +89,7 @@ def test_every_datatype_but_fp16_comes_typed() -> None:
     assert CONTENTS.keys() == {*DTYPES, BYTES} - {"FP16"}
     for datatype, field in CONTENTS.items():
         values = SAMPLES.get(datatype, [1, 2])
-        tensor = {"name": "x", "datatype": datatype, "shape": [2]}
+        tensor: dict[str, Any] = {"name": "x", "datatype": datatype, "shape": [2]}
         tensor["contents"] = {field: values}
         (read,) = inference_of(request_of(inputs=[tensor])).inputs
         assert read == Tensor("x", datatype, (2,), values)

@@ -1,8 +1,8 @@
 """A configuration says the same as the metadata, in words that clients know."""
 
-from polydom.server.oip import ModelMetadata
 from polydom.server.oip_config import CONFIG_TYPES, config_of
 from polydom.server.oip_items import Items, TensorFacts
+from polydom.server.oip_metadata import ModelMetadata
 
 from .served import make_index
 
