@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,12 +43,28 @@ EXPANDED_FEATURES = range(1, 16)
 INDEXED_FEATURES = (4, 6, 8, 10)
 QUERIES, REPEATS, TRIALS = 20_000, 7, 5
 TIMED_CANDIDATES = {1_000: True, 30_000: False}  # whether Index-All can be built too
+HARD = 0.2  # spread of costs by neighbours' distance: most are on every skyline
+LARGE_FEATURES = 24
+DECIDED_FEATURES, TRAINING_S = 16, 0.01
 CANDIDATES = (100, 300, 1_000, 3_000, 10_000, 30_000)
 GREEDY = {
     "Greedy": (0.0, math.inf),
     "Greedy-Acc": (0.0, 0.0),
     "Greedy-Cost": (math.inf, math.inf),
 }
+
+ALPHA_LINES = [f"alpha {alpha:g}" for alpha in ALPHAS]
+# name of a figure: its x and y axes, the table that it is of, the lines
+FIGURES = {
+    "expanded": ("m", "sets trained", "expanded", ["all", *ALPHA_LINES, *GREEDY]),
+    "accuracy": ("budget", "mean accuracy", "accuracy", [*ALPHA_LINES, *GREEDY]),
+    "lookups": ("m", "ns per look-up", "indexes", ["ns", "ns Index-All", "ns Naive"]),
+    "bytes": ("m", "bytes of the index", "indexes", ["bytes", "bytes Index-All"]),
+}
+AXES = {"m": "features", "budget": "budget"}
+LABELS = {"ns": "polydom", "ns Index-All": "Index-All", "ns Naive": "Naive-Lookup"}
+LABELS |= {"all": "all sets", "bytes": "polydom", "bytes Index-All": "Index-All"}
+STYLES = ("k--", "C0o-", "C1s-", "C2^-", "C3v-", "C4x:", "C5+:", "C6.:")
 
 Table = list[dict[str, Any]]
 
@@ -135,19 +152,21 @@ def expand(workload: Workload, alpha: float) -> Candidates:
     return Candidates(np.ascontiguousarray(curves[kept]), gains[kept])
 
 
-def index_all(candidates: Candidates, lookup: Lookup) -> tuple[NDArray[Any], ...]:
+def index_all(
+    candidates: Candidates, lookup: Lookup, sizes: tuple[float, float] = SIZES
+) -> tuple[NDArray[Any], ...]:
     """Poly-Dom-Index-All: the skyline of every range between any two crossings."""
     curves = candidates.coefficients
     starts, signs = np.empty(curves.shape[1]), np.empty(curves.shape[1], np.int64)
     found = set[float]()
     for i in range(len(curves)):
         for j in range(i):
-            count = compare(curves[i], curves[j], *SIZES, starts, signs)
+            count = compare(curves[i], curves[j], *sizes, starts, signs)
             found.update(starts[1:count].tolist())
     crossings = np.array(sorted(found))
     rank = np.zeros(len(curves), np.int32)
     rank[lookup.rows] = np.arange(len(lookup.rows))
-    skylines = [rank[lookup.skyline(n)] for n in (SIZES[0], *crossings)]
+    skylines = [rank[lookup.skyline(n)] for n in (sizes[0], *crossings)]
     offsets = np.cumsum([0, *map(len, skylines)])
     return crossings, offsets, np.concatenate(skylines)
 
@@ -180,11 +199,14 @@ def size_of(lookup: Lookup) -> int:
 
 
 def time_lookups(
-    candidates: Candidates, lookup: Lookup, everything: tuple[NDArray[Any], ...] | None
+    candidates: Candidates,
+    lookup: Lookup,
+    everything: tuple[NDArray[Any], ...] | None,
+    between: tuple[float, float] = SIZES,
 ) -> dict[str, float]:
     """Nanoseconds per look-up, interleaved; all must answer alike."""
     random = np.random.default_rng(0)
-    sizes = random.uniform(*SIZES, QUERIES)
+    sizes = random.uniform(*between, QUERIES)
     curves = candidates.coefficients[random.integers(len(candidates[1]), size=QUERIES)]
     powers = sizes[:, None] ** np.arange(curves.shape[1])
     budgets = (curves * powers).sum(axis=1) * random.uniform(0.9, 1.1, QUERIES)
@@ -220,23 +242,27 @@ def time_many_candidates() -> Table:
     """Metric 3 for candidates drawn as in `draw_candidates`."""
     table = []
     for count, feasible in TIMED_CANDIDATES.items():
-        candidates = draw_candidates(count, 0.5)
-        lookup = Lookup.build(*candidates, SIZES)
-        everything = index_all(candidates, lookup) if feasible else None
-        skyline = [len(lookup.skyline(n)) for n in np.linspace(*SIZES, 50)]
-        row = {
-            "candidates": count,
-            "changes": len(lookup.breakpoints),
-            "skyline": statistics.mean(skyline),
-            "bytes": size_of(lookup),
-        }
-        if everything is not None:
-            row["bytes Index-All"] = sum(array.nbytes for array in everything)
-        else:
-            row["bytes Index-All"] = math.nan
-        times = time_lookups(candidates, lookup, everything)
-        table.append(row | {"ns Index-All": math.nan} | times)
+        for spread in (0.5, HARD / count):
+            table.append(time_candidates(count, spread, feasible))
     return table
+
+
+def time_candidates(count: int, spread: float, feasible: bool) -> dict[str, float]:
+    """With little spread nearly all candidates are on every skyline."""
+    candidates = draw_candidates(count, spread)
+    lookup = Lookup.build(*candidates, SIZES)
+    everything = index_all(candidates, lookup) if feasible else None
+    skyline = [len(lookup.skyline(n)) for n in np.linspace(*SIZES, 50)]
+    stored = sum(a.nbytes for a in everything) if everything else math.nan
+    row = {
+        "candidates": count,
+        "changes": len(lookup.breakpoints),
+        "skyline": statistics.mean(skyline),
+        "bytes": size_of(lookup),
+        "bytes Index-All": stored,
+        "ns Index-All": math.nan,
+    }
+    return row | time_lookups(candidates, lookup, everything)
 
 
 def draw_candidates(count: int, spread: float) -> Candidates:
@@ -280,11 +306,7 @@ def chosen_accuracy(
 
 def measure_builds() -> Table:
     """Seconds and added memory of pruning and indexing, each in a new process."""
-    table = []
-    for count in CANDIDATES:
-        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-            table.append(process.submit(measure_build, count).result())
-    return table
+    return [in_new_process(partial(measure_build, count)) for count in CANDIDATES]
 
 
 def measure_build(count: int) -> dict[str, float]:
@@ -308,6 +330,42 @@ def measure_build(count: int) -> dict[str, float]:
     }
 
 
+def search_large() -> dict[str, float]:
+    """Seconds and added memory of a search among all sets of many features, k = 1."""
+    workload = draw(LARGE_FEATURES, "k=1", 0)
+    search_lattice(4, workload.accuracy)
+    before = forget_peak()
+    start = time.perf_counter()
+    search = search_lattice(LARGE_FEATURES, workload.accuracy)
+    return {
+        "features": LARGE_FEATURES,
+        "sets": 1 << LARGE_FEATURES,
+        "expanded": len(search.expanded),
+        "seconds": time.perf_counter() - start,
+        "added_MB": (memory_kb("VmHWM") - before) / 1024,
+    }
+
+
+def measure_deciding() -> dict[str, float]:
+    """Share of a build that the search itself takes, were trainings so long."""
+    workload = draw(DECIDED_FEATURES, "k=1", 0)
+    start = time.process_time()
+    search = search_lattice(DECIDED_FEATURES, workload.accuracy, alpha=1.05)
+    deciding_s = time.process_time() - start
+    count = len(search.expanded)
+    start = time.process_time()
+    for mask in search.expanded:
+        workload.accuracy(mask)
+    deciding_s -= time.process_time() - start
+    return {
+        "features": DECIDED_FEATURES,
+        "expanded": count,
+        "deciding_s": deciding_s,
+        "training_s": TRAINING_S,
+        "share": deciding_s / (deciding_s + TRAINING_S * count),
+    }
+
+
 def forget_peak() -> int:
     """Make the present memory the peak (Linux only), and give it in KiB."""
     Path("/proc/self/clear_refs").write_text("5")
@@ -317,6 +375,12 @@ def forget_peak() -> int:
 def memory_kb(name: str) -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name))
+
+
+def in_new_process(measure: Callable[[], dict[str, float]]) -> dict[str, float]:
+    """Measure where no earlier part has left memory behind."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+        return process.submit(measure).result()
 
 
 def fit_exponent(builds: Table) -> float:
@@ -347,32 +411,42 @@ def plot(report: dict[str, Any], folder: Path) -> None:
     from matplotlib import pyplot
 
     folder.mkdir(parents=True, exist_ok=True)
-    figures = {
-        "expanded": ("m", ["all", *(f"alpha {a:g}" for a in ALPHAS), *GREEDY]),
-        "accuracy": ("budget", [*(f"alpha {a:g}" for a in ALPHAS), *GREEDY]),
-        "lookups": ("m", ["ns", "ns Index-All", "ns Naive"]),
-        "bytes": ("m", ["bytes", "bytes Index-All"]),
-    }
-    sources = {"lookups": "indexes", "bytes": "indexes"}
-    for name, (x, lines) in figures.items():
-        figure, axes = pyplot.subplots(1, len(COMBINERS), figsize=(11, 4))
+    for name, (x, y, source, lines) in FIGURES.items():
+        figure, axes = pyplot.subplots(
+            1, len(COMBINERS), figsize=(11, 4), layout="constrained", sharey=True
+        )
         for axis, combiner in zip(axes, COMBINERS, strict=True):
-            rows = report[sources.get(name, name)]
-            rows = [row for row in rows if row["combiner"] == combiner]
-            for line in lines:
-                axis.plot([r[x] for r in rows], [r[line] for r in rows], label=line)
-            axis.set(title=combiner, xlabel=x, ylabel=name)
+            rows = [row for row in report[source] if row["combiner"] == combiner]
+            for at, line in enumerate(lines):
+                axis.plot(
+                    [row[x] for row in rows],
+                    [row[line] for row in rows],
+                    STYLES[at % len(STYLES)],
+                    markersize=4,
+                    label=LABELS.get(line, line),
+                )
+            axis.set(title=f"combiner {combiner}", xlabel=AXES[x])
             axis.set_yscale("linear" if name == "accuracy" else "log")
-            axis.legend(fontsize=7)
-        figure.savefig(folder / f"{name}.png", dpi=120)
-    figure, axis = pyplot.subplots()
+            axis.grid(alpha=0.3)
+        axes[0].set_ylabel(y)
+        axes[0].legend(fontsize=7)
+        figure.savefig(folder / f"{name}.png", dpi=110)
+    figure, axis = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
     counts = [row["candidates"] for row in report["builds"]]
-    for line in ("prune_s", "index_s", "added_MB"):
-        axis.plot(counts, [row[line] for row in report["builds"]], label=line)
+    names = {
+        "prune_s": "pruning, s",
+        "index_s": "indexing, s",
+        "added_MB": "memory, MB",
+    }
+    for line, label in names.items():
+        values = [row[line] for row in report["builds"]]
+        axis.plot(counts, values, marker="o", label=label)
     axis.set(xscale="log", yscale="log", xlabel="candidates")
     axis.set_title(f"build time grows as candidates ^ {report['exponent']:.2f}")
+    axis.grid(alpha=0.3)
     axis.legend()
-    figure.savefig(folder / "builds.png", dpi=120)
+    figure.savefig(folder / "builds.png", dpi=110)
+    pyplot.close("all")
 
 
 def main() -> int:
@@ -387,6 +461,8 @@ def main() -> int:
         "many": time_many_candidates(),
         "accuracy": compare_accuracy(),
         "builds": measure_builds(),
+        "large": in_new_process(search_large),
+        "deciding": in_new_process(measure_deciding),
     }
     report["exponent"] = fit_exponent(report["builds"])
     if args.plot:
@@ -400,6 +476,8 @@ def main() -> int:
     print_table("Look-up among many candidates", report["many"])
     print_table("Mean accuracy by budget, 10 features", report["accuracy"])
     print_table("Build, cubic costs", report["builds"])
+    print_table("Search among very many sets", [report["large"]])
+    print_table("Deciding what to train, k = 1", [report["deciding"]])
     print(f"build time grows as candidates ^ {report['exponent']:.2f}")
     return 0
 

@@ -26,24 +26,10 @@ from polydom.indexer.project import Project
 from tests.servers import serving
 
 from .machine import describe
+from .recording import FEATURES
 from .scenes import FOLDER
 from .stages import Stages
 
-FEATURES = [
-    "thumbnail",
-    "intensity_histogram",
-    "moments",
-    "projections",
-    "edge_density",
-    "hog",
-    "dct",
-    "local_binary_patterns",
-    "cooccurrence",
-    "spectrum",
-    "gabor",
-    "lines",
-    "self_similarity",
-]
 BUDGETS_MS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)
 ASKED = 500
 QUANTILES = (0.5, 0.99, 0.999)
@@ -68,7 +54,7 @@ def project(arguments: argparse.Namespace) -> Project:
     return Project.from_mapping(
         {
             "data": {"items": f"scenes:{function}"},
-            "features": {"use": FEATURES},
+            "features": {"use": list(FEATURES)},
             "learner": {"name": arguments.learner},
             "search": {
                 "alpha": arguments.alpha,
