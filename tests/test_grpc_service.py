@@ -12,6 +12,7 @@ import grpc
 import numpy as np
 import pytest
 import tritonclient.grpc as triton
+from starlette.testclient import TestClient
 from tritonclient.utils import InferenceServerException
 
 from polydom.features.errors import BadInput
@@ -19,7 +20,7 @@ from polydom.server.__main__ import main
 from polydom.server.access import Access
 from polydom.server.app import create_app
 from polydom.server.grpc_messages import METHODS, SERVICE
-from polydom.server.listener import GrpcAt
+from polydom.server.listener import GrpcAt, free_port
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 from .servers import serving
@@ -281,6 +282,26 @@ def test_server_ends_what_is_under_way_and_stops(tmp_path: Path) -> None:
         process.terminate()
         _, err = process.communicate(timeout=20)
         assert (process.returncode, err) == (0, "")
+
+
+def test_requests_above_what_may_wait_are_shed(tmp_path: Path) -> None:
+    at = GrpcAt("127.0.0.1", free_port("127.0.0.1", 0))
+    app = create_app(
+        {"texts": save_index(tmp_path)}, features=[FEATURES_FILE], grpc_at=at
+    )
+    with (
+        TestClient(app) as http,
+        triton.InferenceServerClient(f"127.0.0.1:{at.port}") as client,
+    ):
+        while http.get("/readyz").status_code != 200:
+            pass
+        waiting = app.state.repository.settings.queue_limit
+        app.state.repository.queue.waiting += waiting
+        with pytest.raises(InferenceServerException, match="wait already") as raised:
+            client.infer("texts", texts(SPAM), timeout=900_000)
+        app.state.repository.queue.waiting -= waiting
+        assert raised.value.status() == "StatusCode.RESOURCE_EXHAUSTED"
+        client.infer("texts", texts(SPAM), timeout=900_000)
 
 
 def test_port_that_is_taken_is_refused(tmp_path: Path, address: str) -> None:

@@ -329,6 +329,20 @@ def test_admins_load_and_unload_and_others_do_not(tmp_path: Path) -> None:
         assert client.post(INFER, content=body_of(), headers=user).status_code == 200
 
 
+def test_requests_above_what_may_wait_are_shed(tmp_path: Path) -> None:
+    app = create_app({"texts": save_index(tmp_path)}, features=[FEATURES_FILE])
+    with TestClient(app) as client:
+        while client.get("/v2/health/ready").status_code != 200:
+            pass
+        waiting = app.state.repository.settings.queue_limit
+        app.state.repository.queue.waiting += waiting
+        shed = client.post(INFER, content=body_of(parameters={"budget_ms": 900}))
+        app.state.repository.queue.waiting -= waiting
+        assert (shed.status_code, shed.json()["code"]) == (429, "overloaded")
+        assert shed.headers["retry-after"] == "1"
+        assert client.post(INFER, content=body_of()).status_code == 200
+
+
 def test_costs_that_are_no_time_are_shared_among_the_items(tmp_path: Path) -> None:
     app = create_app(
         {"texts": save_index(tmp_path, unit="usd")},
