@@ -270,7 +270,9 @@ def plot(args: argparse.Namespace) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    for path in sorted(args.results.with_suffix(".logs").glob(f"{args.sets[0]}*")):
+    for path in sorted(
+        args.results.with_suffix(".logs").glob(f"{args.sets[0]}*.jsonl")
+    ):
         curves: dict[str, list[Found]] = {}
         for line in read_lines(path):
             if not line["error"]:
@@ -284,7 +286,9 @@ def plot(args: argparse.Namespace) -> None:
         left.legend()
         given = [sum(p["spent"] for p in curves[name]) for name in ranked]
         right.barh(ranked[::-1], given[::-1])
-        right.set(xlabel="examples given")
+        right.set(xlabel="examples given", ylim=(-1, len(ranked)))
+        right.tick_params(axis="y", labelsize=7)
+        figure.suptitle(path.stem)
         figure.tight_layout()
         figure.savefig(path.with_suffix(".png"), dpi=100)
         pyplot.close(figure)

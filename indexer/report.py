@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SKYLINE_SIZES = 4
+NAMED = 8  # learners that a plot of a race names; the others are grey
 
 
 def facts_of(index: Index) -> dict[str, Any]:
@@ -104,11 +105,10 @@ def _show_build(
         f"{facts['candidates']} kept"
     )
     for race in races_of(built["selection"]):
-        what = f"for {race['low']}-{race['high']} features" if "low" in race else ""
         console.print(
-            f"learner {what} chosen by {race['strategy']}: {race['learner']}, score "
-            f"{race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all would "
-            f"have taken about {race['full_s']:.1f}".replace("  ", " ")
+            f"learner{band_of(race)} chosen by {race['strategy']}: {race['learner']}, "
+            f"score {race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all "
+            f"would have taken about {race['full_s']:.1f}"
         )
     if pace := built.get("pace"):
         console.print(
@@ -201,6 +201,15 @@ def races_of(selection: dict[str, Any]) -> list[dict[str, Any]]:
     return [selection] if selection else []
 
 
+def band_of(race: dict[str, Any]) -> str:
+    """Say which levels a race was for, after a blank; nothing if it was for all."""
+    if "low" not in race:
+        return ""
+    low, high = race["low"], race["high"]
+    many = f"{low}" if low == high else f"{low} to {high}"
+    return f" for sets of {many} feature{'s' if high > 1 else ''}"
+
+
 def show_race(selection: dict[str, Any], console: "Console") -> None:
     """Print the races between learners: who got how much, who won."""
     for race in races_of(selection):
@@ -210,10 +219,7 @@ def show_race(selection: dict[str, Any], console: "Console") -> None:
 def _show_race(race: dict[str, Any], console: "Console") -> None:
     from rich.table import Table
 
-    title = f"race by {race['strategy']}"
-    if "low" in race:
-        title += f" for sets of {race['low']} to {race['high']} features"
-    table = Table(title=title, box=None)
+    table = Table(title=f"race by {race['strategy']}{band_of(race)}", box=None)
     table.add_column("learner", no_wrap=True)
     for name in ("trainings", "most examples", "last score", "CPU s"):
         table.add_column(name, justify="right")
@@ -258,17 +264,18 @@ def plot_race(selection: dict[str, Any], path: Path) -> None:
 
 def _draw_race(race: dict[str, Any], left: Any, right: Any) -> None:
     ranked = sorted(race["curves"].items(), key=_standing)
-    for learner, curve in ranked:
+    for place, (learner, curve) in enumerate(ranked):
         amounts, scores = [line[0] for line in curve], [line[1] for line in curve]
-        left.plot(amounts, scores, marker=".", label=learner)
+        named = {"label": learner} if place < NAMED else {"color": "0.8", "zorder": 1}
+        left.plot(amounts, scores, marker=".", **named)
+    left.legend(fontsize=7)
     left.set(xscale="log", xlabel="examples", ylabel="validation score")
     names = [learner for learner, _ in reversed(ranked)]
     given = [sum(line[0] for line in curve) for _, curve in reversed(ranked)]
     right.barh(names, given)
     right.set(xlabel="examples given in all")
     right.tick_params(axis="y", labelsize=6)
-    if "low" in race:
-        left.set_title(f"sets of {race['low']} to {race['high']} features")
+    left.set_title(f"race by {race['strategy']}{band_of(race)}")
 
 
 def _standing(entry: tuple[str, Any]) -> tuple[float, float]:

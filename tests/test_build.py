@@ -16,7 +16,7 @@ from polydom.indexer import Index, build
 from polydom.indexer.pace import Pace
 from polydom.indexer.progress import Tell
 from polydom.indexer.project import Project
-from polydom.indexer.report import facts_of, plot_race, show
+from polydom.indexer.report import band_of, facts_of, plot_race, show
 from polydom.models.portfolio import SERVABLE
 
 from . import projects, servers
@@ -306,7 +306,9 @@ def test_build_chooses_a_learner_for_each_band_of_levels(tmp_path: Path) -> None
     show(facts, console)
     shown = console.export_text()
     for race in races:
-        assert f"for {race['low']}-{race['high']} features chosen by" in shown
+        assert f"{band_of(race)} chosen by daub-seconds: {race['learner']}" in shown
+    assert band_of(races[0]) == " for sets of 1 feature"
+    assert band_of(races[1]) == " for sets of 2 to 3 features"
     plot_race(facts["build"]["selection"], folder / "race.png")
     assert (folder / "race.png").read_bytes().startswith(b"\x89PNG")
 
