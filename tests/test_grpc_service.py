@@ -24,6 +24,7 @@ from polydom.server.listener import GrpcAt, free_port
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 from .servers import serving
+from .test_listener import pem  # noqa: F401  a fixture
 from .three_kinds import picture, save_three
 
 OWN = f"--features={FEATURES_FILE}"
@@ -302,6 +303,30 @@ def test_requests_above_what_may_wait_are_shed(tmp_path: Path) -> None:
         app.state.repository.queue.waiting -= waiting
         assert raised.value.status() == "StatusCode.RESOURCE_EXHAUSTED"
         client.infer("texts", texts(SPAM), timeout=900_000)
+
+
+def test_service_speaks_tls_where_it_has_a_certificate(pem: Path) -> None:  # noqa: F811
+    certificate, key = pem / "certificate", pem / "key"
+    at = GrpcAt("127.0.0.1", free_port("127.0.0.1", 0), certificate, key)
+    address = f"127.0.0.1:{at.port}"
+    app = create_app({"texts": save_index(pem)}, features=[FEATURES_FILE], grpc_at=at)
+    with (
+        TestClient(app),
+        triton.InferenceServerClient(
+            address, ssl=True, root_certificates=str(certificate)
+        ) as client,
+        triton.InferenceServerClient(address) as plain,
+    ):
+        assert client.is_server_live()
+        with pytest.raises(InferenceServerException):
+            plain.is_server_live(client_timeout=5)
+
+
+def test_certificate_that_is_none_is_refused(tmp_path: Path) -> None:
+    at = GrpcAt("127.0.0.1", 0, tmp_path / "certificate", tmp_path / "key")
+    app = create_app(save_index(tmp_path), features=[FEATURES_FILE], grpc_at=at)
+    with pytest.raises(BadInput, match="cannot listen for gRPC"), TestClient(app):
+        pass
 
 
 def test_port_that_is_taken_is_refused(tmp_path: Path, address: str) -> None:
