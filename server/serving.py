@@ -1,5 +1,6 @@
 """Questions wait for the computing thread, and their tasks for the answers."""
 
+import asyncio
 import functools
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -22,6 +23,10 @@ from .wire import Answer, Ask, Terms, encode
 # longer than the computing thread may keep the interpreter from it (app.py).
 QUICK_S = 0.0005
 FIRST_RESERVE_S = 1e-4
+# A reload rests this many times as long as a piece of its warm-up took: it has the
+# computing thread for a fifth of the time at most.
+REST = 4.0
+LONGEST_REST_S = 0.1
 
 
 class Reply(NamedTuple):
@@ -89,13 +94,18 @@ class Serving:
         """Warm everything up, then be ready; the queue's thread must be running.
 
         The warming is done in small pieces while no question waits. With an `old` one,
-        whose place this will take under load, the reserves are the old one's: to
-        measure them now would tell of the load and add to it.
+        whose place this will take under load, there is a rest after each piece, since
+        a question that comes meanwhile waits for its end; and the reserves are the old
+        one's: to measure them now would tell of the load and add to it.
         """
         steps = self.desk.warm_up_steps()
         done = object()
+        began_s = self.now()
         while await self.queue.patiently(functools.partial(next, steps, done)) != done:
-            pass
+            if old is not None:
+                took_s = self.now() - began_s
+                await asyncio.sleep(min(REST * took_s, LONGEST_REST_S))
+                began_s = self.now()
         if old is not None and old.ready:
             self.loop_reserve = old.loop_reserve
             self.thread_reserve = old.thread_reserve
