@@ -64,7 +64,10 @@ FIGURES = {
 AXES = {"m": "features", "budget": "budget"}
 LABELS = {"ns": "polydom", "ns Index-All": "Index-All", "ns Naive": "Naive-Lookup"}
 LABELS |= {"all": "all sets", "bytes": "polydom", "bytes Index-All": "Index-All"}
-STYLES = ("k--", "C0o-", "C1s-", "C2^-", "C3v-", "C4x:", "C5+:", "C6.:")
+STYLES = dict(zip(ALPHA_LINES, ("C0o-", "C1s-", "C2^-", "C3v-"), strict=True))
+STYLES |= dict(zip(GREEDY, ("C4x:", "C5+:", "C6.:"), strict=True)) | {"all": "k--"}
+STYLES |= {"ns": "C3o-", "ns Index-All": "C0s-", "ns Naive": "C2^-"}
+STYLES |= {"bytes": "C3o-", "bytes Index-All": "C0s-"}
 
 Table = list[dict[str, Any]]
 
@@ -417,11 +420,12 @@ def plot(report: dict[str, Any], folder: Path) -> None:
         )
         for axis, combiner in zip(axes, COMBINERS, strict=True):
             rows = [row for row in report[source] if row["combiner"] == combiner]
-            for at, line in enumerate(lines):
+            for line in lines:
                 axis.plot(
                     [row[x] for row in rows],
                     [row[line] for row in rows],
-                    STYLES[at % len(STYLES)],
+                    STYLES[line],
+                    zorder=3 if line == "all" else 2,
                     markersize=4,
                     label=LABELS.get(line, line),
                 )
