@@ -1,5 +1,6 @@
 """The features a project chooses from, found and measured for width."""
 
+import contextlib
 import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,11 +14,13 @@ from ..features.fingerprint import fingerprint
 from ..features.items import Kind
 from ..features.record import columns, learn_vocabularies
 from ..features.registry import Feature, load_features
+from .costing import spread_over_sizes
 from .data import Dataset
 from .project import Columns, Project
 from .stored import StoredFeature, resolve
 
 MAX_FEATURES = 62
+CHECKED = 5  # items on which features must give the same twice
 
 
 def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, ...]:
@@ -58,19 +61,25 @@ def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, 
 def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
     """Find widths on the first usable item, and check that a second time is the same.
 
-    Unusable items are named when the values of all are computed.
+    That is checked on items from the smallest to the largest, since some features draw
+    at random only where there is much. Unusable ones are named when the values of all
+    are computed.
     """
     unusable: BadItem | None = None
     for item, name in zip(dataset.items, dataset.names, strict=True):
         try:
             extractor = Extractor.probe(features, item, name)
-            extractor.check(item, name)
-            return extractor
+            break
         except BadItem as error:
             unusable = error
-    raise BadProject(
-        f"all {len(dataset.items)} items are unusable; the last: {unusable}"
-    )
+    else:
+        raise BadProject(
+            f"all {len(dataset.items)} items are unusable; the last: {unusable}"
+        )
+    for position in spread_over_sizes(dataset, CHECKED):
+        with contextlib.suppress(BadItem):
+            extractor.check(dataset.items[position], dataset.names[position])
+    return extractor
 
 
 def project_files(project: Project) -> list[Path]:

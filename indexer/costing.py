@@ -78,9 +78,14 @@ class Curve:
 
 def measuring_items(dataset: Dataset, count: int) -> list[Item]:
     """Up to `count` items, evenly spread over the data's sizes."""
+    return [dataset.items[position] for position in spread_over_sizes(dataset, count)]
+
+
+def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
+    """Positions of up to `count` items, evenly spread over the data's sizes."""
     by_size = np.concatenate(split_near(dataset.sizes, count))
     chosen = np.linspace(0, len(by_size) - 1, min(count, len(by_size)))
-    return [dataset.items[by_size[round(i)]] for i in chosen]
+    return [int(by_size[round(i)]) for i in chosen]
 
 
 def measure_curves(

@@ -189,8 +189,12 @@ def test_build_uses_features_of_the_users_own(tmp_path: Path) -> None:
         ("return [float('nan')]", "raiser.*(NaN|nan|finite)"),
         ("return list(range(len(text) % 3 + 1))", "raiser.*columns"),
         ("import random; return [random.random()]", "raiser.*(same|twice|determin)"),
+        (
+            "import random; return [random.random() if len(text) > 2000 else 0.5]",
+            "raiser.*determin",
+        ),
     ],
-    ids=["raises", "gives NaN", "changes width", "is not deterministic"],
+    ids=["raises", "gives NaN", "changes width", "is not deterministic", "of long"],
 )
 def test_build_names_a_feature_that_breaks_its_promise(
     tmp_path: Path, body: str, message: str
