@@ -104,8 +104,9 @@ def rescale(
 ) -> Generator[None, None, Rescaling]:
     """Time the samples, and let the engine plan with what everything costs here.
 
-    To be carried out before anything is asked. Between calls it yields, so that others
-    may be answered meanwhile.
+    To be carried out before anything is asked of this engine. Between calls it yields,
+    so that others may be answered meanwhile; what those take from the processor makes
+    costs come out too high rather than too low.
 
     Parameters
     ----------
