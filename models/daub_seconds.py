@@ -15,7 +15,7 @@ from ..features.errors import BadInput
 from .allocation import Allocation, Curve, Race
 from .daub import need_limit, slope, train_all, whole
 
-FIRST_SHARE, FIRST_LEAST, FIRST_MOST = 1 / 200, 50, 500  # of N; examples
+FIRST_SHARE, FIRST_LEAST, FIRST_MOST = 1 / 1000, 50, 500  # of N; examples
 WORTH_RACING = 2000  # examples; below, first trainings cost nearly what full ones do
 LEAST_ERROR = 1e-4  # below any validation set's resolution; keeps logarithms finite
 NEARLY_ALL = 0.6  # a rung above this share of N teaches what N itself would
@@ -65,7 +65,7 @@ def daub_by_seconds(
     delta
         What any rival must still be able to win, >= 0.
     granularity
-        Examples of the first training; None for N / 200, but 50 to 500, and for
+        Examples of the first training; None for N / 1000, but 50 to 500, and for
         training every learner on everything where N is below 2,000: a race then
         costs as much.
     growth

@@ -143,7 +143,7 @@ def daub_by_seconds(
         return amount if amount < 0.6 * limit else limit
 
     for i in range(learners):
-        train(i, max(math.ceil(limit / 200), 50))
+        train(i, max(math.ceil(limit / 1000), 50))
     while True:
         now = [score(i, had[i][-1]) for i in range(learners)]
         leader = now.index(max(now))
