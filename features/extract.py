@@ -160,7 +160,7 @@ class Extractor:
         payload = item.payload
         if type(payload) is ReadRecord:
             row[:] = payload.row
-            return Extracted(self, payload, row, where)
+            return Extracted(row)
         return Extraction(self, payload, row, where)
 
     def extract(self, item: Item, where: str = "the item") -> Row:
@@ -313,6 +313,9 @@ class Extracted(Extraction):
     """Features of a record that was read at once: its row is whole from the start."""
 
     __slots__ = ()
+
+    def __init__(self, row: Row) -> None:
+        self.row = row
 
     def compute(self, position: int) -> None:
         """Do nothing: the columns are there."""

@@ -6,9 +6,9 @@ an image's width and height, or a text's words and sentences, which are counted.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -31,7 +31,7 @@ SENTENCE_ENDS = (".", "!", "?")
 VALUE_TYPES = frozenset({float, int, bool, str, type(None)})
 
 
-class ReadRecord(NamedTuple):
+class ReadRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
     """A record of which everything was read at once.
 
     Attributes
@@ -43,8 +43,7 @@ class ReadRecord(NamedTuple):
     row: NDArray[np.float32]
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(msgspec.Struct, frozen=True):
     """One thing to be classified; made by the functions below, which check it.
 
     Attributes
