@@ -204,7 +204,7 @@ def with_wrk(
     script.write_text(WRK % (bodies, contender.path))
     done = subprocess.run(
         [
-            *("wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", f"-s{script}"),
+            *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", f"-s{script}"),
             f"http://127.0.0.1:{contender.port}",
         ],
         capture_output=True,
@@ -312,7 +312,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--venv", action="append", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="leave others out")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of each run")
+    parser.add_argument("--seconds", type=int, default=1, help="of each run")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rows", type=int, default=1000, help="different requests")
     parser.add_argument("--checked", type=int, default=50, help="answers compared")
