@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .augment import swap_columns
     from .builder import build
     from .candidates import prune
+    from .cells import CellLookup
     from .fan import FanSchedule, fit_fan
     from .fitting import fit_schedule
     from .fixed import FixedBudgetLookup, FixedSizeLookup
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Candidate",
+    "CellLookup",
     "FanSchedule",
     "FixedBudgetLookup",
     "FixedSizeLookup",
@@ -55,6 +57,7 @@ __all__ = [
 ]
 
 _MODULES = {
+    "CellLookup": "cells",
     "FanSchedule": "fan",
     "FixedBudgetLookup": "fixed",
     "FixedSizeLookup": "fixed",
