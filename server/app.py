@@ -239,6 +239,8 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     reply = _reply(*describe(error))
     if reply.status_code == 401:
         reply.raw_headers.append(CHALLENGE)
+    if reply.status_code == 429:
+        reply.raw_headers.append((b"retry-after", RETRY_AFTER_S))
     return reply
 
 

@@ -5,7 +5,8 @@ import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import Self
 
-from .client import PAUSE_S, batch_terms, chunk_of, patience_s
+from .batch_wire import Totals
+from .client import LAST_CHUNK, PAUSE_S, batch_terms, chunk_of, patience_s
 from .client_wire import (
     GRACE_S,
     READ_BYTES,
@@ -127,7 +128,7 @@ class AsyncClient:
                 async for item in rest:
                     writer.write(chunk_of(pack(item)))
                     await writer.drain()
-                writer.write(b"0\r\n\r\n")
+                writer.write(LAST_CHUNK)
                 await writer.drain()
             except Exception:
                 writer.transport.abort()  # so that nobody waits for the answer
@@ -136,6 +137,8 @@ class AsyncClient:
         sending = asyncio.create_task(send())
         try:
             async for entry in _entries(reader, kind, patience, sending):
+                if isinstance(entry, Totals) and sending.cancel():
+                    writer.write(LAST_CHUNK)  # nothing more is read
                 yield entry
         finally:
             sending.cancel()

@@ -6,6 +6,7 @@ go between.
 """
 
 import asyncio
+import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -94,7 +95,7 @@ class BatchEndpoint:
         serving = repository.get(terms.model)
         if not serving.ready:
             raise NotReady("the index is still being warmed up; see /readyz")
-        batch = Batch(serving, terms, source)
+        batch = Batch(serving, terms, source, lambda: repository.leaving)
         writer = Writer(send, kind)
         await writer.start()
         await batch.run(chunks, writer)
@@ -174,12 +175,15 @@ class Source:
                 raise broken
 
     async def drain(self) -> None:
-        """Throw away what still comes, so that the answer is not lost with it."""
-        try:
-            while self._more:
-                await self._next()
-        except PolydomError:
-            return
+        """Throw away what still comes for a while, so that no answer is lost with it.
+
+        A connection that is closed while something comes in is reset, and the caller
+        may not see what was sent before.
+        """
+        with contextlib.suppress(PolydomError, TimeoutError):
+            async with asyncio.timeout(RECEIVE_S):
+                while self._more:
+                    await self._next()
 
 
 class Writer:
@@ -223,10 +227,14 @@ class Writer:
         self._first = False
         await self._body((b"," if self._whole else b"").join(encoded))
 
-    async def finish(self, totals: Totals) -> None:
-        """Send the last entry and end the answer."""
+    async def totals(self, totals: Totals) -> None:
+        """Send the last entry."""
         before, after = (b'],"totals":', b"}") if self._whole else (b"", b"")
-        await self._body(before + self.encode(totals) + after, more=False)
+        await self._body(before + self.encode(totals) + after)
+
+    async def finish(self) -> None:
+        """End the answer."""
+        await self._body(b"", more=False)
 
     async def _body(self, data: bytes, more: bool = True) -> None:
         await self._send(
@@ -245,6 +253,8 @@ class Batch:
         What was asked for.
     source
         Where the items come from.
+    leaving
+        Says whether the server is about to stop; the batch ends then.
 
     Raises
     ------
@@ -252,7 +262,13 @@ class Batch:
         If the terms cannot be used with this index.
     """
 
-    def __init__(self, serving: Serving, terms: BatchTerms, source: Source) -> None:
+    def __init__(
+        self,
+        serving: Serving,
+        terms: BatchTerms,
+        source: Source,
+        leaving: Callable[[], bool],
+    ) -> None:
         desk = serving.desk
         amount = read_amount(desk.unit, terms.budget_ms, terms.budget)
         if amount is None:
@@ -263,6 +279,7 @@ class Batch:
         self._serving = serving
         self._source = source
         self._stops = terms.on_bad_item == "stop"
+        self._leaving = leaving
         self._stopped = False
         self._number = 0
         self._bulk = Bulk(desk, amount, count=terms.count, started_s=source.arrived_s)
@@ -284,14 +301,14 @@ class Batch:
             return
         except PolydomError as error:
             broken = error
-        if self._stopped:
-            await self._source.drain()
         totals = self._bulk.totals()
         if broken is not None:
             _, failure = describe(broken)
             totals.error, totals.code = failure.error, failure.code
             self._serving.metrics.errors[failure.code] += 1
-        await writer.finish(totals)
+        await writer.totals(totals)
+        await self._source.drain()
+        await writer.finish()
 
     async def _advance(self, work: Iterator[bytes | None], writer: Writer) -> None:
         """Have the computing thread do some work in turns, and send what it gives."""
@@ -299,6 +316,8 @@ class Batch:
         while not done:
             if self._source.caller.gone:
                 raise Abandoned("the caller left before the batch was done")
+            if self._leaving():
+                raise NotReady("the server is about to stop")
             # never before a request: those are due within the largest budget
             now_s = self._serving.now()
             soonest_s = now_s + self._serving.desk.settings.max_budget_s

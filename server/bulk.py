@@ -133,6 +133,12 @@ class Bulk:
         left -= count * self.pace.overhead_s / self._workers
         return left * self._workers / self.pace.ratio
 
+    def spent_by(self, cost: float, count: int) -> float:
+        """Return what `count` plans predicted to cost so much together will spend."""
+        if not self._time_counts:
+            return cost
+        return (cost * self.pace.ratio + count * self.pace.overhead_s) / self._workers
+
     def plan(self, items: Sequence[Item]) -> list[Dish]:
         """Choose a row for each of the next items."""
         self._chunk.clear()

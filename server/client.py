@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any, Self
 
 from ..features.errors import BadInput
+from .batch_wire import Totals
 from .client_wire import (
     GRACE_S,
     READ_BYTES,
@@ -36,6 +37,7 @@ from .wire import Answer
 # Bytes of items that are ready to be sent; more are not asked for before.
 AHEAD_BYTES = 64 << 10
 PAUSE_S = 0.05
+LAST_CHUNK = b"0\r\n\r\n"
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -281,7 +283,7 @@ def chunked(pieces: Iterable[bytes]) -> Iterator[bytes]:
             gathered, size = [], 0
     if gathered:
         yield chunk_of(b"".join(gathered))
-    yield b"0\r\n\r\n"
+    yield LAST_CHUNK
 
 
 def chunk_of(data: bytes) -> bytes:
@@ -299,12 +301,14 @@ def _duplex(
     """Send and receive at the same time, whatever is possible first."""
     connection.setblocking(False)
     response, entries, refused = Response(), Entries(kind), bytearray()
-    unsent = memoryview(head)
+    unsent, ended = memoryview(head), False
     with selectors.DefaultSelector() as selector:
         selector.register(connection, selectors.EVENT_READ)
         while not response.complete:
             if not unsent:
-                unsent = memoryview(next(chunks, b""))
+                chunk = next(chunks, b"")
+                ended = ended or chunk == LAST_CHUNK
+                unsent = memoryview(chunk)
             wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if unsent else 0)
             selector.modify(connection, wanted)
             if not selector.select(patience):
@@ -313,7 +317,11 @@ def _duplex(
             if data is not None:
                 response.feed(data)
                 if response.status == 200:
-                    yield from entries.feed(response.take())
+                    for entry in entries.feed(response.take()):
+                        if isinstance(entry, Totals) and not ended:
+                            # nothing more is read
+                            chunks, ended = iter((LAST_CHUNK,)), True
+                        yield entry
                 else:
                     refused += response.take()
             with contextlib.suppress(*_WOULD_BLOCK):

@@ -1,10 +1,11 @@
 """The items most likely of one class, found under one budget for all.
 
-ICSP leaves this question open. Every item gets a cheap plan; then, from the top of the
-list by its score, items get their most accurate plans while the budget lasts, and the
-list is made of those. It is successive halving with two rounds, whose second spends
-everything on the few that can still be on the list, and a cascade (Viola, Jones 2001)
-whose threshold the budget sets.
+ICSP leaves this question open. Every item gets a plan by the knapsack, which leaves as
+much as the best plans of a list's worth of items cost; then, from the top of the list
+by its score, items get their best plans while the budget lasts, and the list is made of
+those. It is successive halving with two rounds, whose second spends everything on the
+few that can still be on the list: a cascade (Viola, Jones 2001) whose threshold the
+budget sets.
 """
 
 import heapq
@@ -16,8 +17,9 @@ from ..features.items import Item
 from .bulk import Bulk, Dish, Result, carry_out
 from .engine import Caller, Outcome
 
-# Share of the budget for the plans that all items get; benchmarks/bench_batch.py.
-FIRST = 0.5
+# What is kept from the first round: the best plans of so many items for each place on
+# the list, but no more than this share of the budget (benchmarks/bench_batch.py).
+IMPROVED, MOST = 1, 0.5
 # Candidates kept for each place on the list, and at least this many more.
 KEPT, AT_LEAST = 8, 64
 
@@ -28,7 +30,7 @@ class Finalists:
     Parameters
     ----------
     bulk
-        The books; half of the budget is kept from the first round.
+        The books; a part of the budget is kept from the first round.
     label
         The class asked for.
     top
@@ -52,16 +54,23 @@ class Finalists:
         self._top = top
         self._heap: list[tuple[float, int, Item, Outcome]] = []
         self._final: list[tuple[float, int, Item, Outcome]] = []
-        bulk.kept = (1 - FIRST) * bulk.amount
+        self._best_cost = 0.0
+        self._offered = 0
+        bulk.kept = MOST * bulk.amount
 
     def offer(self, number: int, item: Item, outcome: Outcome) -> None:
         """Take a candidate and what the first round said of it."""
+        self._offered += 1
+        self._best_cost += float(self._bulk.menus.of(item.size).costs[-1])
         # of equals the first to come stays: numbers are distinct, so items never meet
         entry = (self._score(outcome), -number, item, outcome)
         if len(self._heap) < KEPT * self._top + AT_LEAST:
             heapq.heappush(self._heap, entry)
         else:
             heapq.heappushpop(self._heap, entry)
+        cost = IMPROVED * self._top * self._best_cost / self._offered
+        bulk = self._bulk
+        bulk.kept = min(MOST * bulk.amount, bulk.spent_by(cost, IMPROVED * self._top))
 
     def improve(self, caller: Caller | None = None) -> Iterator[Result]:
         """Carry out the best plans of the candidates, the likeliest first.

@@ -1,16 +1,26 @@
 """Batches through a real server at a real socket."""
 
+import asyncio
+import contextlib
 import http.client
+import itertools
 import json
+import signal
 import socket
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgpack
 import pytest
 
+from polydom.server import batch as batch_module
+from polydom.server.batch import RUNNING, Source
+from polydom.server.batch_wire import Entry, JsonLines, Totals
 from polydom.server.client import Client
+from polydom.server.client_wire import NoAnswer
+from polydom.server.errors import ReceiveTimeout
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 from .servers import ask, serving
@@ -231,3 +241,69 @@ def test_batch_lets_single_requests_go_between(port: int) -> None:
             labels.append(client.predict(SPAM, budget_ms=900).label)
     batch.join()
     assert set(labels) == {"spam"}
+
+
+def test_batch_is_turned_away_where_too_many_run(port: int) -> None:
+    line = lines_of([HAM])
+    callers = []
+    try:
+        for _ in range(RUNNING):
+            caller = socket.create_connection(("127.0.0.1", port), timeout=20)
+            callers.append(caller)
+            caller.sendall(head("content-length: 99999") + line)
+            assert caller.recv(100).startswith(b"HTTP/1.1 200")
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        kind = {"content-type": JSON_LINES}
+        connection.request("POST", "/v1/batch?budget_ms=9", line, kind)
+        reply = connection.getresponse()
+        assert (reply.status, reply.getheader("retry-after")) == (429, "1")
+        assert json.loads(reply.read())["code"] == "overloaded"
+        connection.close()
+    finally:
+        for caller in callers:
+            caller.close()
+
+
+def test_batch_ends_when_the_server_is_told_to_stop(tmp_path: Path) -> None:
+    with serving(save_index(tmp_path), OWN) as (process, port):
+        with Client(f"http://127.0.0.1:{port}") as client:
+            texts = itertools.repeat(HAM)
+            batch = client.predict_batch(texts, total_budget_ms=600_000)
+            assert isinstance(next(batch), Entry)
+            process.send_signal(signal.SIGTERM)
+            found = Totals(items=0, errors=0, expected_accuracy=None, budget_met=True)
+            with contextlib.suppress(NoAnswer):
+                for entry in batch:
+                    if isinstance(entry, Totals):
+                        found = entry
+                        break
+            batch.close()  # type: ignore[attr-defined]  # a generator
+        assert found.code == "not_ready"
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+
+
+def test_source_waits_no_longer_than_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_module, "RECEIVE_S", 0.01)
+    told = []
+
+    async def receive() -> Any:
+        if not told:
+            told.append(1)
+            return {
+                "type": "http.request",
+                "body": b'{"text":"x"}\n{',
+                "more_body": True,
+            }
+        await asyncio.Event().wait()
+
+    async def run() -> list[Any]:
+        source = Source({"state": {"wait_no_more": lambda: told.append(0)}}, receive)
+        assert told.pop() == 0
+        chunks = source.chunks(JsonLines(99))
+        found = await anext(chunks)
+        with pytest.raises(ReceiveTimeout, match="nothing came for"):
+            await anext(chunks)
+        return found
+
+    assert asyncio.run(run()) == [b'{"text":"x"}']
