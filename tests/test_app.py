@@ -207,22 +207,11 @@ def test_app_documents_every_route_and_status(client: TestClient) -> None:
     document = client.get("/openapi.json").json()
     served = {"/v1/predict", "/v1/batch", "/v1/index", "/v1/models"} | PROBES
     served.add("/v1/admin/reload")
-    assert document["paths"].keys() == served
+    ours = {path for path in document["paths"] if not path.startswith("/v2")}
+    assert ours == served
     predict = document["paths"]["/v1/predict"]["post"]
-    statuses = {
-        "200",
-        "400",
-        "401",
-        "404",
-        "408",
-        "413",
-        "415",
-        "422",
-        "429",
-        "503",
-        "504",
-    }
-    assert predict["responses"].keys() == statuses
+    statuses = {200, 400, 401, 404, 408, 413, 415, 422, 429, 503, 504}
+    assert set(map(int, predict["responses"])) == statuses
     references = {
         part.partition('"')[0]
         for part in json.dumps(document).split("#/components/schemas/")[1:]
