@@ -95,7 +95,7 @@ def measure(path: Path, rows: Any) -> list[dict[str, Any]]:
     with serving(path, "--grpc-port=0") as (process, port):
         assert process.stdout is not None
         grpc_address = process.stdout.readline().split()[-1]
-        found = [
+        found: list[dict[str, Any]] = [
             {"way": way, "items": items, "ask": ask, "wall": [], "cpu": 0.0}
             for way, items, ask in ways(port, grpc_address, rows)
         ]

@@ -22,7 +22,7 @@ from .grpc_messages import (
     parameters_of,
     response_of,
 )
-from .listener import DRAIN_S, GrpcAt
+from .listener import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 from .oip import Oip
 from .oip_config import config_of
 from .wire import Headers
@@ -226,6 +226,8 @@ async def serving_grpc(oip: Oip, at: GrpcAt) -> AsyncIterator[int]:
             ("grpc.max_receive_message_length", limit),
             ("grpc.max_send_message_length", -1),
             ("grpc.so_reuseport", 1),
+            # a caller that vanished without a word is found out
+            ("grpc.keepalive_time_ms", KEEP_ALIVE_S * 1000),
         ],
         maximum_concurrent_rpcs=CALL_LIMIT,
     )

@@ -25,6 +25,9 @@ from .serving import Reply, Serving
 from .tensors import Tensor
 from .wire import UNEXPECTED, Answer, Failure, Headers, describe
 
+# What a parameter can hold.
+SENDABLE = frozenset({bool, int, float, str})
+
 log = logging.getLogger("polydom")
 
 
@@ -323,4 +326,4 @@ def _facts(
     for name in ("label", "scores", "index_version"):
         del facts[name]
     facts["features"] = ",".join(answers[0].features)
-    return {name: fact for name, fact in facts.items() if isinstance(fact, Parameter)}
+    return {name: fact for name, fact in facts.items() if type(fact) in SENDABLE}

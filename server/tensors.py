@@ -149,8 +149,7 @@ def from_json(name: str, datatype: str, shape: Iterable[int], data: Any) -> Tens
     lengths = read_shape(name, datatype, shape)
     if not isinstance(data, list):
         raise BadInput(f"input {name[:80]!r}: 'data' must be an array")
-    flat = _flatten(name, lengths, data)
-    return from_values(name, datatype, lengths, flat)
+    return _check(name, datatype, lengths, _flatten(name, lengths, data))
 
 
 def _flatten(name: str, shape: tuple[int, ...], data: list[Any]) -> list[Any]:
@@ -188,7 +187,12 @@ def from_values(
     BadInput
         As `from_json`.
     """
-    lengths = read_shape(name, datatype, shape)
+    return _check(name, datatype, read_shape(name, datatype, shape), values)
+
+
+def _check(
+    name: str, datatype: str, lengths: tuple[int, ...], values: Sequence[Any]
+) -> Tensor:
     if len(values) != math.prod(lengths):
         raise _mismatch(name, lengths, len(values))
     types = set(map(type, values))
