@@ -104,6 +104,20 @@ class Access:
     tokens: Tokens | None = None
     admin: Tokens | None = None
 
+    @classmethod
+    def read(cls, tokens: Path | None, admin: Path | None) -> "Access":
+        """Read the files of tokens that there are.
+
+        Raises
+        ------
+        BadInput
+            As `Tokens.read`.
+        """
+        return cls(
+            tokens=None if tokens is None else Tokens.read(tokens),
+            admin=None if admin is None else Tokens.read(admin),
+        )
+
 
 class TokenGate:
     """Lets through to `app` what has a token, and what needs none."""

@@ -27,10 +27,6 @@ Budget = Annotated[
     float | None,
     typer.Option(help="What one item may cost, for an index that counts no time."),
 ]
-SecretFile = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="Bearer tokens to ask for, one a line."),
-]
 PemFile = Annotated[Path | None, typer.Option(metavar="FILE", help="PEM, for TLS.")]
 
 
@@ -90,8 +86,14 @@ def serve(
     watch: Annotated[
         bool, typer.Option("--watch", help="Reload an index when its file is replaced.")
     ] = False,
-    token_file: SecretFile = None,
-    admin_token_file: SecretFile = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Bearer tokens to ask for, one a line."),
+    ] = None,
+    admin_token_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Tokens of whoever may reload over HTTP."),
+    ] = None,
     ssl_certfile: PemFile = None,
     ssl_keyfile: PemFile = None,
     leave_s: Annotated[
@@ -107,16 +109,15 @@ def serve(
     Prints its address when it listens; /docs there describes every route. Reloads its
     files on SIGHUP.
     """
-    from .access import Access, Tokens
+    from .access import Access
     from .app import create_app
     from .desk import Settings
-    from .listener import GrpcAt, Running, free_port, listen, run
+    from .listener import GrpcAt, Running, free_port, listen
     from .logs import set_up_logs
     from .repository import name_files
     from .watch import Watch
     from .workers import run_workers
 
-    set_up_logs(log_format)
     _refuse_budget("--budget-ms", budget_ms)
     _refuse_budget("--max-budget-ms", max_budget_ms)
     settings = Settings(
@@ -131,10 +132,7 @@ def serve(
     running = Running(
         Watch(files) if watch else None, leave_s, ssl_certfile, ssl_keyfile
     )
-    access = Access(
-        tokens=Tokens.read(token_file) if token_file else None,
-        admin=Tokens.read(admin_token_file) if admin_token_file else None,
-    )
+    access = Access.read(token_file, admin_token_file)
     grpc_at = None
     if grpc_port is not None:
         free = free_port(host, grpc_port)
@@ -144,14 +142,12 @@ def serve(
     )
     scheme = "https" if ssl_certfile else "http"
     with listen(host, port) as listener:
+        set_up_logs(log_format)
         address = f"{scheme}://{host}:{listener.getsockname()[1]}"
         typer.echo(f"serving {', '.join(files)} at {address}")
         if grpc_at is not None:
             typer.echo(f"serving gRPC at {host}:{grpc_at.port}")
-        if workers == 1:
-            run(application, listener, running)
-        else:
-            run_workers(application, listener, running, workers)
+        run_workers(application, listener, running, workers)
 
 
 def _refuse_budget(option: str, value: float) -> None:

@@ -131,6 +131,8 @@ class Server(uvicorn.Server):
             ssl_certfile=running.certificate,
             ssl_keyfile=running.key,
         )
+        if running.key is not None and running.certificate is None:
+            raise BadInput("--ssl-keyfile needs --ssl-certfile")
         try:
             config.load()
         except (OSError, ValueError) as error:  # SSLError is an OSError

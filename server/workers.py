@@ -23,7 +23,7 @@ from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 
 from ..features.errors import BadInput
-from .listener import DRAIN_S, Running, Server
+from .listener import DRAIN_S, Running, Server, run
 from .peers import Peers
 from .watch import POLL_S
 
@@ -40,11 +40,16 @@ def run_workers(
 ) -> None:
     """Serve with `count` processes until SIGINT or SIGTERM; SIGHUP makes all reload.
 
+    With one there is no other beside it that keeps it running.
+
     Raises
     ------
     BadInput
         If this system cannot fork, or certificate and key cannot be used.
     """
+    if count == 1:
+        run(app, listener, running)
+        return
     if not hasattr(os, "fork"):
         raise BadInput("--workers above 1 needs a system that can fork")
     with tempfile.TemporaryDirectory(prefix="polydom-") as folder:

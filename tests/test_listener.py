@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from polydom.server.__main__ import main
+
 from .served import FEATURES_FILE, HAM, SPAM
 from .servers import POLYDOM, ask, serving
 from .test_repository import save
@@ -122,6 +124,34 @@ def pem(tmp_path: Path) -> Path:
         subprocess.run(made, cwd=tmp_path, check=True, capture_output=True)
         return tmp_path
     pytest.skip("openssl is not here")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--ssl-keyfile=x",), "--ssl-keyfile needs --ssl-certfile"),
+        (("--ssl-certfile=none", "--ssl-keyfile=x"), "No such file"),
+        (("--ssl-certfile=tiny.pdx",), "--ssl-certfile tiny.pdx"),
+        (("--leave-s=nan",), "--leave-s nan: a finite number, 0 or more"),
+        (("--token-file=none",), "none: No such file"),
+        (("--admin-token-file=tiny.pdx",), "tiny.pdx: "),
+        (("--log-format=xml",), "--log-format xml: text or json is needed"),
+    ],
+)
+def test_serve_says_in_one_line_what_it_cannot_use(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+    message: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path / "tiny.pdx")
+    assert main(["serve", "tiny.pdx", OWN, "--port=0", *options]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("polydom: ")
+    assert err.count("\n") == 1
+    assert message in err
 
 
 def test_server_speaks_tls_where_it_has_a_certificate(pem: Path) -> None:
