@@ -285,7 +285,7 @@ def test_batch_ends_when_the_server_is_told_to_stop(tmp_path: Path) -> None:
 
 def test_source_waits_no_longer_than_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batch_module, "RECEIVE_S", 0.01)
-    told = []
+    told: list[int] = []
 
     async def receive() -> Any:
         if not told:
