@@ -276,7 +276,8 @@ class Oip:
         items.check(inference.outputs)
         terms = Terms.read(inference.parameters, patience_s)
         asks = items.read(inference.inputs)
-        purse = terms.purse(desk.unit, desk.settings, arrived_s)
+        reserve_s = serving.thread_reserve.seconds
+        purse = terms.purse(desk.unit, desk.settings, arrived_s, reserve_s)
         replies = []
         for i, ask in enumerate(asks):
             begun_s = arrived_s

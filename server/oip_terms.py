@@ -86,8 +86,20 @@ class Terms:
         for name, value in self.named.items():
             setattr(ask, name, value)
 
-    def purse(self, unit: str, settings: Settings, arrived_s: float) -> Purse:
+    def purse(
+        self, unit: str, settings: Settings, arrived_s: float, reserve_s: float = 0.0
+    ) -> Purse:
         """Return the amount that all items share.
+
+        Parameters
+        ----------
+        unit, settings
+            The index's and the operator's.
+        arrived_s
+            When time began to run.
+        reserve_s
+            What every item's share will be reduced by for sending its answer. They are
+            sent together, so the amount is reduced by it only once.
 
         Raises
         ------
@@ -107,7 +119,7 @@ class Terms:
             useful_s = _useful_s(self.patience_s)
             amount = useful_s if amount is None else min(amount, useful_s)
         allowed_s = settings.budget_s if amount is None else amount
-        return Time(arrived_s, min(allowed_s, settings.max_budget_s))
+        return Time(arrived_s, min(allowed_s, settings.max_budget_s), reserve_s)
 
 
 def _useful_s(patience_s: float) -> float:
@@ -127,14 +139,16 @@ def _add_timeout(named: dict[str, Parameter], value: Parameter, twice: bool) -> 
 class Time:
     """Seconds, which run from the request's first byte whatever is done with them."""
 
-    def __init__(self, arrived_s: float, amount: float) -> None:
+    def __init__(self, arrived_s: float, amount: float, reserve_s: float) -> None:
         self._arrived_s = arrived_s
         self._amount = amount
+        self._reserve_s = reserve_s
 
     def give(self, ask: Ask, now_s: float, items: int) -> None:
-        """Divide what is left evenly; it is all there for the only item."""
-        left_s = self._arrived_s + self._amount - now_s
-        ask.budget_ms = max(left_s, 0.0) / items * 1e3
+        """Divide what is left evenly, but for the reserve; the last item gets all."""
+        left_s = max(self._arrived_s + self._amount - now_s, 0.0)
+        share_s = (left_s - self._reserve_s) / items + self._reserve_s
+        ask.budget_ms = min(max(share_s, 0.0), left_s) * 1e3
 
     def spend(self, predicted: float) -> None:
         """Do nothing: time passes by itself."""

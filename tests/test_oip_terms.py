@@ -117,7 +117,7 @@ def test_money_that_ran_out_is_not_kept() -> None:
 
 
 def test_time_is_divided_among_the_items_that_remain() -> None:
-    purse, ask = Time(100.0, 0.9), Ask()
+    purse, ask = Time(100.0, 0.9, 0.0), Ask()
     for now_s, items, share_ms in ((100.0, 3, 300), (100.5, 2, 200), (101.0, 1, 0)):
         purse.give(ask, now_s, items)
         assert ask.budget_ms == pytest.approx(share_ms)
@@ -125,3 +125,16 @@ def test_time_is_divided_among_the_items_that_remain() -> None:
     assert purse.kept(100.9)
     assert not purse.kept(100.901)
     assert purse.facts(100.5) == {"budget_us": 9e5, "elapsed_us": 5e5}
+
+
+def test_reserve_is_kept_once_though_every_share_has_it() -> None:
+    purse, ask = Time(100.0, 1.0, 0.1), Ask()
+    for now_s, items, share_ms in (
+        (100.0, 3, 400),
+        (100.3, 2, 400),
+        (100.6, 1, 400),
+        (100.95, 2, 50),
+        (101.1, 1, 0),
+    ):
+        purse.give(ask, now_s, items)
+        assert ask.budget_ms == pytest.approx(share_ms)
