@@ -84,6 +84,7 @@ def only_best(index: Index) -> Index:
         models=tuple(package.models[row] for row in rows),
         model_s=package.model_s[rows],
         margins=(),
+        meta={k: v for k, v in package.meta.items() if k != "pace"},
     )
     curves, accuracies = index.coefficients[rows], index.accuracies[rows]
     return Index.from_candidates(curves, accuracies, index.sizes, small)

@@ -7,6 +7,8 @@ from math import ceil
 
 QUANTILE = 0.99
 WINDOW = 200
+# Position of the quantile among so many times in ascending order.
+_POSITIONS = tuple(ceil(QUANTILE * count) - 1 for count in range(WINDOW + 1))
 
 
 class Reserve:
@@ -37,8 +39,9 @@ class Reserve:
 
     def add(self, seconds: float) -> None:
         """Take one more measurement into account, and forget the oldest."""
-        if len(self._latest) == WINDOW:
-            del self._ascending[bisect_left(self._ascending, self._latest.popleft())]
-        self._latest.append(seconds)
-        insort(self._ascending, seconds)
-        self.seconds = self._ascending[ceil(QUANTILE * len(self._ascending)) - 1]
+        latest, ascending = self._latest, self._ascending
+        if len(latest) == WINDOW:
+            del ascending[bisect_left(ascending, latest.popleft())]
+        latest.append(seconds)
+        insort(ascending, seconds)
+        self.seconds = ascending[_POSITIONS[len(ascending)]]
