@@ -997,32 +997,38 @@ def expected_accuracy(
 ) -> float:
     """Accuracy at the deadline on the way along an order, one event after another.
 
-    Typical times are `share` of the high ones, which are their 0.99 quantiles.
+    Typical times are `share` of the high ones, which are their 0.99 quantiles. Where
+    care is taken, the chance that the first feature is late loses what there is now.
     """
     done, accuracy = now
     paid = {s for f in range(done.bit_length()) if done >> f & 1 for s in steps_s(f)}
     parts: list[float] = []
     expected, chance = accuracy, 1.0
+
+    def likely() -> float:
+        typical = share * sum(parts)
+        excess = math.sqrt(sum(((1 - share) * part) ** 2 for part in parts))
+        if excess == 0:
+            return float(typical <= left)
+        spread = math.log(1 + excess / typical) / NormalDist().inv_cdf(0.99)
+        return NormalDist().cdf(math.log(left / typical) / spread)
+
+    begun = False
     for k, feature in enumerate(order):
         if not done >> feature & 1:
             fresh = {s: c for s, c in steps_s(feature).items() if s not in paid}
-            first = not any(not done >> f & 1 for f in order[:k])
             paid |= set(fresh)
             parts += [high_s(feature), *fresh.values()]
-        typical = share * sum(parts)
-        excess = math.sqrt(sum(((1 - share) * part) ** 2 for part in parts))
-        if not done >> feature & 1 and first and careful and typical + excess > left:
-            break
+            if careful and not begun:
+                excess = math.sqrt(sum(((1 - share) * part) ** 2 for part in parts))
+                if share * sum(parts) + excess > left:
+                    break
+                expected -= (1 - likely()) * now[1]
+            begun = True
         if gains[k + 1] > accuracy:
-            if excess == 0:
-                likely = float(typical <= left)
-            else:
-                spread = math.log(1 + excess / typical) / NormalDist().inv_cdf(0.99)
-                z = math.log(left / typical) / spread
-                likely = NormalDist().cdf(z)
-            chance = min(chance, likely)
+            chance = min(chance, likely())
             if chance < 1e-3:
                 break
             expected += (gains[k + 1] - accuracy) * chance
             accuracy = gains[k + 1]
-    return expected if left > 0 else now[1]
+    return expected
