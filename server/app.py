@@ -27,11 +27,12 @@ from .desk import Settings
 from .engine import Caller
 from .errors import NotReady
 from .listener import GrpcAt
+from .names import AnyPath
 from .oip import Oip
 from .oip_rest import OipRoutes
 from .openapi import describe_routes
 from .peers import Peers
-from .repository import AnyPath, Repository
+from .repository import Repository
 from .shortcut import PREDICT, Shortcut
 from .wire import (
     MSGPACK,
@@ -263,6 +264,9 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         warming = asyncio.create_task(repository.start())
         warming.add_done_callback(_log_failure)
         try:
+            if app.state.peers is not None:
+                # what comes meanwhile is for those that are warm, or waits
+                await asyncio.wait([warming])
             async with _beside(app):
                 yield _state(app)
         finally:

@@ -114,7 +114,7 @@ def serve(
     from .desk import Settings
     from .listener import GrpcAt, Running, free_port, listen
     from .logs import set_up_logs
-    from .repository import name_files
+    from .names import name_files
     from .watch import Watch
     from .workers import run_workers
 

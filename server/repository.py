@@ -3,23 +3,22 @@
 import asyncio
 import gc
 import logging
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ..features.errors import BadIndexFile, BadInput, PolydomError
+from ..features.errors import BadIndexFile, PolydomError
 from ..indexer.index import Index
 from .desk import Desk, Settings
 from .engine import Engine
 from .errors import NotReady, ReloadFailed, UnknownModel
 from .metrics import Metrics
+from .names import AnyPath, name_paths
 from .queue import WorkQueue
 from .serving import Serving
 from .wire import ModelFacts, ModelsFacts
 
-AnyPath = str | os.PathLike[str]
 State = Literal["READY", "LOADING", "UNAVAILABLE"]
 
 log = logging.getLogger("polydom")
@@ -115,7 +114,7 @@ class Repository:
         BadFeature
             If a feature's code is not there, or is not what was indexed.
         """
-        repository = cls(_names(paths), features, settings or Settings())
+        repository = cls(name_paths(paths), features, settings or Settings())
         for place in repository._places.values():
             place.serving = repository._open(place)
         return repository
@@ -343,44 +342,3 @@ class Repository:
             raise BadIndexFile(f"{place.path}: candidates without models")
         engine = Engine(index, index.package.extractor(self._features))
         return Serving(Desk(engine, self.settings), self.queue, place.metrics)
-
-
-def name_files(arguments: Iterable[str]) -> dict[str, Path]:
-    """Read `FILE` or `NAME=FILE` each; a path with `=` in it needs a name or a `/`.
-
-    Raises
-    ------
-    BadInput
-        If two would have one name, or a name cannot be in a URL.
-    """
-    pairs = []
-    for argument in arguments:
-        name, separator, path = argument.partition("=")
-        if separator and not set(name) & {"/", os.sep}:
-            pairs.append((name, Path(path)))
-        else:
-            pairs.append((Path(argument).stem, Path(argument)))
-    return _unique(pairs)
-
-
-def _names(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
-    if isinstance(paths, Mapping):
-        return _unique((name, Path(path)) for name, path in paths.items())
-    return _unique((Path(path).stem, Path(path)) for path in paths)
-
-
-def _unique(pairs: Iterable[tuple[str, Path]]) -> dict[str, Path]:
-    """Refuse what cannot be told apart in a URL."""
-    named: dict[str, Path] = {}
-    for name, path in pairs:
-        if name in named:
-            raise BadInput(
-                f"{named[name]} and {path} would both be called {name!r}; give one of "
-                "them a name: NAME=FILE"
-            )
-        if not name or not name.isprintable() or "/" in name:
-            raise BadInput(f"{path}: {name!r} cannot be a model's name in a URL")
-        named[name] = path
-    if not named:
-        raise BadInput("no index file was given to serve")
-    return named

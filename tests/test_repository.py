@@ -12,11 +12,11 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from polydom.features.errors import BadIndexFile, BadInput
+from polydom.features.errors import BadIndexFile
 from polydom.indexer.index import Index
 from polydom.server.engine import Caller
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
-from polydom.server.repository import Repository, name_files
+from polydom.server.repository import Repository
 from polydom.server.serving import Reply
 from polydom.server.wire import Ask
 
@@ -82,32 +82,6 @@ def test_repository_refuses_what_it_does_not_serve(tmp_path: Path) -> None:
     for call in (repository.state, repository.metrics):
         with pytest.raises(UnknownModel):
             call("b")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["x/a.pdx", "y/a.pdx"], "would both be called 'a'; give one of them a name"),
-        (["=a.pdx"], "'' cannot be a model's name"),
-        (["a\tb=a.pdx"], "cannot be a model's name"),
-        ([], "no index file"),
-    ],
-)
-def test_repository_refuses_names_that_cannot_be_told_apart(
-    arguments: list[str], message: str
-) -> None:
-    with pytest.raises(BadInput, match=message):
-        name_files(arguments)
-
-
-def test_repository_names_files_by_their_stems_or_as_told() -> None:
-    assert name_files(["x/a.pdx", "b=x/a.pdx", "./c=d.pdx"]) == {
-        "a": Path("x/a.pdx"),
-        "b": Path("x/a.pdx"),
-        "c=d": Path("c=d.pdx"),
-    }
-    with pytest.raises(BadInput, match="'a/b' cannot be a model's name"):
-        Repository.open({"a/b": "a.pdx"})
 
 
 def test_repository_opens_nothing_that_cannot_be_served(tmp_path: Path) -> None:

@@ -1,0 +1,57 @@
+"""What the indexes that are served are called."""
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from ..features.errors import BadInput
+
+AnyPath = str | os.PathLike[str]
+
+
+def name_files(arguments: Iterable[str]) -> dict[str, Path]:
+    """Read `FILE` or `NAME=FILE` each; a path with `=` in it needs a name or a `/`.
+
+    Raises
+    ------
+    BadInput
+        If there is none, or two would have one name, or a name cannot be in a URL.
+    """
+    pairs = []
+    for argument in arguments:
+        name, separator, path = argument.partition("=")
+        if separator and not set(name) & {"/", os.sep}:
+            pairs.append((name, Path(path)))
+        else:
+            pairs.append((Path(argument).stem, Path(argument)))
+    return _unique(pairs)
+
+
+def name_paths(paths: Iterable[AnyPath] | Mapping[str, AnyPath]) -> dict[str, Path]:
+    """Call every file as it is without its ending, where it has no name yet.
+
+    Raises
+    ------
+    BadInput
+        As `name_files`.
+    """
+    if isinstance(paths, Mapping):
+        return _unique((name, Path(path)) for name, path in paths.items())
+    return _unique((Path(path).stem, Path(path)) for path in paths)
+
+
+def _unique(pairs: Iterable[tuple[str, Path]]) -> dict[str, Path]:
+    """Refuse what cannot be told apart in a URL."""
+    named: dict[str, Path] = {}
+    for name, path in pairs:
+        if name in named:
+            raise BadInput(
+                f"{named[name]} and {path} would both be called {name!r}; give one of "
+                "them a name: NAME=FILE"
+            )
+        if not name or not name.isprintable() or "/" in name:
+            raise BadInput(f"{path}: {name!r} cannot be a model's name in a URL")
+        named[name] = path
+    if not named:
+        raise BadInput("no index file was given to serve")
+    return named
