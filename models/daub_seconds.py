@@ -20,7 +20,7 @@ WORTH_RACING = 2000  # examples; below, first trainings cost nearly what full on
 LEAST_ERROR = 1e-4  # below any validation set's resolution; keeps logarithms finite
 NEARLY_ALL = 0.6  # a rung above this share of N teaches what N itself would
 SHORTEST_STEP = 1.5  # times the last examples; less would teach too little
-PEERS = 5  # finished curves needed before they say what any curve can gain
+PEERS = 8  # finished curves needed before they say what any curve can gain
 FIRST_COST_POWER = 0.7  # of n; small trainings cost more than their share
 ASLEEP = 0.05  # of the way from chance to perfect; below, nothing has been learnt yet
 
@@ -28,7 +28,7 @@ ASLEEP = 0.05  # of the way from chance to perfect; below, nothing has been lear
 def daub_by_seconds(
     race: Race,
     *,
-    worth: float = 0.1,
+    worth: float = 0.08,
     delta: float = 0.0,
     granularity: int | None = None,
     growth: float = 6.0,
@@ -50,7 +50,7 @@ def daub_by_seconds(
     The bound is the lesser of two: the learner's own last fall of log error over log
     n, carried on to N, which bounds errors of the form a n^-b + c; and `peer_factor`
     times the steepest fall of log error from n to N among the learners that have been
-    trained on N, once there are five. A learner that is still about as good as chance
+    trained on N, once there are eight. A learner that is still about as good as chance
     has no bound, since curves may rise late, as on parities; and while that holds for
     all, the cheapest training comes next. Curves need not keep to any of this, so a
     share of the seconds goes to the cheapest trainings that the bounds rule out.

@@ -122,7 +122,7 @@ def daub_by_seconds(
             return score(i, n) if n == limit else 1.0
         finished = [j for j in range(learners) if had[j][-1] == limit]
         falls = [math.inf]
-        if len(finished) >= 5:
+        if len(finished) >= 8:
             drops = []
             for j in finished:
                 known = np.interp(

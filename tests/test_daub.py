@@ -231,7 +231,7 @@ def test_daub_by_seconds_finishes_a_leader_without_rivals_at_once() -> None:
     peer_factor=st.floats(0.5, 2),
     look_share=st.floats(0, 0.2),
     seed=st.integers(0, 2**32),
-    learners=st.integers(1, 8),
+    learners=st.integers(1, 16),
 )
 def test_daub_by_seconds_agrees_with_its_rules(
     delta: float,
