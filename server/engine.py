@@ -107,7 +107,10 @@ class Outcome(msgspec.Struct, frozen=True):
     accuracy
         Expected, in [0, 1]: that of the row, or where it was sure that of the plan.
     charged
-        What the curves say of all that was computed, where that was not a plan.
+        What the curves say of all that was computed, in the unit of the costs.
+    busy_s
+        Processor seconds of the thread that computed; None where it was not the one
+        that answered.
     """
 
     label: str
@@ -118,7 +121,8 @@ class Outcome(msgspec.Struct, frozen=True):
     finished_s: float
     reason: Reason | None
     accuracy: float
-    charged: float | None = None
+    charged: float
+    busy_s: float | None
 
 
 class Engine:
@@ -132,6 +136,9 @@ class Engine:
         The code of the package's features, in its order.
     now
         The monotonic clock.
+    busy
+        Clock of the seconds that the calling thread has had of a processor; where
+        another `now` is given, that by default.
 
     Attributes
     ----------
@@ -148,12 +155,18 @@ class Engine:
     """
 
     def __init__(
-        self, index: Index, extractor: Extractor, *, now: Clock = time.monotonic
+        self,
+        index: Index,
+        extractor: Extractor,
+        *,
+        now: Clock = time.monotonic,
+        busy: Clock | None = None,
     ) -> None:
         if index.package is None:
             raise BadIndexFile("this index holds candidates but no models to serve")
         self.extractor = extractor
         self.now = now
+        self.busy = busy or (busy_clock() if now is time.monotonic else now)
         self.drift = Drift(float(index.package.meta.get("quantile", 0.99)))
         self.adopt(index, index.package)
 
@@ -274,18 +287,16 @@ class Engine:
     def follow(self, outcome: Outcome, question: Question | None = None) -> None:
         """Learn from a plan that was carried out whether the curves still hold.
 
-        One that was cut short took longer than it was to take. One that was sure early
-        tells nothing, nor does the prior: it has no features, and nothing is cheaper.
-        But where a dearer one was held back from `question` because of earlier ones,
-        the correction falls as if it had held: else it would hold all back for ever.
+        What counts is the processor's time for what was computed: a thread that had
+        to wait for a processor is late however cheap its plan is, and the checkpoints
+        see to that. The prior tells nothing: it has no features, and nothing is
+        cheaper. But where a dearer plan was held back from `question` because of
+        earlier ones, the correction falls as if it had held: else it would hold all
+        back for ever.
         """
-        # one that was steered may fall short of its plan without taking long
-        overran = outcome.reason == "overrun" and outcome.charged is None
-        due_s = outcome.predicted if outcome.charged is None else outcome.charged
-        judged = outcome.row != self.prior and due_s >= LEAST_S
-        if overran or (judged and outcome.reason != "sure"):
-            took_s = outcome.finished_s - outcome.started_s
-            self.drift.add(overran or took_s > due_s)
+        tells = outcome.row != self.prior or outcome.reason == "overrun"
+        if tells and outcome.busy_s is not None and outcome.charged >= LEAST_S:
+            self.drift.add(outcome.busy_s > outcome.charged)
         elif question is not None and self._held_back(outcome, question):
             self.drift.add(False)
 
@@ -304,6 +315,12 @@ class Engine:
             if row != self.prior and self.accuracies[row] >= min_accuracy:
                 return row
         return rows[-1]
+
+
+def busy_clock() -> Clock:
+    """Return the clock of a thread's processor time, if it ticks finely enough."""
+    fine = time.get_clock_info("thread_time").resolution <= 1e-6
+    return time.thread_time if fine else time.monotonic
 
 
 def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
@@ -371,11 +388,20 @@ class Attempt:
 
     def run(self) -> Outcome:
         """Compute features while the budget lasts, and answer."""
+        if self.longest < LEAST_S:
+            self._compute()
+            return self.conclude()
+        busy = self._engine.busy
+        began_s = busy()
+        self._compute()
+        outcome = self.conclude()
+        return msgspec.structs.replace(outcome, busy_s=busy() - began_s)
+
+    def _compute(self) -> None:
         if self._course is not None:
             self._steer(self._course)
         else:
             self._keep_to_plan()
-        return self.conclude()
 
     def _steer(self, course: Course) -> None:
         """Compute what promises most, as long as it is sure to be done in time."""
@@ -429,14 +455,22 @@ class Attempt:
             finished_s=engine.now(),
             reason=self._reason(),
             accuracy=engine.accuracies[plan.row if self._sure else row],
-            charged=None if course is None else self._charged(course, row),
+            charged=self._charged(row),
+            busy_s=None,
         )
 
-    def _charged(self, course: Course, row: int) -> float:
-        """Sum up what the curves say of all that a course computed, with drift."""
-        engine = self._engine
-        model_s = float(engine.package.model_s[row])
-        return (course.charged + model_s) * engine.drift.factor
+    def _charged(self, row: int) -> float:
+        """Sum up what the curves say of all that was computed, with drift."""
+        engine, plan, course = self._engine, self.choice.plan, self._course
+        if course is not None:
+            features = course.charged
+        elif self._done == len(plan.features):
+            return self.choice.cost
+        else:
+            done = sum(1 << feature for feature in plan.features[: self._done])
+            curve = engine.package.costs.of(done)
+            features = float(costs_at(curve[None], self._question.item.size)[0])
+        return (features + float(engine.package.model_s[row])) * engine.drift.factor
 
     def _reason(self) -> Reason | None:
         if self._sure:

@@ -125,8 +125,7 @@ def serve(
         choice = engine.choose(Question(TEXT_100, Deadline(0.0, budget_s)), 0.0)
         row = choice.plan.row
         took_s = INDEX.cost_s(row, 100.0) * draws[turn] * slow(turn)
-        outcome = Outcome("", {}, row, choice.cost, 0.0, took_s, choice.reason, 0.5)
-        engine.follow(outcome)
+        engine.follow(outcome(row, choice.cost, took_s))
         answers.append((row, took_s <= budget_s))
     return answers
 
@@ -203,21 +202,23 @@ def test_answers_say_what_a_plan_costs_with_the_drift() -> None:
     assert after.cost == pytest.approx(before.cost * engine.drift.factor)
 
 
-def outcome(row: int, predicted_s: float, took_s: float, reason: str | None) -> Outcome:
-    return Outcome("", {}, row, predicted_s, 0.0, took_s, reason, 0.5)  # type: ignore[arg-type]
+def outcome(
+    row: int, charged_s: float, busy_s: float | None, reason: Any = None
+) -> Outcome:
+    return Outcome("", {}, row, charged_s, 0.0, 9.0, reason, 0.5, charged_s, busy_s)
 
 
 @pytest.mark.parametrize(
     ("seen", "rises"),
     [
-        (outcome(2, 1e-3, 1.01e-3, None), True),
-        (outcome(2, 1e-3, 1e-3, None), False),
+        (outcome(2, 1e-3, 1.01e-3), True),
+        (outcome(2, 1e-3, 1e-3), False),
         (outcome(0, 1e-3, 9e-3, "overrun"), True),
-        (outcome(1, 9e-3, 8e-3, "overrun"), True),
-        (outcome(0, 1e-3, 9e-3, "infeasible"), False),
-        (outcome(1, 1e-5, 9e-5, None), False),
+        (outcome(0, 1e-3, 9e-3), False),
+        (outcome(0, 1e-5, 9e-3), False),
+        (outcome(1, 1e-3, None), False),
     ],
-    ids=["exceeds", "exactly at", "nothing done", "cut short", "prior", "too cheap"],
+    ids=["exceeds", "exactly at", "cut short", "prior", "too cheap", "by another"],
 )
 def test_engine_learns_from_plans_that_tell_something(
     seen: Outcome, rises: bool
@@ -225,3 +226,33 @@ def test_engine_learns_from_plans_that_tell_something(
     engine = make_engine()
     engine.follow(seen)
     assert (engine.drift.factor > 1) == rises
+
+
+def test_a_thread_that_waits_for_a_processor_changes_nothing() -> None:
+    """The clock runs on while others compute; that of the thread does not."""
+    clock, ticks = iter(range(10**6)), iter(range(10**6))
+    index = make_index()
+    assert index.package is not None
+    extractor = index.package.extractor([FEATURES_FILE])
+    for busy_s, rises in ((1e-6, False), (0.05, True)):
+        engine = Engine(
+            index,
+            extractor,
+            now=lambda: next(clock) * 0.02,
+            busy=lambda each=busy_s: next(ticks) * each,  # type: ignore[misc]
+        )
+        question = Question(TEXT_100, Deadline(engine.now(), 10.0))
+        engine.follow(engine.answer(question), question)
+        assert (engine.drift.factor > 1) == rises
+
+
+def test_what_a_plan_that_was_cut_short_is_charged() -> None:
+    """After its first feature: the overhead, length, and the model of length."""
+    clock = iter([0.0, 0.0, 1.0, 1.0, 1.0])
+    index = make_index()
+    assert index.package is not None
+    extractor = index.package.extractor([FEATURES_FILE])
+    engine = Engine(index, extractor, now=lambda: next(clock), busy=lambda: 0.0)
+    seen = engine.answer(Question(TEXT_100, Deadline(0.0, 20e-3)))
+    assert (seen.row, seen.reason) == (1, "overrun")
+    assert seen.charged == pytest.approx(0.1e-3 + 1e-3 + 0.1e-3)
