@@ -6,6 +6,7 @@ from numba import float64, int32, int64, njit, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
+from polydom.indexer._cell_kernels import best_in_cell, scan_pairs
 from polydom.indexer._lookup_kernels import best_rank, cost_at, scan_ranks
 
 FLOATS = Array(float64, 1, "C", readonly=True)
@@ -13,6 +14,7 @@ FLOATS_2D = Array(float64, 2, "C", readonly=True)
 INTS = Array(int32, 1, "C", readonly=True)
 LONGS = Array(int64, 1, "C", readonly=True)
 STAYS = Array(int32, 2, "C", readonly=True)
+INTS_2D = STAYS
 RANKS_OUT = Array(int64, 1, "C")
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
@@ -84,3 +86,48 @@ def index_all_ranks(
             else:
                 high = middle
         out[k] = skylines[low - 1] if low > first else -1
+
+
+@njit(
+    void(
+        *(FLOATS, INTS_2D, INTS_2D, INTS, INTS, FLOATS_2D),
+        *(FLOATS_2D, FLOATS, RANKS_OUT),
+    ),
+    **OPTIONS,
+)
+def cell_ranks(
+    thresholds: NDArray[np.float64],
+    nodes: NDArray[np.int32],
+    cells: NDArray[np.int32],
+    entries: NDArray[np.int32],
+    levels: NDArray[np.int32],
+    coefficients: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+    budgets: NDArray[np.float64],
+    out: NDArray[np.int64],
+) -> None:
+    """Cells of sizes (Q, 2), one query after the other."""
+    for k in range(sizes.shape[0]):
+        out[k] = best_in_cell(
+            thresholds,
+            nodes,
+            cells,
+            entries,
+            levels,
+            coefficients,
+            sizes[k, 0],
+            sizes[k, 1],
+            budgets[k],
+        )
+
+
+@njit(void(FLOATS_2D, FLOATS_2D, FLOATS, RANKS_OUT), **OPTIONS)
+def naive_pair_ranks(
+    coefficients: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+    budgets: NDArray[np.float64],
+    out: NDArray[np.int64],
+) -> None:
+    """Naive-Lookup for sizes (Q, 2)."""
+    for k in range(sizes.shape[0]):
+        out[k] = scan_pairs(coefficients, sizes[k, 0], sizes[k, 1], budgets[k])
