@@ -227,12 +227,13 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True)
-    for axis, against in zip(axes, ("budget", "seconds"), strict=True):
+    names = {"budget": "pulls", "seconds": "CPU seconds"}
+    for axis, (against, label) in zip(axes, names.items(), strict=True):
         for rival in dict.fromkeys(row["rival"] for row in rows):
             mine = [row for row in rows if row["rival"] == rival]
             x = [row[against] for row in mine]
             axis.plot(x, [row["test_loss"] for row in mine], marker=".", label=rival)
-        axis.set(xscale="log", xlabel=against, ylabel="test loss")
+        axis.set(xscale="log", xlabel=label, ylabel="test loss")
     axes[0].legend()
     figure.tight_layout()
     figure.savefig(path, dpi=100)

@@ -131,6 +131,7 @@ def optuna_rule(race: Race, *, seed: int, pruner: str = "halving") -> str:
         return score
 
     study = optuna.create_study(
+        study_name=f"race {seed}",  # Hyperband draws brackets by it
         direction="maximize",
         sampler=optuna.samplers.GridSampler({"learner": names}, seed=seed),
         pruner=make[pruner](),
