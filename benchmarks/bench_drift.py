@@ -36,7 +36,8 @@ from polydom.indexer.factors import Factors
 from polydom.indexer.project import Project
 from polydom.server.budget import Deadline
 from polydom.server.desk import Desk, Settings
-from polydom.server.engine import Engine, Question
+from polydom.server.engine import Engine
+from polydom.server.question import Question
 
 from .machine import describe
 from .stages import Stages

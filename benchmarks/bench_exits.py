@@ -28,7 +28,8 @@ from polydom.indexer import Index, build
 from polydom.indexer.data import make_item
 from polydom.indexer.project import Project
 from polydom.server.budget import Allowance
-from polydom.server.engine import Engine, Question
+from polydom.server.engine import Engine
+from polydom.server.question import Question
 
 sys.path.append(str(Path(__file__).resolve().parent))
 import exit_items

@@ -24,8 +24,9 @@ import numpy as np
 from polydom.indexer import Index
 from polydom.models.layout import margin_entry
 from polydom.server.desk import Desk, Settings
-from polydom.server.engine import Caller, Engine
+from polydom.server.engine import Engine
 from polydom.server.metrics import Metrics
+from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
 from polydom.server.serving import Serving
 from polydom.server.wire import decode_ask, encode

@@ -24,7 +24,6 @@ from .admin import RELOAD, Admin
 from .batch import BATCH, BatchEndpoint
 from .body import read_body
 from .desk import Settings
-from .engine import Caller
 from .errors import NotReady
 from .listener import GrpcAt
 from .names import AnyPath
@@ -32,6 +31,7 @@ from .oip import Oip
 from .oip_rest import OipRoutes
 from .openapi import describe_routes
 from .peers import Peers
+from .question import Caller
 from .repository import Repository
 from .shortcut import PREDICT, Shortcut
 from .wire import (

@@ -32,9 +32,10 @@ from .batch_wire import (
 )
 from .budget import Allowance, read_amount
 from .bulk import Bulk, Result
-from .engine import Caller, Outcome, Question
 from .errors import Abandoned, NotReady, Overloaded, ReceiveTimeout, TooLarge
 from .finalists import Finalists
+from .outcome import Outcome
+from .question import Caller, Question
 from .repository import Repository
 from .serving import Serving
 from .wire import MSGPACK, describe, encode, encode_msgpack

@@ -8,11 +8,13 @@ import msgspec
 
 from ..features.errors import BadFeature, PolydomError
 from ..features.items import Item
+from .attempt import Attempt
 from .batch_wire import Totals
 from .budget import Allowance
 from .desk import Desk
-from .engine import Attempt, Caller, Outcome, Question
 from .knapsack import Menus
+from .outcome import Outcome
+from .question import Caller, Question
 from .ration import Ration
 
 # Weight of the latest chunk in what is believed of the pace.

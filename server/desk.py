@@ -18,7 +18,9 @@ from ..features.items import (
 from ..features.samples import sample_items
 from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns
-from .engine import Caller, Engine, Outcome, Question
+from .engine import Engine
+from .outcome import Outcome
+from .question import Caller, Question
 from .record_reader import RecordReader
 from .rescaling import Rescaling, first_state, read_pace, rescale
 from .wire import Answer, Ask, FeatureFacts, IndexFacts, SetFacts, Terms

@@ -4,25 +4,23 @@ import math
 import time
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
 
 import msgspec
 import numpy as np
 
 from ..features.errors import BadIndexFile
 from ..features.extract import Extractor
-from ..features.items import Item
 from ..features.sizes import Size, costs_at
 from ..indexer.index import Index
 from ..indexer.package import Package
-from .budget import Budget
-from .course import Course, make_onward
+from .attempt import Attempt
+from .course import make_onward
 from .drift import LEAST_S, Drift
-from .errors import Abandoned, TooLittleLeft
+from .errors import TooLittleLeft
+from .outcome import Outcome, Reason
 from .plan import Plan, make_plans
+from .question import Question
 
-OnInfeasible = Literal["prior", "cheapest", "error"]
-Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun", "sure"]
 Clock = Callable[[], float]
 
 # How much every waiting request raises the price of a second, in mean gains of
@@ -31,41 +29,6 @@ PRESSURE = 0.2
 # Sizes of which the most accurate row is remembered; records have one, and images of
 # one camera few.
 REMEMBERED = 1024
-
-
-class Caller:
-    """Who waits for an answer; `gone` turns true when the connection is lost."""
-
-    __slots__ = ("gone",)
-
-    def __init__(self) -> None:
-        self.gone = False
-
-
-class Question(msgspec.Struct, frozen=True):
-    """One item to classify, and on what terms.
-
-    Attributes
-    ----------
-    item
-        What is to be classified.
-    budget
-        How much it may cost.
-    on_infeasible
-        What to answer when the budget buys nothing but the prior, or less than
-        `min_accuracy`: the prior; the cheapest set that is good enough, late; or
-        an error, before any work.
-    min_accuracy
-        Expected accuracy below which an answer is of no use, in [0, 1].
-    caller
-        Who waits; work stops at the next checkpoint when they are gone.
-    """
-
-    item: Item
-    budget: Budget
-    on_infeasible: OnInfeasible = "prior"
-    min_accuracy: float = 0.0
-    caller: Caller = msgspec.field(default_factory=Caller)
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -84,45 +47,6 @@ class Choice(msgspec.Struct, frozen=True):
     cost: float
     reason: Reason | None
     late: bool = False
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """An answer and what it took.
-
-    Attributes
-    ----------
-    label
-        The class answered.
-    scores
-        The model's score for each of its classes.
-    row
-        The index's row whose model answered.
-    predicted
-        What the plan was to cost, in the unit of the index's costs.
-    started_s, finished_s
-        When work on the item started and ended, on the engine's clock.
-    reason
-        As in `Choice`, or "overrun" where the clock stopped the plan halfway, or
-        "sure" where the plan's first features were enough.
-    accuracy
-        Expected, in [0, 1]: that of the row, or where it was sure that of the plan.
-    charged
-        What the curves say of all that was computed, in the unit of the costs.
-    busy_s
-        Processor seconds of the thread that computed; None where it was not the one
-        that answered.
-    """
-
-    label: str
-    scores: dict[str, float]
-    row: int
-    predicted: float
-    started_s: float
-    finished_s: float
-    reason: Reason | None
-    accuracy: float
-    charged: float
-    busy_s: float | None
 
 
 class Engine:
@@ -332,162 +256,3 @@ def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:
         return row, index.cost_s(row, size)
 
     return top
-
-
-class Attempt:
-    """One question being answered; its plan is chosen when this is made.
-
-    One thread runs it. Others may `conclude` it at any time, from the features that
-    are complete by then: the running one only writes columns that no model of an
-    earlier checkpoint reads. Setting `stopped` ends it at its next checkpoint.
-    """
-
-    __slots__ = (
-        "_course",
-        "_done",
-        "_engine",
-        "_question",
-        "_row",
-        "_sure",
-        "choice",
-        "started_s",
-        "stopped",
-    )
-
-    def __init__(self, engine: Engine, question: Question, waiting: int = 0) -> None:
-        self._engine = engine
-        self._question = question
-        self._row = np.empty(engine.extractor.width, np.float32)
-        self._done = 0
-        self._sure = False
-        self.stopped = False
-        self.started_s = engine.now()
-        self.choice = engine.choose(question, self.started_s, waiting)
-        self._course = None if waiting else self._set_out()
-
-    def _set_out(self) -> Course | None:
-        """Steer by the time that is left, unless the best plan there is surely fits."""
-        onward, question = self._engine.onward, self._question
-        if onward is None or self.choice.late or self.choice.reason is None:
-            return None
-        if question.budget.due_s == math.inf:  # it would never run out
-            return None
-        course = Course(onward, question.item.size)
-        return course if course.next(self._left()) >= 0 else None
-
-    def _left(self) -> float:
-        """Tell what may still be spent now, as the curves count."""
-        engine = self._engine
-        return self._question.budget.left(engine.now()) / engine.drift.factor
-
-    @property
-    def longest(self) -> float:
-        """What it may come to cost: its plan, or all that is left where it steers."""
-        cost = self.choice.cost
-        return cost if self._course is None else max(cost, self._left())
-
-    def run(self) -> Outcome:
-        """Compute features while the budget lasts, and answer."""
-        if self.longest < LEAST_S:
-            self._compute()
-            return self.conclude()
-        busy = self._engine.busy
-        began_s = busy()
-        self._compute()
-        outcome = self.conclude()
-        return msgspec.structs.replace(outcome, busy_s=busy() - began_s)
-
-    def _compute(self) -> None:
-        if self._course is not None:
-            self._steer(self._course)
-        else:
-            self._keep_to_plan()
-
-    def _steer(self, course: Course) -> None:
-        """Compute what promises most, as long as it is sure to be done in time."""
-        question = self._question
-        extraction = self._engine.extractor.begin(question.item, self._row)
-        while (feature := course.next(self._left())) >= 0:
-            if self.stopped or question.caller.gone:
-                raise Abandoned("nobody waits for this answer any more")
-            extraction.compute(feature)
-            course.computed(feature)
-
-    def _keep_to_plan(self) -> None:
-        """Compute the plan's features while they lead to a better answer in time."""
-        engine, question, plan = self._engine, self._question, self.choice.plan
-        size, budget, drift = question.item.size, question.budget, engine.drift.factor
-        extraction = engine.extractor.begin(question.item, self._row)
-        for k, feature in enumerate(plan.features):
-            if self.stopped or question.caller.gone:
-                raise Abandoned("nobody waits for this answer any more")
-            left = budget.left(engine.now()) / drift
-            if not (self.choice.late or plan.worth_going_on(k, size, left)):
-                break
-            extraction.compute(feature)
-            self._done = k + 1
-            if self._sure_at(k + 1):
-                break
-
-    def _sure_at(self, k: int) -> bool:
-        """Say whether the model of checkpoint k leads by enough to answer."""
-        plan = self.choice.plan
-        margin = plan.margins[k]
-        if margin == math.inf:
-            return False
-        _, scores = self._engine.package.models[plan.answers[k]].answer(self._row)
-        second, best = sorted(scores)[-2:]
-        self._sure = best - second > margin
-        return self._sure
-
-    def conclude(self) -> Outcome:
-        """Answer with the best model whose features are complete."""
-        engine, plan, course = self._engine, self.choice.plan, self._course
-        row = plan.answers[self._done] if course is None else course.answer
-        model, labels = engine.package.models[row], engine._labels[row]
-        code, scores = model.answer(self._row)
-        return Outcome(
-            label=labels[code],
-            scores=dict(zip(labels, scores, strict=True)),
-            row=row,
-            predicted=self.choice.cost,
-            started_s=self.started_s,
-            finished_s=engine.now(),
-            reason=self._reason(),
-            accuracy=engine.accuracies[plan.row if self._sure else row],
-            charged=self._charged(row),
-            busy_s=None,
-        )
-
-    def _charged(self, row: int) -> float:
-        """Sum up what the curves say of all that was computed, with drift."""
-        engine, plan, course = self._engine, self.choice.plan, self._course
-        if course is not None:
-            features = course.charged
-        elif self._done == len(plan.features):
-            return self.choice.cost
-        else:
-            done = sum(1 << feature for feature in plan.features[: self._done])
-            curve = engine.package.costs.of(done)
-            features = float(costs_at(curve[None], self._question.item.size)[0])
-        return (features + float(engine.package.model_s[row])) * engine.drift.factor
-
-    def _reason(self) -> Reason | None:
-        if self._sure:
-            return "sure"
-        if self._course is not None:
-            return self._reason_of_course(self._course)
-        overran = self._done < len(self.choice.plan.features)
-        return "overrun" if overran else self.choice.reason
-
-    def _reason_of_course(self, course: Course) -> Reason | None:
-        """Compare what a course reached with what was chosen at its beginning."""
-        engine, choice = self._engine, self.choice
-        reached = engine.accuracies[course.answer]
-        chosen = engine.accuracies[choice.plan.row]
-        if reached <= chosen:
-            return "overrun" if reached < chosen else choice.reason
-        top, _ = engine._top(self._question.item.size)
-        if reached >= engine.accuracies[top]:
-            return None
-        return "waited" if choice.reason == "waited" else "budget"

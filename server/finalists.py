@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from ..features.errors import BadInput
 from ..features.items import Item
 from .bulk import Bulk, Dish, Result, carry_out
-from .engine import Caller, Outcome
+from .outcome import Outcome
+from .question import Caller
 
 # What is kept from the first round: the best plans of so many items for each place on
 # the list, but no more than this share of the budget (benchmarks/bench_batch.py).

@@ -11,7 +11,6 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from ..features.errors import BadInput
-from .engine import Caller
 from .grpc_messages import (
     METHODS,
     SERVICE,
@@ -25,6 +24,7 @@ from .grpc_messages import (
 from .listener import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 from .oip import Oip
 from .oip_config import config_of
+from .question import Caller
 from .wire import Headers
 
 # Requests under way at once, as many as connections over HTTP.

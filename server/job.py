@@ -4,7 +4,10 @@ import asyncio
 import math
 from collections.abc import Callable
 
-from .engine import Attempt, Engine, Outcome, Question
+from .attempt import Attempt
+from .engine import Engine
+from .outcome import Outcome
+from .question import Question
 
 
 class Job:

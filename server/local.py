@@ -10,7 +10,9 @@ from ..features.errors import BadFeature, BadIndexFile, BadItem
 from ..features.items import Kind
 from ..indexer.index import Index
 from .desk import Desk, Settings
-from .engine import Caller, Engine, Reason
+from .engine import Engine
+from .outcome import Reason
+from .question import Caller
 from .wire import Answer, Ask, Record
 
 STDIN = Path("-")

@@ -14,12 +14,12 @@ import msgspec
 
 from ..features.errors import BadInput, PolydomError
 from .access import Access
-from .engine import Caller
 from .errors import NotAllowed
 from .oip_items import Items, Requested
 from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
 from .oip_statistics import ModelStatistics, statistics_of
 from .oip_terms import Parameter, Terms
+from .question import Caller
 from .repository import Repository
 from .serving import Reply, Serving
 from .tensors import Tensor

@@ -10,10 +10,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..features.errors import BadInput
 from .access import CHALLENGE
 from .body import read_body
-from .engine import Caller
 from .oip import Oip
 from .oip_body import decode_infer
 from .oip_config import config_of
+from .question import Caller
 from .wire import Failure, Headers, encode
 
 ROOT = "/v2"

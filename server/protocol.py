@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from .engine import Caller
+from .question import Caller
 from .shortcut import Head, Shortcut
 from .wire import Failure, encode
 

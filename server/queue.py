@@ -60,7 +60,7 @@ class WorkQueue:
         self._mailbox.put((due_s, next(self._sequence), work))
 
     async def patiently(self, work: Callable[[], T], due_s: float = math.inf) -> T:
-        """Have `work` done while nothing due before waits; its result, or what it raised."""
+        """Have `work` done while nothing due before waits; give or raise its result."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 

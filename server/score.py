@@ -17,8 +17,9 @@ from ..features.items import Item, Kind
 from ..indexer.index import Index
 from .bulk import Bulk, Dish, Result, carry_out
 from .desk import Desk, Settings, make_item
-from .engine import Engine, Outcome
+from .engine import Engine
 from .finalists import Finalists
+from .outcome import Outcome
 
 CHUNK = 64
 AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError

@@ -8,12 +8,14 @@ from typing import NamedTuple
 import msgspec
 
 from ..features.items import Item
+from .attempt import Attempt
 from .budget import Allowance
 from .desk import Desk
-from .engine import Attempt, Caller, Outcome, Question
 from .errors import NotReady, Overloaded
 from .job import Job
 from .metrics import Metrics
+from .outcome import Outcome
+from .question import Caller, Question
 from .queue import WorkQueue
 from .reserve import WINDOW, Reserve
 from .wire import Answer, Ask, Terms, encode

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ..features.items import Item
 from .desk import Desk
-from .engine import Caller
+from .question import Caller
 from .repository import Repository
 from .serving import Reply, Serving
 from .wire import MSGPACK, Ask, Terms, decode_ask, encode, read_headers

@@ -16,7 +16,6 @@ from ..features.errors import (
 )
 from ..features.items import Kind
 from ..features.sizes import Size
-from .engine import OnInfeasible, Reason
 from .errors import (
     Abandoned,
     NotAllowed,
@@ -29,7 +28,9 @@ from .errors import (
     UnknownModel,
     UnsupportedEncoding,
 )
-from .rescaling import Rescaling
+from .outcome import Reason
+from .pace_facts import Rescaling
+from .question import OnInfeasible
 
 Record = dict[str, float | int | str | None]
 Headers = Iterable[tuple[bytes, bytes]]

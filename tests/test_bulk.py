@@ -9,7 +9,7 @@ from polydom.features.items import Item, text_item
 from polydom.indexer.index import Index
 from polydom.server.bulk import Bulk, Pace
 from polydom.server.desk import Desk, Settings
-from polydom.server.engine import Outcome
+from polydom.server.outcome import Outcome
 
 from .served import make_index
 from .test_engine import Clock, extractor_of, slow_engine

@@ -11,11 +11,13 @@ from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.features.registry import Feature
 from polydom.indexer.index import Index
+from polydom.server.attempt import Attempt
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.course import Course, make_onward
 from polydom.server.drift import Drift
-from polydom.server.engine import Attempt, Caller, Engine, Question
+from polydom.server.engine import Engine
 from polydom.server.errors import Abandoned
+from polydom.server.question import Caller, Question
 
 from .served import FEATURES_FILE, WIDTHS, make_index
 

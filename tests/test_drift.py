@@ -14,7 +14,9 @@ from polydom.features.errors import BadInput, NothingFits
 from polydom.features.items import text_item
 from polydom.server.budget import Deadline
 from polydom.server.drift import LARGEST, STEP, Drift
-from polydom.server.engine import Engine, Outcome, Question
+from polydom.server.engine import Engine
+from polydom.server.outcome import Outcome
+from polydom.server.question import Question
 
 from . import oracles
 from .served import FEATURES_FILE, make_index

@@ -15,10 +15,12 @@ from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.features.registry import Feature
 from polydom.indexer.index import Index
+from polydom.server.attempt import Attempt
 from polydom.server.budget import Allowance, Budget, Deadline
-from polydom.server.engine import Attempt, Caller, Engine, Question
+from polydom.server.engine import Engine
 from polydom.server.errors import Abandoned, TooLittleLeft
 from polydom.server.plan import make_plans
+from polydom.server.question import Caller, Question
 
 from .served import (
     ACCURACIES,

@@ -5,8 +5,8 @@ import pytest
 from polydom.features.errors import BadInput
 from polydom.features.items import Item, text_item
 from polydom.server.bulk import Bulk, Dish, Result, carry_out
-from polydom.server.engine import Outcome
 from polydom.server.finalists import AT_LEAST, KEPT, Finalists
+from polydom.server.outcome import Outcome
 
 from .test_bulk import money_desk
 

@@ -13,7 +13,8 @@ from polydom.indexer.plan_exits import PlanExitFitter, check_exits
 from polydom.indexer.project import Exits, Project
 from polydom.indexer.report import facts_of
 from polydom.server.budget import Allowance
-from polydom.server.engine import Engine, Question
+from polydom.server.engine import Engine
+from polydom.server.question import Question
 
 from . import projects
 from .served import ACCURACIES, FEATURES_FILE, TEXTS, make_index

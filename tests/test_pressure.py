@@ -13,7 +13,8 @@ import pytest
 
 from polydom.features.items import text_item
 from polydom.server.budget import Deadline
-from polydom.server.engine import Engine, Question
+from polydom.server.engine import Engine
+from polydom.server.question import Question
 
 from .served import FEATURES_FILE, make_index
 

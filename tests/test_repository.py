@@ -14,8 +14,8 @@ import pytest
 
 from polydom.features.errors import BadIndexFile
 from polydom.indexer.index import Index
-from polydom.server.engine import Caller
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
+from polydom.server.question import Caller
 from polydom.server.repository import Repository
 from polydom.server.serving import Reply
 from polydom.server.wire import Ask

@@ -11,9 +11,9 @@ import pytest
 
 from polydom.indexer.index import Index
 from polydom.server.__main__ import main
-from polydom.server.engine import Reason
 from polydom.server.explain import explain
 from polydom.server.local import IN_WORDS
+from polydom.server.outcome import Reason
 
 from .served import FEATURES_FILE, HAM, SPAM, make_index, make_pair_index, save_index
 

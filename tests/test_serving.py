@@ -16,9 +16,10 @@ from polydom.features.items import text_item
 from polydom.server.app import create_app
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.desk import Desk, Settings
-from polydom.server.engine import Caller, Engine, Question
+from polydom.server.engine import Engine
 from polydom.server.errors import Overloaded
 from polydom.server.job import Job
+from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
 from polydom.server.serving import Serving
 from polydom.server.wire import Ask

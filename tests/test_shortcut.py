@@ -15,8 +15,9 @@ from polydom.features.errors import PolydomError
 from polydom.indexer.index import Index
 from polydom.server.app import create_app
 from polydom.server.desk import Desk, Settings
-from polydom.server.engine import Caller, Engine
+from polydom.server.engine import Engine
 from polydom.server.protocol import StampingProtocol
+from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
 from polydom.server.repository import Repository
 from polydom.server.serving import Serving

@@ -1,0 +1,46 @@
+"""An outcome: what was answered to a question, why, and what it took."""
+
+from typing import Literal
+
+import msgspec
+
+Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun", "sure"]
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """An answer and what it took.
+
+    Attributes
+    ----------
+    label
+        The class answered.
+    scores
+        The model's score for each of its classes.
+    row
+        The index's row whose model answered.
+    predicted
+        What the plan was to cost, in the unit of the index's costs.
+    started_s, finished_s
+        When work on the item started and ended, on the engine's clock.
+    reason
+        As in `Choice`, or "overrun" where the clock stopped the plan halfway, or
+        "sure" where the plan's first features were enough.
+    accuracy
+        Expected, in [0, 1]: that of the row, or where it was sure that of the plan.
+    charged
+        What the curves say of all that was computed, in the unit of the costs.
+    busy_s
+        Processor seconds of the thread that computed; None where it was not the one
+        that answered.
+    """
+
+    label: str
+    scores: dict[str, float]
+    row: int
+    predicted: float
+    started_s: float
+    finished_s: float
+    reason: Reason | None
+    accuracy: float
+    charged: float
+    busy_s: float | None

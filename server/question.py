@@ -1,0 +1,45 @@
+"""A question: one item, how much it may cost, and who waits for the answer."""
+
+from typing import Literal
+
+import msgspec
+
+from ..features.items import Item
+from .budget import Budget
+
+OnInfeasible = Literal["prior", "cheapest", "error"]
+
+
+class Caller:
+    """Who waits for an answer; `gone` turns true when the connection is lost."""
+
+    __slots__ = ("gone",)
+
+    def __init__(self) -> None:
+        self.gone = False
+
+
+class Question(msgspec.Struct, frozen=True):
+    """One item to classify, and on what terms.
+
+    Attributes
+    ----------
+    item
+        What is to be classified.
+    budget
+        How much it may cost.
+    on_infeasible
+        What to answer when the budget buys nothing but the prior, or less than
+        `min_accuracy`: the prior; the cheapest set that is good enough, late; or
+        an error, before any work.
+    min_accuracy
+        Expected accuracy below which an answer is of no use, in [0, 1].
+    caller
+        Who waits; work stops at the next checkpoint when they are gone.
+    """
+
+    item: Item
+    budget: Budget
+    on_infeasible: OnInfeasible = "prior"
+    min_accuracy: float = 0.0
+    caller: Caller = msgspec.field(default_factory=Caller)
