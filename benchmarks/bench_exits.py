@@ -31,12 +31,9 @@ from polydom.server.budget import Allowance
 from polydom.server.engine import Engine
 from polydom.server.question import Question
 
-sys.path.append(str(Path(__file__).resolve().parent))
-import exit_items
-from exit_items import KEPT, thyroid_costs, thyroid_names, thyroid_rows
-
-from .bench_scenes import FEATURES
+from .exit_items import DATA, KEPT, thyroid_costs, thyroid_names, thyroid_rows
 from .machine import describe
+from .recording import FEATURES
 
 ALPHAS = (None, 0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
 TEXT_FEATURES = [
@@ -57,7 +54,7 @@ def project(name: str, alpha: float | None) -> Project:
     """The project of one set with exits for `alpha`."""
     about: dict[str, dict[str, Any]] = {
         "scenes": {
-            "features": {"use": FEATURES},
+            "features": {"use": list(FEATURES)},
             "learner": {"name": "lda"},
             "search": {"method": "greedy-acc", "held_out": 0.33},
         },
@@ -202,7 +199,7 @@ def _table(
     names: list[str], part: str
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     rows = list(thyroid_rows(part))
-    X = [[record[name] for name in names] for record, *_ in rows]  # type: ignore[index]
+    X = [[record[name] for name in names] for record, *_ in rows]
     return np.array(X, float), np.array([int(label) - 1 for _, label, _ in rows])
 
 
@@ -225,8 +222,8 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--cache", type=Path, help="keep the builds' cache here")
     arguments = parser.parse_args()
-    if not exit_items.DATA.is_dir():
-        print(f"the data are not here: {exit_items.DATA} is no folder", file=sys.stderr)
+    if not DATA.is_dir():
+        print(f"the data are not here: {DATA} is no folder", file=sys.stderr)
         return 1
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from scenes import load
+from benchmarks.scenes import load
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 COSTS = DATA / "ann_thyroid_costs" / "ann-thyroid.cost"
@@ -46,7 +46,7 @@ def thyroid_costs() -> dict[str, float]:
     return costs | {"FTI": costs["TT4"] + costs["T4U"]}
 
 
-def thyroid_rows(part: str) -> Iterator[Labelled]:
+def thyroid_rows(part: str) -> Iterator[tuple[dict[str, float], str, str]]:
     """Yield the records of "train" or "test"."""
     names = thyroid_names()
     path = DATA / "ann_thyroid_costs" / f"ann-{part}.data"

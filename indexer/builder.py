@@ -1,7 +1,7 @@
 """The whole build: from a project's items to an index, one hop after the other."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -413,7 +413,5 @@ def _samples(dataset: Dataset) -> list[Any]:
         left -= len(payload) if isinstance(payload, (bytes, str)) else 0
         if left < 0 and samples:
             break
-        samples.append(
-            dict(payload) if not isinstance(payload, (bytes, str)) else payload
-        )
+        samples.append(dict(payload) if isinstance(payload, Mapping) else payload)
     return samples

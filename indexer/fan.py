@@ -101,7 +101,7 @@ def fit_fan(
     width
         Of a bin, > 0, in the unit of the scores; QWYC's best was 0.01.
     """
-    task = Task.check(scores, threshold, alpha, None, "both", 1)
+    task = Task.check(scores, threshold, alpha, None, None, None, "both", 1)
     if not 0 < width < np.inf:
         raise BadInput(f"width is {width!r}; it must be finite and above 0")
     kept = check_order(order, task, target, seed)

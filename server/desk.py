@@ -20,9 +20,10 @@ from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns
 from .engine import Engine
 from .outcome import Outcome
+from .pace_facts import Rescaling
 from .question import Caller, Question
 from .record_reader import RecordReader
-from .rescaling import Rescaling, first_state, read_pace, rescale
+from .rescaling import first_state, read_pace, rescale
 from .wire import Answer, Ask, FeatureFacts, IndexFacts, SetFacts, Terms
 
 WARM_UP_ROUNDS = 3
