@@ -135,8 +135,8 @@ def _exit_words(exits: dict[str, Any]) -> str:
     )
     return (
         f"plans answer early where at most {exits['alpha']:.2%} of answers change, "
-        f"{promise}: {early:.0%} of the time on average, which saves {saved:.0%} of the "
-        "features' cost"
+        f"{promise}: {early:.0%} of the time on average, which saves {saved:.0%} of "
+        "the features' cost"
     )
 
 
