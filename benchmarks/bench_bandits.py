@@ -225,6 +225,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     figure, axes = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True)
     names = {"budget": "pulls", "seconds": "CPU seconds"}
@@ -234,7 +235,10 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
             x = [row[against] for row in mine]
             axis.plot(x, [row["test_loss"] for row in mine], marker=".", label=rival)
         axis.set(xscale="log", xlabel=label, ylabel="test loss")
-    axes[0].legend()
+        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    axes[1].legend(loc="upper left", bbox_to_anchor=(1.02, 1))
     figure.tight_layout()
     figure.savefig(path, dpi=100)
     pyplot.close(figure)

@@ -101,6 +101,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
         axis.plot(quanta, [row[name] for row in rows], marker=".", label=name)
     axis.set(xscale="log", xlabel="quanta", ylabel="excess penalised risk")
     axis.set_yscale("symlog", linthresh=1e-4)
+    axis.set_ylim(bottom=0)
     axis.legend()
     figure.tight_layout()
     figure.savefig(path, dpi=100)
