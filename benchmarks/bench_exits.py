@@ -31,7 +31,7 @@ from polydom.server.budget import Allowance
 from polydom.server.engine import Engine
 from polydom.server.question import Question
 
-from .exit_items import DATA, KEPT, thyroid_costs, thyroid_names, thyroid_rows
+from .kept_items import DATA, KEPT, thyroid_costs, thyroid_names, thyroid_rows
 from .machine import describe
 from .recording import FEATURES
 
@@ -77,7 +77,7 @@ def project(name: str, alpha: float | None) -> Project:
     }
     return Project.from_mapping(
         {
-            "data": {"items": f"exit_items:build_{name}"},
+            "data": {"items": f"kept_items:build_{name}"},
             **about[name],
             **({} if alpha is None else {"exits": {"alpha": alpha}}),
         },

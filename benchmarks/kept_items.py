@@ -1,4 +1,4 @@
-"""Labelled items for bench_exits: those an index is built of, and those kept for it.
+"""Labelled items: those that an index is built of, and those kept to report on.
 
 A quarter of all groups, by checksum, is never shown to the build.
 """
