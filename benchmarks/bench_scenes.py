@@ -4,7 +4,7 @@ python -m benchmarks.bench_scenes            builds, serves, asks, prints two ta
 python -m benchmarks.bench_scenes --json     one JSON object, for the record
 
 The index is built, and its sets are chosen, on three quarters of the images; the others
-are sent to a real server over one keep-alive connection, one at a time, at every budget.
+are sent to a real server over one connection, one at a time, at every budget.
 Whether an answer was inside it is told by the server, and by the client's own clock.
 """
 

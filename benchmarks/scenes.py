@@ -18,13 +18,6 @@ def load() -> Iterator[tuple[bytes, str, str]]:
         yield rescale(path, SCALES[number % len(SCALES)]), label, group
 
 
-def load_all_sizes() -> Iterator[tuple[bytes, str, str]]:
-    """Yield every image at all four sizes; an image's four share a group."""
-    for path, label, group in manifest():
-        for scale in SCALES:
-            yield rescale(path, scale), label, group
-
-
 def manifest() -> Iterator[tuple[Path, str, str]]:
     """Yield path, label and checksum of every distinct image, in the list's order."""
     seen: set[str] = set()
