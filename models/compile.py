@@ -1,6 +1,7 @@
 """Fitted classifiers to compiled models."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +36,9 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     Parameters
     ----------
     estimator
-        A fitted classifier of scikit-learn, LightGBM or XGBoost, or a Pipeline of
-        simple transformers (see `prepare.TRANSFORMERS`) with such a one at its end.
+        A fitted classifier of scikit-learn, LightGBM or XGBoost, a
+        `LatticeEnsembleClassifier`, or a Pipeline of simple transformers (see
+        `prepare.TRANSFORMERS`) with such a one at its end.
     columns
         (d,) positions in the full row of the columns it was fitted on; by default the
         first d, in order.
@@ -58,9 +60,9 @@ def compile_ensemble(source: Any) -> Ensemble:
     Parameters
     ----------
     source
-        A fitted classifier that `compile_model` takes, if it is a sum of trees or
-        linear; or the path of a LightGBM text file (`save_model`) or of an XGBoost
-        JSON file, which are read without their packages.
+        A fitted classifier that `compile_model` takes, if it is linear, or a sum of
+        trees or lattices; or the path of a LightGBM text file (`save_model`) or of an
+        XGBoost JSON file, which are read without their packages.
 
     Raises
     ------
@@ -248,6 +250,11 @@ def _dummy(classifier: Any, preparation: Preparation) -> Model:
     return Prior(classifier.classes_, shares)
 
 
+def _lattices(classifier: Any, preparation: Preparation) -> Model:
+    lattices = replace(classifier.lattices_, preparation=preparation)
+    return Classifier(lattices.packed(), classifier.head())
+
+
 def _lightgbm(classifier: Any, preparation: Preparation) -> Model:
     text = classifier.booster_.model_to_string()
     return read_lightgbm(text, preparation, classifier.classes_)
@@ -258,7 +265,7 @@ def _xgboost(classifier: Any, preparation: Preparation) -> Model:
     return read_xgboost(text, preparation, classifier.classes_)
 
 
-LIBRARIES = ("sklearn", "lightgbm", "xgboost")
+LIBRARIES = ("sklearn", "lightgbm", "xgboost", "polydom")
 COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
     "DummyClassifier": _dummy,
     "LogisticRegression": _linear,
@@ -276,5 +283,6 @@ COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
     "ComplementNB": _complement,
     "LGBMClassifier": _lightgbm,
     "XGBClassifier": _xgboost,
+    "LatticeEnsembleClassifier": _lattices,
     **dict.fromkeys(IMPORTERS, compile_trees),
 }

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 from ..features.errors import BadInput, BadModel
 from ._layout_kernels import POSITIVE, UNDECIDED
 from .classifier import Classifier
+from .lattices import LatticeLayout, Lattices
+from .lattices import early_entry as lattice_entry
 from .layout import Layout, early_entry, pack
-from .lead_exit import ClassSums, LeadExit, LeadSchedule, make_lead_exit
-from .linear import Linear
+from .lead_exit import ClassSums, LeadExit, LeadSchedule, Terms, make_lead_exit
 from .model import Rows
 from .trees import Trees
 
@@ -44,8 +45,8 @@ class Schedule(Protocol):
 class Ensemble:
     """A compiled classifier seen as the sum of its T base models.
 
-    A base model is a tree, or one term of a linear model; in boosting for K > 2
-    classes it is a round, which has a tree for each class.
+    A base model is a tree, a lattice, or one term of a linear model; in boosting for
+    K > 2 classes it is a round, which has a tree for each class.
 
     Attributes
     ----------
@@ -58,7 +59,7 @@ class Ensemble:
     """
 
     classifier: Classifier
-    margin: Trees | Linear | None
+    margin: Terms | None
     sums: ClassSums | None
 
     @property
@@ -139,12 +140,15 @@ class Ensemble:
         )
         if lower.shape != (T,) or upper.shape != (T,):
             raise BadInput(f"the schedule's limits are not {T} each")
-        layout = None
-        if isinstance(margin, Trees) and not len(margin.preparation.operations):
+        layout: Layout | LatticeLayout | None = None
+        enter = early_entry
+        if isinstance(margin, Lattices):
+            layout, enter = margin.pack(order, (lower, upper)), lattice_entry
+        elif isinstance(margin, Trees) and not len(margin.preparation.operations):
             layout = pack(margin, order, (lower, upper))
-        return EarlyExit(self, order, lower, upper, layout, self.threshold)
+        return EarlyExit(self, order, lower, upper, layout, self.threshold, enter)
 
-    def _margin(self) -> Trees | Linear:
+    def _margin(self) -> Terms:
         if self.margin is None:
             raise BadInput("only an ensemble for two classes has one threshold")
         return self.margin
@@ -158,8 +162,9 @@ class EarlyExit:
     order: NDArray[Any]
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
-    layout: Layout | None
+    layout: Layout | LatticeLayout | None
     threshold: float
+    enter: Any  # the kernel that reads the layout
 
     @property
     def near(self) -> float:
@@ -172,7 +177,7 @@ class EarlyExit:
         if layout is None or not layout.takes(row):
             return int(self.choices(row[None])[0][0])
         total = np.empty(1)
-        answer: int = early_entry(row, layout.address, total) & 3
+        answer: int = self.enter(row, layout.address, total) & 3
         if answer != UNDECIDED:
             return answer
         above = float(total[0]) - self.threshold
@@ -225,7 +230,7 @@ def as_ensemble(classifier: Classifier) -> Ensemble:
     return Ensemble(classifier, None, ClassSums(scorer))
 
 
-def _terms(scorer: Any) -> Trees | Linear:
-    if not isinstance(scorer, Trees | Linear):
+def _terms(scorer: Any) -> Terms:
+    if not isinstance(scorer, Terms):
         raise BadModel(f"a {scorer.kind} model is no sum of base models")
     return scorer

@@ -8,10 +8,13 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from .classifier import Classifier
+from .lattices import Lattices
 from .layout import Layout, lead_entry, pack
 from .linear import Linear
 from .model import Rows
 from .trees import Trees
+
+Terms = Trees | Linear | Lattices  # the scorers that are sums of base models
 
 # A lead this small (times the largest score, if that is above 1) may be rounding: the
 # library's own order of summing decides then.
@@ -41,21 +44,21 @@ class LeadSchedule(Protocol):
 
 
 class ClassSums:
-    """A sum of trees or linear terms for K > 2 classes, seen as T base models.
+    """A sum of trees, lattices or linear terms for K > 2 classes, as T base models.
 
     A base model is a round of boosting, which has a tree for each class, a tree of a
-    forest, or a term of a linear model.
+    forest, a lattice, or a term of a linear model.
 
     Attributes
     ----------
     scorer
-        Trees with their divisor in the leaves, or the linear model.
+        Trees with their divisor in the leaves, lattices, or the linear model.
     group
         Trees per base model.
     """
 
-    def __init__(self, scorer: Trees | Linear) -> None:
-        self.scorer: Trees | Linear = scorer
+    def __init__(self, scorer: Terms) -> None:
+        self.scorer: Terms = scorer
         self.group = 1
         if isinstance(scorer, Trees):
             self.scorer = scorer.whole()
@@ -86,10 +89,11 @@ class ClassSums:
 
     def layout(self, order: NDArray[Any], margin: NDArray[np.float64]) -> Layout | None:
         """Pack the trees for the kernel that stops at `margin`, where that goes."""
-        if isinstance(self.scorer, Linear) or len(self.scorer.preparation.operations):
+        scorer = self.scorer
+        if not isinstance(scorer, Trees) or len(scorer.preparation.operations):
             return None
         trees = order[:, None] * self.group + np.arange(self.group)
-        return pack(self.scorer, trees.ravel(), lead=(margin, self.group))
+        return pack(scorer, trees.ravel(), lead=(margin, self.group))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

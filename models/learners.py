@@ -1,4 +1,4 @@
-"""Learners by name: unfitted scikit-learn classifiers that have a compiled form."""
+"""Learners by name: unfitted classifiers that have a compiled form."""
 
 import difflib
 import inspect
@@ -48,6 +48,7 @@ LEARNERS: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
     "boosting": ("sklearn.ensemble:GradientBoostingClassifier", ("fill",), {}),
     "hist_boosting": ("sklearn.ensemble:HistGradientBoostingClassifier", (), {}),
     "ada_boost": ("sklearn.ensemble:AdaBoostClassifier", ("fill",), {}),
+    "lattices": ("polydom.models.lattice_ensemble:LatticeEnsembleClassifier", (), {}),
     "prior": ("sklearn.dummy:DummyClassifier", (), {"strategy": "prior"}),
 }
 

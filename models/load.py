@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadModel
 from .bayes import Gaussian
 from .classifier import Scorer, load_classifier
+from .lattices import Lattices
 from .linear import Linear
 from .model import Model
 from .prior import Prior
@@ -18,6 +19,7 @@ LOADERS: dict[str, Callable[[Stored, int], Scorer]] = {
     "linear": Linear.load,
     "gaussian": Gaussian.load,
     "trees": Trees.load,
+    "lattices": Lattices.load,
 }
 
 

@@ -1032,3 +1032,27 @@ def expected_accuracy(
             expected += (gains[k + 1] - accuracy) * chance
             accuracy = gains[k + 1]
     return expected
+
+
+def calibrated(value: float, knots: Sequence[float], outputs: Numbers) -> float:
+    """A piecewise-linear calibrator; the last of `outputs` is a missing value's."""
+    if math.isnan(value):
+        return float(outputs[len(knots)])
+    if value <= knots[0]:
+        return float(outputs[0])
+    for k, (low, high) in enumerate(itertools.pairwise(knots)):
+        if value <= high:
+            share = (value - low) / (high - low)
+            return float(outputs[k] + share * (outputs[k + 1] - outputs[k]))
+    return float(outputs[len(knots) - 1])
+
+
+def interpolated(vertices: Numbers, inputs: Sequence[float]) -> float:
+    """Multilinear interpolation: every vertex times the product of its weights."""
+    total = 0.0
+    for v, height in enumerate(vertices):
+        weight = 1.0
+        for s, x in enumerate(inputs):
+            weight *= x if v >> s & 1 else 1.0 - x
+        total += weight * height
+    return total

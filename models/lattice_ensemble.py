@@ -1,0 +1,235 @@
+"""A scikit-learn classifier that is an ensemble of lattices."""
+
+from collections.abc import Mapping
+from numbers import Integral, Real
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ._score_kernels import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
+from .head import Head
+from .lattice_inputs import draw_inputs, join_inputs, keypoints, pairs_tested
+from .lattice_training import Descent, train_lattices
+from .lattices import MOST_INPUTS, Lattices, make_lattices
+from .prepare import plain
+
+Floats = NDArray[np.float64]
+
+MOST_ROWS = 10_000  # from which interactions are guessed
+
+
+class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Sum of small interpolated look-up tables: QWYC's own base models.
+
+    Each lattice reads a few columns, every one through a calibrator of its own, learned
+    with it; missing values are taken. `compile_ensemble` gives its lattices one by one,
+    so that `fit_schedule` can leave some out. See `Lattices` for what is evaluated.
+
+    Parameters
+    ----------
+    n_lattices
+        T, at least 1.
+    inputs_per_lattice
+        S in 1..10, or as many as there are columns; a lattice has 2^S vertices.
+    keypoints
+        Of each calibrator, 2..1000, spaced by quantiles.
+    choice
+        "random": all columns equally often. "interactions": columns that small boosted
+        trees test together (the idea of Canini et al. 2016, with another measure).
+    training
+        "joint": the sum is trained. "independent": each lattice by itself, and their
+        scores averaged.
+    monotonic
+        Column: +1 where the score of the second class must never fall as the column
+        rises, -1 where it must never rise. Holds to the last bit, for any values that
+        are not missing. Two classes only.
+    l2, laplacian
+        Weights of the squared vertices, and of their squared differences along edges,
+        per training set; at least 0.
+    epochs, learning_rate
+        Passes over the rows, and the first step size of Adam.
+    random_state
+        Seed of the choice of columns and of the order of the rows.
+
+    Attributes
+    ----------
+    classes_ : (K,)
+        Labels, ascending.
+    lattices_ : Lattices
+        What was learned.
+    n_features_in_ : int
+        Columns it was fitted on.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_lattices": [Interval(Integral, 1, 2**20, closed="both")],
+        "inputs_per_lattice": [Interval(Integral, 1, MOST_INPUTS, closed="both")],
+        "keypoints": [Interval(Integral, 2, 1000, closed="both")],
+        "choice": [StrOptions({"random", "interactions"})],
+        "training": [StrOptions({"joint", "independent"})],
+        "monotonic": [Mapping, None],
+        "l2": [Interval(Real, 0, None, closed="left")],
+        "laplacian": [Interval(Real, 0, None, closed="left")],
+        "epochs": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_lattices: int = 50,
+        inputs_per_lattice: int = 4,
+        *,
+        keypoints: int = 20,
+        choice: Literal["random", "interactions"] = "interactions",
+        training: Literal["joint", "independent"] = "joint",
+        monotonic: Mapping[int, int] | None = None,
+        l2: float = 1.0,
+        laplacian: float = 1.0,
+        epochs: int = 10,
+        learning_rate: float = 0.1,
+        random_state: Any = None,
+    ) -> None:
+        self.n_lattices = n_lattices
+        self.inputs_per_lattice = inputs_per_lattice
+        self.keypoints = keypoints
+        self.choice = choice
+        self.training = training
+        self.monotonic = monotonic
+        self.l2 = l2
+        self.laplacian = laplacian
+        self.epochs = epochs
+        self.learning_rate = learning_rate
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "LatticeEnsembleClassifier":
+        """Choose columns, then learn calibrators and vertices.
+
+        Parameters
+        ----------
+        X
+            (N, d) numbers, NaN where a value is missing.
+        y
+            (N,) labels of two classes or more.
+
+        Raises
+        ------
+        ValueError
+            If a parameter, the rows or the labels cannot be used.
+        """
+        self._validate_params()
+        X, y = validate_data(
+            self, X, y, dtype=np.float64, ensure_all_finite="allow-nan"
+        )
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        K, d = len(self.classes_), X.shape[1]
+        if K < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs samples of at least 2 classes in the "
+                f"data, but the data contains only one class: {self.classes_[0]!r}"
+            )
+        signs = self._signs(d)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        rng = np.random.default_rng(seed)
+        knots = np.stack([keypoints(column, self.keypoints) for column in X.T])
+        shape = (self.n_lattices, min(self.inputs_per_lattice, d))
+        if self.choice == "random" or d == shape[1]:
+            inputs = draw_inputs(d, shape, rng)
+        else:
+            inputs = join_inputs(_together(X, codes, seed), shape, rng)
+        descent = Descent(
+            self.training == "joint",
+            self.epochs,
+            self.learning_rate,
+            self.l2,
+            self.laplacian,
+        )
+        learned = train_lattices(X, codes, knots, inputs, signs, descent, rng)
+        self.lattices_: Lattices = make_lattices(
+            plain(np.arange(d)),
+            knots,
+            inputs,
+            learned.calibrations,
+            learned.vertices,
+            learned.bias,
+        )
+        return self
+
+    def _signs(self, d: int) -> NDArray[np.int64]:
+        signs = np.zeros(d, np.int64)
+        for column, sign in (self.monotonic or {}).items():
+            if column not in range(d):
+                raise ValueError(
+                    f"monotonic: column {column!r} is not one of the {d} from 0 on"
+                )
+            if sign not in (-1, 0, 1):
+                raise ValueError(
+                    f"monotonic: column {column} has {sign!r}; it must be +1 or -1"
+                )
+            signs[column] = sign
+        if signs.any() and len(self.classes_) > 2:
+            raise ValueError(
+                f"monotonic is for two classes; the data has {len(self.classes_)}"
+            )
+        return signs
+
+    def head(self) -> Head:
+        """Make what turns raw scores into class scores and choices."""
+        binary = len(self.classes_) == 2
+        link, rule = (LOGISTIC, POSITIVE) if binary else (SOFTMAX, LARGEST)
+        return Head(self.classes_, link, rule, self.lattices_.outputs)
+
+    def _raw(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        X = validate_data(
+            self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan"
+        )
+        return self.lattices_.raw(X)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Raw scores of the rows X (N, d): (N,) for two classes, else (N, K)."""
+        raw = self._raw(X)
+        return raw[:, 0] if raw.shape[1] == 1 else raw
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Shares of the classes (N, K) for the rows X (N, d)."""
+        raw = self._raw(X)
+        return self.head().scores(raw)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels (N,) of the rows X (N, d)."""
+        raw = self._raw(X)
+        labels: NDArray[Any] = self.classes_[self.head().choose(raw)]
+        return labels
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _together(X: Floats, codes: NDArray[np.int64], seed: int) -> Floats:
+    """Count how often small boosted trees test two columns on one path: (d, d)."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    from .compile import compile_model
+
+    rows = np.random.default_rng(seed).permutation(len(X))[:MOST_ROWS]
+    few = X[rows]
+    few[:, np.isnan(few).all(axis=0)] = 0.0  # scikit-learn bins no empty column
+    trees = HistGradientBoostingClassifier(
+        max_iter=50,
+        max_depth=4,
+        learning_rate=0.2,
+        early_stopping=False,
+        random_state=seed,
+    )
+    model: Any = compile_model(trees.fit(few, codes[rows]))
+    return pairs_tested(model.scorer, X.shape[1])

@@ -1,0 +1,108 @@
+"""Which inputs each lattice reads, and where its calibrators bend."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .trees import Trees
+
+Floats = NDArray[np.float64]
+
+# Values are held within these, so that no gap between keypoints is infinite.
+WIDEST = 1e300
+
+
+def keypoints(values: NDArray[Any], count: int) -> Floats:
+    """Give `count` ascending keypoints for the values (N,) of one input.
+
+    Quantiles of the different values; where there are fewer, also places halfway
+    between, and if need be beyond the last. Missing values do not count.
+    """
+    known = np.clip(values[~np.isnan(values)], -WIDEST, WIDEST).astype(np.float64)
+    found = np.unique(known) if len(known) else np.zeros(1)
+    if len(found) > count:
+        shares = np.linspace(0.0, 1.0, count)
+        # Of the rows where that tells them apart, else of the different values.
+        rows = np.unique(np.quantile(known, shares, method="nearest"))
+        rest = np.quantile(found, shares, method="nearest")
+        found = np.union1d(rows, rest[~np.isin(rest, rows)][: count - len(rows)])
+    while len(found) < count:
+        gaps = np.diff(found)
+        widest = int(gaps.argmax()) if gaps.size else -1
+        middle = found[widest] + 0.5 * gaps[widest] if gaps.size else found[-1]
+        if gaps.size and found[widest] < middle < found[widest + 1]:
+            found = np.insert(found, widest + 1, middle)
+        else:
+            found = np.append(found, found[-1] + max(1.0, abs(found[-1])))
+    return found
+
+
+def draw_inputs(d: int, shape: tuple[int, int], rng: np.random.Generator) -> Any:
+    """Draw (T, S) of d inputs, different in a lattice, all used about equally often."""
+    T, S = shape
+    out = np.empty(shape, np.int32)
+    left = np.empty(0, np.int64)
+    for t in range(T):
+        own, left = left[:S], left[S:]
+        if len(own) < S:
+            fresh = rng.permutation(d)
+            # What this lattice has already waits for the next.
+            fresh = np.concatenate(
+                [fresh[~np.isin(fresh, own)], fresh[np.isin(fresh, own)]]
+            )
+            missing = S - len(own)
+            own, left = np.append(own, fresh[:missing]), fresh[missing:]
+        out[t] = own
+    return out
+
+
+def pairs_tested(trees: Trees, d: int) -> Floats:
+    """Count how often trees test a second input below a first: (d, d), symmetric.
+
+    On the diagonal, how often the input is tested at all.
+    """
+    nodes = trees.nodes
+    seen = np.zeros((d, d))
+    above: list[frozenset[int]] = [frozenset()] * len(nodes)
+    for n, (column, child) in enumerate(
+        zip(nodes["column"].tolist(), nodes["child"].tolist(), strict=True)
+    ):
+        if column < 0:
+            continue
+        seen[column, column] += 1.0
+        for other in above[n] - {column}:
+            seen[column, other] += 1.0
+            seen[other, column] += 1.0
+        for below in (child, child + 1):
+            above[below] = above[n] | {column}
+    return seen
+
+
+def join_inputs(
+    together: Floats, shape: tuple[int, int], rng: np.random.Generator
+) -> Any:
+    """Choose (T, S) inputs such that those in a lattice interact, greedily.
+
+    The first input of a lattice is drawn by how often it is tested; then follows the
+    one that is tested most with those that are in. A pair that is in several lattices
+    counts for less, so that others get their turn; ties are drawn.
+    """
+    T, S = shape
+    d = len(together)
+    weights = together + 1e-3 * rng.random((d, d))
+    weights = 0.5 * (weights + weights.T)
+    alone = np.diag(weights) / np.diag(weights).sum()
+    np.fill_diagonal(weights, 0.0)
+    given = np.zeros((d, d))
+    out = np.empty(shape, np.int32)
+    for t in range(T):
+        own = [int(rng.choice(d, p=alone))]
+        worth = weights / (1.0 + given)
+        while len(own) < S:
+            gain = worth[own].sum(axis=0)
+            gain[own] = -1.0
+            own.append(int(gain.argmax()))
+        given[np.ix_(own, own)] += 1.0
+        out[t] = own
+    return out

@@ -1,0 +1,176 @@
+"""How the calibrators and vertices of lattices are learned."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._descent_kernels import adam, gradient
+
+Floats = NDArray[np.float64]
+
+BATCH = 256
+# Calibrators move between 0 and 1, vertices on the scale of log odds.
+CALIBRATION_RATE = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """How to descend: the settings of `LatticeEnsembleClassifier`."""
+
+    joint: bool
+    epochs: int
+    rate: float
+    l2: float
+    laplacian: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """What is learned: see `lattices.make_lattices` for the shapes."""
+
+    calibrations: Floats
+    vertices: Floats
+    bias: Floats
+
+
+def train_lattices(
+    X: NDArray[Any],
+    y: NDArray[np.int64],
+    knots: Floats,
+    inputs: NDArray[np.int32],
+    signs: NDArray[np.int64],
+    descent: Descent,
+    rng: np.random.Generator,
+) -> Learned:
+    """Learn lattices by Adam on the log loss, projected to what must be monotone.
+
+    Parameters
+    ----------
+    X, y
+        (N, d) rows, NaN where a value is missing, and (N,) classes 0..K - 1, each of
+        which occurs.
+    knots, inputs
+        (d, P) keypoints and (T, S) what each lattice reads.
+    signs
+        (d,) +1 where scores must not fall with the input, -1 where they must not rise,
+        else 0.
+
+    Notes
+    -----
+    Jointly, the sum of the lattices is one model. Independently, each is a model of
+    its own with the classes' shares as its bias, and their scores are averaged.
+    """
+    used, positions = np.unique(inputs, return_inverse=True)
+    places, parts = locate_all(np.ascontiguousarray(X[:, used]), knots[used])
+    reads = positions.reshape(inputs.shape).astype(np.int32)
+    K, (T, S), P = int(y.max()) + 1, inputs.shape, knots.shape[1]
+    R = 1 if K == 2 else K
+    learned = start(y, (T, R, S, P), signs[inputs])
+    parameters = (learned.calibrations, learned.vertices, learned.bias)
+    slopes, means, squares = ([np.zeros_like(p) for p in parameters] for _ in range(3))
+    rate = descent.rate / (np.sqrt(T) if descent.joint else 1.0)
+    rates = (CALIBRATION_RATE * descent.rate, rate, rate if descent.joint else 0.0)
+    batches = -(-len(y) // BATCH)
+    steps = descent.epochs * batches
+    for step in range(steps):
+        if step % batches == 0:
+            order = rng.permutation(len(y))
+        rows = order[step % batches * BATCH :][:BATCH]
+        for slope in slopes:
+            slope[:] = 0.0
+        model = (places, parts, y, reads, descent.joint, *parameters)
+        gradient(rows, *model, *slopes)
+        for slope in slopes:
+            slope /= len(rows)
+        slopes[1] += bend(learned.vertices, descent) / len(y)
+        slower = 1.0 - step / steps
+        for at, parameter in enumerate(parameters):
+            flat = (a[at].reshape(-1) for a in (slopes, means, squares))
+            adam(*flat, parameter.reshape(-1), rates[at] * slower, step + 1.0)
+        project(learned, signs[inputs])
+    if not descent.joint:
+        learned.vertices[:] /= T
+    return learned
+
+
+def start(
+    y: NDArray[np.int64], shape: tuple[int, int, int, int], signs: NDArray[np.int64]
+) -> Learned:
+    """Straight calibrators, flat lattices, and the log odds of the classes as bias."""
+    T, R, S, P = shape
+    calibrations = np.empty((T, S, P + 1))
+    calibrations[:, :, :P] = np.linspace(0.0, 1.0, P)
+    calibrations[signs < 0, :P] = np.linspace(1.0, 0.0, P)
+    calibrations[:, :, P] = 0.5
+    logs = np.log(np.bincount(y) / len(y))
+    bias = logs[1:] - logs[:1] if R == 1 else logs
+    return Learned(calibrations, np.zeros((T, R, 2**S)), bias)
+
+
+def locate_all(
+    X: NDArray[Any], knots: Floats
+) -> tuple[NDArray[np.int16], NDArray[np.float32]]:
+    """Keypoints below the values (N, d), and how far they are to the next.
+
+    Keypoint P stands for a missing value.
+    """
+    places = np.empty(X.shape, np.int16)
+    parts = np.empty(X.shape, np.float32)
+    P = knots.shape[1]
+    for j, own in enumerate(knots):
+        values = np.clip(X[:, j], own[0], own[-1])
+        missing = np.isnan(values)
+        values[missing] = own[0]
+        found = np.clip(np.searchsorted(own, values, side="right") - 1, 0, P - 2)
+        share = (values - own[found]) / (own[found + 1] - own[found])
+        places[:, j] = np.where(missing, P, found)
+        parts[:, j] = np.where(missing, 0.0, share)
+    return places, parts
+
+
+def bend(vertices: Floats, descent: Descent) -> Floats:
+    """Slope of the penalties, half the squares of the vertices and of their edges."""
+    out: Floats = descent.l2 * vertices
+    if descent.laplacian:
+        for s in range(vertices.shape[2].bit_length() - 1):
+            low, high = sides(vertices, s)
+            rise = descent.laplacian * (high - low)
+            below, above = sides(out, s)
+            below -= rise
+            above += rise
+    return out
+
+
+def project(learned: Learned, signs: NDArray[np.int64]) -> None:
+    """Make monotone what must be; `signs` (T, S) are those of each lattice's inputs.
+
+    Of two vertices that fall where they must not, both get the mean. That keeps what
+    earlier inputs have been given, since mean, least and largest are monotone.
+    """
+    calibrations, vertices = learned.calibrations, learned.vertices
+    np.clip(calibrations, 0.0, 1.0, out=calibrations)
+    for s in range(signs.shape[1]):
+        bound = np.flatnonzero(signs[:, s])
+        if not bound.size:
+            continue
+        mine = vertices[bound]
+        low, high = sides(mine, s)
+        mean = 0.5 * (low + high)
+        np.minimum(low, mean, out=low)
+        np.maximum(high, mean, out=high)
+        vertices[bound] = mine
+        for sign in (1, -1):
+            turned = np.flatnonzero(signs[:, s] == sign)
+            rising = calibrations[turned, s, :-1][:, ::sign]
+            up = np.maximum.accumulate(rising, axis=1)
+            down = np.minimum.accumulate(rising[:, ::-1], axis=1)[:, ::-1]
+            calibrations[turned, s, :-1] = (0.5 * (up + down))[:, ::sign]
+
+
+def sides(vertices: Floats, s: int) -> tuple[Floats, Floats]:
+    """View the vertices (T, R, V) where input s is 0, and those where it is 1."""
+    T, R, V = vertices.shape
+    pairs = vertices.reshape(T, R, V >> (s + 1), 2, 1 << s)
+    return pairs[:, :, :, 0], pairs[:, :, :, 1]

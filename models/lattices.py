@@ -1,0 +1,313 @@
+"""Ensembles of lattices: interpolated look-up tables over a few inputs each."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._lattice_kernels import (
+    CALIBRATIONS_AT,
+    COLUMNS_AT,
+    INPUTS_AT,
+    KEYPOINTS,
+    KNOTS_AT,
+    LATTICES,
+    LIMITS_AT,
+    PARTS,
+    SIZE,
+    TABLE_SIZE,
+    UNIT_AT,
+    VERTICES_AT,
+    WIDTH,
+    base,
+    early,
+    early_many,
+)
+from ._layout_kernels import COMPILED, entry
+from .layout import MOST_SLOTS, SINGLE
+from .model import Rows
+from .prepare import Preparation, as_rows, load_preparation
+from .stored import Stored
+
+MOST_INPUTS = 10
+MOST_LATTICES = 2**20
+MOST_UNITS = 2**30  # then sums of the most lattices are whole numbers below 2^52
+early_entry = entry(early)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LatticeLayout:
+    """Lattices in the order of a schedule, for float32 rows of `width` columns.
+
+    Attributes
+    ----------
+    arrays
+        What the table's addresses point at.
+    table : (TABLE_SIZE,) uint64
+    address
+        Of the table.
+    width
+        Columns that a row must have.
+    """
+
+    arrays: dict[int, NDArray[Any]]
+    table: NDArray[np.uint64]
+    address: int
+    width: int
+
+    def takes(self, row: NDArray[Any]) -> bool:
+        """Is this a row that the kernels can read? They do not look themselves."""
+        return (
+            row.dtype is SINGLE
+            and row.ndim == 1
+            and row.shape[0] >= self.width
+            and row.flags.c_contiguous
+        )
+
+    def exits(
+        self, X: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Find where checked rows stop: sums (N,), and 4 * used + answer (N,)."""
+        sums, codes = np.empty(len(X)), np.empty(len(X), np.int64)
+        early_many(X, self.address, sums, codes)
+        return sums, codes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Lattices:
+    """A sum of lattices, QWYC's own base models (its appendix D.1).
+
+    Each of S inputs goes through a piecewise-linear calibrator to [0, 1]; a missing
+    value has a calibrated value of its own, and beyond the outer keypoints the input
+    is held there. A lattice interpolates its 2^S vertices multilinearly between them.
+
+    All is rounded as `_lattice_kernels` says. So sums are exact in any order, and where
+    calibrators and vertices ascend, raw scores ascend with the input, to the last bit.
+
+    Attributes
+    ----------
+    preparation
+        Takes the d inputs out of the full row.
+    knots : (d, P) float64
+        Keypoints of each input, ascending.
+    inputs : (T, S) int32
+        What each lattice reads, in 0..d - 1.
+    calibrations : (T, S, P + 2) int32
+        Calibrated values at the keypoints, then for a missing value, twice; in 2^-20.
+    vertices : (T, R, 2^S) int32
+        In `unit`; bit s of the vertex is 1 where the calibrated input s is.
+    bias : (R,) float64
+        What raw scores start from, whole units.
+    unit
+        A power of two.
+    """
+
+    preparation: Preparation
+    knots: NDArray[np.float64]
+    inputs: NDArray[np.int32]
+    calibrations: NDArray[np.int32]
+    vertices: NDArray[np.int32]
+    bias: NDArray[np.float64]
+    unit: float
+    layout: LatticeLayout | None = None
+    kind: ClassVar[str] = "lattices"
+
+    @property
+    def columns(self) -> NDArray[np.int32]:
+        """(d,) positions of the inputs in the full row."""
+        return self.preparation.columns
+
+    @property
+    def outputs(self) -> int:
+        """R, the number of raw scores."""
+        return len(self.bias)
+
+    @property
+    def size(self) -> int:
+        """T, the number of lattices."""
+        return len(self.inputs)
+
+    def raw(self, X: Rows) -> NDArray[np.float64]:
+        """Raw scores (N, R) of the full rows X (N, width)."""
+        out: NDArray[np.float64] = self._evaluate(X, whole=True)[:, 0] + self.bias
+        return out
+
+    def margin(self) -> "Lattices":
+        """Give the same sum as one raw score, which it is for two classes."""
+        return self
+
+    def base_scores(self, X: Rows) -> NDArray[np.float64]:
+        """Give what each lattice adds to the raw scores: (N, T, R)."""
+        return self._evaluate(X, whole=False)
+
+    def base_bias(self) -> NDArray[np.float64]:
+        """Give what the raw scores start from: (R,)."""
+        return self.bias
+
+    def raw_one(self, row: Rows) -> NDArray[np.float64]:
+        """Raw scores (1, R) of one full row (width,)."""
+        return self.raw(row[None])
+
+    def margin_one(self, row: Rows) -> float | None:
+        """Raw score of one full row, if there is one and the row suits the layout."""
+        layout = self.layout
+        if layout is None or not layout.takes(row):
+            return None
+        total = np.empty(1)
+        early_entry(row, layout.address, total)
+        return float(total[0] + self.bias[0])
+
+    def packed(self) -> "Lattices":
+        """Give the same lattices a layout for single rows, where there is one."""
+        T = self.size
+        never = np.full(T, np.inf)
+        return replace(self, layout=self.pack(np.arange(T), (-never, never)))
+
+    def pack(
+        self,
+        order: NDArray[Any],
+        limits: tuple[NDArray[np.float64], NDArray[np.float64]],
+    ) -> LatticeLayout | None:
+        """Lay them in order, with a schedule's limits (lower, upper), for one row.
+
+        None where there is more than one raw score, where rows are prepared first, for
+        more than `MOST_SLOTS` inputs, and for Python without compiled kernels.
+        """
+        d = len(self.columns)
+        prepared = len(self.preparation.operations) > 0
+        if not COMPILED or self.outputs > 1 or prepared or d > MOST_SLOTS:
+            return None
+        arrays: dict[int, NDArray[Any]] = {
+            COLUMNS_AT: self.columns,
+            KNOTS_AT: self.knots,
+            INPUTS_AT: self.inputs[order],
+            CALIBRATIONS_AT: self.calibrations[order],
+            VERTICES_AT: self.vertices[order],
+            LIMITS_AT: np.stack(limits),
+            UNIT_AT: np.array([self.unit]),
+        }
+        arrays = {place: np.ascontiguousarray(a) for place, a in arrays.items()}
+        table = np.zeros(TABLE_SIZE, np.uint64)
+        for place, array in arrays.items():
+            table[place] = array.ctypes.data
+        table[[WIDTH, KEYPOINTS]] = self.knots.shape
+        table[[LATTICES, SIZE]] = self.inputs.shape
+        width = int(self.columns.max(initial=-1)) + 1
+        return LatticeLayout(arrays, table, table.ctypes.data, width)
+
+    def _evaluate(self, X: Rows, whole: bool) -> NDArray[np.float64]:
+        columns = self.columns
+        if len(self.preparation.operations):
+            X = self.preparation.apply(X)
+            columns = np.arange(len(columns), dtype=np.int32)
+        else:
+            self.preparation.check(X)
+        out = np.empty((len(X), 1 if whole else self.size, self.outputs))
+        base(
+            as_rows(X),
+            columns,
+            self.knots,
+            self.inputs,
+            self.calibrations,
+            self.vertices,
+            whole,
+            out,
+        )
+        out *= self.unit
+        return out
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays that `load` reads."""
+        return {
+            **self.preparation.arrays(),
+            "knots": self.knots,
+            "inputs": self.inputs,
+            "calibrations": self.calibrations,
+            "vertices": self.vertices,
+            "bias": self.bias,
+            "unit": np.array([self.unit]),
+        }
+
+    @classmethod
+    def load(cls, stored: Stored, width: int) -> "Lattices":
+        """Read lattices; BadModel unless all that the kernels rely on holds."""
+        preparation = load_preparation(stored, width)
+        d = len(preparation.columns)
+        knots = _load_knots(stored, d)
+        inputs = stored.array("inputs", np.int32, (None, None))
+        T, S = inputs.shape
+        if not (0 < T <= MOST_LATTICES and 0 < S <= MOST_INPUTS):
+            raise stored.fail(
+                f"{T} lattices over {S} inputs; it takes 1 to {MOST_LATTICES} over "
+                f"1 to {MOST_INPUTS}"
+            )
+        _check_range(stored, "inputs", inputs, 0, d - 1)
+        shape = (T, S, knots.shape[1] + 2)
+        calibrations = stored.array("calibrations", np.int32, shape)
+        _check_range(stored, "calibrations", calibrations, 0, int(PARTS))
+        bias, unit = stored.finite("bias", (None,)), stored.finite("unit", (1,))[0]
+        if len(bias) in (0, 2):
+            raise stored.fail(f"{len(bias)} raw scores; it gives 1, or 3 and more")
+        vertices = stored.array("vertices", np.int32, (T, len(bias), 2**S))
+        _check_range(stored, "vertices", vertices, -MOST_UNITS, MOST_UNITS)
+        if np.frexp(unit)[0] != 0.5 or not (np.abs(bias) <= 2.0**52 * unit).all():
+            raise stored.fail("its unit is no power of two, or too small for its bias")
+        if not np.array_equal(np.rint(bias / unit) * unit, bias):
+            raise stored.fail("its bias is no whole number of units")
+        made = cls(
+            preparation, knots, inputs, calibrations, vertices, bias, float(unit)
+        )
+        return made.packed()
+
+
+def make_lattices(
+    preparation: Preparation,
+    knots: NDArray[np.float64],
+    inputs: NDArray[Any],
+    calibrations: NDArray[np.float64],
+    vertices: NDArray[np.float64],
+    bias: NDArray[np.float64],
+) -> Lattices:
+    """Make lattices of learned numbers: rounds them, which keeps their order.
+
+    Parameters
+    ----------
+    knots, inputs
+        As in `Lattices`.
+    calibrations
+        (T, S, P + 1) in [0, 1]; the last is a missing value's.
+    vertices
+        (T, R, 2^S), finite.
+    bias
+        (R,), finite.
+    """
+    # Units so large that bias and vertices both have room.
+    largest = max(np.abs(vertices).max(), np.abs(bias).max() / 2**20, 1e-100)
+    unit = float(2.0 ** (np.ceil(np.log2(largest)) - 30))
+    parts = np.rint(np.concatenate([calibrations, calibrations[..., -1:]], -1) * PARTS)
+    return Lattices(
+        preparation,
+        np.ascontiguousarray(knots, np.float64),
+        np.ascontiguousarray(inputs, np.int32),
+        parts.astype(np.int32),
+        np.rint(vertices / unit).astype(np.int32),
+        np.rint(bias / unit) * unit,
+        unit,
+    )
+
+
+def _load_knots(stored: Stored, d: int) -> NDArray[np.float64]:
+    knots = stored.finite("knots", (d, None))
+    with np.errstate(over="ignore"):
+        gaps = np.diff(knots)
+    if not d or knots.shape[1] < 2 or not ((gaps > 0) & (gaps < np.inf)).all():
+        raise stored.fail("each input needs 2 keypoints or more, ascending")
+    return knots
+
+
+def _check_range(
+    stored: Stored, name: str, array: NDArray[Any], low: int, high: int
+) -> None:
+    if not (array.min() >= low and array.max() <= high):
+        raise stored.fail(f"array {name!r} leaves the range {low} to {high}")
