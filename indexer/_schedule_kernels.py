@@ -229,6 +229,49 @@ def measure_doubt(
             doubt[start + j] = total
 
 
+@njit(types.UniTuple(int64, 2)(IDS, FLAGS, FLOATS, float64, boolean), **OPTIONS)
+def cut_entries(
+    ids: NDArray[np.int32],
+    positive: NDArray[np.bool_],
+    onward: NDArray[np.float64],
+    price: float,
+    both: bool,
+) -> tuple[int, int]:
+    """Do `cheapest_cuts` with `onward` (n,) by entry, NaN for rows not here."""
+    n = ids.shape[0]
+    a = 0
+    b = n
+    value = 0.0
+    best = 0.0
+    for j in range(n):
+        if onward[j] >= 0.0:
+            value += (price if positive[j] else 0.0) - onward[j]
+        if value < best and (j + 1 == n or ids[j + 1] >= 0):
+            best = value
+            a = j + 1
+    if not both:
+        return a, n
+    value = 0.0
+    best = 0.0
+    for j in range(n - 1, -1, -1):
+        if onward[j] >= 0.0:
+            value += (0.0 if positive[j] else price) - onward[j]
+        if value < best and ids[j] >= 0:
+            best = value
+            b = j
+    if a > b:  # stopping either way beats going on: every row stops at one cut
+        value = 0.0
+        best = math.inf
+        for j in range(n + 1):
+            if (j == n or ids[j] >= 0) and value < best:
+                best = value
+                a = j
+            if j < n and onward[j] >= 0.0:
+                value += price if positive[j] else -price
+        b = a
+    return a, b
+
+
 @njit(types.UniTuple(int64, 2)(IDS, FLAGS, FLOATS, FLAGS, float64, boolean), **OPTIONS)
 def cheapest_cuts(
     ids: NDArray[np.int32],
@@ -243,44 +286,14 @@ def cheapest_cuts(
     `ids` (n,) lists rows by ascending running sum; an entry equal in sum to the one
     before is stored as ~row, since no threshold parts the two. `positive` (n,) says
     of each entry which stop is the wrong one: the low one if it is positive, else the
-    high one. A wrong stop costs `price`, going on costs `onward[row]`; rows not `here`
-    do not count.
+    high one. A wrong stop costs `price`, going on costs `onward[row]` >= 0; rows not
+    `here` do not count.
     """
-    n = ids.shape[0]
-    a = 0
-    b = n
-    value = 0.0
-    best = 0.0
-    for j in range(n):
+    entries = np.empty(ids.shape[0], np.float64)
+    for j in range(ids.shape[0]):
         row = ids[j] if ids[j] >= 0 else ~ids[j]
-        if here[row]:
-            value += (price if positive[j] else 0.0) - onward[row]
-        if value < best and (j + 1 == n or ids[j + 1] >= 0):
-            best = value
-            a = j + 1
-    if not both:
-        return a, n
-    value = 0.0
-    best = 0.0
-    for j in range(n - 1, -1, -1):
-        row = ids[j] if ids[j] >= 0 else ~ids[j]
-        if here[row]:
-            value += (0.0 if positive[j] else price) - onward[row]
-        if value < best and ids[j] >= 0:
-            best = value
-            b = j
-    if a > b:  # stopping either way beats going on: every row stops at one cut
-        value = 0.0
-        best = math.inf
-        for j in range(n + 1):
-            if (j == n or ids[j] >= 0) and value < best:
-                best = value
-                a = j
-            if j < n:
-                row = ids[j] if ids[j] >= 0 else ~ids[j]
-                if here[row]:
-                    value += price if positive[j] else -price
-        b = a
+        entries[j] = onward[row] if here[row] else math.nan
+    a, b = cut_entries(ids, positive, entries, price, both)
     return a, b
 
 
@@ -300,11 +313,14 @@ def follow_cuts(
     for r in range(last - 1, -1, -1):  # the earliest stop is written last
         first = starts[r]
         here = ids[first : starts[r + 1]]
-        for j in range(here.shape[0]):
+        for j in range(cuts[0, r]):
             row = here[j] if here[j] >= 0 else ~here[j]
-            if j < cuts[0, r] or j >= cuts[1, r]:
-                stop[row] = r
-                wrong[row] = positive[first + j] == (j < cuts[0, r])
+            stop[row] = r
+            wrong[row] = positive[first + j]
+        for j in range(cuts[1, r], here.shape[0]):
+            row = here[j] if here[j] >= 0 else ~here[j]
+            stop[row] = r
+            wrong[row] = not positive[first + j]
 
 
 @njit(
@@ -336,24 +352,23 @@ def improve_cuts(
     wrong = np.empty(rows, np.bool_)
     follow_cuts(ids, positive, starts, cuts, stop, wrong)
     onward = np.zeros(rows, np.float64)
-    reached = np.zeros(rows, np.bool_)
+    entries = np.empty(rows, np.float64)
     for r in range(last - 1, -1, -1):
         here = ids[starts[r] : starts[r + 1]]
         flags = positive[starts[r] : starts[r + 1]]
-        for j in range(starts[r + 1], starts[r + 2]):
-            onward[ids[j] if ids[j] >= 0 else ~ids[j]] += costs[r + 1]
-        for j in range(here.shape[0]):
-            row = here[j] if here[j] >= 0 else ~here[j]
-            reached[row] = stop[row] >= r
         first, end = widest[0, r], widest[1, r]
-        a, b = cheapest_cuts(
-            here[first:end], flags[first:end], onward, reached, price, both
+        for j in range(first, end):  # those with a place at r + 1
+            row = here[j] if here[j] >= 0 else ~here[j]
+            onward[row] += costs[r + 1]
+            entries[j] = onward[row] if stop[row] >= r else math.nan
+        a, b = cut_entries(
+            here[first:end], flags[first:end], entries[first:end], price, both
         )
         cuts[0, r] = first + a
         cuts[1, r] = first + b
-        for j in range(here.shape[0]):
+        for j in range(cuts[0, r]):
             row = here[j] if here[j] >= 0 else ~here[j]
-            if j < cuts[0, r]:
-                onward[row] = price if flags[j] else 0.0
-            elif j >= cuts[1, r]:
-                onward[row] = 0.0 if flags[j] else price
+            onward[row] = price if flags[j] else 0.0
+        for j in range(cuts[1, r], here.shape[0]):
+            row = here[j] if here[j] >= 0 else ~here[j]
+            onward[row] = 0.0 if flags[j] else price
