@@ -139,12 +139,11 @@ class TokenGate:
 
 
 async def refuse(send: Send, error: Unauthorized) -> None:
-    """Answer with 401, and close: the body that may be on its way is not read."""
+    """Answer with 401; the body that may be on its way is thrown away."""
     body = encode(Failure(str(error), error.code))
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", b"%d" % len(body)),
-        (b"connection", b"close"),
         CHALLENGE,
     ]
     start = {"type": "http.response.start", "status": 401, "headers": headers}

@@ -248,7 +248,9 @@ async def _answer_error(request: Request, error: Exception) -> Response:
 async def _answer_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     code = error.detail.lower().replace(" ", "_")
-    return _reply(error.status_code, Failure(error.detail, code))
+    reply = _reply(error.status_code, Failure(error.detail, code))
+    reply.headers.update(error.headers or {})  # which methods are allowed
+    return reply
 
 
 async def _answer_unexpected(request: Request, error: Exception) -> Response:

@@ -119,8 +119,7 @@ class Source:
         self.caller: Caller = state.get("caller") or Caller()
         self._receive = receive
         self._more = True
-        if "wait_no_more" in state:  # this has limits of its own
-            state["wait_no_more"]()
+        self._wait_no_more: Callable[[], None] = state.get("wait_no_more", bool)
 
     async def _next(self) -> bytes:
         try:
@@ -140,6 +139,7 @@ class Source:
         while self._more:
             body += await self._next()
             if len(body) > limit:
+                await self.drain()
                 raise TooLarge(
                     f"the body is over the limit of {limit:,} bytes; send a stream"
                 )
@@ -155,6 +155,7 @@ class Source:
         BadInput, TooLarge, ReceiveTimeout, Abandoned
             If the stream cannot be read on, once all before has been given.
         """
+        self._wait_no_more()  # a stream may take longer than other bodies
         chunk: list[Any] = []
         while self._more:
             broken: PolydomError | None = None

@@ -8,7 +8,7 @@ import msgpack
 import msgspec
 
 from ..features.errors import BadInput, PolydomError
-from .errors import TooLarge
+from .errors import TooLarge, UnsupportedEncoding
 from .wire import Answer, Ask, Headers, Record, describe
 
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")
@@ -95,13 +95,15 @@ def content_type_of(headers: Headers) -> str:
 
     Raises
     ------
-    BadInput
+    UnsupportedEncoding
         If it is compressed.
     """
     content_type = ""
     for name, value in headers:
         if name == b"content-encoding" and value != b"identity":
-            raise BadInput("compressed bodies are not read; send the body as it is")
+            raise UnsupportedEncoding(
+                "compressed batches are not read; send the body as it is"
+            )
         if name == b"content-type":
             content_type = value.decode("latin-1").partition(";")[0].strip().lower()
     return content_type
@@ -247,7 +249,8 @@ class MsgpackStream:
         except msgpack.BufferFull as error:
             raise self._too_large() from error
         except (msgpack.UnpackException, ValueError, TypeError) as error:
-            raise BadInput(f"the stream is no msgpack: {error}"[:200]) from error
+            reason = str(error) or "nested too deeply, or a byte that begins nothing"
+            raise BadInput(f"the stream is no msgpack: {reason}"[:200]) from error
         self._check(self._fed)
 
     def finish(self) -> Iterator[Any]:

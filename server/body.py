@@ -11,6 +11,9 @@ from .wire import Headers
 
 # With a gzip header, and with zlib's own, which HTTP calls deflate (RFC 9110, 8.4.1).
 _WINDOW_BITS = {b"gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
+# How many times the limit may come, to be thrown away: callers who are cut off while
+# they send do not see why.
+_DISCARDED = 8
 
 
 async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
@@ -42,10 +45,13 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
             raise Abandoned("the caller left before the body was there")
         chunk = message.get("body", b"")
         size += len(chunk)
-        if size > limit:
-            raise TooLarge(f"the body is over the limit of {limit:,} bytes")
-        chunks.append(chunk)
         more = message.get("more_body", False)
+        if size <= limit:
+            chunks.append(chunk)
+        elif not more or size > _DISCARDED * limit:
+            raise TooLarge(f"the body is over the limit of {limit:,} bytes")
+        else:
+            chunks.clear()
     body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
     # zlib lets others run; how long it takes, only its end would tell
     return await asyncio.to_thread(unpack, body, coding, limit) if coding else body

@@ -1,6 +1,7 @@
 """HTTP/1.1 by uvicorn, with the time at which each request's first byte was read."""
 
 import asyncio
+import re
 import time
 from typing import Any, ClassVar
 
@@ -9,6 +10,10 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from .question import Caller
 from .shortcut import Head, Shortcut
 from .wire import Failure, encode
+
+# Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
+# the parser would take such a request's body for the other protocol.
+_OFFER = re.compile(rb"\r\n(?:upgrade|http2-settings):[^\r\n]*", re.IGNORECASE)
 
 
 class StampingProtocol(HttpToolsProtocol):
@@ -47,6 +52,9 @@ class StampingProtocol(HttpToolsProtocol):
         self._between = True
         self._raw_head: bytes | None = None
         self._idle_since_s = 0.0
+        self._read_bytes = 0
+        self._refusal: bytes | None = None
+        self._earlier: list[Any] = []
 
     def connection_made(  # type: ignore[override]  # as uvicorn does
         self, transport: asyncio.Transport
@@ -60,38 +68,70 @@ class StampingProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take the time, then parse."""
+        if self._refusal is not None:
+            return
         self.read_s = time.monotonic()
-        if self._between and self._shortcut is not None:
+        if self._between:
             end = data.find(b"\r\n\r\n")
-            head = self._shortcut.heads.get(data[:end]) if end > 0 else None
-            if head is None:
-                self._raw_head = data[:end] if end > 0 else None
-            elif self._answered(self._shortcut, head, data, end + 4):
-                return
+            if self._shortcut is not None:
+                head = self._shortcut.heads.get(data[:end]) if end > 0 else None
+                if head is None:
+                    self._raw_head = data[:end] if end > 0 else None
+                elif self._answered(self._shortcut, head, data, end + 4):
+                    return
+            if b"pgrade" in data or b"PGRADE" in data:
+                data = _OFFER.sub(b"", data[:end]) + data[end:] if end > 0 else data
+        self._read_bytes = len(data)
+        self._head_bytes += len(data)
         super().data_received(data)
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > self.head_limit:
-                limit = f"{self.head_limit:,} bytes"
-                self._refuse(400, f"the headers are over the limit of {limit}")
+        if not self._between and self._head_bytes > self.head_limit:
+            limit = f"{self.head_limit:,} bytes"
+            self._refuse(400, f"the headers are over the limit of {limit}")
 
     def on_message_begin(self) -> None:
         """Stamp the request that begins; the parser calls this at its first byte."""
         super().on_message_begin()
         self._between = False
-        self._in_head, self._head_bytes = True, 0
+        self._in_head, self._head_bytes = True, self._read_bytes
         self._wait_patiently()
         self.scope["state"]["arrived_s"] = self.read_s
         self.scope["state"]["caller"] = self.caller
         self.scope["state"]["wait_no_more"] = self._wait_no_more
 
     def on_headers_complete(self) -> None:
-        """Count no more bytes as headers."""
+        """Begin to answer, or to wait for the answers to requests before."""
+        if (
+            self._head_bytes > self.head_limit
+            and self._size_of_head() > self.head_limit
+        ):
+            raise ValueError("the headers are over the limit")
+        if self.parser.should_upgrade() and self._has_body():
+            # offered in pieces, so it was not taken out: the body would not be read
+            raise ValueError("an upgrade is offered with a body")
         self._in_head = False
         raw, self._raw_head = self._raw_head, None
+        if self.cycle is None or self.cycle.response_complete:
+            self._earlier.clear()
+        else:
+            self._earlier.append(self.cycle)
         super().on_headers_complete()
         if raw is not None and self._shortcut is not None and self._is_plain():
             self._shortcut.learn(raw, self.url, self.headers)
+        # Headers may come behind a body too, and must not pass for those before it.
+        self.headers = []
+
+    def on_body(self, body: bytes) -> None:
+        """Count what comes between two pieces of a body like headers."""
+        self._head_bytes = 0
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request, or say what is wrong with it."""
+        was_last = not self.pipeline
+        super().on_response_complete()
+        if was_last and self._refusal is not None and not self.transport.is_closing():
+            self.transport.write(self._refusal)
+            self.transport.close()
 
     def on_message_complete(self) -> None:
         """Stop waiting: the whole request is here."""
@@ -107,6 +147,9 @@ class StampingProtocol(HttpToolsProtocol):
         """Let the work for this connection know that nobody waits for it."""
         self.caller.gone = True
         self._wait_no_more()
+        for cycle in self._earlier:  # uvicorn tells only the latest
+            cycle.disconnected = True
+            cycle.message_event.set()
         super().connection_lost(exc)
 
     def timeout_keep_alive_handler(self) -> None:
@@ -178,17 +221,32 @@ class StampingProtocol(HttpToolsProtocol):
         seconds = f"{self.receive_s:g} s"
         self._refuse(408, f"no whole request came within {seconds}", "receive_timeout")
 
+    def _size_of_head(self) -> int:
+        lines = sum(len(name) + len(value) + 4 for name, value in self.headers)
+        return len(self.url) + lines
+
+    def _has_body(self) -> bool:
+        names = {name for name, _ in self.headers}
+        return not names.isdisjoint((b"content-length", b"transfer-encoding"))
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: offers that are not taken up are nothing to warn of."""
+
     def _refuse(self, status: int, error: str, code: str = "bad_input") -> None:
-        """Say what is wrong, unless a reply is under way, and close the connection."""
-        if (
-            self.cycle is None
-            or not self.cycle.response_started
-            or (self.cycle.response_complete)
-        ):
-            body = encode(Failure(error, code))
-            self.transport.write(
-                STATUS_LINE[status] + b"connection: close\r\n"
-                b"content-type: application/json\r\n"
-                b"content-length: %d\r\n\r\n%b" % (len(body), body)
-            )
-        self.transport.close()
+        """Say what is wrong in its turn, unless answered already, and close."""
+        body = encode(Failure(error, code))
+        said = (
+            STATUS_LINE[status] + b"connection: close\r\n"
+            b"content-type: application/json\r\n"
+            b"content-length: %d\r\n\r\n%b" % (len(body), body)
+        )
+        cycle, in_body = self.cycle, not (self._between or self._in_head)
+        if in_body and self.pipeline:
+            self.pipeline.popleft()  # the request that is wrong; it never began
+            self._refusal = said
+        elif not in_body and cycle is not None and not cycle.response_complete:
+            self._refusal = said
+        else:
+            if not in_body or cycle is None or not cycle.response_started:
+                self.transport.write(said)
+            self.transport.close()

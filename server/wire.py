@@ -288,6 +288,8 @@ def describe(error: PolydomError) -> tuple[int, Failure]:
     if isinstance(error, BadFeature) and error.__cause__ is not None:
         # what the operator's own code said may tell about the machine
         message = str(error).removesuffix(f": {error.__cause__}")
+        raised = f" raised {type(error.__cause__).__name__}"
+        message = message.replace(raised, " failed")
         return STATUS[BadFeature], Failure(message, error.code)
     for kind in type(error).__mro__:
         if kind in STATUS:

@@ -1,5 +1,6 @@
 """The `polydom` command and a real server, each in a process of its own."""
 
+import contextlib
 import http.client
 import json
 import re
@@ -24,16 +25,22 @@ def polydom(arguments: Sequence[str], folder: Path) -> str:
 
 @contextmanager
 def serving(
-    path: Path | str, *options: str, folder: Path | None = None
+    path: Path | str,
+    *options: str,
+    folder: Path | None = None,
+    log: Path | None = None,
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """A server process and its port, once it is ready."""
-    process = subprocess.Popen(
-        [*POLYDOM, "serve", str(path), "--port=0", *options],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=folder,
-        text=True,
-    )
+    """A server process and its port, once it is ready; a long log goes to a file."""
+    with (
+        contextlib.nullcontext(subprocess.PIPE) if log is None else log.open("w") as to
+    ):
+        process = subprocess.Popen(
+            [*POLYDOM, "serve", str(path), "--port=0", *options],
+            stdout=subprocess.PIPE,
+            stderr=to,
+            cwd=folder,
+            text=True,
+        )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()

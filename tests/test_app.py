@@ -141,6 +141,7 @@ def test_app_refuses_a_budget_that_is_not_a_number(client: TestClient) -> None:
 def test_app_lets_nothing_of_the_inside_out(client: TestClient) -> None:
     reply = client.post("/v1/predict", json={"text": "a\x00", "budget_ms": 900})
     assert "secret" not in reply.text
+    assert "Error" not in reply.text
     assert "Traceback" not in reply.text
 
 

@@ -18,7 +18,7 @@ from polydom.server.batch_wire import (
     read_item,
     read_terms,
 )
-from polydom.server.errors import TooLarge
+from polydom.server.errors import TooLarge, UnsupportedEncoding
 
 texts = st.lists(st.text(max_size=20), max_size=6)
 cuts = st.lists(st.integers(0, 200), max_size=6)
@@ -130,5 +130,5 @@ def test_content_type_is_read_without_its_parameters() -> None:
         "application/jsonl"
     )
     assert content_type_of([(b"content-encoding", b"identity")]) == ""
-    with pytest.raises(BadInput, match="compressed"):
+    with pytest.raises(UnsupportedEncoding, match="compressed"):
         content_type_of([(b"content-encoding", b"br")])
