@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from ..features.extract import Extraction
 from ..features.sizes import costs_at
 from .course import Course
 from .drift import LEAST_S
@@ -26,7 +27,10 @@ class Attempt:
     """
 
     __slots__ = (
+        "_alone",
+        "_audit",
         "_course",
+        "_cut_short",
         "_done",
         "_engine",
         "_question",
@@ -43,9 +47,12 @@ class Attempt:
         self._row = np.empty(engine.extractor.width, np.float32)
         self._done = 0
         self._sure = False
+        self._audit: bool | None = None
+        self._cut_short = False  # an audit, so that more was computed than is charged
         self.stopped = False
         self.started_s = engine.now()
         self.choice = engine.choose(question, self.started_s, waiting)
+        self._alone = not waiting
         self._course = None if waiting else self._set_out()
 
     def _set_out(self) -> Course | None:
@@ -78,6 +85,8 @@ class Attempt:
         began_s = busy()
         self._compute()
         outcome = self.conclude()
+        if self._cut_short:
+            return outcome
         return msgspec.structs.replace(outcome, busy_s=busy() - began_s)
 
     def _compute(self) -> None:
@@ -110,7 +119,32 @@ class Attempt:
             extraction.compute(feature)
             self._done = k + 1
             if self._sure_at(k + 1):
+                self._check_exit(extraction)
                 break
+
+    def _check_exit(self, extraction: Extraction) -> None:
+        """Go on with some plans that are sure, where nobody waits and time is left.
+
+        What is answered is the whole plan's then; where the time runs out after all,
+        what was sure.
+        """
+        engine, question, plan = self._engine, self._question, self.choice.plan
+        if not self._alone or not engine.audit.due():
+            return
+        size = question.item.size
+        for k in range(self._done, len(plan.features)):
+            out = self.stopped or question.caller.gone
+            if out or not plan.worth_going_on(k, size, self._left()):
+                self._cut_short = True
+                return
+            extraction.compute(plan.features[k])
+        models = engine.package.models
+        early = models[plan.answers[self._done]].answer(self._row)[0]
+        first, last = plan.answers[self._done], plan.row
+        whole = models[last].answer(self._row)[0]
+        classes = models[first].classes[early], models[last].classes[whole]
+        self._audit = bool(classes[0] != classes[1])
+        self._done, self._sure = len(plan.features), False
 
     def _sure_at(self, k: int) -> bool:
         """Say whether the model of checkpoint k leads by enough to answer."""
@@ -140,6 +174,7 @@ class Attempt:
             accuracy=engine.accuracies[plan.row if self._sure else row],
             charged=self._charged(row),
             busy_s=None,
+            audit=self._audit,
         )
 
     def _charged(self, row: int) -> float:

@@ -80,6 +80,12 @@ def serve(
     correct: Annotated[
         bool, typer.Option(help="Follow a machine that turns slower while serving.")
     ] = True,
+    audit: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, help="Share of early exits to compute whole and compare."
+        ),
+    ] = 0.0,
     workers: Annotated[
         int, typer.Option(min=1, help="Processes that answer; each uses one core.")
     ] = 1,
@@ -125,6 +131,7 @@ def serve(
         max_budget_s=max_budget_ms / 1e3,
         correct=correct,
         rescale=rescale,
+        audit=audit,
     )
     if not 0 <= leave_s < math.inf:
         raise BadInput(f"--leave-s {leave_s:g}: a finite number, 0 or more, is needed")

@@ -47,6 +47,8 @@ class Settings:
         Whether predicted times follow those that plans turn out to take.
     rescale
         Whether the index's costs are made this machine's while warming up.
+    audit
+        Share of the early exits whose plans are computed whole all the same, in [0, 1].
     """
 
     budget_s: float = 0.05
@@ -55,12 +57,15 @@ class Settings:
     queue_limit: int = 1024
     correct: bool = True
     rescale: bool = True
+    audit: float = 0.0
 
     def __post_init__(self) -> None:
         for name in ("budget_s", "max_budget_s", "body_limit", "queue_limit"):
             value = getattr(self, name)
             if not 0 < value < math.inf:
                 raise BadInput(f"{name} is {value!r}; it must be finite and above 0")
+        if not 0 <= self.audit <= 1:
+            raise BadInput(f"audit is {self.audit!r}; it must be in [0, 1]")
 
 
 class Desk:
@@ -94,6 +99,7 @@ class Desk:
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine = engine
         self.settings = settings
+        engine.audit.share = settings.audit
         package = engine.package
         self.unit = str(package.meta.get("unit", "s"))
         self.samples = [

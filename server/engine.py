@@ -14,6 +14,7 @@ from ..features.sizes import Size, costs_at
 from ..indexer.index import Index
 from ..indexer.package import Package
 from .attempt import Attempt
+from .audit import Audit
 from .course import make_onward
 from .drift import LEAST_S, Drift
 from .errors import TooLittleLeft
@@ -71,6 +72,8 @@ class Engine:
     drift
         Corrects every predicted cost; stays 1 unless somebody gives outcomes to
         `follow`.
+    audit
+        Which early exits to check; none unless its `share` is set.
 
     Raises
     ------
@@ -92,6 +95,7 @@ class Engine:
         self.now = now
         self.busy = busy or (busy_clock() if now is time.monotonic else now)
         self.drift = Drift(float(index.package.meta.get("quantile", 0.99)))
+        self.audit = Audit(promised_alpha(index))
         self.adopt(index, index.package)
 
     def adopt(self, index: Index, package: Package) -> None:
@@ -239,6 +243,13 @@ class Engine:
             if row != self.prior and self.accuracies[row] >= min_accuracy:
                 return row
         return rows[-1]
+
+
+def promised_alpha(index: Index) -> float | None:
+    """Share of answers that the index's exits may change; None without exits."""
+    facts = index.package.meta.get("exits") if index.package else None
+    alpha = facts.get("alpha") if isinstance(facts, dict) else None
+    return float(alpha) if isinstance(alpha, int | float) and 0 <= alpha < 1 else None
 
 
 def busy_clock() -> Clock:

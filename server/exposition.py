@@ -33,6 +33,10 @@ HELP = {
     "polydom_rescale_factor": "Time here over time where the index was built.",
     "polydom_drift_factor": "What predicted times are multiplied with at present.",
     "polydom_drift_bound_hits": "How often that would have risen over its bound.",
+    "polydom_exits": "Plans that were sure before their last features.",
+    "polydom_exits_audited": "Those of them that were computed whole all the same.",
+    "polydom_exits_changed": "Those of these whose answer that changed.",
+    "polydom_exits_alarm": "1 once more change than the index promises.",
 }
 
 
@@ -105,6 +109,7 @@ class Families(Collector):
         yield GaugeMetricFamily(*_named("polydom_waiting"), waiting)
         yield from self._states()
         yield from self._costs()
+        yield from self._exits()
 
     def _histogram(self, name: str, attribute: str) -> HistogramMetricFamily:
         """Count all values up to each bound, as Prometheus wants it."""
@@ -173,6 +178,25 @@ class Families(Collector):
         yield rescale
         yield drift
         yield hits
+
+    def _exits(self) -> Iterator[Metric]:
+        """Say how often plans were sure, and what audits of them found."""
+        families = {
+            part: CounterMetricFamily(*_named(name), labels=["model"])
+            for part, name in (
+                ("exits", "polydom_exits"),
+                ("audited", "polydom_exits_audited"),
+                ("changed", "polydom_exits_changed"),
+            )
+        }
+        alarm = GaugeMetricFamily(*_named("polydom_exits_alarm"), labels=["model"])
+        for model in self._counted:
+            if self._repository.state(model).state == "READY":
+                audit = self._repository.get(model).desk.engine.audit
+                for part, family in families.items():
+                    family.add_metric([model], getattr(audit, part))
+                alarm.add_metric([model], float(audit.alarm))
+        yield from (*families.values(), alarm)
 
 
 def _named(name: str) -> tuple[str, str]:

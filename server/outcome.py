@@ -32,6 +32,9 @@ class Outcome(msgspec.Struct, frozen=True):
     busy_s
         Processor seconds of the thread that computed; None where it was not the one
         that answered.
+    audit
+        Where an early exit was audited: whether the whole plan's answer, which this
+        is, differs from the one that the first features gave. None elsewhere.
     """
 
     label: str
@@ -44,3 +47,4 @@ class Outcome(msgspec.Struct, frozen=True):
     accuracy: float
     charged: float
     busy_s: float | None
+    audit: bool | None = None

@@ -1056,3 +1056,23 @@ def interpolated(vertices: Numbers, inputs: Sequence[float]) -> float:
             weight *= x if v >> s & 1 else 1.0 - x
         total += weight * height
     return total
+
+
+def audit_alarm(
+    seen: Sequence[bool], alpha: float, times: Sequence[float], quiet: float
+) -> bool:
+    """Whether `Audit` has sounded: every bet from every beginning, anew each time."""
+    if alpha == 0:
+        return any(seen)
+    rates = [min(factor * alpha, (1 + alpha) / 2) for factor in times]
+    for n in range(1, len(seen) + 1):
+        total = 0.0
+        for rate in rates:
+            for start in range(n):
+                bet = 1.0
+                for changed in seen[start:n]:
+                    bet *= rate / alpha if changed else (1 - rate) / (1 - alpha)
+                total += bet / len(rates)
+        if total > quiet:
+            return True
+    return False

@@ -1,0 +1,116 @@
+"""Whether early exits keep their promise on the items that are really asked about."""
+
+import random
+from collections.abc import Callable
+
+from ..features.errors import BadInput
+
+# An alarm that sounds on a stream which keeps its promise comes after so many audits
+# on average, or later.
+QUIET = 20_000
+# The rates of changed answers that are looked for, in promised ones.
+TIMES = (2.0, 4.0, 8.0)
+
+
+class Audit:
+    """Computes a share of the sure answers' plans whole, and counts what changes.
+
+    Calibration items promise that at most `alpha` of the answers that a plan's first
+    features give differ from the whole plan's, for items like them. Those asked about
+    later may be others. Here each audited exit bets on a rate of `TIMES` alpha against
+    one of alpha; a Shiryaev and Roberts sum of these likelihood ratios begins a bet at
+    every audit, so that a change is noticed whenever it comes. While no audit has a
+    chance above alpha of being changed, the sum of n audits is n at most in
+    expectation, and the mean time to an alarm at least `quiet` (Shin, Ramdas and
+    Rinaldo, E-detectors, 2022). A lower bound of the rate alone, looked at after every
+    audit, would be exceeded sooner or later on any stream.
+
+    `due` may be asked by several threads; `add` is for one.
+
+    Parameters
+    ----------
+    alpha
+        Promised share of changed answers, in [0, 1); None where nothing was promised,
+        and then there is no alarm.
+    share
+        Of the exits that are audited, in [0, 1].
+    quiet
+        Audits to a false alarm, above 1.
+    draw
+        Gives numbers from [0, 1).
+
+    Raises
+    ------
+    BadInput
+        If alpha or share is outside its range.
+
+    Attributes
+    ----------
+    exits, audited, changed
+        Plans that were sure before their last features; those of them that were
+        computed whole; those of these whose answer that changed.
+    alarm
+        Whether an alarm has sounded; it stays.
+    """
+
+    __slots__ = (
+        "_draw",
+        "_quiet",
+        "_ratios",
+        "_sums",
+        "alarm",
+        "alpha",
+        "audited",
+        "changed",
+        "exits",
+        "share",
+    )
+
+    def __init__(
+        self,
+        alpha: float | None,
+        share: float = 0.0,
+        *,
+        quiet: float = QUIET,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        if alpha is not None and not 0 <= alpha < 1:
+            raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
+        if not 0 <= share <= 1:
+            raise BadInput(f"the share to audit is {share!r}; it must be in [0, 1]")
+        self.alpha, self.share = alpha, share
+        self._quiet, self._draw = quiet, draw
+        self._ratios = [] if alpha is None else ratios(alpha)
+        self._sums = [0.0] * len(self._ratios)
+        self.exits = self.audited = self.changed = 0
+        self.alarm = False
+
+    def due(self) -> bool:
+        """Say whether to go on with a plan that is sure."""
+        return self.share > 0 and self._draw() < self.share
+
+    def add(self, changed: bool | None) -> None:
+        """Take one more exit into account; None where it was not audited."""
+        self.exits += 1
+        if changed is None:
+            return
+        self.audited += 1
+        self.changed += changed
+        if self.alarm or self.alpha is None:
+            return
+        if self.alpha == 0:  # a single change breaks this promise
+            self.alarm = changed
+            return
+        self._sums = [
+            (total + 1) * ratio[changed]
+            for total, ratio in zip(self._sums, self._ratios, strict=True)
+        ]
+        self.alarm = sum(self._sums) > self._quiet * len(self._sums)
+
+
+def ratios(alpha: float) -> list[tuple[float, float]]:
+    """Likelihood ratios of (an answer kept, one changed) for each rate looked for."""
+    if alpha == 0:
+        return []
+    rates = [min(times * alpha, (1 + alpha) / 2) for times in TIMES]
+    return [((1 - rate) / (1 - alpha), rate / alpha) for rate in rates]

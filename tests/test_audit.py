@@ -1,0 +1,118 @@
+"""Audits of early exits: what they count, when they sound an alarm, how they go on."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.errors import BadInput
+from polydom.server.audit import TIMES, Audit
+from polydom.server.budget import Allowance, Deadline
+from polydom.server.engine import Engine, promised_alpha
+
+from . import oracles
+from .test_engine import INDEX, Clock, ask, extractor_of, with_margins
+
+
+@given(
+    st.lists(st.sampled_from([None, False, True]), max_size=60),
+    st.sampled_from([0.0, 0.005, 0.3, 0.9]),
+)
+def test_audit_agrees_with_every_bet_counted_anew(
+    exits: list[bool | None], alpha: float
+) -> None:
+    audit = Audit(alpha, quiet=50.0)
+    for changed in exits:
+        audit.add(changed)
+    seen = [changed for changed in exits if changed is not None]
+    assert (audit.exits, audit.audited) == (len(exits), len(seen))
+    assert audit.changed == sum(seen)
+    assert audit.alarm == oracles.audit_alarm(seen, alpha, TIMES, 50.0)
+
+
+def test_no_alarm_without_a_promise() -> None:
+    audit = Audit(None)
+    for _ in range(1000):
+        audit.add(True)
+    assert (audit.changed, audit.alarm) == (1000, False)
+
+
+def test_one_change_breaks_a_promise_of_none() -> None:
+    audit = Audit(0.0)
+    audit.add(False)
+    assert not audit.alarm
+    audit.add(True)
+    audit.add(False)
+    assert audit.alarm
+
+
+def test_false_alarms_are_as_rare_as_said_and_true_ones_soon() -> None:
+    def first(rate: float, draws: np.random.Generator) -> int:
+        audit = Audit(0.05, quiet=500.0)
+        while not audit.alarm and audit.audited < 5000:
+            audit.add(bool(draws.random() < rate))
+        return audit.audited
+
+    draws = np.random.default_rng(0)
+    kept = np.mean([first(0.05, draws) for _ in range(40)])
+    broken = np.mean([first(0.2, draws) for _ in range(40)])
+    assert kept >= 500
+    assert broken <= 80
+
+
+@pytest.mark.parametrize(("alpha", "share"), [(1.0, 0.1), (-0.1, 0.1), (0.1, 1.1)])
+def test_audit_refuses_what_is_no_share(alpha: float, share: float) -> None:
+    with pytest.raises(BadInput):
+        Audit(alpha, share)
+
+
+def test_due_draws_the_share() -> None:
+    numbers = iter([0.09, 0.1, 0.5])
+    audit = Audit(0.1, 0.1, draw=lambda: next(numbers))
+    assert [audit.due() for _ in range(3)] == [True, False, False]
+    assert not Audit(0.1, 0.0, draw=lambda: 0.0).due()
+
+
+def audited_engine() -> Engine:
+    index = with_margins(0.0)
+    engine = Engine(index, extractor_of(index), now=Clock())
+    engine.audit.share = 1.0
+    return engine
+
+
+def test_an_audited_exit_answers_as_the_whole_plan() -> None:
+    engine = audited_engine()
+    outcome = ask(engine, Allowance(1.0))
+    whole = Engine(INDEX, extractor_of(INDEX), now=Clock())
+    without = ask(whole, Allowance(1.0))
+    assert (outcome.row, outcome.reason) == (3, None)
+    assert (outcome.label, outcome.scores) == (without.label, without.scores)
+    engine.audit.share = 0.0
+    early = ask(engine, Allowance(1.0))
+    assert early.reason == "sure"
+    assert outcome.audit == (early.label != without.label)
+    assert early.audit is None
+
+
+def test_an_audit_that_runs_out_of_time_answers_what_was_sure() -> None:
+    index, clock = with_margins(0.0), Clock()
+    engine = Engine(index, extractor_of(index), now=clock)
+
+    def stall() -> float:
+        clock.now_s = 60.0
+        return 0.0
+
+    engine.audit = Audit(None, 1.0, draw=stall)
+    outcome = ask(engine, Deadline(50.0, 20e-3))
+    assert (outcome.row, outcome.reason, outcome.audit) == (1, "sure", None)
+    assert outcome.busy_s is None
+
+
+def test_what_an_index_promises_is_in_its_report() -> None:
+    assert promised_alpha(INDEX) is None
+    assert INDEX.package is not None
+    meta = {**INDEX.package.meta, "exits": {"alpha": 0.005}}
+    index = replace(INDEX, package=replace(INDEX.package, meta=meta))
+    assert promised_alpha(index) == 0.005
