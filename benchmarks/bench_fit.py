@@ -3,10 +3,11 @@
 python -m benchmarks.bench_fit              a line per number of rows and base models
 python -m benchmarks.bench_fit --json       one JSON object, for the record
 
-The scores are drawn: each base model adds a share of what a row's whole sum is, and noise,
-both smaller the later it comes, as boosting does. Processor seconds are of all threads,
-by the process's own clock, so that other programs disturb them little; wall seconds are
-as they come. Memory is the largest that was allocated beyond the scores, in a second fit.
+The scores are drawn: each base model adds a share of what a row's whole sum is, and
+noise, both smaller the later it comes, as boosting does. Processor seconds are of all
+threads, by the process's own clock, so that other programs disturb them little; wall
+seconds are as they come. Memory is the largest that was allocated beyond the scores,
+in a second fit.
 """
 
 import argparse
