@@ -149,12 +149,10 @@ def _infer() -> dict[str, Any]:
     schema = {"$ref": _SCHEMA.format("InferBody")}
     call["requestBody"] = {
         "required": True,
-        "description": "JSON; or JSON of inference-header-content-length bytes, and "
-        "the tensors with a binary_data_size after it.",
-        "content": {
-            "application/json": {"schema": schema},
-            "application/octet-stream": _RAW,
-        },
+        "description": "JSON. With the header inference-header-content-length, that "
+        "many bytes of it, and behind them the tensors that have a binary_data_size; "
+        "no schema can say that.",
+        "content": {"application/json": {"schema": schema}},
     }
     return call
 

@@ -141,7 +141,8 @@ def _batch(terms: dict[str, Any]) -> dict[str, Any]:
             "totals": {"$ref": _REF.format(name="Totals")},
         },
     }
-    responses = _responses("Totals", {k: v for k, v in _ERRORS.items() if k != 422})
+    errors = {k: v for k, v in _ERRORS.items() if k != 422}
+    responses = _responses("Totals", errors | {415: "The body is compressed."})
     responses["200"] = {
         "description": "An entry for each item, and the totals.",
         "content": {

@@ -1,0 +1,58 @@
+"""What the OpenAPI document says is what the server does; requests are drawn of it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .records import save_index as save_records
+from .served import FEATURES_FILE, save_index
+from .servers import serving
+
+TOKEN = "a-token-of-some-user-of-models"
+# One document is for every index. What an index classifies and counts, and what goes
+# together, it says in words: a request may follow it and be refused all the same.
+CONFIGURATION = """
+[[operations]]
+include-path-regex = "^/v1/(predict|batch)$|/infer$"
+checks.positive_data_acceptance.enabled = false
+
+[[operations]]
+include-path-regex = "/unload$"
+enabled = false
+"""
+
+
+@pytest.mark.parametrize("kind", ["text", "record with tokens"])
+def test_server_does_what_its_document_says(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "schemathesis.toml").write_text(CONFIGURATION)
+    (tmp_path / "token").write_text(TOKEN)
+    options = [f"--admin-token-file={tmp_path / 'token'}"]
+    if kind == "text":
+        path = save_index(tmp_path)
+        options.append(f"--features={FEATURES_FILE}")
+    else:
+        path = save_records(tmp_path)
+        options.append(f"--token-file={tmp_path / 'token'}")
+    log = tmp_path / "log"
+    with serving(path, *options, log=log) as (_, port):
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli"),
+                *("--config-file", "schemathesis.toml"),
+                *("run", f"http://127.0.0.1:{port}/openapi.json"),
+                "--phases=examples,coverage,fuzzing",
+                *("--max-examples=8", "--seed=1", "--generation-database=none"),
+                *("--suppress-health-check=all", "--no-color"),
+                *("--header", f"Authorization: Bearer {TOKEN}"),
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+        )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r"Tested: 24\b", done.stdout), done.stdout
+    assert "Traceback" not in log.read_text("utf-8")
