@@ -14,7 +14,7 @@ import msgspec
 
 from ..features.errors import BadInput, PolydomError
 from .access import Access
-from .errors import NotAllowed
+from .errors import NotAllowed, NotReady
 from .oip_items import Items, Requested
 from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
 from .oip_statistics import ModelStatistics, statistics_of
@@ -130,7 +130,10 @@ class Oip:
             If it, or this version of it, is unknown.
         """
         if version:
-            return self.serving(model, version).ready
+            try:
+                return self.serving(model, version).ready
+            except NotReady:  # nothing is loaded under that name
+                return False
         return self.repository.state(model).state == "READY"
 
     def model_metadata(self, model: str, version: str) -> ModelMetadata:

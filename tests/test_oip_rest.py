@@ -314,8 +314,9 @@ def test_admins_load_and_unload_and_others_do_not(tmp_path: Path) -> None:
             )
             assert refused.headers["www-authenticate"] == 'Bearer realm="polydom"'
         assert client.post(unload, headers=admin).json() == {}
-        ready = client.get("/v2/models/texts/ready", headers=user)
-        assert (ready.status_code, ready.json()["ready"]) == (503, False)
+        for path in ("texts", "texts/versions/1"):
+            ready = client.get(f"/v2/models/{path}/ready", headers=user)
+            assert (ready.status_code, ready.json()["ready"]) == (503, False)
         gone = client.post(INFER, content=body_of(), headers=user)
         assert (gone.status_code, gone.json()["code"]) == (503, "not_ready")
         index = "/v2/repository/index"
