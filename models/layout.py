@@ -39,6 +39,7 @@ from ._layout_kernels import (
     raw_scores,
 )
 from ._tree_kernels import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, find_depths
+from .blocks import FEWEST_ROWS, Blocks, pack_blocks
 
 # NumPy keeps one object for it, and `is` is faster than a comparison; a row with
 # another object of the same meaning takes the longer way.
@@ -71,6 +72,10 @@ class Layout:
         Columns that a row must have.
     one_margin
         Is there one raw score per row?
+    bias : (R,) float64
+        Raw scores before the first tree.
+    blocks
+        The same trees for batches, where that is faster.
     """
 
     arrays: dict[int, NDArray[Any]]
@@ -78,6 +83,8 @@ class Layout:
     address: int
     width: int
     one_margin: bool
+    bias: NDArray[np.float64]
+    blocks: Blocks | None = None
 
     def takes(self, row: NDArray[Any]) -> bool:
         """Is this a row that the kernels can read? They do not look themselves."""
@@ -91,7 +98,11 @@ class Layout:
     def margins(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Raw scores (N,) of checked rows, where there is one per row."""
         out = np.empty(len(X))
-        margins(X, self.address, out)
+        if self.blocks is not None and len(X) >= FEWEST_ROWS:
+            out[:] = self.bias
+            self.blocks.add(X, out[:, None])
+        else:
+            margins(X, self.address, out)
         return out
 
     def exits(
@@ -115,7 +126,10 @@ class Layout:
 
     def add(self, X: NDArray[np.float32], out: NDArray[np.float64]) -> None:
         """Add the trees to the raw scores `out` (N, R) of checked rows."""
-        raw_scores(X, self.address, out)
+        if self.blocks is not None and len(X) >= FEWEST_ROWS:
+            self.blocks.add(X, out)
+        else:
+            raw_scores(X, self.address, out)
 
 
 def pack(
@@ -170,7 +184,12 @@ def pack(
     sizes_of[TERMS] = trees.leaves.shape[1]
     if lead is not None:
         arrays[UPPER], sizes_of[GROUP] = lead
-    return _lay(arrays, sizes_of, int(nodes["column"].max(initial=-1)) + 1, one_margin)
+    blocks = None
+    if limits is None and lead is None:
+        parts = slots[COLUMNS], slots[LACKING], slots[ZEROS]
+        blocks = pack_blocks(trees, order, parts, slot_of.astype(np.int64), keys)
+    width = int(nodes["column"].max(initial=-1)) + 1
+    return _lay(arrays, sizes_of, width, one_margin, trees.bias, blocks)
 
 
 def _lay(
@@ -178,6 +197,8 @@ def _lay(
     sizes: dict[int, int],
     width: int,
     one_margin: bool,
+    bias: NDArray[np.float64],
+    blocks: Blocks | None,
 ) -> Layout:
     kept = {place: np.ascontiguousarray(array) for place, array in arrays.items()}
     table = np.zeros(TABLE_SIZE, np.uint64)
@@ -185,7 +206,8 @@ def _lay(
         table[place] = array.ctypes.data
     for place, size in sizes.items():
         table[place] = size
-    return Layout(kept, table, table.ctypes.data, width, one_margin)
+    address = table.ctypes.data
+    return Layout(kept, table, address, width, one_margin, bias, blocks)
 
 
 def _slots(

@@ -1,0 +1,340 @@
+"""Compiled evaluation of many rows by packed trees, a block of rows per tree.
+
+A row's inputs become codes: the number of the slot's thresholds below its key, in 8 or
+16 bits. Each node of a tree is then tested for `WIDTH` rows at once, from the bottom
+up: a node's answer is the number of the leaf in which a row that came to it would end,
+taken from its left or its right child. No row waits for its path, a tree's tests stay
+in the first cache for the whole block, and one leaf per row and tree is looked up.
+
+The vectors are LLVM's own, for any processor: it cuts them to what the machine has.
+`blocks.py` lays out the trees and is trusted.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import float64, int32, int64, njit, types, uint8, uint16, uint64, void
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from ._layout_kernels import HIGHEST, NO_ZERO, OPTIONS, ROWS, TINY
+
+WIDTH = 128  # rows in a vector
+BLOCK = 512  # rows whose codes are at hand at once
+
+
+class Forest(NamedTuple):
+    """Trees as the kernels of this module read them.
+
+    Attributes
+    ----------
+    columns, lacking, zeros : (S,) int32
+        Slots as in `layout.py`.
+    cuts, starts : (C,), (S + 1,) int32
+        Ascending keys that the slots' inputs are compared with, slot after slot.
+    heads : (T, HEAD_SIZE) int64
+    slots, tests : (M,) uint16, uint8 or uint16
+        Inputs and codes of inner nodes; a row goes right if its code is above.
+        First a tree's pairs, whose children are leaves, then its joins.
+    joins : (J,) uint16
+        Answers, counted within the tree, that a join chooses from: left, right.
+    values : (L,) float64
+        Leaf values, in each tree V times all its leaves: the pairs' and the others'.
+    """
+
+    columns: NDArray[np.int32]
+    lacking: NDArray[np.int32]
+    zeros: NDArray[np.int32]
+    cuts: NDArray[np.int32]
+    starts: NDArray[np.int32]
+    heads: NDArray[np.int64]
+    slots: NDArray[np.uint16]
+    tests: NDArray[Any]
+    joins: NDArray[np.uint16]
+    values: NDArray[np.float64]
+
+
+class Room(NamedTuple):
+    """What the kernels write on.
+
+    Attributes
+    ----------
+    keys : (2, BLOCK) int32
+    codes : (S, BLOCK) uint8 or uint16
+    answers : (most of a tree, WIDTH) of the same kind
+    totals : (R, BLOCK) float64
+    """
+
+    keys: NDArray[np.int32]
+    codes: NDArray[Any]
+    answers: NDArray[Any]
+    totals: NDArray[np.float64]
+
+
+def _forest(code: Any) -> Any:
+    ints, shorts = int32[::1], uint16[::1]
+    kinds = [ints] * 5 + [int64[:, ::1], shorts, code[::1], shorts, float64[::1]]
+    return types.NamedTuple(kinds, Forest)
+
+
+def _room(code: Any) -> Any:
+    codes = code[:, ::1]
+    return types.NamedTuple([int32[:, ::1], codes, codes, float64[:, ::1]], Room)
+
+
+FOREST8, FOREST16 = _forest(uint8), _forest(uint16)
+ROOM8, ROOM16 = _room(uint8), _room(uint16)
+WIDTHS = [(FOREST8, ROOM8), (FOREST16, ROOM16)]
+
+# Columns of a tree's head: where its tests, joins and leaf values begin; how many
+# pairs, single leaves and joins it has; and its first raw score.
+TEST, JOIN, VALUE, PAIRS, SINGLES, JOINS, TARGET, HEAD_SIZE = range(8)
+
+
+def _lanes(bits: int) -> Any:
+    return ir.VectorType(ir.IntType(bits), WIDTH)
+
+
+def _load(builder: Any, address: Any, kind: Any) -> Any:
+    value = builder.load(builder.inttoptr(address, kind.as_pointer()))
+    value.align = 1
+    return value
+
+
+def _store(builder: Any, value: Any, address: Any) -> None:
+    builder.store(value, builder.inttoptr(address, value.type.as_pointer())).align = 1
+
+
+def _spread(builder: Any, number: Any, kind: Any) -> Any:
+    """One number in all lanes."""
+    index = ir.Constant(ir.IntType(32), 0)
+    none = ir.Constant(kind, ir.Undefined)
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+    return builder.shuffle_vector(
+        builder.insert_element(none, number, index), none, zeros
+    )
+
+
+@intrinsic
+def ask_pair(typing_context: Any, row: Any, test: Any, leaf: Any, out: Any) -> Any:
+    """Write `leaf`, or the one after it where a code exceeds `test`, for a vector."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = _lanes(signature.args[1].bitwidth)
+        codes = _load(builder, arguments[0], kind)
+        leaf = builder.trunc(arguments[2], kind.element)
+        tests, leaves = (_spread(builder, n, kind) for n in (arguments[1], leaf))
+        right = builder.zext(builder.icmp_unsigned(">", codes, tests), kind)
+        _store(builder, builder.add(leaves, right), arguments[3])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, test, types.uint64, types.uint64), generate
+
+
+@intrinsic
+def ask_join(
+    typing_context: Any, row: Any, test: Any, left: Any, right: Any, out: Any
+) -> Any:
+    """Write what is at `right` where a code exceeds `test`, else what is at `left`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = _lanes(signature.args[1].bitwidth)
+        codes, left, right = (_load(builder, arguments[i], kind) for i in (0, 2, 3))
+        beyond = builder.icmp_unsigned(">", codes, _spread(builder, arguments[1], kind))
+        _store(builder, builder.select(beyond, right, left), arguments[4])
+        return context.get_dummy_value()
+
+    address = types.uint64
+    return types.void(address, test, address, address, address), generate
+
+
+@intrinsic
+def fill(typing_context: Any, number: Any, like: Any, out: Any) -> Any:
+    """Write a number into all lanes of a vector of the kind of `like`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = _lanes(signature.args[1].bitwidth)
+        number = builder.trunc(arguments[0], kind.element)
+        _store(builder, _spread(builder, number, kind), arguments[2])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, like, types.uint64), generate
+
+
+def _gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
+    """Elements of `kind` at `places` from the address `start` on."""
+    element, lanes = kind.element, [1] * WIDTH
+    wide = ir.VectorType(ir.IntType(64), WIDTH)
+    at = builder.gep(
+        builder.inttoptr(start, element.as_pointer()),
+        [builder.zext(places, wide)],
+        source_etype=element,
+    )
+    at.type = ir.VectorType(element.as_pointer(), WIDTH)
+    name = f"llvm.masked.gather.v{WIDTH}{element.intrinsic_name}.v{WIDTH}p0"
+    all_lanes = ir.Constant(ir.VectorType(ir.IntType(1), WIDTH), lanes)
+    none = ir.Constant(kind, ir.Undefined)
+    kinds = [at.type, ir.IntType(32), all_lanes.type, kind]
+    gather = builder.module.globals.get(name) or ir.Function(
+        builder.module, ir.FunctionType(kind, kinds), name
+    )
+    align = ir.Constant(ir.IntType(32), 4)
+    return builder.call(gather, [at, align, all_lanes, none])
+
+
+@intrinsic
+def search(typing_context: Any, keys: Any, cuts: Any, step: Any, places: Any) -> Any:
+    """Add `step` to the places where the cut before there is below the key."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = _lanes(32)
+        keys, places = (_load(builder, arguments[i], kind) for i in (0, 3))
+        step = _spread(builder, builder.trunc(arguments[2], kind.element), kind)
+        ahead = builder.add(places, step)
+        before = builder.sub(ahead, ir.Constant(kind, [1] * WIDTH))
+        cuts = _gather(builder, arguments[1], before, kind)
+        below = builder.icmp_signed("<", cuts, keys)
+        _store(builder, builder.select(below, ahead, places), arguments[3])
+        return context.get_dummy_value()
+
+    address = types.uint64
+    return types.void(address, address, address, address), generate
+
+
+@intrinsic
+def add_values(
+    typing_context: Any, ends: Any, like: Any, values: Any, totals: Any, out: Any
+) -> Any:
+    """Write `totals` and the values of the leaves `ends`, numbers of a kind `like`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.VectorType(ir.DoubleType(), WIDTH)
+        ends = _load(builder, arguments[0], _lanes(signature.args[1].bitwidth))
+        values = _gather(builder, arguments[2], ends, kind)
+        totals = _load(builder, arguments[3], kind)
+        _store(builder, builder.fadd(totals, values), arguments[4])
+        return context.get_dummy_value()
+
+    address = types.uint64
+    return types.void(address, like, address, address, address), generate
+
+
+def _code_rows(
+    X: NDArray[np.float32], first: int, count: int, forest: Forest, room: Room
+) -> None:
+    """Codes of `count` rows from `first` on; also of what is left in their vector."""
+    keys, codes = room.keys, room.codes
+    columns, lacking, zeros = forest.columns, forest.lacking, forest.zeros
+    bits, pitch = X.view(np.int32), uint64(4 * WIDTH)
+    for s in range(columns.shape[0]):
+        column, absent, zero = uint64(columns[s]), lacking[s], zeros[s]
+        for j in range(count):
+            value = bits[uint64(first + j), column]
+            magnitude = value & int32(HIGHEST)
+            key = value ^ ((value >> int32(31)) & int32(HIGHEST))
+            if zero != int32(NO_ZERO) and magnitude <= int32(TINY):
+                key = zero
+            if magnitude > int32(0x7F800000):  # NaN
+                key = absent
+            keys[0, j] = key
+        keys[1, :] = 0
+        start = uint64(forest.starts[s])
+        size = uint64(forest.starts[s + 1]) - start
+        cuts = uint64(forest.cuts.ctypes.data) + uint64(4) * start
+        # All rows take the steps of one binary search together.
+        while size > uint64(0):
+            step = (size + uint64(1)) >> uint64(1)
+            size -= step
+            at, places = uint64(keys[0].ctypes.data), uint64(keys[1].ctypes.data)
+            for _ in range(0, count, WIDTH):
+                search(at, cuts, step, places)
+                at += pitch
+                places += pitch
+        for j in range(count):
+            codes[s, j] = keys[1, j]
+
+
+code_rows = njit(
+    [void(ROWS, int64, int64, *kinds) for kinds in WIDTHS],
+    **OPTIONS,
+)(_code_rows)
+
+
+def _add_tree(
+    t: int, count: int, forest: Forest, room: Room, terms: int, source: int, out: int
+) -> None:
+    """Write the totals at `source` with tree t's values for `count` rows to `out`.
+
+    The totals of raw score r begin BLOCK * r numbers after the address.
+    """
+    head, slots, tests, joins = (
+        forest.heads[t],
+        forest.slots,
+        forest.tests,
+        forest.joins,
+    )
+    # Numbers below 0 would count from an array's end; these need not be asked.
+    pairs, singles = uint64(head[PAIRS]), uint64(head[SINGLES])
+    start, middle = uint64(head[TEST]), uint64(head[TEST]) + pairs
+    first_join, count_joins = uint64(head[JOIN]), uint64(head[JOINS])
+    stride = uint64(BLOCK * room.codes.itemsize)
+    pitch = uint64(WIDTH * room.codes.itemsize)
+    inputs, answers = uint64(room.codes.ctypes.data), uint64(room.answers.ctypes.data)
+    values = uint64(forest.values.ctypes.data) + uint64(8) * uint64(head[VALUE])
+    away, leaves = uint64(8 * BLOCK) * uint64(head[TARGET]), uint64(2) * pairs + singles
+    zero = tests.dtype.type(0)
+    for first in range(0, count, WIDTH):
+        to, leaf = answers, uint64(0)
+        for k in range(start, middle):
+            ask_pair(inputs + stride * uint64(slots[k]), tests[k], leaf, to)
+            leaf += uint64(2)
+            to += pitch
+        for k in range(singles):
+            fill(leaf + k, zero, to)
+            to += pitch
+        for k in range(count_joins):
+            at, row = middle + k, first_join + uint64(2) * k
+            left = answers + pitch * uint64(joins[row])
+            right = answers + pitch * uint64(joins[row + uint64(1)])
+            ask_join(inputs + stride * uint64(slots[at]), tests[at], left, right, to)
+            to += pitch
+        for v in range(terms):
+            place = away + uint64(8) * uint64(first + BLOCK * v)
+            at = values + uint64(8) * leaves * uint64(v)
+            add_values(to - pitch, zero, at, source + place, out + place)
+        inputs += pitch
+
+
+add_tree = njit(
+    [void(int64, int64, *kinds, int64, uint64, uint64) for kinds in WIDTHS],
+    **OPTIONS,
+)(_add_tree)
+
+
+def _add_blocks(
+    X: NDArray[np.float32],
+    forest: Forest,
+    room: Room,
+    terms: int,
+    out: NDArray[np.float64],
+) -> None:
+    """Add the trees' leaf values, `terms` each, to the raw scores `out` (N, R)."""
+    totals = uint64(room.totals.ctypes.data)
+    for first in range(0, X.shape[0], BLOCK):
+        count = min(BLOCK, X.shape[0] - first)
+        code_rows(X, first, count, forest, room)
+        for r in range(out.shape[1]):
+            for j in range(count):
+                room.totals[r, j] = out[first + j, r]
+        for t in range(forest.heads.shape[0]):
+            add_tree(t, count, forest, room, terms, totals, totals)
+        for r in range(out.shape[1]):
+            for j in range(count):
+                out[first + j, r] = room.totals[r, j]
+
+
+add_blocks = njit(
+    [void(ROWS, *kinds, int64, float64[:, ::1]) for kinds in WIDTHS],
+    **OPTIONS,
+)(_add_blocks)
