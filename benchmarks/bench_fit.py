@@ -1,6 +1,7 @@
 """How long `fit_schedule` takes, and how much memory, against rows and base models.
 
 python -m benchmarks.bench_fit              a line per number of rows and base models
+python -m benchmarks.bench_fit --data DATA  Adult's 32,561 rows and 500 trees too
 python -m benchmarks.bench_fit --json       one JSON object, for the record
 
 The scores are drawn: each base model adds a share of what a row's whole sum is, and
@@ -14,11 +15,14 @@ import argparse
 import json
 import time
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydom.indexer.fitting import fit_schedule
+
+from .bench_qwyc import SETS, train
 
 SHAPES = ((8_192, 500), (16_384, 500), (32_561, 125), (32_561, 250), (32_561, 500))
 ALPHA = 0.005
@@ -35,19 +39,25 @@ def draw(rows: int, models: int) -> NDArray[np.float64]:
     return noise
 
 
-def measure(rows: int, models: int) -> dict[str, float]:
+def adult(folder: Path) -> tuple[NDArray[np.float64], float]:
+    """Scores and threshold of bench_qwyc's ensemble on Adult's training rows."""
+    X, y, _, _ = SETS["adult"](folder)
+    ensemble = train(X, y)
+    return ensemble.base_scores(X), ensemble.threshold
+
+
+def measure(scores: NDArray[np.float64], threshold: float = 0.0) -> dict[str, float]:
     """Seconds and megabytes of one fit."""
-    scores = draw(rows, models)
     busy, wall = time.process_time(), time.perf_counter()
-    schedule = fit_schedule(scores, 0.0, ALPHA)
+    schedule = fit_schedule(scores, threshold, ALPHA)
     busy, wall = time.process_time() - busy, time.perf_counter() - wall
     tracemalloc.start()
-    fit_schedule(scores, 0.0, ALPHA)
+    fit_schedule(scores, threshold, ALPHA)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     return {
-        "rows": rows,
-        "models": models,
+        "rows": scores.shape[0],
+        "models": scores.shape[1],
         "cpu_s": busy,
         "wall_s": wall,
         "scores_mb": scores.nbytes / MEGABYTE,
@@ -60,12 +70,16 @@ def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--data", type=Path, help="folder of the data sets")
     args = parser.parse_args()
     results = []
     if not args.json:
         print("   rows  models   CPU s  wall s  scores, MB  beyond, MB  mean models")
-    for shape in SHAPES:
-        found = measure(*shape)
+    tasks = [(draw(*shape), 0.0) for shape in SHAPES]
+    if args.data is not None:
+        tasks.append(adult(args.data))
+    for scores, threshold in tasks:
+        found = measure(scores, threshold)
         results.append(found)
         if not args.json:
             print(
