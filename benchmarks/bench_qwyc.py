@@ -3,7 +3,7 @@
 python -m benchmarks.bench_qwyc DATA                    all data sets, one table each
 python -m benchmarks.bench_qwyc DATA --sets adult       only some
 python -m benchmarks.bench_qwyc DATA --json             one JSON object, for the record
-python -m benchmarks.bench_qwyc DATA --plot qwyc.png    mean trees against changes
+python -m benchmarks.bench_qwyc DATA --plot FOLDER      three PNGs a data set
 
 DATA holds the folders adult, higgs, covtype20k and mnist. The model is LightGBM, 500
 trees of depth 5, learning rate 0.05, trained on the training rows.
@@ -35,19 +35,24 @@ from polydom.indexer.schedule import Schedule
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
 
+from .plot_qwyc import by_method, draw_all
+
 Rows = NDArray[np.float32]
 Split = tuple[Rows, NDArray[np.int64], Rows, NDArray[np.int64]]
 
 ALPHAS = (0, 0.0002, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.006, 0.01, 0.02)
 FAN_ALPHAS = (0, 0.001, 0.004, 0.01)
 LIMITS = (0.01, 0.005, 0.002)
+TREES, DEPTH, RATE = 500, 5, 0.05
+SEEDS = 5  # of the random orders, as in the paper
+PREFIXES = (10, 20, 40, 80, 160, 320, 500)
+BINS = 20  # of the histograms of base models used
 FIXED: tuple[tuple[str, OrderName, int], ...] = (
     ("natural", "natural", 0),
     ("individual mse", "individual-mse", 0),
     ("greedy mse", "greedy-mse", 0),
-    *((f"random {seed}", "random", seed) for seed in range(3)),
+    *((f"random {seed}", "random", seed) for seed in range(SEEDS)),
 )
-TREES, DEPTH, RATE = 500, 5, 0.05
 COPIES = 3
 MARGINS = np.geomspace(0.5, 6.0, 24)  # of LightGBM's early stop, tested every 10 trees
 
@@ -185,7 +190,9 @@ def curves(
             yield name, alpha, time.perf_counter() - start, fan
 
 
-def early_stop(scores: NDArray[np.float64]) -> Iterator[dict[str, Any]]:
+def early_stop(
+    scores: NDArray[np.float64], labels: NDArray[np.int64]
+) -> Iterator[dict[str, Any]]:
     """LightGBM's own rule on test scores: |raw| > margin, looked at every 10 trees."""
     sums = np.cumsum(scores, axis=1)[:, 9:-1:10]
     full = scores.sum(axis=1) > 0
@@ -200,6 +207,22 @@ def early_stop(scores: NDArray[np.float64]) -> Iterator[dict[str, Any]]:
             "margin": float(margin),
             "mean": float(used.mean()),
             "changed": float(np.mean((value > 0) != full)),
+            "accuracy": float(np.mean((value > 0) == labels)),
+        }
+
+
+def first_trees(
+    scores: NDArray[np.float64], threshold: float, labels: NDArray[np.int64]
+) -> Iterator[dict[str, Any]]:
+    """Ensembles of the first k trees: what training fewer rounds would have given."""
+    full = scores.sum(axis=1) >= threshold
+    for count in PREFIXES:
+        decisions = scores[:, :count].sum(axis=1) >= threshold
+        yield {
+            "method": "fewer trees",
+            "mean": float(count),
+            "changed": float(np.mean(decisions != full)),
+            "accuracy": float(np.mean(decisions == labels)),
         }
 
 
@@ -211,7 +234,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     scores, fresh = ensemble.base_scores(X), ensemble.base_scores(Xt)
     more = ensemble.base_scores(swap_columns(X, copies=COPIES))
     full = fresh.sum(axis=1) >= threshold
-    points = list(early_stop(fresh))
+    points = [*early_stop(fresh, yt), *first_trees(fresh, threshold, yt)]
     for method, alpha, fit_s, schedule in curves(scores, more, threshold):
         decisions, used = schedule.evaluate(fresh)
         points.append(
@@ -223,6 +246,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
                 "p99": float(np.percentile(used, 99)),
                 "changed": float(np.mean(decisions != full)),
                 "accuracy": float(np.mean(decisions == yt)),
+                "used": np.histogram(used, BINS, (0, TREES))[0].tolist(),
             }
         )
     return {
@@ -235,15 +259,14 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
 
 def within(points: list[dict[str, Any]], limit: float) -> float | None:
     """Fewest mean trees among the points that change at most `limit`."""
-    return min((p["mean"] for p in points if p["changed"] <= limit), default=None)
+    best = cheapest(points, limit)
+    return None if best is None else float(best["mean"])
 
 
-def by_method(points: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Points of each method, in order of first appearance."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for point in points:
-        found.setdefault(point["method"], []).append(point)
-    return found
+def cheapest(points: list[dict[str, Any]], limit: float) -> dict[str, Any] | None:
+    """Return the point of fewest mean trees that changes at most `limit`."""
+    inside = (p for p in points if p["changed"] <= limit)
+    return min(inside, key=lambda p: float(p["mean"]), default=None)
 
 
 def show(name: str, result: dict[str, Any]) -> None:
@@ -258,6 +281,13 @@ def show(name: str, result: dict[str, Any]) -> None:
         least = [within(points, limit) for limit in LIMITS]
         cells = "".join(f"{'-' if m is None else f'{m:.1f}':>9}" for m in least)
         print(f"{method:32}{cells}")
+    print(f"{'accuracy at test change <=':32}" + "".join(f"{x:9.1%}" for x in LIMITS))
+    for method, points in found.items():
+        kept = [cheapest(points, limit) for limit in LIMITS]
+        cells = "".join(
+            f"{'-' if p is None else format(p['accuracy'], '.4f'):>9}" for p in kept
+        )
+        print(f"{method:32}{cells}")
     print("method       alpha   mean trees   p99   changed  accuracy  fit")
     for point in found["polydom"] + found["qwyc*"]:
         print(
@@ -267,37 +297,13 @@ def show(name: str, result: dict[str, Any]) -> None:
         )
 
 
-def plot(results: dict[str, dict[str, Any]], path: Path) -> None:
-    """Draw mean trees against changed decisions, a panel per data set."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(1, len(results), figsize=(5 * len(results), 4))
-    for panel, (name, result) in zip(np.atleast_1d(axes), results.items(), strict=True):
-        for method, points in by_method(result["points"]).items():
-            ordered = sorted(points, key=lambda p: p["mean"])
-            panel.plot(
-                [p["mean"] for p in ordered],
-                [100 * p["changed"] for p in ordered],
-                marker=".",
-                label=method,
-            )
-        panel.set(title=name, xlabel="mean trees", ylabel="changed decisions, %")
-        panel.set(ylim=(0, 2), xlim=(0, 250))
-    np.atleast_1d(axes)[0].legend(fontsize=6)
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-
-
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, help="folder of the data sets")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--plot", type=Path, help="write a PNG there")
+    parser.add_argument("--plot", type=Path, help="folder to write PNGs to")
     args = parser.parse_args()
     results = {}
     for name in args.sets:
@@ -307,7 +313,7 @@ def main() -> None:
     if args.json:
         print(json.dumps(results))
     if args.plot:
-        plot(results, args.plot)
+        draw_all(results, args.plot)
 
 
 if __name__ == "__main__":
