@@ -87,7 +87,7 @@ def open_features(pool: Pool, costs: ModelCosts, needs: Flags) -> Flags:
     rows, sums, positives = sampled(pool)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
     openings = openings[np.argsort(-counts, kind="stable")[:OPENINGS]]
-    groups: Flags = ~(needs[None] & ~openings[:, None]).any(axis=2)
+    groups: Flags = np.logical_not((needs[None] & ~openings[:, None]).any(axis=2))
     added = pool.scores[np.ix_(rows, pool.columns)] @ groups.T.astype(np.float64)
     added = np.ascontiguousarray(np.column_stack([added, np.zeros(len(rows))]))
     totals = sums[:, None] + added
