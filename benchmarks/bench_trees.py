@@ -326,12 +326,16 @@ def main() -> int:
         }
         for c in contenders
     ]
+    names = "numpy", "numba", "lightgbm", "sklearn", "xgboost", "onnxruntime"
     versions = {
-        name: getattr(importlib.import_module(name), "__version__", "?")
-        for name in ("numpy", "numba", "lightgbm", "sklearn", "xgboost", "onnxruntime")
+        name: str(getattr(sys.modules[name], "__version__", "?"))
+        for name in names
         if name in sys.modules
     }
-    facts = {"machine": platform.processor() or platform.machine(), **versions}
+    facts: dict[str, str] = {
+        "machine": platform.processor() or platform.machine(),
+        **versions,
+    }
     if arguments.json:
         print(json.dumps({"facts": facts, "missing": missing, "table": table}))
         return 0
