@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test check install clean
+.PHONY: demo test compiled interpreted check install clean
 
 # A new virtual environment with polydom, its extras and the development tools.
 install: $(VENV)/installed
@@ -18,9 +18,15 @@ demo: install
 	$(BIN)/python docs/demo/demo.py
 
 # Everything that must hold before a change lands.
+# The two runs are of one process each, so they go side by side.
 test: check
+	$(MAKE) --jobs=2 --output-sync compiled interpreted
+
+compiled:
 	$(BIN)/pytest -q
-	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m 'not jit'
+
+interpreted:
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m 'not jit' -p no:cacheprovider
 
 check: install
 	$(BIN)/ruff check
