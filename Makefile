@@ -20,7 +20,7 @@ demo: install
 # Everything that must hold before a change lands.
 # The two runs are of one process each, so they go side by side.
 test: check
-	$(MAKE) --jobs=2 --output-sync compiled interpreted
+	$(MAKE) -j2 compiled interpreted
 
 compiled:
 	$(BIN)/pytest -q
