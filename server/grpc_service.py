@@ -125,9 +125,10 @@ class GrpcService:
     async def _infer(self, asked: Message, arrived_s: float, context: Any) -> Message:
         caller = Caller()
         inference = inference_of(asked)
+        waited_s = time.monotonic() - arrived_s
         patience_s = context.time_remaining()
         if patience_s is not None:
-            patience_s += time.monotonic() - arrived_s
+            patience_s += waited_s
         try:
             inferred = await self._oip.infer(inference, arrived_s, caller, patience_s)
         except asyncio.CancelledError:
