@@ -5,7 +5,6 @@ when it starts. So the build also times a few rounds of the samples that it pack
 server times the same calls, and the medians tell the machines apart.
 """
 
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from math import inf
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadIndexFile
 from ..features.extract import FLOAT32, Extractor
 from ..features.items import Item, Kind, image_item, record_item, text_item
-from ..features.measure import time_call
+from ..features.measure import busy_clock, time_call
 from ..models.model import Model
 
 Floats = NDArray[np.float64]
@@ -28,6 +27,7 @@ LEAST_ROUNDS = 2
 TRIES = 2  # of a call that was interrupted: a long one always is on a busy machine
 PIECE_S = 1e-3  # of timing between two chances to do something else
 MODELS = 16  # as many tell how fast all are
+BUSY = busy_clock()
 
 _MAKE: dict[Kind, Callable[..., Item]] = {
     "image": image_item,
@@ -113,7 +113,7 @@ def time_features(
     extractor: Extractor,
     items: Sequence[Item],
     *,
-    now: Callable[[], float] = time.perf_counter,
+    now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
     """Time everything that the features of some items need, round after round.
@@ -164,7 +164,7 @@ def time_models(
     models: Sequence[Model],
     rows: Sequence[NDArray[np.float32]],
     *,
-    now: Callable[[], float] = time.perf_counter,
+    now: Callable[[], float] = BUSY,
     limit_s: float = inf,
 ) -> Generator[None, None, Floats]:
     """Time models on the samples' rows, (R, S, M) seconds; see `time_features`."""

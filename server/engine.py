@@ -10,6 +10,7 @@ import numpy as np
 
 from ..features.errors import BadIndexFile
 from ..features.extract import Extractor
+from ..features.measure import busy_clock
 from ..features.sizes import Size, costs_at
 from ..indexer.index import Index
 from ..indexer.package import Package
@@ -250,12 +251,6 @@ def promised_alpha(index: Index) -> float | None:
     facts = index.package.meta.get("exits") if index.package else None
     alpha = facts.get("alpha") if isinstance(facts, dict) else None
     return float(alpha) if isinstance(alpha, int | float) and 0 <= alpha < 1 else None
-
-
-def busy_clock() -> Clock:
-    """Return the clock of a thread's processor time, if it ticks finely enough."""
-    fine = time.get_clock_info("thread_time").resolution <= 1e-6
-    return time.thread_time if fine else time.monotonic
 
 
 def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:

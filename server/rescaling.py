@@ -1,7 +1,6 @@
 """Making an index's costs those of the machine that serves it."""
 
 import logging
-import time
 from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..features.items import Item
 from ..indexer.factors import FASTEST, SLOWEST, Factors, compare
-from ..indexer.pace import Pace, compared_models, time_features, time_models
+from ..indexer.pace import BUSY, Pace, compared_models, time_features, time_models
 from ..indexer.package import Package
 from .engine import Engine
 from .pace_facts import Rescaling, State
@@ -62,13 +61,13 @@ def rescale(
     items: Sequence[Item],
     rows: Rows,
     *,
-    now: Callable[[], float] = time.perf_counter,
+    now: Callable[[], float] = BUSY,
 ) -> Generator[None, None, Rescaling]:
     """Time the samples, and let the engine plan with what everything costs here.
 
     To be carried out before anything is asked of this engine. Between calls it yields,
-    so that others may be answered meanwhile; what those take from the processor makes
-    costs come out too high rather than too low.
+    so that others may be answered meanwhile. Processor time is compared, which does not
+    run while probes of a server that is not ready yet, or other programs, do.
 
     Parameters
     ----------
@@ -81,7 +80,7 @@ def rescale(
     rows
         Their full rows.
     now
-        A clock in seconds.
+        A clock in seconds; by default the thread's processor time.
     """
     extractor, package = engine.extractor, engine.package
     models = [package.models[row] for row in compared_models(len(package.models))]

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,6 +50,7 @@ def serving(
         port = int(found[1])
         while ask(port, "GET", "/readyz")[0] != 200:
             assert process.poll() is None
+            time.sleep(0.02)
         yield process, port
     finally:
         process.kill()
