@@ -1,5 +1,6 @@
 """Exits of a whole index: fitted on held-out items, built, saved and served."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +80,7 @@ def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: Exits) -> Non
 
 
 @pytest.mark.jit
-def test_an_index_with_exits_is_built_saved_and_served(tmp_path: Path) -> None:
+def test_an_index_with_exits_is_built_and_says_what_they_do(tmp_path: Path) -> None:
     folder = projects.texts(tmp_path / "mails", count=400, project=WITH_EXITS)
     index = build(
         folder / "PROJECT.toml", output=folder / "my.pdx", cache=folder / "cache"
@@ -90,14 +91,31 @@ def test_an_index_with_exits_is_built_saved_and_served(tmp_path: Path) -> None:
     facts = facts_of(index)["build"]["exits"]
     assert (facts["alpha"], facts["confidence"]) == (0.1, 0.9)
     assert all(plan["changed"] <= 0.1 for plan in facts["plans"])
-    best = int(np.argmax(index.accuracies))
-    if facts["plans"][best]["early"] > 0.5:
-        engine = Engine(index, package.extractor())
-        reasons = [
-            engine.answer(Question(text_item(text), Allowance(10.0))).reason
-            for text in TEXTS
-        ]
-        assert "sure" in reasons
+
+
+def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> None:
+    index, fitter = fitter_of(Exits(0.1))
+    package = index.package
+    assert package is not None
+    prices = {0: 0.0, 1: 1.0, 3: 3.0, 7: 7.0}
+    found = fitter.all(
+        package.orders,
+        package.fallbacks,
+        np.full(len(ACCURACIES), 0.01),
+        prices.__getitem__,
+        lambda done, left=None: None,
+    )
+    kept = replace(package, margins=found.margins)
+    replace(index, package=kept).save(tmp_path / "exits.pdx")
+    loaded = Index.load(tmp_path / "exits.pdx")
+    assert loaded.package is not None
+    assert loaded.package.margins == found.margins
+    engine = Engine(loaded, loaded.package.extractor([FEATURES_FILE]))
+    outcomes = [
+        engine.answer(Question(text_item(text), Allowance(10.0))) for text in TEXTS
+    ]
+    early = np.mean([outcome.reason == "sure" for outcome in outcomes])
+    assert early == found.facts["plans"][3]["early"] > 0
 
 
 def test_damaged_exits_are_refused(tmp_path: Path) -> None:
