@@ -2,8 +2,12 @@
 
 Everything is a whole number in float64. Calibrated inputs are multiples of 2^-20 in
 [0, 1] and vertices whole units of at most 2^30, so that a weighted mean of two vertices
-is exact before it is rounded to whole units again. Every step is then monotone in each
-of its inputs, to the last bit, and sums of lattices are exact in any order.
+is exact before it is rounded to whole units again, and so is that of a simplex. Every
+step is then monotone in each of its inputs, to the last bit, and sums of lattices are
+exact in any order.
+
+These kernels run on any rows and without a compiler; `_lattice_row_kernels` does the
+same for single rows, several times as fast.
 
 A kernel never checks; `lattices.py` does, when a model is made. Shapes: d inputs of P
 keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices. Bit s of a vertex
@@ -15,14 +19,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import boolean, carray, float32, float64, int32, int64, njit, uint64, void
+from numba import boolean, float32, float64, int32, njit, uint64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from ._layout_kernels import UNDECIDED, on_stack, pointer
 from .model import Rows
 
-ROW = Array(float32, 1, "C", readonly=True)
 SINGLES_2D = Array(float32, 2, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)
 COLUMNS = Array(int32, 1, "C", readonly=True)
@@ -33,22 +35,6 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath:
 PARTS = 2.0**20  # of which a calibrated input is a whole number
 SHIFT = 1.5 * 2.0**52  # what is added to it is rounded to a whole number
 OPEN = -1  # a place that is not looked up yet
-
-# Entries of the table of addresses and sizes.
-(
-    COLUMNS_AT,
-    KNOTS_AT,
-    INPUTS_AT,
-    CALIBRATIONS_AT,
-    VERTICES_AT,
-    LIMITS_AT,
-    UNIT_AT,
-    WIDTH,
-    KEYPOINTS,
-    LATTICES,
-    SIZE,
-    TABLE_SIZE,
-) = range(12)
 
 
 @njit(inline="always")
@@ -136,6 +122,31 @@ def interpolate(vertices: Any, inputs: Any, work: Any, other: Any) -> float:
     return value
 
 
+@njit(inline="always")
+def walk(vertices: Any, inputs: Any, order: Any) -> float:
+    """Interpolation of `vertices` (V,) on a simplex at `inputs` (S,), in whole units.
+
+    From vertex 0 on, the largest input is set first: the simplex is that of the
+    vertices on this way, and the weight of each is how much smaller the next input is.
+    Inputs that are equal give the vertices between them no weight, whatever their
+    order. `order` (S,) is written on.
+    """
+    for s in range(inputs.shape[0]):
+        place = s
+        while place > 0 and inputs[order[place - 1]] < inputs[s]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = s
+    left, total, v = 1.0, 0.0, 0
+    for a in range(inputs.shape[0]):
+        s = order[a]
+        total += (left - inputs[s]) * float(vertices[v])
+        left = inputs[s]
+        v += 1 << s
+    value: float = (total + left * float(vertices[v]) + SHIFT) - SHIFT
+    return value
+
+
 def _base(
     X: Rows,
     columns: NDArray[np.int32],
@@ -143,16 +154,18 @@ def _base(
     inputs: NDArray[np.int32],
     calibrations: NDArray[np.int32],
     vertices: NDArray[np.int32],
+    simplex: bool,
     whole: bool,
     out: NDArray[np.float64],
 ) -> None:
     """Give what each lattice adds to each raw score, in units: `out` (N, T, R).
 
-    Where `whole`, their sum: `out` (N, 1, R).
+    Multilinear, or where `simplex` on simplices. Where `whole`, their sum: `out`
+    (N, 1, R).
     """
     d, T, S = knots.shape[0], inputs.shape[0], inputs.shape[1]
     places, parts = np.empty(d, np.int64), np.empty(d)
-    calibrated = np.empty(S)
+    calibrated, order = np.empty(S), np.empty(S, np.int64)
     work, other = np.empty(1 << (S - 1)), np.empty(1 << (S - 1))
     for i in range(X.shape[0]):
         places[:] = OPEN
@@ -170,71 +183,18 @@ def _base(
             )
             at = 0 if whole else t
             for r in range(vertices.shape[1]):
-                value = interpolate(vertices[t, r], calibrated, work, other)
+                if simplex:
+                    value = walk(vertices[t, r], calibrated, order)
+                else:
+                    value = interpolate(vertices[t, r], calibrated, work, other)
                 out[i, at, r] += value
 
 
 MODEL = (COLUMNS, FLOATS_2D, INPUTS, UNITS_3D, UNITS_3D)
 base = njit(
     [
-        void(SINGLES_2D, *MODEL, boolean, float64[:, :, ::1]),
-        void(FLOATS_2D, *MODEL, boolean, float64[:, :, ::1]),
+        void(SINGLES_2D, *MODEL, boolean, boolean, float64[:, :, ::1]),
+        void(FLOATS_2D, *MODEL, boolean, boolean, float64[:, :, ::1]),
     ],
     **OPTIONS,
 )(_base)
-
-
-@njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
-def early(row: NDArray[np.float32], address: int, out: NDArray[np.float64]) -> int:
-    """Answer of one row as soon as a limit says so: 4 * lattices used + answer.
-
-    For one raw score; the sum so far goes to `out[0]`.
-    """
-    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
-    d, P = int64(table[WIDTH]), int64(table[KEYPOINTS])
-    T, S = int64(table[LATTICES]), int64(table[SIZE])
-    columns = carray(pointer(table[COLUMNS_AT]), (d,), np.int32)
-    knots = carray(pointer(table[KNOTS_AT]), (d, P), np.float64)
-    inputs = carray(pointer(table[INPUTS_AT]), (T, S), np.int32)
-    shape = (T, S, P + 2)
-    calibrations = carray(pointer(table[CALIBRATIONS_AT]), shape, np.int32)
-    vertices = carray(pointer(table[VERTICES_AT]), (T, 1 << S), np.int32)
-    limits = carray(pointer(table[LIMITS_AT]), (2, T), np.float64)
-    unit = carray(pointer(table[UNIT_AT]), (1,), np.float64)[0]
-    half = 1 << (S - 1)
-    places = carray(on_stack(2 * d), (d,), np.int64)
-    parts = carray(on_stack(2 * d), (d,), np.float64)
-    calibrated = carray(on_stack(2 * S), (S,), np.float64)
-    work = carray(on_stack(2 * half), (half,), np.float64)
-    other = carray(on_stack(2 * half), (half,), np.float64)
-    places[:] = OPEN
-    total = 0.0
-    for t in range(T):
-        calibrate(
-            row,
-            columns,
-            knots,
-            inputs[t],
-            calibrations[t],
-            places,
-            parts,
-            calibrated,
-        )
-        total += interpolate(vertices[t], calibrated, work, other) * unit
-        if (total < limits[0, t]) | (total > limits[1, t]):
-            out[0] = total
-            return 4 * (t + 1) + int(total > limits[1, t])
-    out[0] = total
-    return int(4 * T + UNDECIDED)
-
-
-@njit(void(SINGLES_2D, uint64, float64[::1], int64[::1]), **OPTIONS)
-def early_many(
-    X: NDArray[np.float32],
-    address: int,
-    totals: NDArray[np.float64],
-    codes: NDArray[np.int64],
-) -> None:
-    """Sum and answer of `early` for each row: `totals` (N,), `codes` (N,)."""
-    for i in range(X.shape[0]):
-        codes[i] = early(X[i], address, totals[i : i + 1])

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from ..features.errors import BadInput, BadModel
 from ._layout_kernels import POSITIVE, UNDECIDED
 from .classifier import Classifier
-from .lattices import LatticeLayout, Lattices
-from .lattices import early_entry as lattice_entry
+from .lattice_layout import LatticeLayout, pack_lattices
+from .lattice_layout import early_entry as lattice_entry
+from .lattices import Lattices
 from .layout import Layout, early_entry, pack
 from .lead_exit import ClassSums, LeadExit, LeadSchedule, Terms, make_lead_exit
 from .model import Rows
@@ -143,7 +144,8 @@ class Ensemble:
         layout: Layout | LatticeLayout | None = None
         enter = early_entry
         if isinstance(margin, Lattices):
-            layout, enter = margin.pack(order, (lower, upper)), lattice_entry
+            limits = np.stack((lower, upper))
+            layout, enter = pack_lattices(margin, order, limits), lattice_entry
         elif isinstance(margin, Trees) and not len(margin.preparation.operations):
             layout = pack(margin, order, (lower, upper))
         return EarlyExit(self, order, lower, upper, layout, self.threshold, enter)

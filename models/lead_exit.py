@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from .classifier import Classifier
+from .lattice_layout import LatticeLayout, pack_lattices
+from .lattice_layout import lead_entry as lattice_entry
 from .lattices import Lattices
 from .layout import Layout, lead_entry, pack
 from .linear import Linear
@@ -87,9 +89,13 @@ class ClassSums:
         ).sum(axis=2)
         return rounds
 
-    def layout(self, order: NDArray[Any], margin: NDArray[np.float64]) -> Layout | None:
-        """Pack the trees for the kernel that stops at `margin`, where that goes."""
+    def layout(
+        self, order: NDArray[Any], margin: NDArray[np.float64]
+    ) -> Layout | LatticeLayout | None:
+        """Pack base models for the kernel that stops at `margin`, where that goes."""
         scorer = self.scorer
+        if isinstance(scorer, Lattices):
+            return pack_lattices(scorer, order, margin)
         if not isinstance(scorer, Trees) or len(scorer.preparation.operations):
             return None
         trees = order[:, None] * self.group + np.arange(self.group)
@@ -104,7 +110,8 @@ class LeadExit:
     sums: ClassSums
     order: NDArray[Any]
     margin: NDArray[np.float64]
-    layout: Layout | None
+    layout: Layout | LatticeLayout | None
+    enter: Any  # the kernel that reads the layout
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row (width,)."""
@@ -112,7 +119,7 @@ class LeadExit:
         if layout is None or not layout.takes(row):
             return int(self.choices(row[None])[0][0])
         totals = self.sums.bias.copy()
-        code: int = lead_entry(row, layout.address, totals)
+        code: int = self.enter(row, layout.address, totals)
         if code & 1:
             return int(totals.argmax())
         return self._finish_one(row, totals)
@@ -165,4 +172,6 @@ def make_lead_exit(
         raise BadInput(f"the schedule has {len(margin)} margins, {T} are needed")
     if schedule.bias.shape != (K,) or not np.allclose(schedule.bias, sums.bias):
         raise BadInput(f"the schedule's bias is not this ensemble's, {sums.bias}")
-    return LeadExit(classifier, sums, order, margin, sums.layout(order, margin))
+    layout = sums.layout(order, margin)
+    enter = lattice_entry if isinstance(layout, LatticeLayout) else lead_entry
+    return LeadExit(classifier, sums, order, margin, layout, enter)

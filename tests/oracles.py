@@ -1058,6 +1058,19 @@ def interpolated(vertices: Numbers, inputs: Sequence[float]) -> float:
     return total
 
 
+def on_simplex(vertices: Sequence[int], inputs: Sequence[Fraction]) -> Fraction:
+    """Lovasz's extension: the mean height of the vertices over all levels in 0..1.
+
+    At a level the vertex is the one of the inputs that are above it.
+    """
+    levels = sorted({Fraction(0), Fraction(1), *inputs})
+    total = Fraction(0)
+    for low, high in itertools.pairwise(levels):
+        v = sum(1 << s for s, x in enumerate(inputs) if x >= high)
+        total += (high - low) * vertices[v]
+    return total
+
+
 def audit_alarm(
     seen: Sequence[bool], alpha: float, times: Sequence[float], quiet: float
 ) -> bool:

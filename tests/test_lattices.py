@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import load_model
+from polydom.models._layout_kernels import COMPILED
 from polydom.models._score_kernels import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
 from polydom.models.classifier import Classifier
 from polydom.models.ensemble import as_ensemble
@@ -25,7 +26,9 @@ from .agreement import stored_and_loaded
 D = 5
 
 
-def drawn(seed: int, T: int = 6, S: int = 3, R: int = 1, P: int = 4) -> Lattices:
+def drawn(
+    seed: int, T: int = 6, S: int = 3, R: int = 1, P: int = 4, simplex: bool = False
+) -> Lattices:
     """Lattices with nothing learned in them."""
     draw = np.random.default_rng(seed)
     return make_lattices(
@@ -35,6 +38,7 @@ def drawn(seed: int, T: int = 6, S: int = 3, R: int = 1, P: int = 4) -> Lattices
         draw.random((T, S, P + 1)),
         draw.normal(size=(T, R, 2**S)) * 10.0 ** draw.integers(-6, 6),
         draw.normal(size=R),
+        simplex,
     )
 
 
@@ -80,9 +84,9 @@ def test_scores_are_sums_over_vertices_of_products_of_weights(
 
 
 @settings(max_examples=30)
-@given(seed=st.integers(0, 9999), R=st.sampled_from([1, 3]))
-def test_sums_are_exact_in_any_order(seed: int, R: int) -> None:
-    lattices = drawn(seed, T=25, R=R)
+@given(seed=st.integers(0, 9999), R=st.sampled_from([1, 3]), simplex=st.booleans())
+def test_sums_are_exact_in_any_order(seed: int, R: int, simplex: bool) -> None:
+    lattices = drawn(seed, T=25, R=R, simplex=simplex)
     X = rows(lattices, seed)
     order = np.random.default_rng(seed).permutation(25)
     scores = lattices.base_scores(X)[:, order]
@@ -93,11 +97,11 @@ def test_sums_are_exact_in_any_order(seed: int, R: int) -> None:
     np.testing.assert_array_equal(lattices.raw(X.astype(np.float64)), lattices.raw(X))
 
 
-@given(seed=st.integers(0, 9999), data=st.data())
+@given(seed=st.integers(0, 9999), simplex=st.booleans(), data=st.data())
 def test_what_ascends_in_its_numbers_ascends_in_its_scores(
-    seed: int, data: st.DataObject
+    seed: int, simplex: bool, data: st.DataObject
 ) -> None:
-    lattices = drawn(seed, S=3)
+    lattices = drawn(seed, S=3, simplex=simplex)
     column = data.draw(st.integers(0, D - 1))
     calibrations, vertices = lattices.calibrations.copy(), lattices.vertices.copy()
     for t, s in zip(*np.nonzero(lattices.inputs == column), strict=True):
@@ -115,10 +119,12 @@ def test_what_ascends_in_its_numbers_ascends_in_its_scores(
 
 
 @pytest.mark.parametrize("R", [1, 3])
-def test_stored_lattices_answer_alike(R: int) -> None:
-    lattices = drawn(3, R=R)
+@pytest.mark.parametrize("simplex", [False, True])
+def test_stored_lattices_answer_alike(R: int, simplex: bool) -> None:
+    lattices = drawn(3, R=R, simplex=simplex)
     model, X = classifier(lattices), rows(lattices, 3)
-    again = stored_and_loaded(model, D)
+    again: Any = stored_and_loaded(model, D)
+    assert again.scorer.simplex == simplex
     np.testing.assert_array_equal(again.predict_scores(X), model.predict_scores(X))
     for row, scores in zip(X, model.predict_scores(X), strict=True):
         chosen = again.choose(row)
@@ -155,9 +161,9 @@ class Plan:
 
 
 @settings(max_examples=60)
-@given(seed=st.integers(0, 9999))
-def test_early_decisions_are_those_of_a_walk_by_hand(seed: int) -> None:
-    lattices = drawn(seed, T=12)
+@given(seed=st.integers(0, 9999), simplex=st.booleans())
+def test_early_decisions_are_those_of_a_walk_by_hand(seed: int, simplex: bool) -> None:
+    lattices = drawn(seed, T=12, simplex=simplex)
     ensemble = as_ensemble(classifier(lattices))
     X = rows(lattices, seed)
     scores = ensemble.base_scores(X)
@@ -205,6 +211,7 @@ class LeadPlan:
 
 def test_three_classes_stop_by_their_lead() -> None:
     lattices = drawn(8, T=10, R=3)
+    assert lattices.packed().layout is not None or not COMPILED
     ensemble = as_ensemble(classifier(lattices))
     X = rows(lattices, 8, 40)
     order = np.random.default_rng(8).permutation(10)
@@ -259,6 +266,7 @@ def _put(name: str, array: Any) -> Any:
         (_set("bias", 0, 1e300), "too small for its bias"),
         (_set("bias", 0, 1e-300), "no whole number of units"),
         (_put("bias", np.zeros(2)), "2 raw scores"),
+        (_put("simplex", np.array([2], np.uint8)), "'simplex' leaves the range 0 to 1"),
         (_put("unit", np.array([0.3])), "no power of two"),
         (_put("unit", np.array([0.0])), "no power of two"),
         (_put("unit", np.array([-0.5])), "no power of two"),

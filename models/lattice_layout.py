@@ -1,0 +1,267 @@
+"""Lattices packed for single rows: sixteen side by side, addresses at hand."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._lattice_lane_kernels import LANES, STEP
+from ._lattice_row_kernels import (
+    BLOCKS,
+    BLOCKS_AT,
+    CALIBRATED,
+    CALIBRATIONS_AT,
+    CELLS,
+    COLUMNS,
+    COLUMNS_AT,
+    EXCHANGES,
+    EXCHANGES_AT,
+    GAPS_AT,
+    HELD,
+    INPUTS,
+    KEYPOINTS,
+    KEYS,
+    KNOTS_AT,
+    LATTICES,
+    LIMITS_AT,
+    LINE,
+    OUTPUTS,
+    PLACES_AT,
+    RUNS_AT,
+    SIMPLEX,
+    SUMS,
+    TABLE_SIZE,
+    UNIT_AT,
+    VALUES,
+    VERTICES_AT,
+    WORK,
+    early,
+    early_many,
+    lead,
+    lead_many,
+    raw,
+    raw_many,
+)
+from ._layout_kernels import COMPILED, entry
+from .layout import MOST_SLOTS, SINGLE
+from .model import Rows
+
+# A place between keypoints is a whole number of 32 bits; so is one among vertices.
+MOST_KEYPOINTS = 2000
+MOST_OUTPUTS = 1000
+# Groups of the largest block. A row that stops early pays for the block it is in, so
+# the first ones are smaller.
+MOST_GROUPS = 16
+
+raw_entry, early_entry, lead_entry = entry(raw), entry(early), entry(lead)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LatticeLayout:
+    """Lattices in the order of a schedule, for rows of at least `width` columns.
+
+    Attributes
+    ----------
+    arrays
+        What the table's addresses point at.
+    table : (TABLE_SIZE,) uint64
+    address
+        Of the table.
+    width
+        Columns that a row must have.
+    outputs
+        R, raw scores per row.
+    """
+
+    arrays: dict[int, NDArray[Any]]
+    table: NDArray[np.uint64]
+    address: int
+    width: int
+    outputs: int
+
+    def takes(self, row: NDArray[Any]) -> bool:
+        """Is this a row that the kernels can read? They do not look themselves."""
+        return (
+            row.dtype is SINGLE
+            and row.ndim == 1
+            and row.shape[0] >= self.width
+            and row.flags.c_contiguous
+        )
+
+    def sums(self, X: Rows) -> NDArray[np.float64]:
+        """Give the sums of all lattices (N, R) for checked rows."""
+        out = np.empty((len(X), self.outputs))
+        raw_many(X, self.address, out)
+        return out
+
+    def exits(
+        self, X: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Find where checked rows stop: sums (N,), and 4 * used + answer (N,)."""
+        sums, codes = np.empty(len(X)), np.empty(len(X), np.int64)
+        early_many(X, self.address, sums, codes)
+        return sums, codes
+
+    def leads(
+        self, X: NDArray[np.float32], totals: NDArray[np.float64]
+    ) -> NDArray[np.int64]:
+        """Find where checked rows stop by their lead: 2 * used + stopped (N,).
+
+        The lattices up to there are added to `totals` (N, R).
+        """
+        codes = np.empty(len(X), np.int64)
+        lead_many(X, self.address, totals, codes)
+        return codes
+
+
+def pack_lattices(
+    lattices: Any, order: NDArray[Any], limits: NDArray[np.float64] | None = None
+) -> LatticeLayout | None:
+    """Pack `Lattices` in the given order, or None where only the plain kernel does.
+
+    Those are rows that are prepared first, very many inputs, keypoints or raw scores,
+    and Python without compiled kernels. `limits` (2, T) are a schedule's lower and
+    upper ones, or (T,) its margins; they are not asked for whole sums.
+    """
+    used, inputs = np.unique(lattices.inputs[order], return_inverse=True)
+    inputs = inputs.reshape(lattices.inputs.shape)
+    (T, S), R = inputs.shape, lattices.outputs
+    P = lattices.knots.shape[1]
+    if (
+        not COMPILED
+        or len(lattices.preparation.operations)
+        or len(used) > MOST_SLOTS
+        or P > MOST_KEYPOINTS
+        or R > MOST_OUTPUTS
+    ):
+        return None
+    knots, simplex = lattices.knots[used], lattices.simplex
+    exchanges = np.array(sorting_network(S), np.int64).reshape(-1, 2)
+    columns = np.ascontiguousarray(lattices.columns[used], np.int32)
+    arrays: dict[int, NDArray[Any]] = {
+        COLUMNS_AT: columns,
+        KNOTS_AT: knots.T,
+        GAPS_AT: np.diff(knots, axis=1).T,
+        EXCHANGES_AT: exchanges * (4 * LANES),
+        VERTICES_AT: _group(lattices.vertices[order], simplex),
+        LIMITS_AT: np.empty(0) if limits is None else limits,
+        UNIT_AT: np.array([lattices.unit]),
+    } | _blocks(inputs, lattices.calibrations[order])
+    arrays = {place: _aligned(array) for place, array in arrays.items()}
+    table = np.zeros(TABLE_SIZE, np.uint64)
+    for place, array in arrays.items():
+        table[place] = array.ctypes.data
+    blocks = arrays[BLOCKS_AT]
+    sizes = {
+        COLUMNS: len(used),
+        KEYPOINTS: P,
+        BLOCKS: len(blocks) - 1,
+        EXCHANGES: len(exchanges),
+        LATTICES: T,
+        INPUTS: S,
+        OUTPUTS: R,
+        SIMPLEX: simplex,
+    } | _room(len(used), int(blocks[:, -1].max()), S, R)
+    for place, size in sizes.items():
+        table[place] = size
+    width = int(lattices.columns.max(initial=-1)) + 1
+    return LatticeLayout(arrays, table, table.ctypes.data, width, R)
+
+
+def sorting_network(size: int) -> list[tuple[int, int]]:
+    """Places to compare, and to exchange where the first is smaller: Batcher's merge.
+
+    That of the next power of two without the places that are not there: they would
+    hold what is last anyway.
+    """
+    whole = 1 << (size - 1).bit_length()
+    steps = []
+    p = 1
+    while p < whole:
+        k = p
+        while k:
+            for j in range(k % p, whole - k, 2 * k):
+                for i in range(j, min(j + k, whole - k)):
+                    if i // (2 * p) == (i + k) // (2 * p):
+                        steps.append((i, i + k))
+            k //= 2
+        p *= 2
+    return [(i, j) for i, j in steps if j < size]
+
+
+def _group(vertices: NDArray[np.int32], simplex: bool) -> NDArray[np.int32]:
+    """Fill up the last group; of all vertices the kernels want a vector each."""
+    T, R, V = vertices.shape
+    groups = -(-T // LANES)
+    out = np.zeros((groups * LANES, R, V), np.int32)
+    out[:T] = vertices
+    if not simplex:
+        out = out.reshape(groups, LANES, R, V).transpose(0, 2, 3, 1)
+    return out
+
+
+def _blocks(
+    inputs: NDArray[np.int64], calibrations: NDArray[np.int32]
+) -> dict[int, NDArray[Any]]:
+    """Put calibrations of the same column side by side, in blocks of groups."""
+    T, S = inputs.shape
+    groups = -(-T // LANES)
+    places = np.zeros((groups * LANES, S), np.int32)
+    blocks, runs, tables = [], [], []
+    first_group = first_run = first_calibration = 0
+    while first_group < groups:
+        more = min(max(1, first_group), MOST_GROUPS, groups - first_group)
+        own = slice(first_group * LANES, min((first_group + more) * LANES, T))
+        columns = inputs[own].ravel()
+        order = np.argsort(columns, kind="stable")
+        found, starts, counts = np.unique(
+            columns[order], return_index=True, return_counts=True
+        )
+        steps = -(-counts // STEP)
+        begins = STEP * np.append(0, steps.cumsum())
+        rank = np.arange(len(columns)) - np.repeat(starts, counts)
+        place = np.empty(len(columns), np.int32)
+        place[order] = np.repeat(begins[:-1], counts) + rank
+        places[own] = place.reshape(-1, S)
+        pitch = int(begins[-1])
+        table = np.zeros((calibrations.shape[2], pitch), np.int32)
+        table[:, place] = calibrations[own].reshape(len(columns), -1).T
+        blocks.append((first_run, first_group, first_calibration, pitch))
+        runs.append(np.stack([found, begins[:-1], steps], axis=1))
+        tables.append(table.ravel())
+        first_group += more
+        first_run += len(found)
+        first_calibration += table.size
+    blocks.append((first_run, first_group, first_calibration, 0))
+    return {
+        BLOCKS_AT: np.array(blocks, np.int64),
+        RUNS_AT: np.concatenate(runs).astype(np.int64),
+        CALIBRATIONS_AT: np.concatenate(tables),
+        PLACES_AT: places.reshape(groups, LANES, S).transpose(0, 2, 1),
+    }
+
+
+def _room(columns: int, pitch: int, S: int, R: int) -> dict[int, int]:
+    """Where a kernel writes what, from the beginning of its room on, in bytes."""
+    cells = max(2, 2**S // 8)
+    sizes = {
+        CALIBRATED: 4 * columns,  # what comes before it
+        KEYS: 4 * pitch,
+        VALUES: 8 * LANES * S,
+        SUMS: 8 * LANES * R,
+        CELLS: 8 * LANES * R,
+        HELD: 8 * LANES * cells,
+        WORK: 8 * columns,
+    }
+    lines = [-(-size // LINE) * LINE for size in sizes.values()]
+    return dict(zip(sizes, np.cumsum(lines).tolist(), strict=True))
+
+
+def _aligned(array: NDArray[Any]) -> NDArray[Any]:
+    """Copy to the beginning of a cache line, so that no vector lies across two."""
+    room = np.empty(array.nbytes + LINE, np.uint8)
+    start = -room.ctypes.data % LINE
+    out = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    out[...] = array
+    return out
