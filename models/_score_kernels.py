@@ -16,7 +16,7 @@ RAW_ROW = Array(float64, 1, "C", readonly=True)
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
 
 # How raw scores become class scores.
-MARGIN, LOGISTIC, SOFTMAX, HUBER = range(4)
+MARGIN, LOGISTIC, SOFTMAX, HUBER, EACH = range(5)
 # How a class is chosen: by the sign of one margin, or by the first largest of several.
 POSITIVE, NOT_NEGATIVE, LARGEST, LARGEST_SCORE = range(4)
 
@@ -76,6 +76,9 @@ def class_scores(
             softmax(raw[i], gain, out[i])
         elif link == MARGIN and raw.shape[1] == out.shape[1]:
             out[i] = raw[i]
+        elif link == EACH:  # one against the rest, as they are
+            for k in range(raw.shape[1]):
+                out[i, k] = logistic(gain * raw[i, k])
         elif link == MARGIN:
             out[i, 0] = -raw[i, 0]
             out[i, 1] = raw[i, 0]

@@ -26,6 +26,7 @@ NODE = np.dtype(
     ]
 )
 MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, SET_LEFT, WHOLE_ONLY = 1, 2, 4, 8, 16
+NOT_BELOW_ZERO = 32  # values in (-1, 0) are not cut to category 0, but in no set
 ZERO_LIMIT = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 
 NODES = Array(numba.from_dtype(NODE), 1, "C", readonly=True)
@@ -73,6 +74,8 @@ def goes_left(
     if category >= 0:
         found = in_set(value, category, starts, bits)
         if found and flags & WHOLE_ONLY and value != math.floor(value):
+            found = 0
+        if value < 0.0 and flags & NOT_BELOW_ZERO:
             found = 0
         return int((found == 1) == ((flags & SET_LEFT) != 0))
     if flags & ZERO_IS_MISSING and abs(value) <= ZERO_LIMIT:

@@ -28,6 +28,7 @@ from .linear import Linear
 from .model import Model
 from .prepare import TRANSFORMERS, Preparation, compile_preparation
 from .prior import Prior
+from .ubj import is_ubj
 
 
 def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
@@ -61,8 +62,8 @@ def compile_ensemble(source: Any) -> Ensemble:
     ----------
     source
         A fitted classifier that `compile_model` takes, if it is linear, or a sum of
-        trees or lattices; or the path of a LightGBM text file (`save_model`) or of an
-        XGBoost JSON file, which are read without their packages.
+        trees or lattices; or the path of a LightGBM text file or of an XGBoost JSON
+        or UBJSON file (`save_model`), which are read without their packages.
 
     Raises
     ------
@@ -80,11 +81,15 @@ def compile_ensemble(source: Any) -> Ensemble:
 
 
 def _read(path: Path) -> Classifier:
+    data = path.read_bytes()
+    if is_ubj(data):
+        return read_xgboost(data)
     try:
-        text = path.read_text("utf-8")
+        text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadModel(
-            f"{path.name} is neither a LightGBM text file nor an XGBoost JSON file"
+            f"{path.name} is neither a LightGBM text file nor an XGBoost JSON or "
+            "UBJSON file"
         ) from error
     if text.lstrip()[:1] == "{":
         return read_xgboost(text)
@@ -261,8 +266,13 @@ def _lightgbm(classifier: Any, preparation: Preparation) -> Model:
 
 
 def _xgboost(classifier: Any, preparation: Preparation) -> Model:
-    text = classifier.get_booster().save_raw("json").decode()
-    return read_xgboost(text, preparation, classifier.classes_)
+    if not np.isnan(classifier.missing):
+        raise BadModel(
+            f"{type(classifier).__name__}(missing={classifier.missing!r}) has no "
+            "compiled form; missing=nan has"
+        )
+    raw = bytes(classifier.get_booster().save_raw("ubj"))
+    return read_xgboost(raw, preparation, classifier.classes_)
 
 
 LIBRARIES = ("sklearn", "lightgbm", "xgboost", "polydom")
@@ -283,6 +293,7 @@ COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
     "ComplementNB": _complement,
     "LGBMClassifier": _lightgbm,
     "XGBClassifier": _xgboost,
+    "XGBRFClassifier": _xgboost,
     "LatticeEnsembleClassifier": _lattices,
     **dict.fromkeys(IMPORTERS, compile_trees),
 }

@@ -1,5 +1,6 @@
 """LightGBM's text model files to flat arrays, without LightGBM."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,15 +8,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadModel
-from ._score_kernels import LARGEST_SCORE, LOGISTIC, SOFTMAX
-from ._tree_kernels import MISSING_LEFT, NAN_IS_ZERO, SET_LEFT, ZERO_IS_MISSING
+from ._score_kernels import EACH, LARGEST_SCORE, LOGISTIC, SOFTMAX
+from ._tree_kernels import (
+    MISSING_LEFT,
+    NAN_IS_ZERO,
+    SET_LEFT,
+    ZERO_IS_MISSING,
+    ZERO_LIMIT,
+)
 from .classifier import Classifier
 from .head import Head
 from .prepare import Preparation, inputs_of
 from .trees import Tree, join
 
 VERSIONS = ("v2", "v3", "v4")
-OBJECTIVES = ("binary", "cross_entropy", "multiclass")
+OBJECTIVES = ("binary", "cross_entropy", "multiclass", "multiclassova")
+MANY = ("multiclass", "multiclassova")
 # Bits of a node's decision_type.
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 MISSING_NONE, MISSING_ZERO = 0, 1
@@ -31,8 +39,10 @@ def read_lightgbm(
     """Compile the text that LightGBM's `save_model` or `model_to_string` writes.
 
     Raw scores are LightGBM's own to the bit: the trees are added in float64 in their
-    order. `preparation` makes its inputs, by default the first columns of the row;
-    `classes` are the labels, by default 0 to K - 1.
+    order. Of a forest (`boosting=rf`) they are the means that its probabilities are
+    made of, where its `raw_score` gives sums. `preparation` makes the inputs, by
+    default the first columns of the row; `classes` are the labels, by default 0 to
+    K - 1.
 
     Raises
     ------
@@ -53,7 +63,7 @@ def read_lightgbm(
     K = _whole(fields, "num_class")
     per_round = _whole(fields, "num_tree_per_iteration")
     width = _whole(fields, "max_feature_idx") + 1
-    if per_round != (max(K, 2) if objective == "multiclass" else 1):
+    if per_round != (max(K, 2) if objective in MANY else 1):
         raise BadModel(f"LightGBM {objective} model with {per_round} trees per round")
     try:
         trees = [_tree(_fields(section), width) for section in sections]
@@ -76,14 +86,26 @@ def read_lightgbm(
 def _head(
     objective: str, options: Fields, K: int, classes: Sequence[Any] | None
 ) -> Head:
-    count = K if objective == "multiclass" else 2
+    count = K if objective in MANY else 2
     labels = np.arange(count) if classes is None else np.asarray(classes)
     if len(labels) != count:
         raise BadModel(f"{len(labels)} labels for a model of {count} classes")
     if objective == "multiclass":
         return Head(labels, SOFTMAX, LARGEST_SCORE, K)
-    gain = float(options.get("sigmoid", "1"))
+    gain = _gain(options.get("sigmoid", "1"))
+    if objective == "multiclassova":
+        return Head(labels, EACH, LARGEST_SCORE, K, gain)
     return Head(labels, LOGISTIC, LARGEST_SCORE, 1, gain)
+
+
+def _gain(text: str) -> float:
+    try:
+        gain = float(text)
+    except ValueError:
+        gain = 0.0
+    if not (math.isfinite(gain) and gain > 0):
+        raise BadModel(f"LightGBM model: sigmoid is {text!r}, it must be above 0")
+    return gain
 
 
 def _fields(section: str) -> Fields:
@@ -93,7 +115,7 @@ def _fields(section: str) -> Fields:
 
 def _whole(fields: Fields, name: str) -> int:
     text = fields.get(name, "")
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
         raise BadModel(f"LightGBM model: {name} is {text!r}, it must be a whole number")
     return int(text)
 
@@ -123,12 +145,16 @@ def _tree(fields: Fields, width: int) -> Tree:
     if any(len(numbers) != inner for numbers in split):
         raise ValueError(f"fields of other lengths than its {inner} splits")
     features, thresholds, decisions, left, right = split
+    if not np.isfinite(leaves).all() or np.isnan(thresholds).any():
+        raise ValueError("a leaf value or a threshold that is no number")
+    if not all(np.isfinite(numbers).all() for numbers in (decisions, left, right)):
+        raise ValueError("a child or a decision that is no whole number")
     if not ((features >= 0) & (features < width)).all():
         raise ValueError(f"a split on a feature outside the {width} there are")
     kinds = decisions.astype(np.int64)
     return Tree(
         column=np.concatenate([features, np.full(count, -1)]).astype(np.int64),
-        threshold=np.concatenate([thresholds, np.zeros(count)]),
+        threshold=np.concatenate([_as_compared(thresholds), np.zeros(count)]),
         left=_children(left, inner),
         right=_children(right, inner),
         values=np.concatenate([np.zeros(inner), leaves])[:, None],
@@ -139,6 +165,16 @@ def _tree(fields: Fields, width: int) -> Tree:
 
 def _numbers(text: str) -> NDArray[np.float64]:
     return np.array([float(word) for word in text.split()])
+
+
+def _as_compared(thresholds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Thresholds that send values within `ZERO_LIMIT` of 0 where 0 goes.
+
+    LightGBM takes them for 0 before it compares them.
+    """
+    below = np.nextafter(-ZERO_LIMIT, -np.inf)
+    where_zero_goes = np.where(thresholds >= 0, ZERO_LIMIT, below)
+    return np.where(np.abs(thresholds) <= ZERO_LIMIT, where_zero_goes, thresholds)
 
 
 def _children(children: NDArray[np.float64], inner: int) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""XGBoost's JSON model files to flat arrays, without XGBoost."""
+"""XGBoost's model files, JSON or Universal Binary JSON, without XGBoost."""
 
 import json
 import math
@@ -9,39 +9,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadModel
-from ._score_kernels import LARGEST_SCORE, LOGISTIC, SOFTMAX
-from ._tree_kernels import MISSING_LEFT
-from .classifier import Classifier
+from ._score_kernels import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
+from .classifier import Classifier, Scorer
 from .head import Head
+from .linear import Linear
 from .prepare import Preparation, inputs_of
-from .trees import Tree, join
+from .trees import join
+from .ubj import read_ubj
+from .xgboost_tree import read_tree
 
-OBJECTIVES = ("binary:logistic", "binary:logitraw", "multi:softprob", "multi:softmax")
+VERSIONS = (1, 2, 3)
+OBJECTIVES = ("binary:logistic", "binary:hinge", "multi:softprob", "multi:softmax")
+BOOSTERS = ("gbtree", "dart", "gblinear")
 
 
 def read_xgboost(
-    text: str,
+    source: str | bytes,
     preparation: Preparation | None = None,
     classes: Sequence[Any] | None = None,
 ) -> Classifier:
-    """Compile the JSON that XGBoost's `save_model` writes.
+    """Compile what XGBoost's `save_model` writes: JSON as str, UBJSON as bytes.
 
     XGBoost adds leaf values in float32, we in float64: raw scores agree within 1e-5,
-    and choices wherever classes differ by more than that. `preparation` makes its
-    inputs, by default the first columns of the row; `classes` are the labels, by
-    default 0 to K - 1.
+    and choices wherever classes differ by more than that. After early stopping the
+    rounds up to the best one answer, as in `XGBClassifier.predict`. Categories are
+    the whole numbers that the trees were trained on. `preparation` makes the inputs,
+    by default the first columns of the row; `classes` are the labels, by default
+    0 to K - 1.
 
     Raises
     ------
     BadModel
-        If the text is no such model, or uses an objective, a booster or a kind of tree
-        without compiled form.
+        If it is no such model, of another version, or uses an objective, a booster or
+        a kind of tree without compiled form.
     """
     try:
-        learner = json.loads(text)["learner"]
-        return _compile(learner, preparation, classes)
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-        raise BadModel(f"not an XGBoost JSON model: {error!r}") from error
+        model = read_ubj(source) if isinstance(source, bytes) else json.loads(source)
+        _check_version(model)
+        return _compile(model["learner"], preparation, classes)
+    except RecursionError as error:
+        raise BadModel("not an XGBoost model: nested too deep") from error
+    except (
+        KeyError,
+        IndexError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+    ) as error:
+        raise BadModel(f"not an XGBoost model: {error!r}") from error
+
+
+def _check_version(model: dict[str, Any]) -> None:
+    version = [int(number) for number in model["version"]]
+    if not version or version[0] not in VERSIONS:
+        raise BadModel(
+            f"XGBoost model of version {'.'.join(map(str, version))}; "
+            f"known: {', '.join(f'{major}.x' for major in VERSIONS)}"
+        )
 
 
 def _compile(
@@ -49,40 +74,36 @@ def _compile(
     preparation: Preparation | None,
     classes: Sequence[Any] | None,
 ) -> Classifier:
-    objective = learner["objective"]["name"]
-    if objective not in OBJECTIVES:
-        raise BadModel(
-            f"XGBoost objective {objective!r} has no compiled form; these have: "
-            f"{', '.join(OBJECTIVES)}"
-        )
-    booster = learner["gradient_booster"]
-    if booster["name"] != "gbtree":
-        raise BadModel(f"XGBoost booster {booster['name']!r}; only 'gbtree' is known")
+    objective, booster = learner["objective"]["name"], learner["gradient_booster"]
+    _need("objective", objective, OBJECTIVES)
+    _need("booster", booster["name"], BOOSTERS)
     parameters = learner["learner_model_param"]
+    if int(parameters.get("num_target", 1)) > 1:
+        raise BadModel("XGBoost models of several outputs have no compiled form")
     K = max(int(parameters["num_class"]), 1)
-    width = int(parameters["num_feature"])
-    trees = [_tree(tree, width) for tree in booster["model"]["trees"]]
-    scorer = join(
-        trees,
-        _targets(booster["model"]["tree_info"], K),
-        inputs_of(width, preparation),
-        bias=_bias(parameters["base_score"], objective, K),
-        single=True,
-    )
+    inputs = inputs_of(int(parameters["num_feature"]), preparation)
+    bias = _bias(parameters["base_score"], objective, K)
+    if booster["name"] == "gblinear":
+        scorer: Scorer = _linear(booster["model"], inputs, bias)
+    else:
+        scorer = _trees(booster, inputs, bias, _best(learner))
     count = max(K, 2)
     labels = np.arange(count) if classes is None else np.asarray(classes)
     if len(labels) != count:
         raise BadModel(f"{len(labels)} labels for a model of {count} classes")
     if objective.startswith("multi:"):
         return Classifier(scorer, Head(labels, SOFTMAX, LARGEST_SCORE, K))
+    if objective == "binary:hinge":
+        return Classifier(scorer, Head(labels, MARGIN, POSITIVE, 1))
     return Classifier(scorer, Head(labels, LOGISTIC, LARGEST_SCORE, 1))
 
 
-def _targets(tree_info: Sequence[int], K: int) -> list[int]:
-    targets = [int(target) for target in tree_info]
-    if not all(0 <= target < K for target in targets):
-        raise BadModel(f"an XGBoost tree for a class outside the {K} there are")
-    return targets
+def _need(what: str, name: str, known: Sequence[str]) -> None:
+    if name not in known:
+        raise BadModel(
+            f"XGBoost {what} {name!r} has no compiled form; these have: "
+            f"{', '.join(known)}"
+        )
 
 
 def _bias(base_score: str, objective: str, K: int) -> NDArray[np.float64]:
@@ -90,31 +111,87 @@ def _bias(base_score: str, objective: str, K: int) -> NDArray[np.float64]:
     numbers = [float(word) for word in str(base_score).strip("[]").split(",")]
     if objective == "binary:logistic":
         (share,) = numbers
+        if not 0 < share < 1:
+            raise BadModel(f"XGBoost base_score is {share:g}; it must be in (0, 1)")
         numbers = [-math.log(1 / share - 1)]
+    if not all(map(math.isfinite, numbers)):
+        raise BadModel(f"XGBoost base_score is {base_score}; it must be finite")
     return np.broadcast_to(np.array(numbers, np.float32), K).astype(np.float64)
 
 
-def _tree(tree: dict[str, Any], width: int) -> Tree:
-    left = np.array(tree["left_children"], np.int64)
-    right = np.array(tree["right_children"], np.int64)
-    conditions = np.array(tree["split_conditions"], np.float64).astype(np.float32)
-    features = np.array(tree["split_indices"], np.int64)
-    defaults = np.array(tree["default_left"], np.int64)
-    if len({len(a) for a in (left, right, conditions, features, defaults)}) != 1:
-        raise BadModel("an XGBoost tree with fields of different lengths")
-    if tree.get("categories_nodes"):
-        raise BadModel("XGBoost trees with categorical splits have no compiled form")
-    if int(tree["tree_param"].get("size_leaf_vector", 1)) > 1:
-        raise BadModel("XGBoost trees with vector leaves have no compiled form")
-    leaf = left < 0
-    if not ((features >= 0) & (features < width))[~leaf].all():
-        raise BadModel(f"an XGBoost split on a feature outside the {width} there are")
-    return Tree(
-        column=np.where(leaf, -1, features),
-        # XGBoost goes left if value < condition, we if value <= threshold.
-        threshold=np.nextafter(conditions, np.float32(-np.inf)).astype(np.float64),
-        left=left,
-        right=right,
-        values=np.where(leaf, conditions, 0.0).astype(np.float64)[:, None],
-        flags=np.where(defaults != 0, MISSING_LEFT, 0),
+def _best(learner: dict[str, Any]) -> int | None:
+    """Find the last round that answers; None where training did not stop early."""
+    best = learner.get("attributes", {}).get("best_iteration")
+    return None if best is None else int(best)
+
+
+def _trees(
+    booster: dict[str, Any],
+    inputs: Preparation,
+    bias: NDArray[np.float64],
+    best: int | None,
+) -> Scorer:
+    K = len(bias)
+    model = (
+        booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
     )
+    targets = [int(target) for target in model["tree_info"]]
+    if not all(0 <= target < K for target in targets):
+        raise BadModel(f"an XGBoost tree for a class outside the {K} there are")
+    trees = model["trees"]
+    weights = np.ones(len(trees), np.float32)
+    if booster["name"] == "dart":
+        weights = np.asarray(booster["weight_drop"], np.float32)
+    if not len(trees) == len(targets) == len(weights):
+        raise BadModel(
+            f"{len(trees)} XGBoost trees for {len(targets)} classes, "
+            f"with {len(weights)} weights"
+        )
+    if not np.isfinite(weights).all():
+        raise BadModel("the weight of an XGBoost tree is not finite")
+    used = _used(model, K, best)
+    return join(
+        [
+            read_tree(tree, len(inputs.columns), weight)
+            for tree, weight in zip(trees[:used], weights, strict=False)
+        ],
+        targets[:used],
+        inputs,
+        bias=bias,
+        single=True,
+    )
+
+
+def _used(model: dict[str, Any], K: int, best: int | None) -> int:
+    """Count the trees up to the best round."""
+    count = len(model["trees"])
+    if best is None:
+        return count
+    ends = model.get("iteration_indptr")  # files of 1.x have none
+    if ends is None:
+        abreast = int(model["gbtree_model_param"].get("num_parallel_tree", 1))
+        used = (best + 1) * max(abreast, 1) * K
+    else:
+        used = int(ends[best + 1]) if 0 <= best < len(ends) - 1 else -1
+    if not 0 < used <= count:
+        raise BadModel(f"an XGBoost model whose best round, {best}, does not exist")
+    return used
+
+
+def _linear(
+    model: dict[str, Any], inputs: Preparation, bias: NDArray[np.float64]
+) -> Scorer:
+    """Make sums of weighted inputs, to which what is missing adds nothing."""
+    d, K = len(inputs.columns), len(bias)
+    weights = np.asarray(model["weights"], np.float32).astype(np.float64)
+    if weights.shape != ((d + 1) * K,):
+        raise BadModel(
+            f"{weights.size} weights in a linear XGBoost model; "
+            f"{d} inputs and {K} sums need {(d + 1) * K}"
+        )
+    if not np.isfinite(weights).all():
+        raise BadModel("a weight in a linear XGBoost model is not finite")
+    table = weights.reshape(d + 1, K)
+    # Of base scores by class, XGBoost's linear booster adds the first to all sums.
+    intercepts = table[d] + bias[0]
+    return Linear(inputs.then_fill(0.0), np.ascontiguousarray(table[:d]), intercepts)

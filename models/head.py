@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from ._layout_kernels import entry
 from ._score_kernels import (
-    HUBER,
+    EACH,
     LARGEST,
     LARGEST_SCORE,
     MARGIN,
@@ -88,10 +88,11 @@ class Head:
 def load_head(stored: Stored) -> Head:
     """Read a head; BadModel unless link, rule and classes fit together."""
     link, rule, inputs, gain = stored.finite("head", (4,)).tolist()
-    if link not in range(MARGIN, HUBER + 1) or rule not in range(LARGEST_SCORE + 1):
+    if link not in range(MARGIN, EACH + 1) or rule not in range(LARGEST_SCORE + 1):
         raise stored.fail(f"unknown link {link:g} or rule {rule:g}")
     classes = stored.classes()
-    binary = inputs == 1 and len(classes) == 2 and link != SOFTMAX and rule != LARGEST
+    one = link not in (SOFTMAX, EACH) and rule != LARGEST
+    binary = inputs == 1 and len(classes) == 2 and one
     if not (binary or (inputs == len(classes) and rule >= LARGEST)):
         raise stored.fail(
             f"{inputs:g} raw scores with link {link:g} and rule {rule:g} cannot choose "

@@ -78,6 +78,10 @@ class Preparation:
         """Also turn every value above `threshold` into 1 and every other into 0."""
         return self._then(BINARISE, _affine(len(self.columns), center=threshold))
 
+    def then_fill(self, value: float) -> "Preparation":
+        """Also put `value` where one is missing."""
+        return self._then(AFFINE, _affine(len(self.columns), fill=value))
+
     def _then(self, operation: int, row: NDArray[np.float64]) -> "Preparation":
         last = self.operations[-1:].tolist()
         if [operation] == last == [AFFINE] and _only_fills(self.table[-1]):

@@ -29,6 +29,7 @@ from polydom.models._tree_kernels import (
     MISSING_LEFT,
     NAN_IS_ZERO,
     NODE,
+    NOT_BELOW_ZERO,
     SET_LEFT,
     WHOLE_ONLY,
     ZERO_IS_MISSING,
@@ -230,7 +231,7 @@ def drawn_trees(draw: st.DrawFn) -> Tree:
         parents.append((left[node], right[node]))
     n = len(left)
     inside = np.array(left) >= 0
-    flags = draw(st.lists(st.integers(0, 31), min_size=n, max_size=n))
+    flags = draw(st.lists(st.integers(0, 63), min_size=n, max_size=n))
     sets = {
         int(node): draw(st.lists(st.integers(0, 80), max_size=5))
         for node in np.flatnonzero(inside)
@@ -275,5 +276,5 @@ def test_trees_of_any_shape_walk_as_by_hand(
 
 
 def test_flags_are_different_bits() -> None:
-    flags = (MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, SET_LEFT, WHOLE_ONLY)
-    assert sum(flags) == 31
+    missing = MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING
+    assert sum((*missing, SET_LEFT, WHOLE_ONLY, NOT_BELOW_ZERO)) == 63

@@ -1,0 +1,151 @@
+"""Universal Binary JSON, as XGBoost writes its models in it."""
+
+from typing import Any
+
+import numpy as np
+
+from ..features.errors import BadModel
+
+# Numbers are big-endian; a length is one of the whole ones.
+NUMBERS = {
+    b"i": ">i1",
+    b"U": ">u1",
+    b"I": ">i2",
+    b"l": ">i4",
+    b"L": ">i8",
+    b"d": ">f4",
+    b"D": ">f8",
+}
+WHOLE = b"iUIlL"
+CONSTANTS = {b"Z": None, b"T": True, b"F": False}
+# An XGBoost model is seven deep.
+DEEPEST = 32
+
+
+def is_ubj(data: bytes) -> bool:
+    """Say whether data begin as an object in this form; no JSON text does."""
+    return data[:1] == b"{" and data[1:2] != b"" and data[1:2] in WHOLE
+
+
+def read_ubj(data: bytes) -> Any:
+    """Read one value that takes up all of the data.
+
+    Objects become dicts, arrays of one type NumPy arrays, other arrays lists. Lengths
+    are compared with what is left of the data before anything is made of them, so
+    that nothing larger than a small multiple of it comes to be. Objects with a count
+    or a type in their head, high-precision numbers and no-ops, which XGBoost does not
+    write, are refused.
+
+    Raises
+    ------
+    BadModel
+        If the data are anything else, or nested deeper than `DEEPEST`.
+    """
+    reader = _Reader(data)
+    value = reader.value(0)
+    if reader.at != len(data):
+        raise reader.fail(f"{len(data) - reader.at} bytes after its end")
+    return value
+
+
+class _Reader:
+    """Data, and how far they are read."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def fail(self, what: str) -> BadModel:
+        return BadModel(f"not a UBJSON file: {what}, at byte {self.at}")
+
+    def take(self, count: int) -> bytes:
+        """Take the next bytes."""
+        if not 0 <= count <= len(self.data) - self.at:
+            left = len(self.data) - self.at
+            raise self.fail(f"{count} bytes are needed and {left} left")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def peek(self) -> bytes:
+        """Look at the next byte, empty at the end."""
+        return self.data[self.at : self.at + 1]
+
+    def value(self, depth: int) -> Any:
+        """Read a marker and what it announces."""
+        return self.rest(self.take(1), depth)
+
+    def rest(self, marker: bytes, depth: int) -> Any:
+        """Read what a marker announced."""
+        if depth > DEEPEST:
+            raise self.fail(f"nested deeper than {DEEPEST}")
+        if marker in NUMBERS:
+            return np.frombuffer(self.take(_width(marker)), NUMBERS[marker])[0].item()
+        if marker in CONSTANTS:
+            return CONSTANTS[marker]
+        if marker == b"S":
+            return self.text()
+        if marker == b"C":
+            return self.take(1).decode("latin-1")
+        if marker == b"{":
+            return self.object(depth)
+        if marker == b"[":
+            return self.array(depth)
+        raise self.fail(f"unknown marker {marker!r}")
+
+    def length(self) -> int:
+        """Read a length with its marker."""
+        marker = self.take(1)
+        if marker not in WHOLE:
+            raise self.fail(f"a length of type {marker!r}")
+        return int(self.rest(marker, 0))
+
+    def text(self) -> str:
+        """Read a length and as many bytes of UTF-8."""
+        raw = self.take(self.length())
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise self.fail("a text that is not UTF-8") from error
+
+    def object(self, depth: int) -> dict[str, Any]:
+        """Read pairs up to the closing brace."""
+        found: dict[str, Any] = {}
+        while self.peek() != b"}":
+            name = self.text()
+            if name in found:
+                raise self.fail(f"{name[:40]!r} comes twice in one object")
+            found[name] = self.value(depth + 1)
+        self.take(1)
+        return found
+
+    def array(self, depth: int) -> Any:
+        """Read an array: of one type and counted, counted, or up to its bracket."""
+        if self.peek() == b"$":
+            return self.typed()
+        if self.peek() == b"#":
+            self.take(1)
+            count = self.length()
+            # every value takes a byte at least
+            if not 0 <= count <= len(self.data) - self.at:
+                raise self.fail(f"an array of {count} values")
+            return [self.value(depth + 1) for _ in range(count)]
+        values = []
+        while self.peek() != b"]":
+            values.append(self.value(depth + 1))
+        self.take(1)
+        return values
+
+    def typed(self) -> Any:
+        """Read numbers of one type."""
+        self.take(1)
+        marker = self.take(1)
+        if marker not in NUMBERS or self.take(1) != b"#":
+            raise self.fail(f"an array of type {marker!r}, or without a count")
+        count = self.length()
+        raw = self.take(count * _width(marker))
+        native = np.dtype(NUMBERS[marker]).newbyteorder("=")
+        return np.frombuffer(raw, NUMBERS[marker]).astype(native)
+
+
+def _width(marker: bytes) -> int:
+    return np.dtype(NUMBERS[marker]).itemsize
