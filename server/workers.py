@@ -152,13 +152,17 @@ class Workers:
                 os.kill(process, number)
 
     def _bury(self) -> None:
-        """Forget the workers that have ended."""
+        """Forget the workers that have ended.
+
+        Others are waited for too: what features started, and as a container's first
+        process whatever was left behind there.
+        """
         while self._numbers:
             process, status = os.waitpid(-1, os.WNOHANG)
             if not process:
                 return
-            number = self._numbers.pop(process)
-            if self._stopping_s is None:
+            number = self._numbers.pop(process, None)
+            if number is not None and self._stopping_s is None:
                 code = os.waitstatus_to_exitcode(status)
                 facts = {"event": "worker_ended", "worker": number, "code": code}
                 log.error("worker %d ended with %d", number, code, extra=facts)

@@ -91,6 +91,20 @@ def test_workers_are_replaced_when_they_die_and_end_with_their_parent(
         assert "ended with -9" in process.stderr.read()
 
 
+def test_workers_survive_the_end_of_what_features_started(tmp_path: Path) -> None:
+    path, helper = save(tmp_path / "tiny.pdx"), tmp_path / "helper.py"
+    helper.write_text(
+        "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'pass'])\n"
+    )
+    own = (OWN, f"--features={helper}")
+    with serving(path, *own, f"--workers={COUNT}") as (process, port):
+        wait_until(lambda: bool(answers(port)), process)
+        wait_until(lambda: len(children(process)) == COUNT, process)
+        process.terminate()
+        _, err = process.communicate(timeout=20)
+    assert (process.returncode, err) == (0, "")
+
+
 @pytest.mark.parametrize("how", ["signal", "watch", "admin"])
 def test_workers_all_take_a_new_file(tmp_path: Path, how: str) -> None:
     path = save(tmp_path / "tiny.pdx")
