@@ -106,7 +106,8 @@ class Builder:
     def index(self) -> Index:
         """Build: the hops in order."""
         dataset, features, values = self.data()
-        check_exits(self.project.exits, len(self.splits(dataset)[0][1]))
+        tested = sum(len(test) for _, test in self.splits(dataset))
+        check_exits(self.project.exits, tested)
         curves, costs = self.costs(dataset, features)
         choice = self.choose(dataset, features, values)
         trainer = self.trainer(dataset, features, values, choice)
@@ -283,9 +284,8 @@ class Builder:
         if self.project.costs.weights.get("s"):
             key = digest(trainer.task.key, masks)
             report["pace"] = self.pace(features, report["samples"], models, key)
-        tested = trainer.task.splits[0][1]
         exits = self.exits(
-            models, values[tested], orders, fallbacks, model_costs[kept], cost_of
+            trainer, masks, orders, fallbacks, model_costs[kept], cost_of
         )
         curves_of_sets[kept, 0] += exits.checks
         report["exits"] = exits.facts
@@ -329,8 +329,8 @@ class Builder:
 
     def exits(
         self,
-        models: Sequence[Model],
-        values: NDArray[np.float32],
+        trainer: Trainer,
+        masks: Sequence[int],
         orders: Rows,
         fallbacks: Rows,
         model_costs: NDArray[np.float64],
@@ -339,9 +339,10 @@ class Builder:
         """Say where each plan may answer early, if the project asks for that."""
         terms = self.project.exits
         if terms.alpha is None:
-            return PlanExits((), np.zeros(len(models)), {})
-        fitter = PlanExitFitter(terms, models, values, self.project.seed)
-        with self.progress.stage("fitting exits", len(models)) as tell:
+            return PlanExits((), np.zeros(len(masks)), {})
+        with self.progress.stage("fitting exits", len(masks)) as tell:
+            leads, choices = trainer.answers(masks)
+            fitter = PlanExitFitter(terms, leads, choices, self.project.seed)
             return fitter.all(orders, fallbacks, model_costs, cost_of, tell)
 
     def pace(

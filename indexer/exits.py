@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
+from ..models.model import Model
 from .schedule import Promise
 
 Floats = NDArray[np.float64]
@@ -85,3 +86,17 @@ class Exits:
     def wider(self, by: Floats | float) -> Self:
         """Return the exits with every lead larger by `by`, of (K + 1,) or alike."""
         return replace(self, margins=self.margins + by)
+
+
+def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]:
+    """Leads (N,) and choices (N,) of one model for the full rows `values` (N, width).
+
+    A model of a single class never leads.
+    """
+    scores = np.asarray(model.predict_scores(values), np.float64)
+    if scores.shape[1] < 2:
+        leads = np.zeros(len(values))
+    else:
+        best = np.partition(scores, -2, axis=1)
+        leads = best[:, -1] - best[:, -2]
+    return leads, np.asarray(model.predict(values), np.int64)

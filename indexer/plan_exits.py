@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadProject
-from ..models.model import Model
 from .calibrate import fewest_rows
 from .exit_fitting import fit_exits
 from .exits import Answers
@@ -48,10 +47,11 @@ class PlanExitFitter:
     ----------
     terms
         What the project asks for.
-    models
-        Of each candidate.
-    values : (N, width) float32
-        Full rows of items that no model was trained on.
+    leads : (N, C) float64
+        By how much each candidate's best class leads, for items that its model was not
+        trained on.
+    choices : (N, C) int64
+        Class that each candidate chooses.
     seed
         Of the division of the items into fitting and calibration ones.
     """
@@ -59,17 +59,15 @@ class PlanExitFitter:
     def __init__(
         self,
         terms: ExitTerms,
-        models: Sequence[Model],
-        values: NDArray[np.float32],
+        leads: NDArray[np.float64],
+        choices: Rows,
         seed: int,
     ) -> None:
-        self.terms, self.models = terms, models
-        order = np.random.default_rng(seed).permutation(len(values))
-        half = len(values) // 2 if terms.confidence is not None else len(values)
+        self.terms, self.leads, self.choices = terms, leads, choices
+        count = len(leads)
+        order = np.random.default_rng(seed).permutation(count)
+        half = count // 2 if terms.confidence is not None else count
         self.fit, self.rest = order[:half], order[half:]
-        given = [_answers_of(model, values) for model in models]
-        self.leads = np.column_stack([leads for leads, _ in given])
-        self.choices = np.column_stack([choices for _, choices in given])
 
     def all(
         self,
@@ -165,16 +163,3 @@ def check_exits(terms: ExitTerms, items: int) -> None:
             f"exits.alpha = {terms.alpha:g} with exits.confidence = "
             f"{terms.confidence:g} needs {2 * fewest} held-out items; there are {items}"
         )
-
-
-def _answers_of(
-    model: Model, values: NDArray[np.float32]
-) -> tuple[NDArray[np.float64], Rows]:
-    """Lead of the best class over the second, and class chosen, for each row."""
-    scores = np.asarray(model.predict_scores(values), np.float64)
-    if scores.shape[1] < 2:
-        leads = np.zeros(len(values))
-    else:
-        best = np.partition(scores, -2, axis=1)
-        leads = best[:, -1] - best[:, -2]
-    return leads, np.asarray(model.predict(values), np.int64)

@@ -183,7 +183,8 @@ class Exits(Part, frozen=True):
     ----------
     alpha
         Share of answers that may differ from those of the whole plan; None makes no
-        exits.
+        exits. They are fitted on the held-out items, or with `search.folds` on all of
+        them, each as answered by models of the other folds.
     confidence
         Make that share hold on fresh items with this confidence: half of the held-out
         items then calibrate. Without it nothing is promised.
@@ -288,9 +289,10 @@ class Project(Part, frozen=True):
         self._check_sizes()
         if self.exits.confidence is not None and self.exits.alpha is None:
             raise BadProject("exits.confidence needs an exits.alpha to hold")
-        if self.exits.alpha is not None and self.search.folds is not None:
+        if self.exits.confidence is not None and self.search.folds is not None:
             raise BadProject(
-                "exits are fitted on held-out items, and search.folds holds out none"
+                "exits.confidence is for held-out items, and search.folds holds out "
+                "none"
             )
         if not any(self.costs.weights.values()):
             raise BadProject("costs.weights counts nothing: one must be above 0")

@@ -19,7 +19,9 @@ from ..models.load import load_model
 from ..models.model import Model
 from ..models.prior import Prior
 from .cache import Cache
+from .exits import answers_of
 
+Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
@@ -103,6 +105,23 @@ class Trainer:
         arrays = {name: array.copy() for name, array in mapped.items()}
         return load_model(meta["kind"], arrays, width=self.task.starts[-1])
 
+    def answers(self, masks: Sequence[int]) -> tuple[Floats, Rows]:
+        """Leads (N, C) and choices (N, C) of C trained sets for the N items tested.
+
+        With held-out items by the model kept; with folds, where those are all items,
+        fold after fold by models of the other folds, which are trained once more.
+        """
+        task = self.task
+        if len(task.splits) == 1:
+            values = _map(task.values)[task.splits[0][1]]
+            pairs = [answers_of(self.model(mask), values) for mask in masks]
+        else:
+            pairs = Parallel(self.workers)(
+                delayed(_answers_by_fold)(task, mask) for mask in masks
+            )
+        leads, choices = zip(*pairs, strict=True)
+        return np.column_stack(leads), np.column_stack(choices)
+
     def remarks(self, masks: Sequence[int]) -> dict[str, int]:
         """Count what the learner warned of while training these sets."""
         counts: dict[str, int] = {}
@@ -145,6 +164,27 @@ def _train(task: Task, mask: int) -> float:
     meta = {"accuracy": accuracy, "kind": model.kind, "remarks": sorted(set(remarks))}
     task.cache.store(task.name(mask), meta, model.arrays())
     return accuracy
+
+
+def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
+    """Leads and choices of one set for each fold's items, which are kept."""
+    name = f"answers/{task.key}/{mask:x}"
+    stored = task.cache.load(name)
+    if stored is None:
+        columns = columns_of(task.starts, mask)
+        values = _map(task.values)[:, columns].astype(np.float64)
+        parts = [
+            answers_of(
+                _fit(task, mask, values, train, columns, []), _map(task.values)[test]
+            )
+            for train, test in task.splits
+        ]
+        leads, choices = (np.concatenate(part) for part in zip(*parts, strict=True))
+        task.cache.store(name, {}, {"leads": leads, "choices": choices})
+        return leads, choices
+    arrays = stored[1]
+    # a mapped file holds a descriptor, of which a process has few
+    return arrays["leads"].copy(), arrays["choices"].copy()
 
 
 def _fit(

@@ -61,7 +61,8 @@ def make_learner(spec: Mapping[str, Any] | str, seed: int) -> Any:
     spec
         A name, or a mapping with `name` and the classifier's parameters. The name is
         one of `LEARNERS` (which scale and fill their inputs as they need it) or
-        "module:Class" (which gets its inputs as they are).
+        "module:Class" (which gets its inputs as they are), be it scikit-learn's,
+        LightGBM's or XGBoost's.
     seed
         Becomes `random_state` where there is one and the spec gives none.
 
@@ -103,15 +104,19 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> Any:
     made = _class(path)
     known = inspect.signature(made).parameters
+    # LightGBM and XGBoost take parameters that their classes do not name
+    open_ = any(one.kind is one.VAR_KEYWORD for one in known.values())
     for parameter in parameters:
-        if parameter not in known:
+        if parameter not in known and not open_:
             raise BadProject(
                 f"learner {name!r} has no parameter {parameter!r}"
                 f"{_nearest(parameter, known)}"
             )
-    if "random_state" in known:
+    if open_ or "random_state" in known:
         parameters.setdefault("random_state", seed)
     classifier = made(**parameters)
+    if not hasattr(classifier, "_parameter_constraints"):
+        return classifier
     try:
         classifier._validate_params()
     except ValueError as error:

@@ -45,6 +45,18 @@ def test_learner_by_class_takes_parameters_and_seed() -> None:
     assert learner.get_params()["random_state"] == 5
 
 
+@pytest.mark.parametrize(
+    ("library", "name"), [("lightgbm", "LGBMClassifier"), ("xgboost", "XGBClassifier")]
+)
+def test_learner_may_be_of_another_library(library: str, name: str) -> None:
+    pytest.importorskip(library)
+    X, y = bundled("iris")
+    spec = {"name": f"{library}:{name}", "n_estimators": 5, "verbosity": 0}
+    learner = make_learner(spec, seed=7).fit(X, y)
+    assert (learner.n_estimators, learner.random_state) == (5, 7)
+    assert_agrees(learner, X)
+
+
 def test_learner_keeps_a_seed_of_its_own() -> None:
     assert make_learner({"name": "tree", "random_state": 9}, seed=5).random_state == 9
 

@@ -9,15 +9,20 @@ import pytest
 from polydom.features.errors import BadIndexFile, BadProject
 from polydom.features.items import text_item
 from polydom.indexer import Index, build
+from polydom.indexer.builder import Builder
+from polydom.indexer.cache import Cache
+from polydom.indexer.exits import answers_of
 from polydom.indexer.file import read_file, write_file
 from polydom.indexer.plan_exits import PlanExitFitter, check_exits
+from polydom.indexer.progress import Silence
 from polydom.indexer.project import Exits, Project
 from polydom.indexer.report import facts_of
+from polydom.indexer.training import columns_of
 from polydom.server.budget import Allowance
 from polydom.server.engine import Engine
 from polydom.server.question import Question
 
-from . import projects
+from . import oracles, projects
 from .served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
 
 WITH_EXITS = (
@@ -36,7 +41,10 @@ def fitter_of(terms: Exits) -> tuple[Index, PlanExitFitter]:
     assert package is not None
     extractor = package.extractor([FEATURES_FILE])
     rows = np.array([extractor.extract(text_item(text)) for text in TEXTS * 40])
-    return index, PlanExitFitter(terms, package.models, rows, seed=0)
+    given = [answers_of(model, rows) for model in package.models]
+    leads = np.column_stack([leads for leads, _ in given])
+    choices = np.column_stack([choices for _, choices in given])
+    return index, PlanExitFitter(terms, leads, choices, seed=0)
 
 
 @pytest.mark.parametrize("terms", [Exits(0.0), Exits(0.1), Exits(0.2, 0.9)])
@@ -93,6 +101,42 @@ def test_an_index_with_exits_is_built_and_says_what_they_do(tmp_path: Path) -> N
     assert all(plan["changed"] <= 0.1 for plan in facts["plans"])
 
 
+@pytest.mark.jit
+def test_with_folds_exits_are_fitted_on_all_items(tmp_path: Path) -> None:
+    terms = "[search]\nfolds = 3\n[exits]\nalpha = 0.05\n"
+    folder = projects.texts(tmp_path / "mails", project=projects.TEXTS + terms)
+    index = build(folder / "PROJECT.toml", cache=folder / "cache")
+    facts = facts_of(index)["build"]["exits"]
+    assert (facts["fitted"], facts["calibrated"]) == (120, 0)
+    assert all(plan["changed"] <= 0.05 for plan in facts["plans"])
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("search", ["folds = 3", "held_out = 0.3"])
+def test_items_are_answered_by_models_that_have_not_seen_them(
+    tmp_path: Path, search: str
+) -> None:
+    project = projects.TEXTS + f"[search]\n{search}\n"
+    folder = projects.texts(tmp_path, count=60, project=project)
+    builder = Builder(
+        Project.load(folder / "PROJECT.toml"), Cache(tmp_path / "cache"), Silence()
+    )
+    dataset, features, values = builder.data()
+    choice = builder.choose(dataset, features, values)
+    trainer = builder.trainer(dataset, features, values, choice)
+    masks = [0b0000, 0b0010, 0b0111]
+    list(trainer.accuracies(masks))
+    for _ in range(2):  # the second time from the cache
+        leads, choices = trainer.answers(masks)
+        for row, mask in enumerate(masks):
+            used = values[:, columns_of(trainer.task.starts, mask)]
+            slow = oracles.out_of_sample(
+                used, dataset.codes.tolist(), builder.splits(dataset)
+            )
+            assert choices[:, row].tolist() == slow[1]
+            assert leads[:, row] == pytest.approx(slow[0], abs=1e-9)
+
+
 def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> None:
     index, fitter = fitter_of(Exits(0.1))
     package = index.package
@@ -132,7 +176,10 @@ def test_damaged_exits_are_refused(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[exits]\nconfidence = 0.9", "needs an exits.alpha"),
-        ("[exits]\nalpha = 0.1\n[search]\nfolds = 3", "holds out none"),
+        (
+            "[exits]\nalpha = 0.1\nconfidence = 0.9\n[search]\nfolds = 3",
+            "holds out none",
+        ),
         ("[exits]\nalpha = 1.0", "exits.alpha"),
     ],
 )
