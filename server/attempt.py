@@ -126,15 +126,17 @@ class Attempt:
         """Go on with some plans that are sure, where nobody waits and time is left.
 
         What is answered is the whole plan's then; where the time runs out after all,
-        what was sure.
+        what was sure. A late plan that has no deadline is a batch's, which has set
+        aside what the whole of it takes.
         """
         engine, question, plan = self._engine, self._question, self.choice.plan
         if not self._alone or not engine.audit.due():
             return
         size = question.item.size
+        paid = self.choice.late and question.budget.due_s == math.inf
         for k in range(self._done, len(plan.features)):
             out = self.stopped or question.caller.gone
-            if out or not plan.worth_going_on(k, size, self._left()):
+            if out or not (paid or plan.worth_going_on(k, size, self._left())):
                 self._cut_short = True
                 return
             extraction.compute(plan.features[k])

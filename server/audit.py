@@ -2,8 +2,10 @@
 
 import random
 from collections.abc import Callable
+from threading import Lock
 
 from ..features.errors import BadInput
+from .outcome import Outcome
 
 # An alarm that sounds on a stream which keeps its promise comes after so many audits
 # on average, or later.
@@ -25,7 +27,7 @@ class Audit:
     Rinaldo, E-detectors, 2022). A lower bound of the rate alone, looked at after every
     audit, would be exceeded sooner or later on any stream.
 
-    `due` may be asked by several threads; `add` is for one.
+    Safe to share between threads: single answers and batches come from several.
 
     Parameters
     ----------
@@ -55,6 +57,7 @@ class Audit:
 
     __slots__ = (
         "_draw",
+        "_lock",
         "_quiet",
         "_ratios",
         "_sums",
@@ -79,7 +82,7 @@ class Audit:
         if not 0 <= share <= 1:
             raise BadInput(f"the share to audit is {share!r}; it must be in [0, 1]")
         self.alpha, self.share = alpha, share
-        self._quiet, self._draw = quiet, draw
+        self._quiet, self._draw, self._lock = quiet, draw, Lock()
         self._ratios = [] if alpha is None else ratios(alpha)
         self._sums = [0.0] * len(self._ratios)
         self.exits = self.audited = self.changed = 0
@@ -89,8 +92,17 @@ class Audit:
         """Say whether to go on with a plan that is sure."""
         return self.share > 0 and self._draw() < self.share
 
+    def answered(self, outcome: Outcome) -> None:
+        """Take an answer into account, if it came of an early exit."""
+        if outcome.reason == "sure" or outcome.audit is not None:
+            self.add(outcome.audit)
+
     def add(self, changed: bool | None) -> None:
         """Take one more exit into account; None where it was not audited."""
+        with self._lock:
+            self._add(changed)
+
+    def _add(self, changed: bool | None) -> None:
         self.exits += 1
         if changed is None:
             return

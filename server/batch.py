@@ -5,9 +5,6 @@ and encoded by the computing thread, a millisecond at a time, so that single req
 go between.
 """
 
-import asyncio
-import contextlib
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
@@ -16,13 +13,13 @@ from starlette.types import Receive, Scope, Send
 
 from ..features.errors import BadInput, PolydomError
 from ..features.items import Item
+from .batch_source import Source, cut
 from .batch_wire import (
     JSON,
     JSON_LINES,
     BatchTerms,
     JsonLines,
     MsgpackStream,
-    Totals,
     content_type_of,
     entry_of,
     error_entry,
@@ -30,24 +27,22 @@ from .batch_wire import (
     read_item,
     read_terms,
 )
+from .batch_writer import Writer
 from .budget import Allowance, read_amount
 from .bulk import Bulk, Result
-from .errors import Abandoned, NotReady, Overloaded, ReceiveTimeout, TooLarge
+from .errors import Abandoned, NotReady, Overloaded
 from .finalists import Finalists
 from .outcome import Outcome
-from .question import Caller, Question
+from .question import Question
 from .repository import Repository
 from .serving import Serving
-from .wire import MSGPACK, describe, encode, encode_msgpack
+from .wire import MSGPACK, describe
 
 BATCH = "/v1/batch"
-# Items that are planned together, and seconds that the computing thread gives to one
-# batch at a time; a single request waits behind no more of it.
-CHUNK = 64
+# Seconds that the computing thread gives to one batch at a time; a single request waits
+# behind no more of it.
 TURN_S = 0.001
 RUNNING = 8
-# Longest wait for more of a stream.
-RECEIVE_S = 10.0
 
 Encode = Callable[[Any], bytes]
 
@@ -75,7 +70,7 @@ class BatchEndpoint:
         finally:
             self._running -= 1
 
-    async def _answer(self, scope: Scope, source: "Source", send: Send) -> None:
+    async def _answer(self, scope: Scope, source: Source, send: Send) -> None:
         kind, repository = content_type_of(scope["headers"]), self._repository
         limit = repository.settings.body_limit
         terms = read_terms(scope["query_string"])
@@ -87,7 +82,7 @@ class BatchEndpoint:
             body = read_body(await source.whole(limit))
             terms, items = _merge(terms, body), body.items
             terms.count = len(items)
-            chunks = _cut(items)
+            chunks = cut(items)
         else:
             raise BadInput(
                 f"content type {kind[:80]!r} is not understood; send {MSGPACK[0]}, "
@@ -100,148 +95,6 @@ class BatchEndpoint:
         writer = Writer(send, kind)
         await writer.start()
         await batch.run(chunks, writer)
-
-
-class Source:
-    """The body of one request, read no faster than it is used.
-
-    Attributes
-    ----------
-    arrived_s
-        When its first byte was read.
-    caller
-        Who waits for the answers.
-    """
-
-    def __init__(self, scope: Scope, receive: Receive) -> None:
-        state = scope.get("state", {})
-        self.arrived_s: float = state.get("arrived_s") or time.monotonic()
-        self.caller: Caller = state.get("caller") or Caller()
-        self._receive = receive
-        self._more = True
-        self._wait_no_more: Callable[[], None] = state.get("wait_no_more", bool)
-
-    async def _next(self) -> bytes:
-        try:
-            message = await asyncio.wait_for(self._receive(), RECEIVE_S)
-        except TimeoutError as error:
-            self._more = False
-            raise ReceiveTimeout(f"nothing came for {RECEIVE_S:g} s") from error
-        if message["type"] == "http.disconnect":
-            raise Abandoned("the caller left before the batch was there")
-        self._more = message.get("more_body", False)
-        data: bytes = message.get("body", b"")
-        return data
-
-    async def whole(self, limit: int) -> bytes:
-        """Read all of a body that may have up to `limit` bytes."""
-        body = bytearray()
-        while self._more:
-            body += await self._next()
-            if len(body) > limit:
-                await self.drain()
-                raise TooLarge(
-                    f"the body is over the limit of {limit:,} bytes; send a stream"
-                )
-        return bytes(body)
-
-    async def chunks(
-        self, splitter: JsonLines | MsgpackStream
-    ) -> AsyncIterator[list[Any]]:
-        """Give what comes in, item by item in lists of up to `CHUNK`.
-
-        Raises
-        ------
-        BadInput, TooLarge, ReceiveTimeout, Abandoned
-            If the stream cannot be read on, once all before has been given.
-        """
-        self._wait_no_more()  # a stream may take longer than other bodies
-        chunk: list[Any] = []
-        while self._more:
-            broken: PolydomError | None = None
-            try:
-                data = await self._next()
-                for piece in splitter.feed(data):
-                    chunk.append(piece)
-                    if len(chunk) == CHUNK:
-                        yield chunk
-                        chunk = []
-                if not self._more:
-                    chunk += splitter.finish()
-            except PolydomError as error:
-                broken = error
-            if chunk:
-                yield chunk
-                chunk = []
-            if broken is not None:
-                raise broken
-
-    async def drain(self) -> None:
-        """Throw away what still comes for a while, so that no answer is lost with it.
-
-        A connection that is closed while something comes in is reset, and the caller
-        may not see what was sent before.
-        """
-        with contextlib.suppress(PolydomError, TimeoutError):
-            async with asyncio.timeout(RECEIVE_S):
-                while self._more:
-                    await self._next()
-
-
-class Writer:
-    """Sends entries in the form in which the items came.
-
-    Parameters
-    ----------
-    kind
-        Content type of the request.
-    """
-
-    def __init__(self, send: Send, kind: str) -> None:
-        self._send = send
-        self._kind = kind or JSON
-        self._whole = self._kind == JSON
-        self._first = True
-
-    def encode(self, entry: Any) -> bytes:
-        """Write one entry down."""
-        if self._kind in MSGPACK:
-            return encode_msgpack(entry)
-        return encode(entry) + (b"" if self._whole else b"\n")
-
-    async def start(self) -> None:
-        """Begin the answer. The connection is not used again: it may be half read."""
-        headers = [
-            (b"content-type", self._kind.encode("latin-1")),
-            (b"connection", b"close"),
-        ]
-        start = {"type": "http.response.start", "status": 200, "headers": headers}
-        await self._send(start)
-        if self._whole:
-            await self._body(b'{"answers":[')
-
-    async def entries(self, encoded: list[bytes]) -> None:
-        """Send some entries; returns once there is room for more."""
-        if not encoded:
-            return
-        if self._whole and not self._first:
-            encoded = [b"", *encoded]
-        self._first = False
-        await self._body((b"," if self._whole else b"").join(encoded))
-
-    async def totals(self, totals: Totals) -> None:
-        """Send the last entry."""
-        before, after = (b'],"totals":', b"}") if self._whole else (b"", b"")
-        await self._body(before + self.encode(totals) + after)
-
-    async def finish(self) -> None:
-        """End the answer."""
-        await self._body(b"", more=False)
-
-    async def _body(self, data: bytes, more: bool = True) -> None:
-        await self._send(
-            {"type": "http.response.body", "body": data, "more_body": more}
-        )
 
 
 class Batch:
@@ -411,8 +264,3 @@ def _merge(terms: BatchTerms, body: BatchTerms) -> BatchTerms:
         if given:
             setattr(merged, name, given[0])
     return merged
-
-
-async def _cut(items: list[Any]) -> AsyncIterator[list[Any]]:
-    for start in range(0, len(items), CHUNK):
-        yield items[start : start + CHUNK]

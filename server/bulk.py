@@ -185,6 +185,7 @@ class Bulk:
             self.errors += 1
             return
         self.answered += 1
+        self.desk.engine.audit.answered(result)
         self._spent += result.predicted
         self._hoped += result.accuracy
         took_s = result.finished_s - result.started_s
@@ -192,6 +193,7 @@ class Bulk:
 
     def improve(self, before: Outcome, after: Outcome) -> None:
         """Book a second, better answer to an item."""
+        self.desk.engine.audit.answered(after)
         self._spent += after.predicted
         self._hoped += after.accuracy - before.accuracy
 

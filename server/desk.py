@@ -19,6 +19,7 @@ from ..features.samples import sample_items
 from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns
 from .engine import Engine
+from .exit_facts import read_exits
 from .outcome import Outcome
 from .pace_facts import Rescaling
 from .question import Caller, Question
@@ -192,6 +193,7 @@ class Desk:
             ],
             rescaling=self.rescaling,
             drift=self.engine.drift.factor,
+            exits=read_exits(package, self.names),
         )
 
     def warm_up(self) -> None:

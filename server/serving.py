@@ -185,8 +185,7 @@ class Serving:
     ) -> Reply:
         if self._time_counts and self.desk.settings.correct:
             self.desk.engine.follow(outcome, question)
-        if outcome.reason == "sure" or outcome.audit is not None:
-            self.desk.engine.audit.add(outcome.audit)
+        self.desk.engine.audit.answered(outcome)
         answer = self.desk.answer(question, outcome, arrived_s, asked_s)
         both = (self.loop_reserve, self.thread_reserve)
         return Reply(answer, outcome, asked_s, both[1:] if by_thread else both)

@@ -28,6 +28,7 @@ from .errors import (
     UnknownModel,
     UnsupportedEncoding,
 )
+from .exit_facts import ExitFacts
 from .outcome import Reason
 from .pace_facts import Rescaling
 from .question import OnInfeasible
@@ -167,6 +168,7 @@ class IndexFacts(msgspec.Struct):
     sets: list[SetFacts]
     rescaling: Rescaling
     drift: float
+    exits: ExitFacts | None
 
 
 _TERMS = ("model", "budget_ms", "budget", "on_infeasible", "min_accuracy")

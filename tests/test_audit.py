@@ -1,5 +1,6 @@
 """Audits of early exits: what they count, when they sound an alarm, how they go on."""
 
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -94,6 +95,27 @@ def test_an_audited_exit_answers_as_the_whole_plan() -> None:
     assert early.reason == "sure"
     assert outcome.audit == (early.label != without.label)
     assert early.audit is None
+
+
+def test_a_late_plan_with_a_deadline_is_not_made_later_by_an_audit() -> None:
+    terms = {"on_infeasible": "cheapest", "min_accuracy": 0.9}
+    outcome = ask(audited_engine(), Deadline(50.0, 1e-3), **terms)
+    assert (outcome.row, outcome.audit) == (1, None)
+
+
+def test_audits_of_several_threads_are_all_counted() -> None:
+    audit = Audit(0.5)
+
+    def add() -> None:
+        for _ in range(2000):
+            audit.add(False)
+
+    threads = [threading.Thread(target=add) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (audit.exits, audit.audited, audit.changed) == (8000, 8000, 0)
 
 
 def test_an_audit_that_runs_out_of_time_answers_what_was_sure() -> None:

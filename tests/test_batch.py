@@ -1,6 +1,5 @@
 """Batches through a real server at a real socket."""
 
-import asyncio
 import contextlib
 import http.client
 import itertools
@@ -8,6 +7,7 @@ import json
 import signal
 import socket
 import threading
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,14 @@ from typing import Any
 import msgpack
 import pytest
 
-from polydom.server import batch as batch_module
-from polydom.server.batch import RUNNING, Source
-from polydom.server.batch_wire import Entry, JsonLines, Totals
+from polydom.server.batch import RUNNING
+from polydom.server.batch_wire import Entry, Totals
 from polydom.server.client import Client
 from polydom.server.client_wire import NoAnswer
-from polydom.server.errors import ReceiveTimeout
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 from .servers import ask, serving
+from .test_exit_facts import BUILT, index_that_says
 
 OWN = f"--features={FEATURES_FILE}"
 JSON_LINES, MSGPACK = "application/x-ndjson", "application/x-msgpack"
@@ -243,6 +242,44 @@ def test_batch_lets_single_requests_go_between(port: int) -> None:
     assert set(labels) == {"spam"}
 
 
+def test_exits_of_batches_are_audited_and_their_promise_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "exits.pdx"
+    index_that_says(BUILT).save(path)
+    with serving(path, OWN, "--audit=1") as (_, port):
+        answers(port, lines_of([HAM, SPAM] * 20), "?budget_ms=60000&count=40")
+        metrics = samples_of(port)
+        status, facts = ask(port, "GET", "/v1/index")
+    labels = 'model="exits"'
+    assert metrics[f"polydom_exits_total{{{labels}}}"] == 40
+    assert metrics[f"polydom_exits_audited_total{{{labels}}}"] == 40
+    assert status == 200
+    assert facts["exits"] == {
+        "alpha": 0.1,
+        "confidence": 0.9,
+        "fitted": 200,
+        "calibrated": 100,
+        "early": 0.25,
+        "saved": 0.125,
+        "plans": [
+            {"features": [], "early": 0.0, "saved": 0.0, "changed": 0.0},
+            {
+                "features": ["length", "marks", "words"],
+                "early": 0.5,
+                "saved": 0.25,
+                "changed": 0.01,
+            },
+        ],
+    }
+
+
+def samples_of(port: int) -> dict[str, float]:
+    """What `/metrics` says, by name and labels."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as reply:
+        lines = reply.read().decode().splitlines()
+    pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+    return {name: float(number) for name, _, number in pairs}
+
+
 def test_batch_is_turned_away_where_too_many_run(port: int) -> None:
     line = lines_of([HAM])
     callers = []
@@ -281,28 +318,3 @@ def test_batch_ends_when_the_server_is_told_to_stop(tmp_path: Path) -> None:
         assert found.code == "not_ready"
         process.communicate(timeout=20)
         assert process.returncode == 0
-
-
-def test_source_waits_no_longer_than_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_module, "RECEIVE_S", 0.01)
-    told: list[int] = []
-
-    async def receive() -> Any:
-        if told == [0]:
-            told.append(1)
-            return {
-                "type": "http.request",
-                "body": b'{"text":"x"}\n{',
-                "more_body": True,
-            }
-        await asyncio.Event().wait()
-
-    async def run() -> list[Any]:
-        source = Source({"state": {"wait_no_more": lambda: told.append(0)}}, receive)
-        chunks = source.chunks(JsonLines(99))
-        found = await anext(chunks)
-        with pytest.raises(ReceiveTimeout, match="nothing came for"):
-            await anext(chunks)
-        return found
-
-    assert asyncio.run(run()) == [b'{"text":"x"}']

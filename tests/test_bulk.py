@@ -1,5 +1,6 @@
 """Many items under one budget, on a clock that moves when told to."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,20 +8,19 @@ import pytest
 from polydom.features.errors import BadItem, PolydomError
 from polydom.features.items import Item, text_item
 from polydom.indexer.index import Index
-from polydom.server.bulk import Bulk, Pace
+from polydom.server.bulk import Bulk, Dish, Pace, carry_out
 from polydom.server.desk import Desk, Settings
+from polydom.server.engine import Engine
 from polydom.server.outcome import Outcome
 
 from .served import make_index
-from .test_engine import Clock, extractor_of, slow_engine
+from .test_engine import Clock, extractor_of, slow_engine, with_margins
 
 TEXT = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 
 
 def money_desk() -> Desk:
     index: Index = make_index("usd")
-    from polydom.server.engine import Engine
-
     return Desk(Engine(index, extractor_of(index)), Settings())
 
 
@@ -66,6 +66,37 @@ def test_bulk_spends_what_plans_leave_of_the_time_they_were_to_take() -> None:
         assert totals.expected_accuracy is not None
         found.append(totals.expected_accuracy)
     assert found[0] < found[1] == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+def test_exits_in_bulk_are_counted_and_audited(share: float) -> None:
+    """An audit costs what the plan was given: the money, or its predicted time."""
+    index = with_margins(0.0)
+    for unit in ("s", "usd"):
+        package = index.package
+        assert package is not None
+        meta = {**package.meta, "unit": unit}
+        own = replace(index, package=replace(package, meta=meta))
+        engine = Engine(own, extractor_of(own), now=Clock())
+        bulk = Bulk(Desk(engine, Settings(audit=share)), 9.0, count=20)
+        outcomes = run(bulk, 20)
+        audit = engine.audit
+        assert (audit.exits, audit.audited) == (20, 20 * share)
+        assert {outcome.row for outcome in outcomes} == {3 if share else 1}
+        assert {outcome.reason for outcome in outcomes} == {None if share else "sure"}
+        assert audit.changed == sum(outcome.audit or 0 for outcome in outcomes)
+        assert bulk.totals().budget_met
+
+
+def test_a_second_answer_that_exits_is_audited_too() -> None:
+    index = with_margins(0.0)
+    engine = Engine(index, extractor_of(index), now=Clock())
+    bulk = Bulk(Desk(engine, Settings(audit=1.0)), 9.0, count=1)
+    before = carry_out(bulk.desk, Dish(TEXT, 1))
+    bulk.enter(before)
+    assert engine.audit.exits == 0
+    bulk.improve(before, carry_out(bulk.desk, Dish(TEXT, 3)))
+    assert (engine.audit.exits, engine.audit.audited) == (1, 1)
 
 
 def test_bulk_gives_the_cheapest_plans_when_the_time_is_up() -> None:

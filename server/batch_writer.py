@@ -1,0 +1,64 @@
+"""The answer to a batch: entries one after the other, then the totals."""
+
+from typing import Any
+
+from starlette.types import Send
+
+from .batch_wire import JSON, Totals
+from .wire import MSGPACK, encode, encode_msgpack
+
+
+class Writer:
+    """Sends entries in the form in which the items came.
+
+    Parameters
+    ----------
+    kind
+        Content type of the request.
+    """
+
+    def __init__(self, send: Send, kind: str) -> None:
+        self._send = send
+        self._kind = kind or JSON
+        self._whole = self._kind == JSON
+        self._first = True
+
+    def encode(self, entry: Any) -> bytes:
+        """Write one entry down."""
+        if self._kind in MSGPACK:
+            return encode_msgpack(entry)
+        return encode(entry) + (b"" if self._whole else b"\n")
+
+    async def start(self) -> None:
+        """Begin the answer. The connection is not used again: it may be half read."""
+        headers = [
+            (b"content-type", self._kind.encode("latin-1")),
+            (b"connection", b"close"),
+        ]
+        start = {"type": "http.response.start", "status": 200, "headers": headers}
+        await self._send(start)
+        if self._whole:
+            await self._body(b'{"answers":[')
+
+    async def entries(self, encoded: list[bytes]) -> None:
+        """Send some entries; returns once there is room for more."""
+        if not encoded:
+            return
+        if self._whole and not self._first:
+            encoded = [b"", *encoded]
+        self._first = False
+        await self._body((b"," if self._whole else b"").join(encoded))
+
+    async def totals(self, totals: Totals) -> None:
+        """Send the last entry."""
+        before, after = (b'],"totals":', b"}") if self._whole else (b"", b"")
+        await self._body(before + self.encode(totals) + after)
+
+    async def finish(self) -> None:
+        """End the answer."""
+        await self._body(b"", more=False)
+
+    async def _body(self, data: bytes, more: bool = True) -> None:
+        await self._send(
+            {"type": "http.response.body", "body": data, "more_body": more}
+        )

@@ -1,0 +1,102 @@
+"""What there is to say of an index's early exits: what they promise, and save."""
+
+from typing import Annotated
+
+import msgspec
+
+from ..indexer.package import Package
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class PlanExitFacts(msgspec.Struct, frozen=True):
+    """How the exits of one set's plan did on the items that they were fitted on.
+
+    Attributes
+    ----------
+    features
+        The set, in computing order.
+    early
+        Share of items that were answered before the last feature.
+    saved
+        Share of the features' cost that this leaves out.
+    changed
+        Share of answers that differ from the whole plan's.
+    """
+
+    features: tuple[str, ...]
+    early: float
+    saved: float
+    changed: float
+
+
+class ExitFacts(msgspec.Struct, frozen=True):
+    """What an index's exits promise, and what they save.
+
+    Attributes
+    ----------
+    alpha
+        Share of each plan's answers that its exits may change.
+    confidence
+        With which that holds for fresh items; None where nothing is promised of them.
+    fitted, calibrated
+        Items that the exits were fitted on, and calibrated on for the promise.
+    early, saved
+        Means of the plans'.
+    plans
+        One for each set.
+    """
+
+    alpha: float
+    confidence: float | None
+    fitted: int
+    calibrated: int
+    early: float
+    saved: float
+    plans: list[PlanExitFacts]
+
+
+class _Plan(msgspec.Struct):
+    row: Annotated[int, msgspec.Meta(ge=0)]
+    early: Share
+    saved: Share
+    changed: Share
+
+
+class _Built(msgspec.Struct):
+    """What the build wrote down."""
+
+    alpha: Share
+    plans: Annotated[list[_Plan], msgspec.Meta(min_length=1)]
+    fitted: Annotated[int, msgspec.Meta(ge=0)]
+    calibrated: Annotated[int, msgspec.Meta(ge=0)]
+    confidence: Share | None = None
+
+
+def read_exits(
+    package: Package, names: tuple[tuple[str, ...], ...]
+) -> ExitFacts | None:
+    """Read what a package's report says of its exits; None where there are none.
+
+    `names` (C,) are the features of each candidate's set. A report that says less, or
+    something else than a build writes, counts as none.
+    """
+    if not package.margins:
+        return None
+    try:
+        built = msgspec.convert(package.meta.get("exits"), _Built)
+        plans = [
+            PlanExitFacts(names[plan.row], plan.early, plan.saved, plan.changed)
+            for plan in built.plans
+        ]
+    except (msgspec.ValidationError, IndexError):
+        return None
+    return ExitFacts(
+        alpha=built.alpha,
+        confidence=built.confidence,
+        fitted=built.fitted,
+        calibrated=built.calibrated,
+        early=sum(plan.early for plan in plans) / len(plans),
+        saved=sum(plan.saved for plan in plans) / len(plans),
+        plans=plans,
+    )

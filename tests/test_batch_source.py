@@ -1,0 +1,55 @@
+"""The body of a batch as it comes in, and how long it is waited for."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from polydom.server import batch_source
+from polydom.server.batch_source import CHUNK, Source, cut
+from polydom.server.batch_wire import JsonLines
+from polydom.server.errors import ReceiveTimeout
+
+
+def test_source_waits_no_longer_than_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_source, "RECEIVE_S", 0.01)
+    told: list[int] = []
+
+    async def receive() -> Any:
+        if told == [0]:
+            told.append(1)
+            return {
+                "type": "http.request",
+                "body": b'{"text":"x"}\n{',
+                "more_body": True,
+            }
+        await asyncio.Event().wait()
+
+    async def run() -> list[Any]:
+        source = Source({"state": {"wait_no_more": lambda: told.append(0)}}, receive)
+        chunks = source.chunks(JsonLines(99))
+        found = await anext(chunks)
+        with pytest.raises(ReceiveTimeout, match="nothing came for"):
+            await anext(chunks)
+        return found
+
+    assert asyncio.run(run()) == [b'{"text":"x"}']
+
+
+async def listed(chunks: AsyncIterator[list[Any]]) -> list[list[Any]]:
+    return [chunk async for chunk in chunks]
+
+
+def test_a_stream_and_one_piece_come_in_chunks_of_the_same_size() -> None:
+    count = 2 * CHUNK + 3
+    body = b"".join(b"{}\n" for _ in range(count))
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body}
+
+    stream = listed(Source({}, receive).chunks(JsonLines(99)))
+    lengths = [CHUNK, CHUNK, 3]
+    assert [len(chunk) for chunk in asyncio.run(stream)] == lengths
+    assert [len(c) for c in asyncio.run(listed(cut(list(range(count)))))] == lengths
+    assert asyncio.run(listed(cut([]))) == []

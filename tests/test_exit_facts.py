@@ -1,0 +1,98 @@
+"""What a server says of an index's early exits."""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from polydom.indexer.index import Index
+from polydom.server.desk import Desk, Settings
+from polydom.server.engine import Engine
+from polydom.server.exit_facts import ExitFacts, PlanExitFacts, read_exits
+
+from .served import make_index
+from .test_engine import extractor_of, with_margins
+
+BUILT: dict[str, Any] = {
+    "alpha": 0.1,
+    "confidence": 0.9,
+    "fitted": 200,
+    "calibrated": 100,
+    "plans": [
+        {"row": 0, "early": 0.0, "saved": 0.0, "changed": 0.0},
+        {"row": 3, "early": 0.5, "saved": 0.25, "changed": 0.01},
+    ],
+}
+NAMES = ((), ("length",), ("length", "marks"), ("length", "marks", "words"))
+
+
+def index_that_says(built: Any) -> Index:
+    index = with_margins(0.0)
+    assert index.package is not None
+    meta = {**index.package.meta, "exits": built}
+    return replace(index, package=replace(index.package, meta=meta))
+
+
+def read(built: Any) -> ExitFacts | None:
+    package = index_that_says(built).package
+    assert package is not None
+    return read_exits(package, NAMES)
+
+
+def test_facts_are_those_of_the_build_with_their_means() -> None:
+    assert read(BUILT) == ExitFacts(
+        alpha=0.1,
+        confidence=0.9,
+        fitted=200,
+        calibrated=100,
+        early=0.25,
+        saved=0.125,
+        plans=[
+            PlanExitFacts((), 0.0, 0.0, 0.0),
+            PlanExitFacts(NAMES[3], 0.5, 0.25, 0.01),
+        ],
+    )
+
+
+def test_without_a_confidence_nothing_is_promised() -> None:
+    facts = read({**BUILT, "confidence": None, "calibrated": 0})
+    assert facts is not None
+    assert (facts.confidence, facts.calibrated) == (None, 0)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (["alpha"], 1.5),
+        (["alpha"], "0.1"),
+        (["confidence"], -1),
+        (["plans"], []),
+        (["plans"], None),
+        (["plans", 0], {"row": 0}),
+        (["plans", 0, "row"], 4),
+        (["plans", 0, "row"], -1),
+        (["plans", 1, "saved"], 2.0),
+        (["calibrated"], 0.5),
+    ],
+)
+def test_a_report_of_something_else_counts_as_none(path: list[Any], value: Any) -> None:
+    built = copy.deepcopy(BUILT)
+    inside: Any = built
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = value
+    assert read(built) is None
+
+
+def test_an_index_without_exits_says_so() -> None:
+    index = make_index()
+    assert Desk(Engine(index, extractor_of(index)), Settings()).facts().exits is None
+    assert read(None) is None
+
+
+def test_a_desk_names_the_sets() -> None:
+    index = index_that_says(BUILT)
+    exits = Desk(Engine(index, extractor_of(index)), Settings()).facts().exits
+    assert exits is not None
+    assert exits.plans[1].features == ("length", "marks", "words")
