@@ -96,21 +96,22 @@ def _lanes(bits: int) -> Any:
     return ir.VectorType(ir.IntType(bits), WIDTH)
 
 
-def _load(builder: Any, address: Any, kind: Any) -> Any:
+def load(builder: Any, address: Any, kind: Any) -> Any:
     value = builder.load(builder.inttoptr(address, kind.as_pointer()))
     value.align = 1
     return value
 
 
-def _store(builder: Any, value: Any, address: Any) -> None:
+def store(builder: Any, value: Any, address: Any) -> None:
     builder.store(value, builder.inttoptr(address, value.type.as_pointer())).align = 1
 
 
-def _spread(builder: Any, number: Any, kind: Any) -> Any:
+def spread(builder: Any, number: Any, kind: Any) -> Any:
     """One number in all lanes."""
     index = ir.Constant(ir.IntType(32), 0)
     none = ir.Constant(kind, ir.Undefined)
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), WIDTH), [0] * WIDTH)
+    lanes = kind.count
+    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
     return builder.shuffle_vector(
         builder.insert_element(none, number, index), none, zeros
     )
@@ -122,11 +123,11 @@ def ask_pair(typing_context: Any, row: Any, test: Any, leaf: Any, out: Any) -> A
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = _lanes(signature.args[1].bitwidth)
-        codes = _load(builder, arguments[0], kind)
+        codes = load(builder, arguments[0], kind)
         leaf = builder.trunc(arguments[2], kind.element)
-        tests, leaves = (_spread(builder, n, kind) for n in (arguments[1], leaf))
+        tests, leaves = (spread(builder, n, kind) for n in (arguments[1], leaf))
         right = builder.zext(builder.icmp_unsigned(">", codes, tests), kind)
-        _store(builder, builder.add(leaves, right), arguments[3])
+        store(builder, builder.add(leaves, right), arguments[3])
         return context.get_dummy_value()
 
     return types.void(types.uint64, test, types.uint64, types.uint64), generate
@@ -140,9 +141,9 @@ def ask_join(
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = _lanes(signature.args[1].bitwidth)
-        codes, left, right = (_load(builder, arguments[i], kind) for i in (0, 2, 3))
-        beyond = builder.icmp_unsigned(">", codes, _spread(builder, arguments[1], kind))
-        _store(builder, builder.select(beyond, right, left), arguments[4])
+        codes, left, right = (load(builder, arguments[i], kind) for i in (0, 2, 3))
+        beyond = builder.icmp_unsigned(">", codes, spread(builder, arguments[1], kind))
+        store(builder, builder.select(beyond, right, left), arguments[4])
         return context.get_dummy_value()
 
     address = types.uint64
@@ -156,7 +157,7 @@ def fill(typing_context: Any, number: Any, like: Any, out: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = _lanes(signature.args[1].bitwidth)
         number = builder.trunc(arguments[0], kind.element)
-        _store(builder, _spread(builder, number, kind), arguments[2])
+        store(builder, spread(builder, number, kind), arguments[2])
         return context.get_dummy_value()
 
     return types.void(types.uint64, like, types.uint64), generate
@@ -189,13 +190,13 @@ def search(typing_context: Any, keys: Any, cuts: Any, step: Any, places: Any) ->
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = _lanes(32)
-        keys, places = (_load(builder, arguments[i], kind) for i in (0, 3))
-        step = _spread(builder, builder.trunc(arguments[2], kind.element), kind)
+        keys, places = (load(builder, arguments[i], kind) for i in (0, 3))
+        step = spread(builder, builder.trunc(arguments[2], kind.element), kind)
         ahead = builder.add(places, step)
         before = builder.sub(ahead, ir.Constant(kind, [1] * WIDTH))
         cuts = _gather(builder, arguments[1], before, kind)
         below = builder.icmp_signed("<", cuts, keys)
-        _store(builder, builder.select(below, ahead, places), arguments[3])
+        store(builder, builder.select(below, ahead, places), arguments[3])
         return context.get_dummy_value()
 
     address = types.uint64
@@ -210,49 +211,65 @@ def add_values(
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.VectorType(ir.DoubleType(), WIDTH)
-        ends = _load(builder, arguments[0], _lanes(signature.args[1].bitwidth))
+        ends = load(builder, arguments[0], _lanes(signature.args[1].bitwidth))
         values = _gather(builder, arguments[2], ends, kind)
-        totals = _load(builder, arguments[3], kind)
-        _store(builder, builder.fadd(totals, values), arguments[4])
+        totals = load(builder, arguments[3], kind)
+        store(builder, builder.fadd(totals, values), arguments[4])
         return context.get_dummy_value()
 
     address = types.uint64
     return types.void(address, like, address, address, address), generate
 
 
+@njit(inline="always")
+def key_of(value: int, absent: int, zero: int) -> int:
+    """Key of an input with these bits: `read_keys` for one slot."""
+    magnitude = value & int32(HIGHEST)
+    key = value ^ ((value >> int32(31)) & int32(HIGHEST))
+    if zero != int32(NO_ZERO) and magnitude <= int32(TINY):
+        key = zero
+    if magnitude > int32(0x7F800000):  # NaN
+        key = absent
+    return int(key)
+
+
+def _rank_keys(s: int, to: int, count: int, forest: Forest, room: Room) -> None:
+    """Turn the keys of slot s in `room` to codes, its row `to`, for `count` rows."""
+    keys, codes, pitch = room.keys, room.codes, uint64(4 * WIDTH)
+    keys[1, :] = 0
+    start = uint64(forest.starts[s])
+    size = uint64(forest.starts[s + 1]) - start
+    cuts = uint64(forest.cuts.ctypes.data) + uint64(4) * start
+    # All rows take the steps of one binary search together.
+    while size > uint64(0):
+        step = (size + uint64(1)) >> uint64(1)
+        size -= step
+        at, places = uint64(keys[0].ctypes.data), uint64(keys[1].ctypes.data)
+        for _ in range(0, count, WIDTH):
+            search(at, cuts, step, places)
+            at += pitch
+            places += pitch
+    for j in range(count):
+        codes[to, j] = keys[1, j]
+
+
+rank_keys = njit(
+    [void(int64, int64, int64, *kinds) for kinds in WIDTHS],
+    **OPTIONS,
+)(_rank_keys)
+
+
 def _code_rows(
     X: NDArray[np.float32], first: int, count: int, forest: Forest, room: Room
 ) -> None:
     """Codes of `count` rows from `first` on; also of what is left in their vector."""
-    keys, codes = room.keys, room.codes
-    columns, lacking, zeros = forest.columns, forest.lacking, forest.zeros
-    bits, pitch = X.view(np.int32), uint64(4 * WIDTH)
-    for s in range(columns.shape[0]):
-        column, absent, zero = uint64(columns[s]), lacking[s], zeros[s]
+    keys, bits = room.keys, X.view(np.int32)
+    for s in range(forest.columns.shape[0]):
+        column = uint64(forest.columns[s])
+        absent, zero = forest.lacking[s], forest.zeros[s]
         for j in range(count):
-            value = bits[uint64(first + j), column]
-            magnitude = value & int32(HIGHEST)
-            key = value ^ ((value >> int32(31)) & int32(HIGHEST))
-            if zero != int32(NO_ZERO) and magnitude <= int32(TINY):
-                key = zero
-            if magnitude > int32(0x7F800000):  # NaN
-                key = absent
-            keys[0, j] = key
-        keys[1, :] = 0
-        start = uint64(forest.starts[s])
-        size = uint64(forest.starts[s + 1]) - start
-        cuts = uint64(forest.cuts.ctypes.data) + uint64(4) * start
-        # All rows take the steps of one binary search together.
-        while size > uint64(0):
-            step = (size + uint64(1)) >> uint64(1)
-            size -= step
-            at, places = uint64(keys[0].ctypes.data), uint64(keys[1].ctypes.data)
-            for _ in range(0, count, WIDTH):
-                search(at, cuts, step, places)
-                at += pitch
-                places += pitch
-        for j in range(count):
-            codes[s, j] = keys[1, j]
+            keys[0, j] = key_of(bits[uint64(first + j), column], absent, zero)
+        rank_keys(s, s, count, forest, room)
 
 
 code_rows = njit(

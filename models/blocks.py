@@ -29,6 +29,10 @@ MOST_CUTS = 65535
 FEWEST_ROWS = 32
 
 
+# Columns, lacking and zeros of `layout.py`, (S,) each.
+Slots = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
     """Packed trees, for batches of float32 rows.
@@ -50,32 +54,35 @@ class Blocks:
     terms: int
     outputs: int
 
-    def room(self) -> Room:
-        """Make what one call writes on; it does not grow with the rows."""
+    def room(self, slots: int) -> Room:
+        """Make what one call writes on; it does not grow with the rows.
+
+        `slots` are coded at a time.
+        """
         code = self.forest.tests.dtype
         return Room(
             np.zeros((2, BLOCK), np.int32),
-            np.empty((len(self.forest.columns), BLOCK), code),
+            np.empty((slots, BLOCK), code),
             np.empty((self.answers, WIDTH), code),
             np.empty((self.outputs, BLOCK)),
         )
 
     def add(self, X: NDArray[np.float32], out: NDArray[np.float64]) -> None:
         """Add the trees to the raw scores `out` (N, R) of checked rows."""
-        add_blocks(X, self.forest, self.room(), self.terms, out)
+        room = self.room(len(self.forest.columns))
+        add_blocks(X, self.forest, room, self.terms, out)
 
 
 def pack_blocks(
     trees: Any,
     order: NDArray[np.int64],
-    slots: tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]],
+    slots: Slots,
     slot_of: NDArray[np.int64],
     keys: NDArray[np.int32],
 ) -> Blocks | None:
     """Pack `Trees` in the given order, or None where walking is shorter.
 
-    `slots` are columns, lacking and zeros of `layout.py`; `slot_of` and `keys` (M,)
-    the inner nodes' slots and keys.
+    `slot_of` and `keys` (M,) are the inner nodes' slots and keys.
     """
     nodes, roots = trees.nodes, trees.roots
     tree_of = np.repeat(np.arange(len(roots) - 1), np.diff(roots))

@@ -20,6 +20,8 @@ from .trees import Trees
 # A sum in another order differs by rounding: where it comes this near to the threshold
 # (or this share of it, if that is more), the library's own order decides.
 NEAR = 1e-9
+# Rows whose exits, one by one, take as long as packing trees for batches.
+WORTH_PACKING = 100_000
 
 
 class Schedule(Protocol):
@@ -118,10 +120,18 @@ class Ensemble:
 
     def predict_early(self, X: Rows, schedule: Schedule | LeadSchedule) -> NDArray[Any]:
         """(N,) labels, of which those that the schedule cuts short may differ."""
-        return self.early_exit(schedule).predict(X)
+        return self.early_exit(schedule, batches=len(X) >= WORTH_PACKING).predict(X)
 
-    def early_exit(self, schedule: Schedule | LeadSchedule) -> "EarlyExit | LeadExit":
+    def early_exit(
+        self, schedule: Schedule | LeadSchedule, *, batches: bool = True
+    ) -> "EarlyExit | LeadExit":
         """Make the evaluator that follows a schedule, for more than one call.
+
+        Parameters
+        ----------
+        batches
+            Pack trees for batches of 1,000 rows and more, too: those then take about
+            half the time or less, and this call a few milliseconds longer.
 
         Raises
         ------
@@ -131,7 +141,9 @@ class Ensemble:
         if isinstance(schedule, LeadSchedule):
             if self.sums is None:
                 raise BadInput("this schedule is for more than two classes")
-            return make_lead_exit(self.classifier, self.sums, schedule)
+            return make_lead_exit(
+                self.classifier, self.sums, schedule, batches=batches
+            )
         margin, T = self._margin(), self.size
         order = np.asarray(schedule.order)
         if order.shape != (T,) or not np.array_equal(np.sort(order), np.arange(T)):
@@ -147,7 +159,7 @@ class Ensemble:
             limits = np.stack((lower, upper))
             layout, enter = pack_lattices(margin, order, limits), lattice_entry
         elif isinstance(margin, Trees) and not len(margin.preparation.operations):
-            layout = pack(margin, order, (lower, upper))
+            layout = pack(margin, order, (lower, upper), batches=batches)
         return EarlyExit(self, order, lower, upper, layout, self.threshold, enter)
 
     def _margin(self) -> Terms:

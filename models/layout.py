@@ -40,6 +40,8 @@ from ._layout_kernels import (
 )
 from ._tree_kernels import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, find_depths
 from .blocks import FEWEST_ROWS, Blocks, pack_blocks
+from .slices import FEWEST_ROWS as FEWEST_TO_SLICE
+from .slices import Slices, pack_slices
 
 # NumPy keeps one object for it, and `is` is faster than a comparison; a row with
 # another object of the same meaning takes the longer way.
@@ -76,6 +78,8 @@ class Layout:
         Raw scores before the first tree.
     blocks
         The same trees for batches, where that is faster.
+    slices
+        The same trees for batches that stop early, where that is faster.
     """
 
     arrays: dict[int, NDArray[Any]]
@@ -85,6 +89,7 @@ class Layout:
     one_margin: bool
     bias: NDArray[np.float64]
     blocks: Blocks | None = None
+    slices: Slices | None = None
 
     def takes(self, row: NDArray[Any]) -> bool:
         """Is this a row that the kernels can read? They do not look themselves."""
@@ -109,8 +114,11 @@ class Layout:
         self, X: NDArray[np.float32]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Find where checked rows stop: sums (N,), and 4 * trees used + answer (N,)."""
-        sums, codes = np.empty(len(X)), np.empty(len(X), np.int64)
-        early_many(X, self.address, sums, codes)
+        sums, codes = np.zeros(len(X)), np.empty(len(X), np.int64)
+        if self.slices is not None and len(X) >= FEWEST_TO_SLICE:
+            self.slices.exits(X, self.address, sums[:, None], codes)
+        else:
+            early_many(X, self.address, sums, codes)
         return sums, codes
 
     def leads(
@@ -121,7 +129,10 @@ class Layout:
         The base models up to there are added to `totals` (N, R).
         """
         codes = np.empty(len(X), np.int64)
-        lead_many(X, self.address, totals, codes)
+        if self.slices is not None and len(X) >= FEWEST_TO_SLICE:
+            self.slices.exits(X, self.address, totals, codes)
+        else:
+            lead_many(X, self.address, totals, codes)
         return codes
 
     def add(self, X: NDArray[np.float32], out: NDArray[np.float64]) -> None:
@@ -137,12 +148,14 @@ def pack(
     order: NDArray[Any] | None = None,
     limits: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
     lead: tuple[NDArray[np.float64], int] | None = None,
+    batches: bool = True,
 ) -> Layout | None:
     """Pack `Trees` in the given order, or None where only plain nodes do.
 
     Those are category splits, trees of more than `MOST_NODES` nodes, and Python
     without compiled kernels. `limits` (lower, upper) are those of a schedule, `lead`
-    (margin, trees per base model) those of one for more than two classes.
+    (margin, trees per base model) those of one for more than two classes. What goes
+    without `batches` is packed several times as fast.
     """
     nodes, roots = trees.nodes, trees.roots
     sizes = np.diff(roots)
@@ -165,12 +178,13 @@ def pack(
     order = np.arange(len(sizes)) if order is None else np.asarray(order)
     depths = np.empty(len(sizes), np.int32)
     find_depths(nodes, roots, depths)
+    steps = _deepest_abreast(depths[order])
     leaves = np.where(inner, 0, nodes["child"]).astype(np.int32)
     one_margin = trees.outputs == 1
     arrays: dict[int, NDArray[Any]] = slots | {
         NODES: packed,
         ROOTS: np.append(roots[:-1][order], roots[-1]),
-        DEPTHS: _deepest_abreast(depths[order]),
+        DEPTHS: steps,
         VALUES: np.where(inner, 0.0, trees.leaves[leaves, 0])
         if one_margin
         else trees.leaves,
@@ -184,12 +198,19 @@ def pack(
     sizes_of[TERMS] = trees.leaves.shape[1]
     if lead is not None:
         arrays[UPPER], sizes_of[GROUP] = lead
-    blocks = None
-    if limits is None and lead is None:
+    blocks = slices = None
+    if batches:
         parts = slots[COLUMNS], slots[LACKING], slots[ZEROS]
-        blocks = pack_blocks(trees, order, parts, slot_of.astype(np.int64), keys)
+        where = slot_of.astype(np.int64)
+        if limits is not None:
+            lead = np.stack(limits), 1
+        if lead is not None:
+            stops = np.atleast_2d(lead[0]), lead[1]
+            slices = pack_slices(trees, order, parts, where, keys, steps, *stops)
+        else:
+            blocks = pack_blocks(trees, order, parts, where, keys)
     width = int(nodes["column"].max(initial=-1)) + 1
-    return _lay(arrays, sizes_of, width, one_margin, trees.bias, blocks)
+    return _lay(arrays, sizes_of, width, one_margin, trees.bias, blocks, slices)
 
 
 def _lay(
@@ -199,6 +220,7 @@ def _lay(
     one_margin: bool,
     bias: NDArray[np.float64],
     blocks: Blocks | None,
+    slices: Slices | None,
 ) -> Layout:
     kept = {place: np.ascontiguousarray(array) for place, array in arrays.items()}
     table = np.zeros(TABLE_SIZE, np.uint64)
@@ -207,7 +229,7 @@ def _lay(
     for place, size in sizes.items():
         table[place] = size
     address = table.ctypes.data
-    return Layout(kept, table, address, width, one_margin, bias, blocks)
+    return Layout(kept, table, address, width, one_margin, bias, blocks, slices)
 
 
 def _slots(

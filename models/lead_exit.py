@@ -90,7 +90,7 @@ class ClassSums:
         return rounds
 
     def layout(
-        self, order: NDArray[Any], margin: NDArray[np.float64]
+        self, order: NDArray[Any], margin: NDArray[np.float64], batches: bool
     ) -> Layout | LatticeLayout | None:
         """Pack base models for the kernel that stops at `margin`, where that goes."""
         scorer = self.scorer
@@ -99,7 +99,7 @@ class ClassSums:
         if not isinstance(scorer, Trees) or len(scorer.preparation.operations):
             return None
         trees = order[:, None] * self.group + np.arange(self.group)
-        return pack(scorer, trees.ravel(), lead=(margin, self.group))
+        return pack(scorer, trees.ravel(), lead=(margin, self.group), batches=batches)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,7 +161,11 @@ class LeadExit:
 
 
 def make_lead_exit(
-    classifier: Classifier, sums: ClassSums, schedule: LeadSchedule
+    classifier: Classifier,
+    sums: ClassSums,
+    schedule: LeadSchedule,
+    *,
+    batches: bool = True,
 ) -> LeadExit:
     """Make the evaluator that follows a schedule; BadInput if it is for another one."""
     T, K = sums.size, len(classifier.classes)
@@ -172,6 +176,6 @@ def make_lead_exit(
         raise BadInput(f"the schedule has {len(margin)} margins, {T} are needed")
     if schedule.bias.shape != (K,) or not np.allclose(schedule.bias, sums.bias):
         raise BadInput(f"the schedule's bias is not this ensemble's, {sums.bias}")
-    layout = sums.layout(order, margin)
+    layout = sums.layout(order, margin, batches)
     enter = lattice_entry if isinstance(layout, LatticeLayout) else lead_entry
     return LeadExit(classifier, sums, order, margin, layout, enter)

@@ -145,4 +145,4 @@ def test_room_does_not_grow_with_the_rows() -> None:
     blocks = trees.layout.blocks
     slots = len(blocks.forest.columns)
     bound = BLOCK * (8 + 2 * slots + 8 * 3) + 2 * 2 * MOST_LEAVES * WIDTH
-    assert sum(part.nbytes for part in blocks.room()) <= bound
+    assert sum(part.nbytes for part in blocks.room(slots)) <= bound
