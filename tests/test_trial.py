@@ -1,0 +1,89 @@
+"""Vector kernels are used only where they answer as the portable ones."""
+
+import logging
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polydom.models import trial
+from polydom.models._lane_kernels import VECTORS, lane_margins
+from polydom.models._layout_kernels import TINY
+from polydom.models.lanes import Lanes, Slots
+from polydom.models.trial import ROWS, VECTOR, Kernels, Trust, edge_rows, try_lanes
+
+from .test_lanes import drawn_trees, packed, slots_of
+
+vectors = pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 VBMI")
+
+
+def tried(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Trust]:
+    trust = Trust()
+    monkeypatch.setattr(trial, "TRUST", trust)
+    trees = drawn_trees(0)
+    lanes, layout, _ = packed(trees)
+    assert isinstance(lanes, Lanes)
+    slots, _ = slots_of(trees)
+    width = len(trees.columns)
+    args = (lanes, layout.address, slots, width, trees.bias, "never", kernels)
+    return try_lanes(*args), trust  # type: ignore[arg-type]
+
+
+@vectors
+@pytest.mark.jit
+def test_kernels_that_agree_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    lanes, trust = tried(VECTOR, monkeypatch)
+    assert lanes is not None
+    assert trust.kernels == "vector"
+
+
+@vectors
+@pytest.mark.jit
+@pytest.mark.parametrize("wrong", ["a bit", "a missing value", "the sign of 0"])
+def test_kernels_that_differ_are_not_used(
+    wrong: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def margins(X: Any, address: int, out: Any) -> None:
+        lane_margins(X, address, out)
+        if wrong == "a bit":
+            out[-1] = np.nextafter(out[-1], np.inf)
+        elif wrong == "a missing value":
+            out[np.isnan(X).any(axis=1)] += 1.0
+        else:
+            out[out > 0] *= -1.0
+
+    with caplog.at_level(logging.ERROR, logger="polydom"):
+        lanes, trust = tried(replace(VECTOR, margins=margins), monkeypatch)
+        assert lanes is None
+        assert trust.kernels == "portable"
+        trust.lose()
+    assert len(caplog.records) == 1  # said once
+    assert "differ from the portable ones" in caplog.text
+    assert try_lanes(None, 0, *[None] * 4) is None  # type: ignore[arg-type]
+
+
+def test_edge_rows_meet_thresholds_and_what_is_no_number() -> None:
+    cuts = np.array([-1.5, 0.0, 2.0, np.inf], np.float32)
+    keys = cuts.view(np.int32)
+    keys = keys ^ ((keys >> 31) & np.int32(2**31 - 1))
+    columns, zeros = np.array([2, 5], np.int32), np.zeros(2, np.int32)
+    keys = np.append(keys, np.int32(7))
+    slots = Slots(columns, zeros, zeros, np.array([0, 1, 0, 1, -1]), keys)
+    X = edge_rows(slots, 7)
+    assert X.shape == (ROWS, 7)
+    assert (X[:, [0, 1, 3, 4, 6]] == 0).all()
+    assert {-1.5, 2.0} <= set(X[:, 2].tolist())
+    assert np.isin(X[:, 5], [0.0, np.inf]).any()
+    used = X[:, [2, 5]]
+    assert np.isnan(used).any()
+    assert np.isneginf(used).any()
+    assert (np.nextafter(np.float32(2), np.float32(3)) == used).any()
+    assert (np.abs(used) == np.array(TINY + 1, np.int32).view(np.float32)).any()
+    np.testing.assert_array_equal(X, edge_rows(slots, 7))
+
+
+def test_rows_of_trees_without_tests() -> None:
+    none = np.zeros(0, np.int32)
+    slots = Slots(none, none, none, np.array([-1, -1]), np.zeros(2, np.int32))
+    assert (edge_rows(slots, 3) == 0).all()
