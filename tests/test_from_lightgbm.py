@@ -14,10 +14,14 @@ from polydom.models.from_lightgbm import read_lightgbm
 from .agreement import assert_agrees, bundled, edge_rows
 from .boosters import beside, lgbm, lightgbm, thresholds
 
+NAMES = (
+    "breast_cancer",
+    *(pytest.param(name, marks=pytest.mark.jit) for name in ("iris", "wine")),
+)
 FOREST = {"boosting": "rf", "subsample": 0.6, "subsample_freq": 1}
 
 
-@pytest.mark.parametrize("name", ["iris", "wine", "breast_cancer"])
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "options",
     [
