@@ -128,6 +128,8 @@ class Index:
             lookup = Lookup.build(costs, gains, (low, high))
         else:
             raise BadInput(f"sizes are {sizes!r}; both of one number or of two")
+        if not is_size(low, lookup.variables):
+            raise BadInput(f"sizes are {sizes!r}; they must be greater than 0")
         return cls(costs, gains, (low, high), lookup, package)
 
     @property

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, get_args
+from typing import Annotated, Any, get_args
 
 import msgspec
 import numpy as np
@@ -15,10 +15,11 @@ from ..features.extract import Extractor
 from ..features.items import Kind
 from ..models.load import load_model
 from ..models.model import Model
-from .stored import StoredFeature, load_extractor
+from .stored import StoredColumns, StoredFeature, load_extractor
 
 Array = NDArray[Any]
 
+MOST_COLUMNS = 2**24  # of a full row, which a server makes for every request
 NEVER = float(np.finfo(np.float64).max)  # a margin in a file, where all is finite
 
 
@@ -110,6 +111,16 @@ class PackageFacts(msgspec.Struct, forbid_unknown_fields=True):
     meta: dict[str, Any]
 
 
+class MetaFacts(msgspec.Struct):
+    """What of a package's `meta` a server relies on, each only if it is there."""
+
+    unit: str = "s"
+    weights: dict[str, float] = {}
+    quantile: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.99
+    samples: list[Any] = []
+    exits: dict[str, Any] = {}
+
+
 def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
     """Split a package into plain data and named arrays, for a file."""
     facts = PackageFacts(
@@ -152,6 +163,9 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
     """
     try:
         facts = msgspec.convert(plain, PackageFacts)
+        msgspec.convert(facts.meta, MetaFacts)
+        for feature in facts.features:
+            msgspec.convert(feature.columns, StoredColumns | None)
         costs = CostTable(
             _take(arrays, "costs/features", "<f8", 2),
             _take(arrays, "costs/steps", "<f8", 2),
@@ -244,6 +258,10 @@ def _check(package: Package) -> None:
         raise BadIndexFile(f"damaged: {m} features of kind {package.kind!r}")
     if any(feature.width < 1 for feature in package.features):
         raise BadIndexFile("damaged: a feature without columns")
+    if sum(feature.width for feature in package.features) > MOST_COLUMNS:
+        raise BadIndexFile(f"damaged: more than {MOST_COLUMNS:,} columns")
+    if any(feature >= m for order in package.orders for feature in order):
+        raise BadIndexFile("damaged: a candidate has features that there are not")
     if len(set(package.labels)) != len(package.labels) or not package.labels:
         raise BadIndexFile("damaged: its class names are not distinct")
     fields = (package.orders, package.fallbacks, package.models, package.model_s)

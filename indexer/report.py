@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 SKYLINE_SIZES = 4
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 NAMED = 8  # learners that a plot of a race names; the others are grey
 
 
@@ -40,7 +41,7 @@ def facts_of(index: Index) -> dict[str, Any]:
 
 def unit_of(index: Index) -> tuple[float, str]:
     """Return the factor and the name to show costs in: seconds as microseconds."""
-    unit = index.package.meta["unit"] if index.package else "s"
+    unit = str(index.package.meta.get("unit", "s")) if index.package else "s"
     return (1e6, "us") if unit == "s" else (1.0, unit)
 
 
@@ -75,8 +76,11 @@ def show(facts: dict[str, Any], console: "Console") -> None:
         f"{show_size(high)}"
     )
     if built:
-        _show_build(facts, built, console)
-        show_curves(built["curves"], console)
+        try:
+            _show_build(facts, built, console)
+            show_curves(built["curves"], console)
+        except _UNREADABLE as error:  # nothing but this relies on it
+            console.print(f"it says no more of its build: {error!r}")
     for at in facts["skylines"]:
         show_skyline(at, console)
 

@@ -13,6 +13,14 @@ from ..features.record import columns
 from ..features.registry import Feature, load_features
 
 
+class StoredColumns(msgspec.Struct, forbid_unknown_fields=True):
+    """What `StoredFeature.columns` must be like."""
+
+    columns: list[str]
+    vocabularies: dict[str, list[str]] | None = None
+    declared: dict[str, float] | None = None
+
+
 class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One feature as the index remembers it.
 

@@ -186,6 +186,15 @@ def fact(name: str, value: Any) -> Change:
     return lambda meta, arrays: meta["package"].update({name: value})
 
 
+def unknown_feature(meta: dict[str, Any], arrays: dict[str, Any]) -> None:
+    array("masks", 1, 1 << 3)(meta, arrays)
+    array("orders", (1, 0), 3)(meta, arrays)
+
+
+def feature(name: str, value: Any) -> Change:
+    return lambda meta, arrays: meta["package"]["features"][0].update({name: value})
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -196,6 +205,7 @@ def fact(name: str, value: Any) -> Change:
         array("masks", 3, 15),
         array("orders", (3, 0), 2),
         array("orders", (3, 0), 100),
+        unknown_feature,
         array("fallbacks", (3, 0), 3),
         array("fallbacks", (3, 0), 100),
         array("fallbacks", (3, 3), -1),
@@ -220,6 +230,16 @@ def fact(name: str, value: Any) -> Change:
         fact("model_kinds", ["prior"] * 3),
         fact("model_kinds", ["unheard of"] * 4),
         fact("surprise", 1),
+        fact("meta", {"unit": None}),
+        fact("meta", {"weights": {"s": "one"}}),
+        fact("meta", {"quantile": 1}),
+        fact("meta", {"quantile": float("nan")}),
+        fact("meta", {"samples": None}),
+        fact("meta", {"exits": "many"}),
+        feature("width", 1 << 24),
+        feature("columns", {}),
+        feature("columns", {"columns": ["a"], "vocabularies": {"a": [[]]}}),
+        feature("columns", {"columns": ["a"], "declared": {"s": "much"}}),
         lambda meta, arrays: meta.update(sizes=[5, 1]),
         lambda meta, arrays: meta.update(sizes=[0, 1]),
         lambda meta, arrays: meta.update(sizes="large"),
@@ -327,6 +347,12 @@ def test_best_of_pairs_refuses_a_size_that_is_no_pair(size: Any) -> None:
 def test_best_refuses_a_pair_where_sizes_are_numbers() -> None:
     with pytest.raises(BadInput, match=r"size is \(1, 2\); 1 finite"):
         INDEX.best((1, 2), 1.0)
+
+
+@pytest.mark.parametrize("sizes", [(0, 9), ((0, 1), (9, 9))])
+def test_sizes_that_no_file_could_hold_are_refused(sizes: Any) -> None:
+    with pytest.raises(BadInput, match="sizes are"):
+        Index.from_candidates([[1.0]], [0.5], sizes)
 
 
 def test_sizes_must_both_be_numbers_or_both_pairs() -> None:

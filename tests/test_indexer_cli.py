@@ -113,6 +113,15 @@ def test_command_says_in_one_line_what_is_wrong(
     assert not list(tmp_path.rglob("*.pdx"))
 
 
+def test_inspect_shows_an_index_that_says_little_of_its_build(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["inspect", str(served.save_index(tmp_path))]) == 0
+    shown = capsys.readouterr().out
+    assert "it says no more of its build: KeyError('search')" in shown
+    assert "length, marks, words" in shown
+
+
 def test_skyline_facts_give_costs_in_the_indexs_own_unit() -> None:
     index = served.make_index(unit="usd")
     assert skyline_facts(index, 100)["unit"] == "usd"
