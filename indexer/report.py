@@ -170,7 +170,7 @@ def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:
     for curve in curves:
         coefficients = np.trim_zeros(np.array(curve["coefficients"]), "b")
         table.add_row(
-            curve["name"],
+            str(curve["name"]),
             *(
                 "/".join(f"{s * 1e6:.0f}" for s in times)
                 for _, *times in curve["points"]
