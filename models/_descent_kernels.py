@@ -6,6 +6,7 @@ place 2^s - 1 on; the last level are the weights of the vertices.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import boolean, float32, float64, int16, int32, int64, njit, uint64, void
@@ -76,30 +77,197 @@ def descend(
     return slope
 
 
+@njit(void(FLOATS, int64[::1], int64[::1], float64[::1]), **OPTIONS)
+def climb(
+    inputs: NDArray[np.float64],
+    order: NDArray[np.int64],
+    path: NDArray[np.int64],
+    weights: NDArray[np.float64],
+) -> None:
+    """Vertices of the simplex that holds `inputs` (S,), and their weights: (S + 1,).
+
+    `order` (S,) are the inputs from the largest on, in which they are set.
+    """
+    S = inputs.shape[0]
+    for s in range(S):
+        place = s
+        while place > 0 and inputs[order[place - 1]] < inputs[s]:
+            order[place] = order[place - 1]
+            place -= 1
+        order[place] = s
+    left, v = 1.0, 0
+    for a in range(S):
+        path[a], weights[a] = v, left - inputs[order[a]]
+        left = inputs[order[a]]
+        v += 1 << order[a]
+    path[S], weights[S] = v, left
+
+
+@njit(inline="always")
+def calibrate(
+    i: int,
+    t: int,
+    places: Any,
+    parts: Any,
+    inputs: Any,
+    calibrations: Any,
+    out: Any,
+) -> None:
+    """Calibrated inputs of lattice t for row i: `out` (S,)."""
+    gaps = calibrations.shape[2] - 1
+    for s in range(inputs.shape[1]):
+        k, f = places[i, inputs[t, s]], parts[i, inputs[t, s]]
+        low, high = calibrations[t, s, k], calibrations[t, s, min(k + 1, gaps)]
+        out[s] = low + f * (high - low)
+
+
+MODEL = (PLACES, PARTS, INPUTS, boolean, FLOATS_3D, FLOATS_3D)
+
+
+@njit(void(int64, *MODEL, float64[:, ::1], float64[:, ::1]), **OPTIONS)
+def score_row(
+    i: int,
+    places: NDArray[np.int16],
+    parts: NDArray[np.float32],
+    inputs: NDArray[np.int32],
+    simplex: bool,
+    calibrations: NDArray[np.float64],
+    vertices: NDArray[np.float64],
+    calibrated: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Write what each lattice gives for row i, (T, R), and its inputs (T, S).
+
+    `places` and `parts` (N, d) are keypoints below values and how far they are from
+    there to the next; `calibrations` (T, S, P + 1) and `vertices` (T, R, V) are
+    learned.
+    """
+    (T, S), V = inputs.shape, vertices.shape[2]
+    order, path = np.empty(S, np.int64), np.empty(S + 1, np.int64)
+    weights = np.empty(S + 1 if simplex else 2 * V - 1)
+    for t in range(T):
+        own = calibrated[t]
+        calibrate(i, t, places, parts, inputs, calibrations, own)
+        if simplex:
+            climb(own, order, path, weights)
+            for r in range(vertices.shape[1]):
+                out[t, r] = 0.0
+                for a in range(S + 1):
+                    out[t, r] += weights[a] * vertices[t, r, path[a]]
+        else:
+            weigh(own, weights)
+            for r in range(vertices.shape[1]):
+                out[t, r] = np.dot(weights[V - 1 :], vertices[t, r])
+
+
+@njit(void(*MODEL, float64[:, ::1]), **OPTIONS)
+def sum_rows(
+    places: NDArray[np.int16],
+    parts: NDArray[np.float32],
+    inputs: NDArray[np.int32],
+    simplex: bool,
+    calibrations: NDArray[np.float64],
+    vertices: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Write the sums of all lattices for each row: `out` (N, R)."""
+    calibrated = np.empty(inputs.shape)
+    scores = np.empty((inputs.shape[0], vertices.shape[1]))
+    for i in range(places.shape[0]):
+        score_row(
+            i,
+            places,
+            parts,
+            inputs,
+            simplex,
+            calibrations,
+            vertices,
+            calibrated,
+            scores,
+        )
+        for r in range(vertices.shape[1]):
+            out[i, r] = scores[:, r].sum()
+
+
+FLOAT_CUBE = float64[:, :, ::1]
+
+
 @njit(
-    void(
-        ROWS,
-        PLACES,
-        PARTS,
-        CODES,
-        INPUTS,
-        boolean,
-        FLOATS_3D,
-        FLOATS_3D,
-        FLOATS,
-        float64[:, :, ::1],
-        float64[:, :, ::1],
-        float64[::1],
-    ),
+    void(FLOATS, FLOATS, FLOATS_3D, int64, FLOAT_CUBE, float64[::1], float64[::1]),
+    **OPTIONS,
+)
+def slope_between_all(
+    inputs: NDArray[np.float64],
+    slopes: NDArray[np.float64],
+    vertices: NDArray[np.float64],
+    t: int,
+    by_vertex: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Slopes in a lattice's vertices and inputs (S,), multilinear: adds and writes.
+
+    `slopes` (R,) are those in its scores; `weights` (2 V - 1,) is written on.
+    """
+    V = vertices.shape[2]
+    cells, other = np.zeros(V), np.empty(V)
+    weigh(inputs, weights)
+    for r in range(slopes.shape[0]):
+        for v in range(V):
+            by_vertex[t, r, v] += slopes[r] * weights[V - 1 + v]
+            cells[v] += slopes[r] * vertices[t, r, v]
+    for s in range(inputs.shape[0] - 1, -1, -1):
+        half = 1 << s
+        level = weights[half - 1 : 2 * half - 1]
+        out[s] = descend(level, inputs[s], cells, other)
+        cells, other = other, cells
+
+
+PATH = (int64[::1], int64[::1], float64[::1])  # order, path and weights of `climb`
+
+
+@njit(
+    void(FLOATS, FLOATS, FLOATS_3D, int64, FLOAT_CUBE, *PATH, float64[::1]),
+    **OPTIONS,
+)
+def slope_on_simplex(
+    inputs: NDArray[np.float64],
+    slopes: NDArray[np.float64],
+    vertices: NDArray[np.float64],
+    t: int,
+    by_vertex: NDArray[np.float64],
+    order: NDArray[np.int64],
+    path: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Slopes as `slope_between_all` gives them, of a simplex.
+
+    What an input adds is the step between the vertices before and after it is set.
+    """
+    S = inputs.shape[0]
+    climb(inputs, order, path, weights)
+    out[:] = 0.0
+    for r in range(slopes.shape[0]):
+        for a in range(S + 1):
+            by_vertex[t, r, path[a]] += slopes[r] * weights[a]
+        for a in range(S):
+            step = vertices[t, r, path[a + 1]] - vertices[t, r, path[a]]
+            out[order[a]] += slopes[r] * step
+
+
+@njit(
+    void(ROWS, CODES, boolean, *MODEL, FLOATS, FLOAT_CUBE, FLOAT_CUBE, float64[::1]),
     **OPTIONS,
 )
 def gradient(
     rows: NDArray[np.int64],
+    y: NDArray[np.int64],
+    joint: bool,
     places: NDArray[np.int16],
     parts: NDArray[np.float32],
-    y: NDArray[np.int64],
     inputs: NDArray[np.int32],
-    joint: bool,
+    simplex: bool,
     calibrations: NDArray[np.float64],
     vertices: NDArray[np.float64],
     bias: NDArray[np.float64],
@@ -110,28 +278,27 @@ def gradient(
     """Add the slopes of the log loss over `rows` to the last three arrays.
 
     Where `joint`, of the loss of all lattices together, else of the sum of each
-    lattice's own. `places` and `parts` (N, d) are keypoints below values and how far
-    they are from there to the next; `calibrations` (T, S, P + 1), `vertices` (T, R, V)
-    and `bias` (R,) are where the slopes are taken.
+    lattice's own. The model is as in `score_row`, with `bias` (R,).
     """
-    T, S = inputs.shape
-    R, V = vertices.shape[1], vertices.shape[2]
+    (T, S), R, V = inputs.shape, vertices.shape[1], vertices.shape[2]
     gaps = calibrations.shape[2] - 1
-    calibrated = np.empty((T, S))
+    calibrated, by_input = np.empty((T, S)), np.empty(S)
     scores, slopes = np.empty((T, R)), np.empty((T, R))
-    weights, cells, other = np.empty(2 * V - 1), np.empty(V), np.empty(V)
+    order, path = np.empty(S, np.int64), np.empty(S + 1, np.int64)
+    weights = np.empty(S + 1 if simplex else 2 * V - 1)
     for n in range(rows.shape[0]):
         i = rows[n]
-        for t in range(T):
-            for s in range(S):
-                j = inputs[t, s]
-                k, f = places[i, j], parts[i, j]
-                low, high = calibrations[t, s, k], calibrations[t, s, min(k + 1, gaps)]
-                calibrated[t, s] = low + f * (high - low)
-            weigh(calibrated[t], weights)
-            last = weights[V - 1 :]
-            for r in range(R):
-                scores[t, r] = np.dot(last, vertices[t, r])
+        score_row(
+            i,
+            places,
+            parts,
+            inputs,
+            simplex,
+            calibrations,
+            vertices,
+            calibrated,
+            scores,
+        )
         if joint:
             for r in range(R):
                 scores[0, r] = scores[:, r].sum() + bias[r]
@@ -143,22 +310,16 @@ def gradient(
                 residuals(scores[t] + bias, y[i], slopes[t])
         by_bias += slopes[0]
         for t in range(T):
-            weigh(calibrated[t], weights)
-            cells[:] = 0.0
-            for r in range(R):
-                slope = slopes[t, r]
-                for v in range(V):
-                    by_vertex[t, r, v] += slope * weights[V - 1 + v]
-                    cells[v] += slope * vertices[t, r, v]
-            for s in range(S - 1, -1, -1):
-                half = 1 << s
-                level = weights[half - 1 : 2 * half - 1]
-                slope = descend(level, calibrated[t, s], cells, other)
-                cells, other = other, cells
-                j = inputs[t, s]
-                k, f = places[i, j], parts[i, j]
-                by_calibration[t, s, k] += slope * (1.0 - f)
-                by_calibration[t, s, min(k + 1, gaps)] += slope * f
+            own, slope = calibrated[t], slopes[t]
+            if simplex:
+                way = (order, path, weights)
+                slope_on_simplex(own, slope, vertices, t, by_vertex, *way, by_input)
+            else:
+                slope_between_all(own, slope, vertices, t, by_vertex, weights, by_input)
+            for s in range(S):
+                k, f = places[i, inputs[t, s]], parts[i, inputs[t, s]]
+                by_calibration[t, s, k] += by_input[s] * (1.0 - f)
+                by_calibration[t, s, min(k + 1, gaps)] += by_input[s] * f
 
 
 @njit(

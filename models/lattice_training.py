@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._descent_kernels import adam, gradient
+from ._descent_kernels import adam, gradient, sum_rows
 
 Floats = NDArray[np.float64]
 
 BATCH = 256
 # Calibrators move between 0 and 1, vertices on the scale of log odds.
 CALIBRATION_RATE = 0.2
+NEWTON_STEPS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,7 @@ class Descent:
     """How to descend: the settings of `LatticeEnsembleClassifier`."""
 
     joint: bool
+    simplex: bool
     epochs: int
     rate: float
     l2: float
@@ -60,7 +62,8 @@ def train_lattices(
     Notes
     -----
     Jointly, the sum of the lattices is one model. Independently, each is a model of
-    its own with the classes' shares as its bias, and their scores are averaged.
+    its own with the classes' shares as its bias, and their scores are averaged. A mean
+    of weak models is near their bias, so it is stretched to fit (see `stretch`).
     """
     used, positions = np.unique(inputs, return_inverse=True)
     places, parts = locate_all(np.ascontiguousarray(X[:, used]), knots[used])
@@ -80,8 +83,8 @@ def train_lattices(
         rows = order[step % batches * BATCH :][:BATCH]
         for slope in slopes:
             slope[:] = 0.0
-        model = (places, parts, y, reads, descent.joint, *parameters)
-        gradient(rows, *model, *slopes)
+        model = (places, parts, reads, descent.simplex, *parameters)
+        gradient(rows, y, descent.joint, *model, *slopes)
         for slope in slopes:
             slope /= len(rows)
         slopes[1] += bend(learned.vertices, descent) / len(y)
@@ -91,8 +94,62 @@ def train_lattices(
             adam(*flat, parameter.reshape(-1), rates[at] * slower, step + 1.0)
         project(learned, signs[inputs])
     if not descent.joint:
-        learned.vertices[:] /= T
+        sums = np.empty((len(y), R))
+        sum_rows(places, parts, reads, descent.simplex, *parameters[:2], sums)
+        scale, learned.bias[:] = stretch(sums / T, y, learned.bias)
+        learned.vertices[:] *= scale / T
     return learned
+
+
+def stretch(sums: Floats, y: NDArray[np.int64], bias: Floats) -> tuple[float, Floats]:
+    """Fit the slope and bias with which sums give the likeliest classes.
+
+    A logistic regression by Newton's method, which wants the slope near 1 and the bias
+    near what it was about as much as one row does: where sums tell all rows apart, no
+    slope is the best.
+
+    Parameters
+    ----------
+    sums
+        (N, R) without their bias.
+    y
+        (N,) classes 0..K - 1.
+    bias
+        (R,) to begin with.
+
+    Returns
+    -------
+    slope
+        At least 0, so that what must not fall does not.
+    bias
+        (R,).
+    """
+    if sums.shape[1] == 1:
+        sums = np.column_stack([np.zeros(len(sums)), sums])
+        slope, both = stretch(sums, y, np.array([0.0, bias[0]]))
+        return slope, both[1:] - both[:1]
+    N, K = sums.shape
+    scale = float(sums.std()) or 1.0
+    sums = sums / scale
+    before = np.append(scale, bias)
+    found = before.copy()
+    # Slopes of a row's scores in what is sought: (N, K, 1 + K).
+    by = np.concatenate([sums[:, :, None], np.tile(np.eye(K), (N, 1, 1))], axis=2)
+    for _ in range(NEWTON_STEPS):
+        scores = by @ found
+        shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+        shares /= shares.sum(axis=1, keepdims=True)
+        wrong = shares.copy()
+        wrong[np.arange(N), y] -= 1.0
+        mean = np.einsum("nk,nkp->np", shares, by)
+        bend = np.einsum("nk,nkp,nkq->pq", shares, by, by) - mean.T @ mean
+        slope = np.einsum("nk,nkp->p", wrong, by) + found - before
+        step = np.linalg.solve(bend + np.eye(1 + K), slope)
+        # So far off the loss is no parabola, and a whole step could lead further.
+        found -= step / max(1.0, np.abs(step).max())
+    if found[0] <= 0.0:
+        return 0.0, bias
+    return float(found[0]) / scale, found[1:]
 
 
 def start(

@@ -38,14 +38,18 @@ def test_it_is_a_scikit_learn_classifier(estimator: Any, check: Any) -> None:
 
 @pytest.mark.parametrize("name", ["wine", "breast_cancer"])
 @pytest.mark.parametrize("choice", ["random", "interactions"])
-@pytest.mark.parametrize("training", ["joint", "independent"])
+@pytest.mark.parametrize(
+    ("training", "interpolation"),
+    [("joint", "multilinear"), ("independent", "multilinear"), ("joint", "simplex")],
+)
 def test_compiled_lattices_answer_as_the_estimator(
-    name: str, choice: str, training: str
+    name: str, choice: str, training: str, interpolation: str
 ) -> None:
     X, y = bundled(name)
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     X[:, 2] = 7.0
-    fitted = lattices(choice=choice, training=training).fit(X, y)
+    options = {"training": training, "interpolation": interpolation}
+    fitted = lattices(choice=choice, **options).fit(X, y)
     assert_agrees(fitted, X, tolerance=0.0)
     rows = np.random.default_rng(1).normal(0, 1e5, X[:40].shape)
     assert_agrees(fitted, rows.astype(np.float32).astype(np.float64), tolerance=0.0)
@@ -97,20 +101,25 @@ def test_it_is_cloned_and_pickled() -> None:
 TWO = bundled("breast_cancer")
 SIGNS = {0: 1, 1: -1, 3: 1, 7: -1, 20: 1}
 MONOTONIC = {
-    training: lattices(
-        monotonic=SIGNS, training=training, inputs_per_lattice=4, n_lattices=20
+    (training, interpolation): lattices(
+        monotonic=SIGNS,
+        training=training,
+        interpolation=interpolation,
+        inputs_per_lattice=4,
+        n_lattices=20,
     ).fit(*TWO)
     for training in ("joint", "independent")
+    for interpolation in ("multilinear", "simplex")
 }
 
 
-@pytest.mark.parametrize("training", MONOTONIC)
+@pytest.mark.parametrize("kind", MONOTONIC, ids=" ".join)
 @settings(max_examples=40)
 @given(data=st.data())
 def test_scores_follow_the_inputs_that_they_must_to_the_last_bit(
-    training: str, data: st.DataObject
+    kind: tuple[str, str], data: st.DataObject
 ) -> None:
-    fitted = MONOTONIC[training]
+    fitted = MONOTONIC[kind]
     draw = np.random.default_rng(data.draw(st.integers(0, 9999)))
     X = TWO[0][draw.integers(0, len(TWO[0]), 60)]
     higher = X.copy()
@@ -145,6 +154,7 @@ def test_a_monotone_input_is_used_where_it_helps() -> None:
         ({"keypoints": 1}, "'keypoints' parameter"),
         ({"choice": "best"}, "'choice' parameter"),
         ({"training": "both"}, "'training' parameter"),
+        ({"interpolation": "cubic"}, "'interpolation' parameter"),
         ({"l2": -1.0}, "'l2' parameter"),
         ({"monotonic": {30: 1}}, "column 30 is not one of the 30 from 0 on"),
         ({"monotonic": {2: 3}}, "column 2 has 3"),

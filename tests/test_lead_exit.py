@@ -23,6 +23,7 @@ from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.indexer.schedule import Schedule
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
+from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
 
 from . import oracles
 from .agreement import bundled
@@ -40,6 +41,10 @@ def ensembles() -> dict[str, tuple[Any, Ensemble]]:
         "forest": RandomForestClassifier(**quiet, max_depth=3),
         "extra trees": ExtraTreesClassifier(**quiet),
         "linear": LogisticRegression(max_iter=9000),
+        "lattices": LatticeEnsembleClassifier(9, 3, random_state=0),
+        "simplices": LatticeEnsembleClassifier(
+            40, 3, interpolation="simplex", random_state=0
+        ),
     }
     with threadpool_limits(1):
         return {
