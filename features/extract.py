@@ -272,7 +272,7 @@ class Extraction:
                 values = as_float32(values)
         except PolydomError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise BadFeature(
                 f"feature {self._name(position)!r} raised {type(error).__name__} for "
                 f"{self._where}: {error}"
@@ -299,7 +299,7 @@ class Extraction:
             results[position] = function(*[results[source] for source in sources])
         except PolydomError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise BadFeature(
                 f"step {self._extractor.steps[position].name!r} raised "
                 f"{type(error).__name__} for {self._where}: {error}"

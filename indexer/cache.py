@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadIndexFile
-from .file import read_file, write_file
+from .file import read_file, replace_when_done, write_file
 
 Array = NDArray[Any]
 
@@ -51,7 +51,9 @@ class Cache:
         """Keep one array as a file that worker processes map; return its path."""
         path = self._path(name).with_suffix(".npy")
         path.parent.mkdir(parents=True, exist_ok=True)
-        np.save(path, array, allow_pickle=False)
+        # another build may have the old one mapped: it must not change under its feet
+        with replace_when_done(path) as file:
+            np.save(file, array, allow_pickle=False)
         return path
 
     def _path(self, name: str) -> Path:

@@ -112,7 +112,8 @@ def build(
         typer.echo(json.dumps(facts_of(index)))
     else:
         show(facts_of(index), Console())
-        typer.echo(f"wrote {output}; next: polydom serve {output}")
+        own = "".join(f" --features {file}" for file in plan.features.files)
+        typer.echo(f"wrote {output}; next: polydom serve {output}{own}")
 
 
 @app.command(epilog="Example: polydom select PROJECT.toml --plot race.png")

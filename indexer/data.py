@@ -282,6 +282,11 @@ def _csv_columns(path: Path) -> dict[str, list[Value]]:
         reader = csv.reader(file)
         names = next(reader, [])
         rows = [row for row in reader if row]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        raise BadProject(
+            f"{path.name}: {names.count(name)} columns are called {name!r}; each needs "
+            "a name of its own"
+        )
     for number, row in enumerate(rows, 1):
         if len(row) != len(names):
             raise BadProject(
@@ -355,7 +360,7 @@ def _importable(folder: str) -> Iterator[None]:
 @contextmanager
 def _open(path: Path, newline: str | None = None) -> Iterator[Any]:
     try:
-        with path.open(encoding="utf-8", newline=newline) as file:
+        with path.open(encoding="utf-8-sig", newline=newline) as file:
             yield file
     except OSError as error:
         raise BadProject(f"{path}: {error.strerror}") from error

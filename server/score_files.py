@@ -321,7 +321,7 @@ class Partial:
         with self.path.open("rb") as file:
             next(file)
             writer[self._output.suffix.lower()](file, whole)
-        with whole.open("rb") as file:
+        with whole.open("r+b") as file:  # Windows syncs no file opened to read
             os.fsync(file.fileno())
         whole.replace(self._output)
         self.path.unlink()

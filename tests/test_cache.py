@@ -30,3 +30,10 @@ def test_digest_tells_parts_apart() -> None:
     assert digest("a", "b") != digest("ab")
     assert digest({"x": 1, "y": 2}) == digest({"y": 2, "x": 1})
     assert digest([1, None]) != digest([1, 0])
+
+
+def test_matrix_that_is_mapped_stays_as_it_was(tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    mapped = np.load(cache.matrix("x", np.zeros(1000)), mmap_mode="r")
+    cache.matrix("x", np.ones(10))
+    assert (mapped == 0).all()

@@ -74,6 +74,11 @@ def test_table_columns_become_numbers_where_all_cells_are(tmp_path: Path) -> Non
     assert dataset.items[2].payload == {"age": 40.0, "town": None}
 
 
+def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV, encoding="utf-8-sig")
+    assert load(tmp_path, table="a.csv").items[0].payload["age"] == 31.0
+
+
 def test_table_may_be_parquet(tmp_path: Path) -> None:
     table = pa.table({"x": [1.5, None], "label": [1, 2], "who": ["a", "a"]})
     parquet.write_table(table, tmp_path / "a.parquet")
@@ -93,6 +98,7 @@ def test_table_may_be_parquet(tmp_path: Path) -> None:
         ("age,label\n1,a\n2,a\n", {}, "all 2 items have the label 'a'"),
         ("age,label\n", {}, "no items"),
         ("", {}, "no column 'label'"),
+        ("x,x,label\n1,2,a\n3,4,b\n", {}, "2 columns are called 'x'"),
     ],
 )
 def test_table_says_what_is_wrong_and_where(

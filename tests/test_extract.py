@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -241,6 +242,12 @@ def test_compute_names_the_feature_that_raises() -> None:
     ) as caught:
         compute(failing, 1)
     assert isinstance(caught.value.__cause__, IndexError)
+
+
+def test_compute_names_the_feature_that_ends_the_program() -> None:
+    failing = feature(lambda text: sys.exit(3), kind="text", name="last")
+    with pytest.raises(BadFeature, match="feature 'last' raised SystemExit for item"):
+        compute(failing, 1)
 
 
 def test_compute_names_the_step_that_raises() -> None:
