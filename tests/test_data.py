@@ -76,7 +76,8 @@ def test_table_columns_become_numbers_where_all_cells_are(tmp_path: Path) -> Non
 
 def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text(CSV, encoding="utf-8-sig")
-    assert load(tmp_path, table="a.csv").items[0].payload["age"] == 31.0
+    payload = load(tmp_path, table="a.csv").items[0].payload
+    assert payload == {"age": 31.0, "town": "Rome"}
 
 
 def test_table_may_be_parquet(tmp_path: Path) -> None:
