@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from ._layout_kernels import (
     COMPILED,
+    ONE_ROW,
     OPTIONS,
     ROW,
     ROWS,
@@ -31,6 +32,7 @@ from ._layout_kernels import (
     lead_of,
     pointer,
     read_keys,
+    side,
 )
 
 LANES = 64  # trees in a group, and slots of a row
@@ -81,9 +83,9 @@ def has_instructions() -> bool:
 VECTORS = has_instructions()
 
 
-def kernel(signature: Any) -> Any:
+def kernel(signature: Any, options: dict[str, Any] = OPTIONS) -> Any:
     """Compile a function, where there are the instructions for it."""
-    return njit(signature, **OPTIONS) if VECTORS else lambda function: function
+    return njit(signature, **options) if VECTORS else lambda function: function
 
 
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
@@ -209,7 +211,7 @@ def fill_places(address: int, first: int, end: int, codes: int, out: int) -> Non
         find_places(depths[g], codes, tests[g], out + uint64(LANES * (g - first)))
 
 
-@kernel(float64(ROW, uint64))
+@kernel(float64(ROW, uint64), ONE_ROW)
 def lane_margin(row: NDArray[np.float32], address: int) -> float:
     """Raw score of one row: `_layout_kernels.margin` to the same bit.
 
@@ -319,6 +321,17 @@ def lane_early(row: NDArray[np.float32], address: int, out: Any) -> int:
     return int(4 * trees + UNDECIDED)
 
 
+@kernel(int64(ROW, uint64), ONE_ROW)
+def lane_decide(row: NDArray[np.float32], address: int) -> int:
+    """Answer of one row: `_layout_kernels.decide`."""
+    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
+    total = carray(pointer(room(1)), (1,), np.float64)
+    answer = lane_early(row, address, total) & 3
+    if answer != UNDECIDED:
+        return int(answer)
+    return int(side(total[0], carray(pointer(table[BIAS]), (1,), np.float64)[0]))
+
+
 @kernel(void(ROWS, uint64, float64[::1], int64[::1]))
 def lane_early_many(
     X: NDArray[np.float32],
@@ -331,7 +344,7 @@ def lane_early_many(
         codes[i] = lane_early(X[i], address, sums[i : i + 1])
 
 
-@kernel(int64(ROW, uint64, float64[::1]))
+@kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
 def lane_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
     """Add base models until the lead is enough: `_layout_kernels.early_lead`."""
     table = carray(pointer(address), (TABLE_SIZE,), np.uint64)

@@ -34,6 +34,8 @@ from numpy.typing import NDArray
 ROW = Array(float32, 1, "C", readonly=True)
 ROWS = Array(float32, 2, "C", readonly=True)
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+# One row takes microseconds: to let go of Python's lock would cost a part of that.
+ONE_ROW = {**OPTIONS, "nogil": False}
 
 # Entries of the table.
 (
@@ -61,6 +63,9 @@ NO_ZERO = 1  # in ZEROS: a zero is a value like any other
 TINY = int(np.float32(1e-35).view(np.int32))  # bits of LightGBM's kZeroThreshold
 # What an early exit answers.
 NEGATIVE, POSITIVE, UNDECIDED = range(3)
+# A sum in another order differs by rounding: where it comes this near to the threshold
+# (or this share of it, if that is more), the library's own order decides.
+NEAR = 1e-9
 
 
 @intrinsic
@@ -152,7 +157,7 @@ def walk_abreast(
     return ra + a, rb + b, rc + c, rd + d, re + e, rf + f
 
 
-@njit(float64(ROW, uint64), **OPTIONS)
+@njit(float64(ROW, uint64), **ONE_ROW)
 def margin(row: NDArray[np.float32], address: int) -> float:
     """Raw score of one row, trees added in their order; for one raw score per row."""
     table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
@@ -270,6 +275,26 @@ def early(row: NDArray[np.float32], address: int, out: NDArray[np.float64]) -> i
     return int(4 * trees + UNDECIDED)
 
 
+@njit(inline="always")
+def side(total: float, bias: float) -> int:
+    """Answer of a whole sum, without its bias; undecided near the threshold."""
+    above = total + bias
+    if abs(above) > NEAR * max(1.0, abs(bias)):
+        return int(above > 0.0)
+    return int(UNDECIDED)
+
+
+@njit(int64(ROW, uint64), **ONE_ROW)
+def decide(row: NDArray[np.float32], address: int) -> int:
+    """Answer of one row: that of `early`, or on which side of 0 the whole sum is."""
+    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
+    total = carray(on_stack(2), (1,), np.float64)
+    answer = early(row, address, total) & 3
+    if answer != UNDECIDED:
+        return int(answer)
+    return int(side(total[0], carray(pointer(table[BIAS]), (1,), np.float64)[0]))
+
+
 @njit(void(ROWS, uint64, float64[::1], int64[::1]), **OPTIONS)
 def early_many(
     X: NDArray[np.float32],
@@ -293,7 +318,7 @@ def lead_of(totals: NDArray[np.float64]) -> float:
     return lead
 
 
-@njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
+@njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
 def early_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
     """Add base models to `totals` (R,) until the lead is beyond its margin.
 

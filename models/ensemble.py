@@ -1,5 +1,7 @@
 """Models as sums of base models, of which some can be left out."""
 
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -7,19 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput, BadModel
-from ._layout_kernels import POSITIVE, UNDECIDED
+from ._layout_kernels import NEAR, POSITIVE, UNDECIDED
 from .classifier import Classifier
 from .lattice_layout import LatticeLayout, pack_lattices
 from .lattice_layout import early_entry as lattice_entry
 from .lattices import Lattices
-from .layout import Layout, early_entry, pack
+from .layout import DENSE, SINGLE, Layout, pack
 from .lead_exit import ClassSums, LeadExit, LeadSchedule, Terms, make_lead_exit
 from .model import Rows
 from .trees import Trees
 
-# A sum in another order differs by rounding: where it comes this near to the threshold
-# (or this share of it, if that is more), the library's own order decides.
-NEAR = 1e-9
 # Rows whose exits, one by one, take as long as packing trees for batches.
 WORTH_PACKING = 100_000
 
@@ -141,9 +140,7 @@ class Ensemble:
         if isinstance(schedule, LeadSchedule):
             if self.sums is None:
                 raise BadInput("this schedule is for more than two classes")
-            return make_lead_exit(
-                self.classifier, self.sums, schedule, batches=batches
-            )
+            return make_lead_exit(self.classifier, self.sums, schedule, batches=batches)
         margin, T = self._margin(), self.size
         order = np.asarray(schedule.order)
         if order.shape != (T,) or not np.array_equal(np.sort(order), np.arange(T)):
@@ -154,13 +151,19 @@ class Ensemble:
         if lower.shape != (T,) or upper.shape != (T,):
             raise BadInput(f"the schedule's limits are not {T} each")
         layout: Layout | LatticeLayout | None = None
-        enter = early_entry
+        enter, at = None, 0
         if isinstance(margin, Lattices):
-            limits = np.stack((lower, upper))
-            layout, enter = pack_lattices(margin, order, limits), lattice_entry
+            layout = pack_lattices(margin, order, np.stack((lower, upper)))
+            if layout is not None:
+                enter, at = _by_sum(self.threshold), layout.address
         elif isinstance(margin, Trees) and not len(margin.preparation.operations):
             layout = pack(margin, order, (lower, upper), batches=batches)
-        return EarlyExit(self, order, lower, upper, layout, self.threshold, enter)
+            if layout is not None:
+                enter, at = layout.enter, layout.at
+        width = sys.maxsize if layout is None else layout.width
+        return EarlyExit(
+            self, order, lower, upper, layout, self.threshold, width, enter, at
+        )
 
     def _margin(self) -> Terms:
         if self.margin is None:
@@ -178,26 +181,24 @@ class EarlyExit:
     upper: NDArray[np.float64]
     layout: Layout | LatticeLayout | None
     threshold: float
-    enter: Any  # the kernel that reads the layout
+    width: int  # of rows for the kernel; without one, of none
+    enter: Any  # the kernel: from a row and an address to an answer
+    at: int
 
     @property
     def near(self) -> float:
         """How far from the threshold a whole sum decides by itself."""
-        return NEAR * max(1.0, abs(self.threshold))
+        return _near(self.threshold)
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row (width,)."""
-        layout = self.layout
-        if layout is None or not layout.takes(row):
-            return int(self.choices(row[None])[0][0])
-        total = np.empty(1)
-        answer: int = self.enter(row, layout.address, total) & 3
-        if answer != UNDECIDED:
-            return answer
-        above = float(total[0]) - self.threshold
-        if abs(above) > self.near:
-            return int(above > 0)
-        return self.ensemble.classifier.choose(row)
+        # What `Layout.takes` says, here where a call would cost as much as some trees.
+        if row.dtype is SINGLE and row.strides == DENSE and len(row) >= self.width:
+            answer: int = self.enter(row, self.at)
+            if answer != UNDECIDED:
+                return answer
+            return self.ensemble.classifier.choose(row)
+        return int(self.choices(row[None])[0][0])
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """(N,) labels."""
@@ -234,6 +235,25 @@ class EarlyExit:
             exact = self.ensemble.classifier
             chosen[near] = exact.head.choose(exact.scorer.raw(X[near]))
         return chosen
+
+
+def _near(threshold: float) -> float:
+    return NEAR * max(1.0, abs(threshold))
+
+
+def _by_sum(threshold: float) -> Callable[[Rows, int], int]:
+    """Make the kernel that stops lattices answer by whole sums too."""
+    near = _near(threshold)
+
+    def enter(row: Rows, address: int) -> int:
+        total = np.empty(1)
+        answer: int = lattice_entry(row, address, total) & 3
+        if answer != UNDECIDED:
+            return answer
+        above = float(total[0]) - threshold
+        return int(above > 0) if abs(above) > near else UNDECIDED
+
+    return enter
 
 
 def as_ensemble(classifier: Classifier) -> Ensemble:

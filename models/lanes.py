@@ -35,7 +35,7 @@ from ._lane_kernels import (
     VALUES,
     VECTORS,
     ZEROS,
-    lane_early,
+    lane_decide,
     lane_lead,
     lane_margin,
 )
@@ -49,9 +49,10 @@ STEPS_PER_TEST = 3
 Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 # The compiled functions behind their dispatchers; see `layout.py`.
-lane_early_entry = entry(lane_early) if VECTORS else lane_early
-lane_lead_entry = entry(lane_lead) if VECTORS else lane_lead
-lane_margin_entry = entry(lane_margin) if VECTORS else lane_margin
+lane_decide_entry, lane_lead_entry, lane_margin_entry = (
+    entry(kernel) if VECTORS else kernel
+    for kernel in (lane_decide, lane_lead, lane_margin)
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

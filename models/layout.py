@@ -1,6 +1,6 @@
 """Trees packed for single rows: 64 bits per node, addresses at hand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,23 +29,29 @@ from ._layout_kernels import (
     UPPER,
     VALUES,
     ZEROS,
-    early,
+    decide,
     early_lead,
-    early_many,
     entry,
-    lead_many,
     margin,
-    margins,
-    raw_scores,
 )
 from ._tree_kernels import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, find_depths
 from .blocks import FEWEST_ROWS, Blocks, pack_blocks
+from .lanes import (
+    Lanes,
+    Slots,
+    lane_decide_entry,
+    lane_lead_entry,
+    lane_margin_entry,
+    pack_lanes,
+)
 from .slices import FEWEST_ROWS as FEWEST_TO_SLICE
 from .slices import Slices, pack_slices
+from .trial import PORTABLE, VECTOR, Stops, try_lanes
 
 # NumPy keeps one object for it, and `is` is faster than a comparison; a row with
 # another object of the same meaning takes the longer way.
 SINGLE = np.dtype(np.float32)
+DENSE = (SINGLE.itemsize,)  # strides of a row without gaps
 
 # A node has 16 bits each for its slot and its child; slots live on the stack.
 MOST_SLOTS = 4096
@@ -54,9 +60,12 @@ MOST_NODES = 65536
 
 # The compiled functions behind their dispatchers, which would look at the types of the
 # arguments again: `Layout.takes` has.
-early_entry = entry(early)
-lead_entry = entry(early_lead)
 margin_entry = entry(margin)
+ONE_ROW: dict[Stops, tuple[Any, Any]] = {
+    "never": (margin_entry, lane_margin_entry),
+    "limits": (entry(decide), lane_decide_entry),
+    "lead": (entry(early_lead), lane_lead_entry),
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,13 +82,18 @@ class Layout:
     width
         Columns that a row must have.
     one_margin
-        Is there one raw score per row?
+        Is there one raw score per full row?
     bias : (R,) float64
         Raw scores before the first tree.
     blocks
         The same trees for batches, where that is faster.
     slices
         The same trees for batches that stop early, where that is faster.
+    lanes
+        The same trees for the processor's vectors, where it has them.
+    enter, at
+        Kernel for one row (`margin`, `decide` or `early_lead`), and the address that
+        it takes.
     """
 
     arrays: dict[int, NDArray[Any]]
@@ -90,15 +104,13 @@ class Layout:
     bias: NDArray[np.float64]
     blocks: Blocks | None = None
     slices: Slices | None = None
+    lanes: Lanes | None = None
+    enter: Any = None
+    at: int = 0
 
     def takes(self, row: NDArray[Any]) -> bool:
         """Is this a row that the kernels can read? They do not look themselves."""
-        return (
-            row.dtype is SINGLE
-            and row.ndim == 1
-            and row.shape[0] >= self.width
-            and row.flags.c_contiguous
-        )
+        return row.dtype is SINGLE and row.strides == DENSE and len(row) >= self.width
 
     def margins(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Raw scores (N,) of checked rows, where there is one per row."""
@@ -106,8 +118,10 @@ class Layout:
         if self.blocks is not None and len(X) >= FEWEST_ROWS:
             out[:] = self.bias
             self.blocks.add(X, out[:, None])
+        elif self.lanes is not None:
+            VECTOR.margins(X, self.lanes.address, out)
         else:
-            margins(X, self.address, out)
+            PORTABLE.margins(X, self.address, out)
         return out
 
     def exits(
@@ -117,8 +131,10 @@ class Layout:
         sums, codes = np.zeros(len(X)), np.empty(len(X), np.int64)
         if self.slices is not None and len(X) >= FEWEST_TO_SLICE:
             self.slices.exits(X, self.address, sums[:, None], codes)
+        elif self.lanes is not None:
+            VECTOR.exits(X, self.lanes.address, sums, codes)
         else:
-            early_many(X, self.address, sums, codes)
+            PORTABLE.exits(X, self.address, sums, codes)
         return sums, codes
 
     def leads(
@@ -131,16 +147,20 @@ class Layout:
         codes = np.empty(len(X), np.int64)
         if self.slices is not None and len(X) >= FEWEST_TO_SLICE:
             self.slices.exits(X, self.address, totals, codes)
+        elif self.lanes is not None:
+            VECTOR.leads(X, self.lanes.address, totals, codes)
         else:
-            lead_many(X, self.address, totals, codes)
+            PORTABLE.leads(X, self.address, totals, codes)
         return codes
 
     def add(self, X: NDArray[np.float32], out: NDArray[np.float64]) -> None:
         """Add the trees to the raw scores `out` (N, R) of checked rows."""
         if self.blocks is not None and len(X) >= FEWEST_ROWS:
             self.blocks.add(X, out)
+        elif self.lanes is not None:
+            VECTOR.scores(X, self.lanes.address, out)
         else:
-            raw_scores(X, self.address, out)
+            PORTABLE.scores(X, self.address, out)
 
 
 def pack(
@@ -180,13 +200,13 @@ def pack(
     find_depths(nodes, roots, depths)
     steps = _deepest_abreast(depths[order])
     leaves = np.where(inner, 0, nodes["child"]).astype(np.int32)
-    one_margin = trees.outputs == 1
+    one_score = trees.outputs == 1
     arrays: dict[int, NDArray[Any]] = slots | {
         NODES: packed,
         ROOTS: np.append(roots[:-1][order], roots[-1]),
         DEPTHS: steps,
         VALUES: np.where(inner, 0.0, trees.leaves[leaves, 0])
-        if one_margin
+        if one_score
         else trees.leaves,
         LEAVES: leaves,
         TARGETS: trees.targets[order],
@@ -198,9 +218,14 @@ def pack(
     sizes_of[TERMS] = trees.leaves.shape[1]
     if lead is not None:
         arrays[UPPER], sizes_of[GROUP] = lead
+    parts = slots[COLUMNS], slots[LACKING], slots[ZEROS]
+    compared = Slots(*parts, np.where(inner, slot_of.astype(np.int64), -1), keys)
+    lanes = pack_lanes(trees, order, depths, compared, limits, lead)
+    rule: Stops = "never"
+    if limits is not None or lead is not None:
+        rule = "lead" if limits is None else "limits"
     blocks = slices = None
     if batches:
-        parts = slots[COLUMNS], slots[LACKING], slots[ZEROS]
         where = slot_of.astype(np.int64)
         if limits is not None:
             lead = np.stack(limits), 1
@@ -210,7 +235,13 @@ def pack(
         else:
             blocks = pack_blocks(trees, order, parts, where, keys)
     width = int(nodes["column"].max(initial=-1)) + 1
-    return _lay(arrays, sizes_of, width, one_margin, trees.bias, blocks, slices)
+    one_margin = one_score and not len(trees.preparation.operations)
+    layout = _lay(arrays, sizes_of, width, one_margin, trees.bias, blocks, slices)
+    lanes = try_lanes(lanes, layout.address, compared, width, trees.bias, rule)
+    portable, vector = ONE_ROW[rule]
+    if lanes is None:
+        return replace(layout, enter=portable, at=layout.address)
+    return replace(layout, lanes=lanes, enter=vector, at=lanes.address)
 
 
 def _lay(

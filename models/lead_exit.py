@@ -11,7 +11,7 @@ from .classifier import Classifier
 from .lattice_layout import LatticeLayout, pack_lattices
 from .lattice_layout import lead_entry as lattice_entry
 from .lattices import Lattices
-from .layout import Layout, lead_entry, pack
+from .layout import Layout, pack
 from .linear import Linear
 from .model import Rows
 from .trees import Trees
@@ -111,7 +111,8 @@ class LeadExit:
     order: NDArray[Any]
     margin: NDArray[np.float64]
     layout: Layout | LatticeLayout | None
-    enter: Any  # the kernel that reads the layout
+    enter: Any  # the kernel that reads the layout, and the address it takes
+    at: int
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row (width,)."""
@@ -119,7 +120,7 @@ class LeadExit:
         if layout is None or not layout.takes(row):
             return int(self.choices(row[None])[0][0])
         totals = self.sums.bias.copy()
-        code: int = self.enter(row, layout.address, totals)
+        code: int = self.enter(row, self.at, totals)
         if code & 1:
             return int(totals.argmax())
         return self._finish_one(row, totals)
@@ -177,5 +178,8 @@ def make_lead_exit(
     if schedule.bias.shape != (K,) or not np.allclose(schedule.bias, sums.bias):
         raise BadInput(f"the schedule's bias is not this ensemble's, {sums.bias}")
     layout = sums.layout(order, margin, batches)
-    enter = lattice_entry if isinstance(layout, LatticeLayout) else lead_entry
-    return LeadExit(classifier, sums, order, margin, layout, enter)
+    if isinstance(layout, LatticeLayout):
+        enter, at = lattice_entry, layout.address
+    else:
+        enter, at = (layout.enter, layout.at) if layout is not None else (None, 0)
+    return LeadExit(classifier, sums, order, margin, layout, enter, at)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadModel
 from ._tree_kernels import NODE, add_trees, find_leaves
-from .layout import Layout, margin_entry, pack
+from .layout import Layout, pack
 from .model import Rows
 from .prepare import Preparation, as_rows, load_preparation
 from .stored import Stored
@@ -140,14 +140,9 @@ class Trees:
     def margin_one(self, row: Rows) -> float | None:
         """Raw score of one full row, if there is one and the row suits the layout."""
         layout = self.layout
-        if (
-            layout is None
-            or not layout.one_margin
-            or not layout.takes(row)
-            or len(self.preparation.operations)
-        ):
+        if layout is None or not layout.one_margin or not layout.takes(row):
             return None
-        margin: float = margin_entry(row, layout.address) / self.divisor
+        margin: float = layout.enter(row, layout.at) / self.divisor
         return margin
 
     def _packed_raw(

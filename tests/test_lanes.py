@@ -221,9 +221,8 @@ def test_floors_leave_out_only_what_cannot_pass() -> None:
 
 def leaf_ends(trees: Trees) -> NDArray[np.int64]:
     """Where each tree's leaves end but the last's."""
-    ends: NDArray[np.int64] = np.cumsum(trees.nodes["column"] < 0)[
-        trees.roots[1:-1] - 1
-    ]
+    leaf = (trees.nodes["column"] < 0).astype(np.int64)
+    ends: NDArray[np.int64] = np.cumsum(leaf)[trees.roots[1:-1] - 1]
     return ends
 
 

@@ -10,7 +10,13 @@ import pytest
 from polydom.models import trial
 from polydom.models._lane_kernels import VECTORS, lane_margins
 from polydom.models._layout_kernels import TINY
+from polydom.models._score_kernels import LOGISTIC, POSITIVE
+from polydom.models.classifier import Classifier
+from polydom.models.ensemble import EarlyExit, as_ensemble
+from polydom.models.head import Head
 from polydom.models.lanes import Lanes, Slots
+from polydom.models.layout import Layout
+from polydom.models.trees import Trees
 from polydom.models.trial import ROWS, VECTOR, Kernels, Trust, edge_rows, try_lanes
 
 from .test_lanes import drawn_trees, packed, slots_of
@@ -87,3 +93,41 @@ def test_rows_of_trees_without_tests() -> None:
     none = np.zeros(0, np.int32)
     slots = Slots(none, none, none, np.array([-1, -1]), np.zeros(2, np.int32))
     assert (edge_rows(slots, 3) == 0).all()
+
+
+class Narrowing:
+    """A schedule whose limits come nearer and nearer to the threshold."""
+
+    def __init__(self, count: int) -> None:
+        self.order = np.random.default_rng(0).permutation(count)
+        self.upper = np.linspace(4.0, 0.1, count)
+        self.lower = -self.upper
+
+
+@pytest.mark.jit
+def test_models_decide_alike_with_and_without_trust(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trees = drawn_trees(3, count=200, depth=4)
+    slots, _ = slots_of(trees)
+    X = edge_rows(slots, len(trees.columns))
+    head = Head(np.array([0, 1]), LOGISTIC, POSITIVE, 1)
+    found = []
+    for held in (VECTORS, False):
+        monkeypatch.setattr(trial, "TRUST", Trust(held))
+        classifier = Classifier(trees.packed(), head)
+        exits = as_ensemble(classifier).early_exit(Narrowing(200))
+        assert isinstance(exits, EarlyExit)
+        scorer = classifier.scorer
+        assert isinstance(scorer, Trees)
+        for layout in (scorer.layout, exits.layout):
+            assert isinstance(layout, Layout)
+            assert (layout.lanes is not None) == held
+        raw = [classifier.scorer.raw_one(row)[0, 0] for row in X]
+        assert raw == [classifier.scorer.margin_one(row) for row in X]
+        chosen, used = exits.choices(X)
+        assert chosen.tolist() == [exits.choose(row) for row in X]
+        assert 1 < used.mean() < 200
+        answers = [classifier.choose(row) for row in X]
+        found.append((raw, answers, chosen.tolist(), used.tolist()))
+    assert found[0] == found[1]
