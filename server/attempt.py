@@ -33,6 +33,7 @@ class Attempt:
         "_cut_short",
         "_done",
         "_engine",
+        "_passed",
         "_question",
         "_row",
         "_sure",
@@ -48,6 +49,7 @@ class Attempt:
         self._done = 0
         self._sure = False
         self._audit: bool | None = None
+        self._passed = False
         self._cut_short = False  # an audit, so that more was computed than is charged
         self.stopped = False
         self.started_s = engine.now()
@@ -121,6 +123,9 @@ class Attempt:
             if self._sure_at(k + 1):
                 self._check_exit(extraction)
                 break
+        else:
+            exits = min(plan.margins) < math.inf
+            self._passed = exits and self._alone and engine.audit.due()
 
     def _check_exit(self, extraction: Extraction) -> None:
         """Go on with some plans that are sure, where nobody waits and time is left.
@@ -177,6 +182,7 @@ class Attempt:
             charged=self._charged(row),
             busy_s=None,
             audit=self._audit,
+            passed=self._passed,
         )
 
     def _charged(self, row: int) -> float:

@@ -7,8 +7,8 @@ from threading import Lock
 from ..features.errors import BadInput
 from .outcome import Outcome
 
-# An alarm that sounds on a stream which keeps its promise comes after so many audits
-# on average, or later.
+# An alarm that sounds on a stream which keeps its promise comes after so many drawn
+# answers on average, or later.
 QUIET = 20_000
 # The rates of changed answers that are looked for, in promised ones.
 TIMES = (2.0, 4.0, 8.0)
@@ -17,15 +17,17 @@ TIMES = (2.0, 4.0, 8.0)
 class Audit:
     """Computes a share of the sure answers' plans whole, and counts what changes.
 
-    Calibration items promise that at most `alpha` of the answers that a plan's first
-    features give differ from the whole plan's, for items like them. Those asked about
-    later may be others. Here each audited exit bets on a rate of `TIMES` alpha against
-    one of alpha; a Shiryaev and Roberts sum of these likelihood ratios begins a bet at
-    every audit, so that a change is noticed whenever it comes. While no audit has a
-    chance above alpha of being changed, the sum of n audits is n at most in
-    expectation, and the mean time to an alarm at least `quiet` (Shin, Ramdas and
-    Rinaldo, E-detectors, 2022). A lower bound of the rate alone, looked at after every
-    audit, would be exceeded sooner or later on any stream.
+    Calibration items promise that at most `alpha` of a plan's answers differ from the
+    whole plan's, for items like them. Those asked about later may be others. What is
+    promised is a share of all answers, early or not, and more of the early ones may
+    change: so a share of all is drawn, of which those that passed every exit are whole
+    and cost nothing. Each drawn answer bets on a rate of `TIMES` alpha against one of
+    alpha; a Shiryaev and Roberts sum of these likelihood ratios begins a bet at every
+    one, so that a change is noticed whenever it comes. While none has a chance above
+    alpha of being changed, the sum of n is n at most in expectation, and the mean time
+    to an alarm at least `quiet` (Shin, Ramdas and Rinaldo, E-detectors, 2022). A lower
+    bound of the rate alone, looked at after every audit, would be exceeded sooner or
+    later on any stream.
 
     Safe to share between threads: single answers and batches come from several.
 
@@ -35,9 +37,9 @@ class Audit:
         Promised share of changed answers, in [0, 1); None where nothing was promised,
         and then there is no alarm.
     share
-        Of the exits that are audited, in [0, 1].
+        Of the answers that are drawn, in [0, 1].
     quiet
-        Audits to a false alarm, above 1.
+        Drawn answers to a false alarm, above 1.
     draw
         Gives numbers from [0, 1).
 
@@ -51,6 +53,8 @@ class Audit:
     exits, audited, changed
         Plans that were sure before their last features; those of them that were
         computed whole; those of these whose answer that changed.
+    passed
+        Drawn answers of plans that passed all their exits.
     alarm
         Whether an alarm has sounded; it stays.
     """
@@ -66,6 +70,7 @@ class Audit:
         "audited",
         "changed",
         "exits",
+        "passed",
         "share",
     )
 
@@ -85,29 +90,36 @@ class Audit:
         self._quiet, self._draw, self._lock = quiet, draw, Lock()
         self._ratios = [] if alpha is None else ratios(alpha)
         self._sums = [0.0] * len(self._ratios)
-        self.exits = self.audited = self.changed = 0
+        self.exits = self.audited = self.changed = self.passed = 0
         self.alarm = False
 
     def due(self) -> bool:
-        """Say whether to go on with a plan that is sure."""
+        """Say whether to draw an answer; a plan that is sure then goes on."""
         return self.share > 0 and self._draw() < self.share
 
     def answered(self, outcome: Outcome) -> None:
-        """Take an answer into account, if it came of an early exit."""
-        if outcome.reason == "sure" or outcome.audit is not None:
+        """Take an answer into account, if it came of an early exit or was drawn."""
+        if outcome.passed:
+            self.add_passed()
+        elif outcome.reason == "sure" or outcome.audit is not None:
             self.add(outcome.audit)
 
     def add(self, changed: bool | None) -> None:
         """Take one more exit into account; None where it was not audited."""
         with self._lock:
-            self._add(changed)
+            self.exits += 1
+            if changed is not None:
+                self.audited += 1
+                self.changed += changed
+                self._bet(changed)
 
-    def _add(self, changed: bool | None) -> None:
-        self.exits += 1
-        if changed is None:
-            return
-        self.audited += 1
-        self.changed += changed
+    def add_passed(self) -> None:
+        """Take a drawn answer into account whose plan passed all its exits."""
+        with self._lock:
+            self.passed += 1
+            self._bet(changed=False)
+
+    def _bet(self, changed: bool) -> None:
         if self.alarm or self.alpha is None:
             return
         if self.alpha == 0:  # a single change breaks this promise

@@ -35,6 +35,9 @@ class Outcome(msgspec.Struct, frozen=True):
     audit
         Where an early exit was audited: whether the whole plan's answer, which this
         is, differs from the one that the first features gave. None elsewhere.
+    passed
+        Whether the audit drew this answer, though its plan passed all its exits: it is
+        the whole plan's anyway.
     """
 
     label: str
@@ -48,3 +51,4 @@ class Outcome(msgspec.Struct, frozen=True):
     charged: float
     busy_s: float | None
     audit: bool | None = None
+    passed: bool = False

@@ -18,19 +18,42 @@ from .test_engine import INDEX, Clock, ask, extractor_of, with_margins
 
 
 @given(
-    st.lists(st.sampled_from([None, False, True]), max_size=60),
+    st.lists(st.sampled_from([None, False, True, "passed"]), max_size=60),
     st.sampled_from([0.0, 0.005, 0.3, 0.9]),
 )
 def test_audit_agrees_with_every_bet_counted_anew(
-    exits: list[bool | None], alpha: float
+    answers: list[bool | str | None], alpha: float
 ) -> None:
     audit = Audit(alpha, quiet=50.0)
-    for changed in exits:
-        audit.add(changed)
-    seen = [changed for changed in exits if changed is not None]
-    assert (audit.exits, audit.audited) == (len(exits), len(seen))
-    assert audit.changed == sum(seen)
-    assert audit.alarm == oracles.audit_alarm(seen, alpha, TIMES, 50.0)
+    for one in answers:
+        if isinstance(one, str):
+            audit.add_passed()
+        else:
+            audit.add(one)
+    exits = [one for one in answers if one != "passed"]
+    assert (audit.exits, audit.passed) == (len(exits), len(answers) - len(exits))
+    assert audit.audited == sum(one is not None for one in exits)
+    assert audit.changed == answers.count(True)
+    drawn = [one is True for one in answers if one is not None]
+    assert audit.alarm == oracles.audit_alarm(drawn, alpha, TIMES, 50.0)
+
+
+def test_exits_that_change_more_than_all_answers_may_keep_the_promise() -> None:
+    def first(draws: np.random.Generator, *, whole: bool) -> int:
+        """Count the answers to an alarm, one in four an exit, one in five changed."""
+        audit = Audit(0.05, quiet=1000.0)
+        for answers in range(3000):
+            if draws.random() < 0.25:
+                audit.add(bool(draws.random() < 0.2))
+            elif whole:
+                audit.add_passed()
+            if audit.alarm:
+                return answers
+        return 3000
+
+    draws = np.random.default_rng(0)
+    assert np.mean([first(draws, whole=True) for _ in range(20)]) >= 1000
+    assert np.mean([first(draws, whole=False) for _ in range(20)]) <= 400
 
 
 def test_no_alarm_without_a_promise() -> None:
@@ -95,6 +118,20 @@ def test_an_audited_exit_answers_as_the_whole_plan() -> None:
     assert early.reason == "sure"
     assert outcome.audit == (early.label != without.label)
     assert early.audit is None
+
+
+def test_an_answer_past_all_exits_is_drawn_for_nothing() -> None:
+    index = with_margins(1.0)  # a lead is never above
+    engine = Engine(index, extractor_of(index), now=Clock())
+    assert not ask(engine, Allowance(1.0)).passed
+    engine.audit.share = 1.0
+    outcome = ask(engine, Allowance(1.0))
+    assert (outcome.passed, outcome.audit, outcome.reason) == (True, None, None)
+    engine.audit.answered(outcome)
+    assert (engine.audit.passed, engine.audit.exits) == (1, 0)
+    without = Engine(INDEX, extractor_of(INDEX), now=Clock())
+    without.audit.share = 1.0
+    assert not ask(without, Allowance(1.0)).passed
 
 
 def test_a_late_plan_with_a_deadline_is_not_made_later_by_an_audit() -> None:
