@@ -5,9 +5,13 @@ python -m benchmarks.bench_exits --sets thyroid      one of them
 python -m benchmarks.bench_exits --json              one JSON object, for the record
 
 An index is built of three quarters of the items, once without exits and once for each
-share of changed answers; the rest is answered with the most accurate plan and no limit.
-Scenes and films are timed, items in the same order with each index in turn; thyroid
-records cost what their tests do, beside LightGBM's cost-efficient boosting (CEGB).
+share of changed answers. Every item of the rest passes all checkpoints of the most
+accurate plan once, each feature and each model timed as it is computed. From that
+follows what every rule takes and answers: the whole plan, its first features alone
+without exits, and exits. Seconds are the processor's, as what else runs is not in them;
+`--engine` answers some items with the engine itself, and says how that compares.
+Thyroid records cost what their tests do, beside LightGBM's cost-efficient boosting
+(CEGB), which pays for the tests that the paths of a row need.
 """
 
 import argparse
@@ -16,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +31,20 @@ from threadpoolctl import threadpool_limits
 from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.data import make_item
+from polydom.indexer.feature_order import prefixes
 from polydom.indexer.project import Project
 from polydom.server.budget import Allowance
 from polydom.server.engine import Engine
 from polydom.server.question import Question
 
-from .kept_items import DATA, KEPT, thyroid_costs, thyroid_names, thyroid_rows
+from .kept_items import (
+    DATA,
+    FTI_TESTS,
+    KEPT,
+    thyroid_costs,
+    thyroid_names,
+    thyroid_rows,
+)
 from .machine import describe
 from .recording import FEATURES
 
@@ -45,9 +58,9 @@ TEXT_FEATURES = [
     "readability",
     "hashed_ngrams",
 ]
-TRADEOFFS = (0.0, 0.002, 0.005, 0.01, 0.02)
+TRADEOFFS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025)
 CEGB_ROUNDS = 50
-CEGB_ROWS = 600
+CHECKED = 0.005
 
 
 def project(name: str, alpha: float | None) -> Project:
@@ -66,12 +79,24 @@ def project(name: str, alpha: float | None) -> Project:
         "thyroid": {
             "features": {
                 "columns": [
-                    {"name": column, "columns": [column], "cost": {"usd": cost}}
+                    {
+                        "name": column,
+                        # who has FTI has what it is computed from
+                        "columns": [column, *FTI_TESTS]
+                        if column == "FTI"
+                        else [column],
+                        "cost": {"usd": cost},
+                    }
                     for column, cost in thyroid_costs().items()
                 ]
             },
-            "learner": {"name": "forest", "n_estimators": 50},
-            "search": {"method": "greedy", "held_out": 0.33},
+            "learner": {  # CEGB's own, and as it
+                "name": "lightgbm:LGBMClassifier",
+                "n_estimators": CEGB_ROUNDS,
+                "n_jobs": 1,
+                "verbose": -1,
+            },
+            "search": {"method": "greedy-acc", "folds": 5},
             "costs": {"weights": {"usd": 1.0}},
         },
     }
@@ -85,86 +110,158 @@ def project(name: str, alpha: float | None) -> Project:
     )
 
 
-def answer_all(
-    engines: Sequence[Engine], items: Sequence[Item]
-) -> list[tuple[list[str], NDArray[np.float64], float]]:
-    """Labels, seconds and share of early answers of each engine, items in turn."""
-    labels: list[list[str]] = [[] for _ in engines]
-    seconds = np.empty((len(engines), len(items)))
-    early = np.zeros(len(engines))
-    for i, item in enumerate(items):
-        for e, engine in enumerate(engines):
-            question = Question(item, Allowance(1e9))
-            start = time.perf_counter()
-            outcome = engine.answer(question)
-            seconds[e, i] = time.perf_counter() - start
-            labels[e].append(outcome.label)
-            early[e] += outcome.reason == "sure"
-    shares = early / len(items)
-    return [
-        (given, took, float(share))
-        for given, took, share in zip(labels, seconds, shares, strict=True)
-    ]
+@dataclass(frozen=True, slots=True, eq=False)
+class Walks:
+    """N items past the K + 1 checkpoints of one plan.
+
+    Attributes
+    ----------
+    costs : (N, K + 1)
+        Of the features before each checkpoint.
+    checks : (N, K + 1)
+        Of the model that answers there.
+    leads, choices : (N, K + 1)
+        What it answers; choices are codes of labels.
+    """
+
+    costs: NDArray[np.float64]
+    checks: NDArray[np.float64]
+    leads: NDArray[np.float64]
+    choices: NDArray[np.int64]
+
+    def paid(self, margins: NDArray[np.float64], at: NDArray[np.int64]) -> Any:
+        """(N,) costs of stopping `at` these checkpoints, asked where margins allow."""
+        places = np.arange(self.costs.shape[1])
+        asked = (np.isfinite(margins) & (places <= at[:, None])) | (
+            places == at[:, None]
+        )
+        rows = np.arange(len(at))
+        return self.costs[rows, at] + np.where(asked, self.checks, 0).sum(axis=1)
 
 
-def declared_costs(index: Index, items: Sequence[Item]) -> NDArray[np.float64]:
-    """Mean of what answering each item costs by the index's own declared costs."""
+def walk(index: Index, items: Sequence[Item], money: bool) -> Walks:
+    """Take every item along the most accurate plan, and time each step of it."""
     package = index.package
     assert package is not None
-    engine = Engine(index, package.extractor())
-    paid = np.empty(len(items))
+    extractor = package.extractor()
+    plan = Engine(index, extractor).plans[int(np.argmax(index.accuracies))]
+    shape = (len(items), len(plan.answers))
+    costs, checks, leads = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    choices = np.zeros(shape, np.int64)
     for i, item in enumerate(items):
-        outcome = engine.answer(Question(item, Allowance(1e9)))
-        whole = engine.plans[int(np.argmax(index.accuracies))]
-        done = whole.answers.index(outcome.row)
-        mask = sum(1 << feature for feature in whole.features[:done])
-        paid[i] = package.costs.of(mask)[0] if done else 0.0
-    return paid
+        row = np.empty(extractor.width, np.float32)
+        extraction = extractor.begin(item, row)
+        for k, answer in enumerate(plan.answers):
+            start = time.thread_time()
+            if k:
+                extraction.compute(plan.features[k - 1])
+            between = time.thread_time()
+            model = package.models[answer]
+            code, scores = model.answer(row)
+            end = time.thread_time()
+            costs[i, k], checks[i, k] = between - start, end - between
+            second, best = sorted(scores)[-2:]
+            leads[i, k], choices[i, k] = best - second, model.classes[code]
+    if money:
+        of_masks = [package.costs.of(mask)[0] for mask in prefixes(plan.features)]
+        return Walks(
+            np.tile(of_masks, (len(items), 1)), np.zeros(shape), leads, choices
+        )
+    return Walks(costs.cumsum(axis=1) * 1e3, checks * 1e3, leads, choices)
 
 
 def run(name: str, cache: Path) -> list[dict[str, Any]]:
-    """Build with each alpha, answer what was kept, and compare."""
+    """Build with each alpha, take what was kept along the plan, and compare."""
     indexes = [build(project(name, alpha), cache=cache) for alpha in ALPHAS]
+    package = indexes[0].package
+    assert package is not None
+    given = list(KEPT[name]())
+    items = [make_item(payload) for payload, *_ in given]
+    truth = np.array([package.labels.index(label) for _, label, *_ in given])
+    money = name == "thyroid"
+    with threadpool_limits(1):
+        walk(indexes[0], items[:20], money)
+        walks = walk(indexes[0], items, money)
+    top = int(np.argmax(indexes[0].accuracies))
+    last = len(package.orders[top])
+    never = np.full(last + 1, np.inf)
+    rules: list[tuple[str, float | None, NDArray[np.float64], int]] = [
+        ("whole plan", None, never, last)
+    ]
+    rules += [
+        (f"{k} features, no exits", None, never, k)
+        for k in range(1, last)
+        if package.fallbacks[top][k] != package.fallbacks[top][k - 1]
+    ]
+    for share, index in zip(ALPHAS[1:], indexes[1:], strict=True):
+        assert index.package is not None
+        assert index.package.orders[top] == package.orders[top]
+        rules.append(("exits", share, np.array(index.package.margins[top]), last))
+    rows: list[dict[str, Any]] = []
+    for rule, alpha, margins, end in rules:
+        stops = walks.leads > margins
+        stops[:, end] = True
+        at = stops.argmax(axis=1)
+        labels = walks.choices[np.arange(len(at)), at]
+        costs = walks.paid(margins, at)
+        rows.append(
+            {
+                "set": name,
+                "rule": rule,
+                "alpha": alpha,
+                "accuracy": float(np.mean(labels == truth)),
+                "changed": float(np.mean(labels != walks.choices[:, -1])),
+                "early": float(np.mean(at < last)),
+                "mean_cost": float(costs.mean()),
+                "p99_cost": float(np.quantile(costs, 0.99)),
+                "unit": "usd" if money else "ms",
+                "of_whole": 0.0,
+            }
+        )
+        rows[-1]["of_whole"] = rows[-1]["mean_cost"] / rows[0]["mean_cost"]
+    return rows
+
+
+def ask_engines(name: str, cache: Path, most: int) -> list[dict[str, Any]]:
+    """Answer some items with the engine, whole and with exits, in turn."""
+    indexes = [build(project(name, alpha), cache=cache) for alpha in (None, CHECKED)]
     engines = []
     for index in indexes:
         assert index.package is not None
         engines.append(Engine(index, index.package.extractor()))
-    given = list(KEPT[name]())
-    items = [make_item(payload) for payload, *_ in given]
-    truth = np.array([label for _, label, *_ in given])
+    items = [make_item(payload) for payload, *_ in KEPT[name]()][: most + 5]
+    seconds, early = np.zeros((2, len(items))), np.zeros((2, len(items)))
     with threadpool_limits(1):
-        answer_all(engines, items[:20])
-        answers = answer_all(engines, items)
-    whole = np.array(answers[0][0])
-    money = name == "thyroid"
-    base = 0.0
-    rows = []
-    for alpha, index, (labels, seconds, early) in zip(
-        ALPHAS, indexes, answers, strict=True
-    ):
-        costs = declared_costs(index, items) if money else seconds * 1e3
-        base = base or float(costs.mean())
-        rows.append(
-            {
-                "set": name,
-                "alpha": alpha,
-                "accuracy": float(np.mean(np.array(labels) == truth)),
-                "changed": float(np.mean(np.array(labels) != whole)),
-                "early": early,
-                "mean_cost": float(costs.mean()),
-                "p99_cost": float(np.quantile(costs, 0.99)),
-                "unit": "usd" if money else "ms",
-                "of_whole": float(costs.mean()) / base,
-            }
-        )
-    return rows
+        for i, item in enumerate(items):
+            for e, engine in enumerate(engines):
+                start = time.thread_time()
+                outcome = engine.answer(Question(item, Allowance(1e9)))
+                seconds[e, i] = time.thread_time() - start
+                early[e, i] = outcome.reason == "sure"
+    means = seconds[:, 5:].mean(axis=1) * 1e3  # the first warm up
+    return [
+        {
+            "set": name,
+            "rule": "engine, the first items",
+            "items": most,
+            "alpha": alpha,
+            "early": float(early[e, 5:].mean()),
+            "mean_cost": float(means[e]),
+            "unit": "ms",
+            "of_whole": float(means[e] / means[0]),
+        }
+        for e, alpha in enumerate((None, CHECKED))
+    ]
 
 
 def cegb() -> list[dict[str, Any]]:
-    """LightGBM with lazy feature penalties: the features on a row's own paths cost."""
+    """LightGBM with lazy feature penalties: the tests that a row's own paths need cost.
+
+    It is charged FTI by the tests that this is computed from, once, as our plans are.
+    """
     import lightgbm
 
-    names, costs = thyroid_names(), np.array(list(thyroid_costs().values()))
+    names, costs = thyroid_names(), thyroid_costs()
     (X, y), (X_test, y_test) = (_table(names, part) for part in ("train", "test"))
     rows = []
     for tradeoff in TRADEOFFS:
@@ -175,14 +272,19 @@ def cegb() -> list[dict[str, Any]]:
                 "verbose": -1,
                 "num_threads": 1,
                 "cegb_tradeoff": tradeoff,
-                "cegb_penalty_feature_lazy": costs.tolist(),
+                "cegb_penalty_feature_lazy": list(costs.values()),
             },
             lightgbm.Dataset(X, y),
             CEGB_ROUNDS,
         )
         right = np.asarray(booster.predict(X_test)).argmax(axis=1) == y_test
         trees = booster.dump_model()["tree_info"]
-        paid = [costs[sorted(_read(trees, row))].sum() for row in X_test[:CEGB_ROWS]]
+        paid = []
+        for row in X_test:
+            tests = {names[feature] for feature in _read(trees, row)}
+            if "FTI" in tests:
+                tests = tests - {"FTI"} | set(FTI_TESTS)
+            paid.append(sum(costs[test] for test in tests))
         rows.append(
             {
                 "set": "thyroid, CEGB lazy",
@@ -220,6 +322,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="+", choices=KEPT, default=list(KEPT))
     parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--engine", type=int, default=0, metavar="N", help="items for the engine too"
+    )
     parser.add_argument("--cache", type=Path, help="keep the builds' cache here")
     arguments = parser.parse_args()
     if not DATA.is_dir():
@@ -228,7 +333,10 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         for name in arguments.sets:
-            rows += run(name, arguments.cache or Path(folder))
+            cache = arguments.cache or Path(folder)
+            rows += run(name, cache)
+            if arguments.engine and name != "thyroid":
+                rows += ask_engines(name, cache, arguments.engine)
     if "thyroid" in arguments.sets:
         rows += cegb()
     if arguments.json:
