@@ -43,6 +43,7 @@ from .rivals import Found, flaml_automl, halving_grid, halving_rule, optuna_rule
 
 SEEDS = (0, 1, 2)
 LEAST_VALID = 2000  # what `learner = "auto"` has
+SCORED = 4000  # rows trained on, at most, that give a recording its training scores
 
 
 def wide(seed: int) -> dict[str, Any]:
@@ -102,7 +103,8 @@ def selecting(
             log=past,
             progress=keep,
         )
-        return describe(chosen)
+        validated = len(data["validation"][1])
+        return describe(chosen) | {"validated": validated, "scored": scored}
 
     return measure
 
@@ -127,7 +129,7 @@ def describe(chosen: Selection) -> Found:
 
 
 STRATEGIES: dict[str, Any] = {
-    "record": selecting(ladder),
+    "record": selecting(ladder, scored=SCORED),
     "daub-seconds": selecting(daub_by_seconds, least_valid=LEAST_VALID),
     "halving-grid": halving_grid,
     "flaml": flaml_automl,

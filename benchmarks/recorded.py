@@ -1,9 +1,9 @@
 """Recorded trainings, played back: any strategy over them, in no time and repeatably.
 
 A recording holds what each learner scored, and the CPU seconds it took, on a ladder of
-sizes: N, N / 3, N / 9 ... N / 243. Between two of them scores are straight over log n
-and seconds straight over log n on a log scale; below the smallest, a score is that of
-the smallest and seconds are in proportion to n.
+sizes: 50 and N / 243 ... N / 9, N / 3, N. Between two of them scores are straight over
+log n and seconds straight over log n on a log scale; below the smallest, a score is
+that of the smallest and seconds are in proportion to n.
 """
 
 import math
@@ -13,14 +13,15 @@ from typing import Any
 
 from polydom.models.allocation import Outcome, Race
 
-STEPS, FACTOR = 5, 3  # N / 3^5 is the lowest rung
+STEPS, FACTOR = 5, 3  # N / 3^5 is the lowest of these rungs
+FEW = 50  # a rung too, as races by seconds begin there: curves bend most below N / 243
 
 
 def ladder(race: Race) -> str:
     """Train every learner on every rung, the lowest first: what is to be recorded."""
     assert race.limit is not None
-    for step in range(STEPS, -1, -1):
-        amount = max(race.limit // FACTOR**step, 1)
+    rungs = {max(race.limit // FACTOR**step, 1) for step in range(STEPS + 1)}
+    for amount in sorted(rungs | {min(FEW, race.limit)}):
         race.train_all([(name, amount) for name in race.active])
     return race.leader()
 

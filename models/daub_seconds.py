@@ -28,20 +28,21 @@ ASLEEP = 0.05  # of the way from chance to perfect; below, nothing has been lear
 def daub_by_seconds(
     race: Race,
     *,
-    worth: float = 0.08,
+    worth: float = 0.03,
     delta: float = 0.0,
     granularity: int | None = None,
-    growth: float = 6.0,
+    growth: float = 4.0,
     peer_factor: float = 1.3,
     look_share: float = 0.03,
 ) -> str:
     """Choose a learner by bounds on its final score and by measured seconds.
 
-    Every learner is trained once on `granularity` examples. From then on, a learner is
-    a *rival* if its bound on the score at N exceeds the best score seen by more than
-    `delta` and by more than the seconds to get there are worth: were the race to take
-    twice as long for it, `worth`, and in proportion. The rival with the most to win
-    per second is trained next, on as many examples as `growth` times its last cost
+    Every learner is trained once on `granularity` examples. From then on, a learner's
+    *gain* is what it may be expected to win over the best score seen plus `delta`, were
+    its score at N anywhere between its last one and its bound with equal chances. It is
+    a *rival* if its gain exceeds what the seconds to get to N are worth: were the race
+    to take twice as long for it, `worth`, and in proportion. The rival with the largest
+    gain per second is trained next, on as many examples as `growth` times its last cost
     should pay for: so a learner's trainings cost a geometric series whatever the shape
     of its cost curve, and one that is hardly dearer on N examples goes there at once.
     Without rivals, the leader is trained on all N and, if it then still leads, is the
@@ -51,19 +52,20 @@ def daub_by_seconds(
     n, carried on to N, which bounds errors of the form a n^-b + c; and `peer_factor`
     times the steepest fall of log error from n to N among the learners that have been
     trained on N, once there are eight. A learner that is still about as good as chance
-    has no bound, since curves may rise late, as on parities; and while that holds for
-    all, the cheapest training comes next. Curves need not keep to any of this, so a
-    share of the seconds goes to the cheapest trainings that the bounds rule out.
+    has no bound and half of all that is left to win, since curves may rise late, as on
+    parities; and while that holds for all, the cheapest training comes next. Curves
+    need not keep to any of this, so a share of the seconds goes to the cheapest
+    trainings that the bounds rule out.
 
     Parameters
     ----------
     race
         With `limit` set to N. Its `chance`, where it has one, says who is asleep.
     worth
-        What a doubling of the seconds must be able to win, in units of the score,
+        What a doubling of the seconds must be expected to win, in units of the score,
         >= 0; 0 counts no seconds.
     delta
-        What any rival must still be able to win, >= 0.
+        By how much any rival's bound must exceed the best score, >= 0.
     granularity
         Examples of the first training; None for N / 1000, but 50 to 500, and for
         training every learner on everything where N is below 2,000: a race then
@@ -136,14 +138,27 @@ class _Hunt:
         return [
             name
             for name in self.unfinished()
-            if self.bound(self.race.curves[name]) > best + self.needed(name)
+            if self.gain(name, best) > self.price(name)
         ]
 
-    def needed(self, name: str) -> float:
-        """Return what a learner must be able to win to be worth its seconds on N."""
-        full_s = self.full_cost_s(name)
+    def gain(self, name: str, best: float) -> float:
+        """Return what a learner is expected to win over `best` + delta.
+
+        The mean, over scores at N from its last one up to its bound, of what they are
+        better: bounds are seldom reached, so one that is just better is worth little.
+        """
+        curve = self.race.curves[name]
+        score = curve[-1].score
+        assert score is not None
+        rise, behind = self.bound(curve) - score, best + self.delta - score
+        if self.asleep(score):
+            return max(rise - behind, 0.0) / 4  # its score says nothing: count from best
+        return (rise - behind) ** 2 / (2 * rise) if rise > behind else 0.0
+
+    def price(self, name: str) -> float:
+        """Return the gain that makes a learner worth its seconds on N."""
         spent_s = self.race.seconds
-        return self.delta + (self.worth * full_s / spent_s if spent_s else 0.0)
+        return self.worth * self.full_cost_s(name) / spent_s if spent_s else 0.0
 
     def full_cost_s(self, name: str) -> float:
         curve = self.race.curves[name]
@@ -170,7 +185,7 @@ class _Hunt:
         best, cost_s = self.best_score(), self.next_cost_s(name)
         gain = 1.0
         if not self.asleep(best):
-            gain = self.bound(self.race.curves[name]) - best
+            gain = self.gain(name, best)
         return gain / cost_s if cost_s else math.inf
 
     def next_cost_s(self, name: str) -> float:

@@ -137,6 +137,16 @@ def daub_by_seconds(
             falls.append(max(-float(rate), 0.0) * math.log(limit / n))
         return 1 - math.exp(error(i, n) - min(falls))
 
+    def gain(i: int, best: float) -> float:
+        """Over scores up to the bound, all alike: the part above, times its mean."""
+        low, high = score(i, had[i][-1]), bound(i)
+        if high <= best + delta:
+            return 0.0
+        above = (high - best - delta) / (high - low)
+        if asleep(low):
+            return (high - best - delta) / 4
+        return above * (high - best - delta) / 2
+
     def step(i: int) -> int:
         n, payable = had[i][-1], growth * seconds(i, had[i][-1])
         paid = [m for m in range(n + 1, limit + 1) if cost(i, m) <= payable]
@@ -149,10 +159,10 @@ def daub_by_seconds(
         now = [score(i, had[i][-1]) for i in range(learners)]
         leader = now.index(max(now))
         going = [i for i in range(learners) if had[i][-1] < limit]
-        needed = [delta + worth * full_cost(i) / spent for i in range(learners)]
-        rivals = [i for i in going if bound(i) > max(now) + needed[i]]
+        prices = [worth * full_cost(i) / spent for i in range(learners)]
+        rivals = [i for i in going if gain(i, max(now)) > prices[i]]
         if rivals:
-            gains = [1.0 if asleep(max(now)) else bound(i) - max(now) for i in rivals]
+            gains = [1.0 if asleep(max(now)) else gain(i, max(now)) for i in rivals]
             rates = [g / cost(i, step(i)) for g, i in zip(gains, rivals, strict=True)]
             chosen = rivals[rates.index(max(rates))]
             train(chosen, step(chosen))
@@ -985,35 +995,6 @@ def exit_of(
         if leads[k] > margins[k]:
             return choices[k], k
     return choices[-1], len(leads) - 1
-
-
-def out_of_sample(
-    X: NDArray[np.float32],
-    y: Sequence[int],
-    splits: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]],
-) -> tuple[list[float], list[int]]:
-    """Ask a logistic regression trained on each split's first rows about its others.
-
-    Leads of the likeliest class over the next, and that class; without columns the
-    shares of the classes are all there is.
-    """
-    from sklearn.dummy import DummyClassifier
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    leads, choices = [], []
-    for train, test in splits:
-        learner: Any = DummyClassifier()
-        if X.shape[1]:
-            learner = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        learner.fit(X[train].astype(np.float64), [y[i] for i in train])
-        for i in test:
-            shares = learner.predict_proba(X[i : i + 1].astype(np.float64))[0].tolist()
-            second, best = sorted(shares)[-2:]
-            leads.append(best - second)
-            choices.append(shares.index(best))
-    return leads, choices
 
 
 def out_of_sample(

@@ -214,7 +214,7 @@ def test_daub_by_seconds_gives_no_more_than_training_everything_thrice(
 def test_daub_by_seconds_skips_the_rungs_of_a_learner_whose_cost_is_flat() -> None:
     contest = race([power_law(0.9, 0.4, 0.5)], cost=lambda n: 0.25)
     daub_by_seconds(contest, worth=0.0)
-    assert [line.amount for line in contest.log] == [50, 300, N]
+    assert [line.amount for line in contest.log] == [50, 200, N]
 
 
 def test_daub_by_seconds_finishes_a_leader_without_rivals_at_once() -> None:
@@ -299,7 +299,9 @@ def test_daub_by_seconds_waits_for_a_curve_that_rises_late(
         for i, curve in enumerate(curves)
     }
     chosen = daub_by_seconds(Race(arms, limit=limit, chance=0.5))
-    assert curves[int(chosen)](limit) >= 0.94
+    # the race ends where `late`, whose score at N may be anywhere from .5 to 1, is
+    # expected to win less than `worth`: (1 - best)^2 / (2 * .5)
+    assert curves[int(chosen)](limit) >= 1 - math.sqrt(0.03)
     asleep = Race(arms, limit=limit, chance=0.5)
     assert daub_by_seconds(asleep, look_share=0.0) == chosen
 
