@@ -52,10 +52,11 @@ def daub_by_seconds(
     n, carried on to N, which bounds errors of the form a n^-b + c; and `peer_factor`
     times the steepest fall of log error from n to N among the learners that have been
     trained on N, once there are eight. A learner that is still about as good as chance
-    has no bound and half of all that is left to win, since curves may rise late, as on
-    parities; and while that holds for all, the cheapest training comes next. Curves
-    need not keep to any of this, so a share of the seconds goes to the cheapest
-    trainings that the bounds rule out.
+    has no bound, since curves may rise late, as on parities: its gain is a quarter of
+    all that is left to win, as if it woke in one case of two and then came anywhere
+    between the best and perfection. While all are asleep the cheapest training comes
+    next. Curves need not keep to any of this, so a share of the seconds goes to the
+    cheapest trainings that the bounds rule out.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ class _Hunt:
         assert score is not None
         rise, behind = self.bound(curve) - score, best + self.delta - score
         if self.asleep(score):
-            return max(rise - behind, 0.0) / 4  # its score says nothing: count from best
+            return max(rise - behind, 0.0) / 4  # its score says nothing yet
         return (rise - behind) ** 2 / (2 * rise) if rise > behind else 0.0
 
     def price(self, name: str) -> float:
