@@ -1,24 +1,25 @@
 """How long one row, and a batch, takes in our tree kernels and in those of others.
 
-python benchmarks/bench_trees.py ADULT_FOLDER           prints a table
-python benchmarks/bench_trees.py ADULT_FOLDER --json    one JSON object, for the record
+python -m benchmarks.bench_trees DATA           prints a table
+python -m benchmarks.bench_trees DATA --json    one JSON object, for the record
 
-ADULT_FOLDER holds UCI Adult's adult.data. One process, one thread, pinned to one
+DATA holds adult/adult.data and adult/adult.test; trained on the former, timed
+on the latter. One process, one thread, pinned to one
 core, contenders interleaved in rounds, a different row for every call. Each peer
 must give our raw scores or choices on the benchmark's own rows before it is timed. A
 peer that is not installed, or does not run, is named and left out. lleaves needs an
-older llvmlite than numba: it takes part where a file compiled by it is named with
---lleaves MODEL.so (see README.md here).
+older llvmlite than numba: it takes part where an interpreter that has it is named
+with --lleaves PYTHON; a C compiler links what it makes.
 """
 
 import argparse
-import csv
 import ctypes
 import importlib
 import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -30,13 +31,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.indexer.augment import swap_columns
+from polydom.indexer.fitting import fit_schedule
 from polydom.models import compile_ensemble
-from polydom.models._layout_kernels import margins
 from polydom.models.ensemble import Ensemble
-from polydom.models.layout import margin_entry
+from polydom.models.layout import Layout, margin_entry
+from polydom.models.trial import PORTABLE, TRUST, VECTOR
+
+from .bench_qwyc import load_adult
 
 TREES, DEPTH, RATE = 500, 5, 0.05
 ROUNDS, CALLS, BATCH = 5, 300, 16_281
+CHANGED, ALPHAS, MARGINS = 0.01, (0.001, 0.002, 0.003, 0.004, 0.006), (2.0, 3.0)
 
 Singles = NDArray[np.float32]
 
@@ -54,42 +60,63 @@ class Contender:
     rows_s: list[float] = field(default_factory=list)
 
 
-def read_adult(folder: Path) -> tuple[Singles, NDArray[np.int64]]:
-    """Adult's training rows, texts as codes, in float32."""
-    with open(folder / "adult.data", newline="") as file:
-        rows = [row for row in csv.reader(file, skipinitialspace=True) if len(row) > 1]
-    columns = []
-    for values in zip(*rows, strict=True):
-        known = {value: code for code, value in enumerate(sorted(set(values)))}
-        numeric = all(value.lstrip("-").isdigit() for value in known)
-        columns.append([float(v) if numeric else float(known[v]) for v in values])
-    table = np.array(columns, np.float32).T
-    order = np.random.default_rng(0).permutation(len(table))
-    table = np.ascontiguousarray(table[order])
-    return np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)
-
-
 def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
     """Our kernels on a LightGBM model: the full sum, and an exit that never fires."""
     layout = ensemble.classifier.scorer.layout  # type: ignore[attr-defined]
     address, rows, room = layout.address, list(X), np.empty(len(X))
+    enter, at = layout.enter, layout.at
     never = ensemble.early_exit(Never(ensemble.size))
-    assert never.layout is not None
+    assert isinstance(never.layout, Layout)
     exits = never.layout
+    kernels = PORTABLE if exits.lanes is None else VECTOR
     return [
         Contender(
-            "polydom, kernel's entry point, or batch",
-            lambda i: margin_entry(rows[i], address),
+            f"polydom, {TRUST.kernels} kernel's entry point, or batch",
+            lambda i: enter(rows[i], at),
             layout.margins,
-            lambda count: margins(X[:count], address, room[:count]),
+            rows_of(X, VECTOR.margins, at, room) if layout.lanes else None,
+        ),
+        Contender(
+            "polydom, portable kernel's entry point",
+            lambda i: margin_entry(rows[i], address),
+            rows=rows_of(X, PORTABLE.margins, address, room),
         ),
         Contender("polydom, Classifier.choose", choose_row(ensemble.classifier, rows)),
         Contender(
             "polydom, early exit that never fires",
             choose_row(never, rows),
-            rows=lambda count: exits.exits(X[:count]),
+            rows=rows_of(X, kernels.exits, exits.at, room, np.empty(len(X), np.int64)),
         ),
     ]
+
+
+def fitted_exit(ensemble: Ensemble, X: Singles, test: Singles) -> Contender:
+    """Early exits fitted on Adult's training rows, that change at most `CHANGED`.
+
+    Of `ALPHAS` the cheapest whose change of the *test* rows is within it, as the
+    margins of LightGBM's own early stop are chosen.
+    """
+    scores = ensemble.base_scores(swap_columns(X, copies=3))
+    fresh = ensemble.base_scores(test)
+    full = fresh.sum(axis=1) >= ensemble.threshold
+    order: Any = None
+    found = []
+    for alpha in ALPHAS:
+        schedule = fit_schedule(scores, ensemble.threshold, alpha, order=order)
+        order = schedule.order
+        decisions, used = schedule.evaluate(fresh)
+        if np.mean(decisions != full) <= CHANGED:
+            found.append((float(used.mean()), schedule))
+    mean, schedule = min(found, key=lambda pair: pair[0])
+    exits, rows = ensemble.early_exit(schedule), list(test)
+    changed = np.mean(schedule.evaluate(fresh)[0] != full)
+    name = f"polydom, exit: {mean:.1f} trees, {changed:.2%} changed"
+    return Contender(name, choose_row(exits, rows))
+
+
+def rows_of(X: Singles, kernel: Any, address: int, *out: Any) -> Callable[[int], Any]:
+    """Loop over so many rows in compiled code."""
+    return lambda count: kernel(X[:count], address, *[one[:count] for one in out])
 
 
 def choose_row(model: Any, rows: list[Singles]) -> Callable[[int], Any]:
@@ -112,8 +139,7 @@ def lightgbm_peers(
     """LightGBM's own predict, and its C call for one row."""
     check(booster.predict(X[:200], raw_score=True, num_threads=1), raw[:200], 0)
     rows = [X[i : i + 1] for i in range(len(X))]
-    early: dict[str, Any] = {"pred_early_stop": True, "pred_early_stop_freq": 10}
-    early |= {"pred_early_stop_margin": 3.0}
+    early = "pred_early_stop=true pred_early_stop_freq=10 pred_early_stop_margin"
     return [
         Contender(
             "LightGBM predict",
@@ -121,12 +147,12 @@ def lightgbm_peers(
             lambda batch: booster.predict(batch, raw_score=True, num_threads=1),
         ),
         single_row_fast("LightGBM single-row fast", booster, X, ""),
-        single_row_fast(
-            "LightGBM early stop, margin 3",
-            booster,
-            X,
-            " ".join(f"{key}={value}" for key, value in early.items()),
-        ),
+        *[
+            single_row_fast(
+                f"LightGBM early stop, margin {m:g}", booster, X, f"{early}={m}"
+            )
+            for m in MARGINS
+        ],
     ]
 
 
@@ -152,14 +178,14 @@ def single_row_fast(name: str, booster: Any, X: Singles, options: str) -> Conten
     return Contender(name, lambda i: call(config, addresses[i], length_at, out_at))
 
 
-def xgboost_peer(X: Singles, y: NDArray[np.int64]) -> Contender:
+def xgboost_peer(X: Singles, y: NDArray[np.int64], test: Singles) -> Contender:
     """XGBoost's inplace_predict, on its own model of the same shape."""
     import xgboost
 
     options: dict[str, Any] = {"max_depth": DEPTH, "eta": RATE, "nthread": 1}
     options |= {"objective": "binary:logistic", "tree_method": "hist"}
     booster = xgboost.train(options, xgboost.DMatrix(X, y), TREES)
-    rows = [X[i : i + 1] for i in range(len(X))]
+    rows = [test[i : i + 1] for i in range(len(test))]
     return Contender(
         "XGBoost inplace_predict (own model)",
         lambda i: booster.inplace_predict(rows[i]),
@@ -167,7 +193,7 @@ def xgboost_peer(X: Singles, y: NDArray[np.int64]) -> Contender:
     )
 
 
-def sklearn_peer(X: Singles, y: NDArray[np.int64]) -> list[Contender]:
+def sklearn_peer(X: Singles, y: NDArray[np.int64], test: Singles) -> list[Contender]:
     """scikit-learn's GradientBoosting, and ours on that model."""
     from sklearn.ensemble import GradientBoostingClassifier
 
@@ -175,9 +201,10 @@ def sklearn_peer(X: Singles, y: NDArray[np.int64]) -> list[Contender]:
         n_estimators=TREES, max_depth=DEPTH, learning_rate=RATE, subsample=0.5
     ).fit(X[:8000], y[:8000])
     ensemble = compile_ensemble(fitted)
-    check(ensemble.decision_function(X[:500]), fitted.decision_function(X[:500]), 0)
-    rows = [X[i : i + 1] for i in range(len(X))]
-    own = ours(ensemble, X)[0]
+    few = test[:500]
+    check(ensemble.decision_function(few), fitted.decision_function(few), 0)
+    rows = [test[i : i + 1] for i in range(len(test))]
+    own = ours(ensemble, test)[0]
     own.name = "polydom, on scikit-learn's model"
     return [
         own,
@@ -208,6 +235,15 @@ def onnx_peer(booster: Any, X: Singles, raw: NDArray[np.float64]) -> Contender:
         lambda i: session.run(None, {name: rows[i]}),
         lambda batch: session.run(None, {name: batch}),
     )
+
+
+def compile_lleaves(python: str, model: Path) -> str:
+    """Have an interpreter that has lleaves compile a model; return the library."""
+    script = Path(__file__).with_name("lleaves_compile.py")
+    made, linked = model.with_suffix(".o"), tempfile.mkdtemp() + "/lleaves.so"
+    subprocess.run([python, str(script), str(model), str(made)], check=True)
+    subprocess.run(["cc", "-shared", "-o", linked, str(made), "-lm"], check=True)
+    return linked
 
 
 def lleaves_peer(path: str, X: Singles, raw: NDArray[np.float64]) -> Contender:
@@ -268,8 +304,7 @@ def gather(
     """Train, compile and check; contenders, and the peers that are missing."""
     import lightgbm
 
-    X, y = read_adult(folder)
-    positive = (y == y.max()).astype(np.int64)
+    X, positive, test, _ = load_adult(folder)
     options: dict[str, Any] = {
         "objective": "binary",
         "num_leaves": 2**DEPTH,
@@ -282,18 +317,20 @@ def gather(
         booster.save_model(path)
         booster = lightgbm.Booster(model_file=path)
         ensemble = compile_ensemble(path)
-    raw = ensemble.decision_function(X)
-    contenders = ours(ensemble, X) + lightgbm_peers(booster, X, raw)
+        link = None if lleaves is None else compile_lleaves(lleaves, path)
+    raw = ensemble.decision_function(test)
+    contenders = [*ours(ensemble, test), fitted_exit(ensemble, X, test)]
+    contenders += lightgbm_peers(booster, test, raw)
     missing = []
     peers: dict[str, Callable[[], Contender | list[Contender]]] = {
-        "scikit-learn": lambda: sklearn_peer(X, positive),
-        "XGBoost": lambda: xgboost_peer(X, positive),
-        "ONNX Runtime": lambda: onnx_peer(booster, X, raw),
+        "scikit-learn": lambda: sklearn_peer(X, positive, test),
+        "XGBoost": lambda: xgboost_peer(X, positive, test),
+        "ONNX Runtime": lambda: onnx_peer(booster, test, raw),
     }
-    if lleaves is None:
-        missing.append("lleaves: no --lleaves MODEL.so given")
+    if link is None:
+        missing.append("lleaves: no --lleaves PYTHON given")
     else:
-        peers["lleaves"] = lambda: lleaves_peer(lleaves, X, raw)
+        peers["lleaves"] = lambda: lleaves_peer(link, test, raw)
     for name, make in peers.items():
         try:
             made = make()
@@ -303,14 +340,14 @@ def gather(
         contenders += made if isinstance(made, list) else [made]
     for name in ("tl2cgen", "ydf", "catboost"):
         missing.append(f"{name}: not wired into this benchmark")
-    return contenders, missing, X
+    return contenders, missing, test
 
 
 def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder of adult.data")
-    parser.add_argument("--lleaves", help="shared object that lleaves compiled")
+    parser.add_argument("folder", type=Path, help="folder of the data sets")
+    parser.add_argument("--lleaves", help="interpreter that has lleaves")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):

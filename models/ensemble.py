@@ -129,7 +129,7 @@ class Ensemble:
         Parameters
         ----------
         batches
-            Pack trees for batches of 1,000 rows and more, too: those then take about
+            Pack trees for batches of 2,000 rows and more, too: those then take about
             half the time or less, and this call a few milliseconds longer.
 
         Raises

@@ -14,8 +14,8 @@ from .blocks import Blocks, Slots, pack_blocks
 
 # Trees of the first slice, at least; each of the following is twice as long.
 FEWEST_TREES = 12
-# In fewer rows vectors soon run empty.
-FEWEST_ROWS = 1000
+# In fewer rows vectors soon run empty, and the vectors of single rows are as fast.
+FEWEST_ROWS = 2000
 # Coding an input takes as long as so many steps of a walk; testing so many nodes, one.
 STEPS_PER_SLOT, NODES_PER_STEP = 3, 96
 
