@@ -3,17 +3,22 @@
 A recording holds what each learner scored, and the CPU seconds it took, on a ladder of
 sizes: 50 and N / 243 ... N / 9, N / 3, N. Between two of them scores are straight over
 log n and seconds straight over log n on a log scale; below the smallest, a score is
-that of the smallest and seconds are in proportion to n.
+that of the smallest and seconds are in proportion to n. A strategy that validates on
+fewer rows sees scores with the noise of so few, and pays for so few.
 """
 
 import math
+import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from polydom.models.allocation import Outcome, Race
 
 STEPS, FACTOR = 5, 3  # N / 3^5 is the lowest of these rungs
+ALIKE = 0.7  # of a score's own deviation: the same rows validate all learners
 FEW = 50  # a rung too, as races by seconds begin there: curves bend most below N / 243
 
 
@@ -34,6 +39,7 @@ class Point:
     score: float
     fit_s: float
     score_s: float
+    train_score: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,25 +48,42 @@ class Recording:
 
     curves: Mapping[str, tuple[Point, ...]]
     failed: Mapping[str, str]
+    validated: int
 
     @classmethod
-    def read(cls, lines: Iterable[Mapping[str, Any]]) -> "Recording":
-        """Read the log that `ladder` left."""
+    def read(
+        cls, lines: Iterable[Mapping[str, Any]], validated: int, scored: int
+    ) -> "Recording":
+        """Read the log that `ladder` left, validated on so many rows.
+
+        Where a training was scored on up to `scored` of its own rows too, the seconds
+        of that are left out.
+        """
         curves: dict[str, list[Point]] = {}
         failed: dict[str, str] = {}
         for line in lines:
             if line["error"]:
                 failed[line["learner"]] = line["error"]
                 continue
-            fit_s, all_s = line["fit_s"], line["seconds"]
-            point = Point(line["amount"], line["score"], fit_s, all_s - fit_s)
+            fit_s, score_s = line["fit_s"], line["seconds"] - line["fit_s"]
+            if line["train_score"] is not None:
+                score_s *= validated / (validated + min(line["amount"], scored))
+            point = Point(
+                line["amount"], line["score"], fit_s, score_s, line["train_score"]
+            )
             curves.setdefault(line["learner"], []).append(point)
         whole = {
             name: tuple(sorted(points, key=lambda point: point.amount))
             for name, points in curves.items()
             if name not in failed
         }
-        return cls(whole, failed)
+        return cls(whole, failed, validated)
+
+    @property
+    def with_training_scores(self) -> bool:
+        """Whether every training has its training score."""
+        every = [point for points in self.curves.values() for point in points]
+        return all(point.train_score is not None for point in every)
 
     @property
     def limit(self) -> int:
@@ -80,11 +103,21 @@ class Recording:
     def only(self, names: Collection[str]) -> "Recording":
         """Keep those learners alone."""
         curves = {k: points for k, points in self.curves.items() if k in names}
-        return Recording(curves, {k: v for k, v in self.failed.items() if k in names})
+        failed = {k: v for k, v in self.failed.items() if k in names}
+        return Recording(curves, failed, self.validated)
 
-    def race(self) -> Race:
-        """A race among what was recorded; chance is what the prior scored."""
-        arms = {name: _arm(points) for name, points in self.curves.items()}
+    def race(self, checked: Callable[[int, int], int], seed: int) -> Race:
+        """A race among what was recorded; chance is what the prior scored.
+
+        A training on n of N rows is validated on `checked(n, validated)` of them; the
+        seed is that of the noise.
+        """
+        arms: dict[str, Callable[[int], Outcome]] = {
+            name: _noisy(
+                _arm(points), self.limit, self.validated, checked, (seed, name)
+            )
+            for name, points in self.curves.items()
+        }
         arms |= {name: _failing(why) for name, why in self.failed.items()}
         chance = self.final("prior") if "prior" in self.curves else None
         return Race(arms, limit=self.limit, chance=chance)
@@ -97,19 +130,49 @@ def _arm(points: tuple[Point, ...]) -> Callable[[int], Outcome]:
         if not below:
             share = amount / above.amount
             return Outcome(
-                above.score, None, share * above.fit_s, share * above.score_s
+                above.score,
+                above.train_score,
+                share * above.fit_s,
+                share * above.score_s,
             )
         before = below[-1]
         share = math.log(amount / before.amount) / math.log(
             above.amount / before.amount
         )
         score = before.score * (1 - share) + above.score * share
+        train_score = None
+        if before.train_score is not None and above.train_score is not None:
+            train_score = before.train_score * (1 - share) + above.train_score * share
         return Outcome(
             score,
-            None,
+            train_score,
             _between(before.fit_s, above.fit_s, share),
             _between(before.score_s, above.score_s, share),
         )
+
+    return train
+
+
+def _noisy(
+    arm: Callable[[int], Outcome],
+    limit: int,
+    validated: int,
+    checked: Callable[[int, int], int],
+    seeds: tuple[int, str],
+) -> Callable[[int], Outcome]:
+    seed, code = seeds[0], zlib.crc32(seeds[1].encode())
+
+    def train(amount: int) -> Outcome:
+        full = arm(amount)
+        rows = validated
+        if amount < limit:
+            rows = min(max(checked(amount, validated), 1), validated)
+        variance = full.score * (1 - full.score) * (1 / rows - 1 / validated)
+        drawn = np.random.default_rng([seed, code, rows]).normal()
+        score = full.score + ALIKE * math.sqrt(max(variance, 0.0)) * drawn
+        score_s = full.score_s * rows / validated
+        score = min(max(score, 0.0), 1.0)
+        return Outcome(score, full.train_score, full.fit_s, score_s)
 
     return train
 

@@ -28,7 +28,7 @@ ASLEEP = 0.05  # of the way from chance to perfect; below, nothing has been lear
 def daub_by_seconds(
     race: Race,
     *,
-    worth: float = 0.03,
+    worth: float = 0.015,
     delta: float = 0.0,
     granularity: int | None = None,
     growth: float = 4.0,
