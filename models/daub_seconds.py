@@ -22,6 +22,7 @@ NEARLY_ALL = 0.6  # a rung above this share of N teaches what N itself would
 SHORTEST_STEP = 1.5  # times the last examples; less would teach too little
 PEERS = 8  # finished curves needed before they say what any curve can gain
 FIRST_COST_POWER = 0.7  # of n; small trainings cost more than their share
+SHORT_S = 1.0  # nobody minds a race of so many seconds twice as long
 ASLEEP = 0.05  # of the way from chance to perfect; below, nothing has been learnt yet
 
 
@@ -41,7 +42,8 @@ def daub_by_seconds(
     *gain* is what it may be expected to win over the best score seen plus `delta`, were
     its score at N anywhere between its last one and its bound with equal chances. It is
     a *rival* if its gain exceeds what the seconds to get to N are worth: were the race
-    to take twice as long for it, `worth`, and in proportion. The rival with the largest
+    to take twice as long for it, `worth`, and in proportion. Less than a
+    second counts as one. The rival with the largest
     gain per second is trained next, on as many examples as `growth` times its last cost
     should pay for: so a learner's trainings cost a geometric series whatever the shape
     of its cost curve, and one that is hardly dearer on N examples goes there at once.
@@ -158,8 +160,8 @@ class _Hunt:
 
     def price(self, name: str) -> float:
         """Return the gain that makes a learner worth its seconds on N."""
-        spent_s = self.race.seconds
-        return self.worth * self.full_cost_s(name) / spent_s if spent_s else 0.0
+        spent_s = max(self.race.seconds, SHORT_S)
+        return self.worth * self.full_cost_s(name) / spent_s
 
     def full_cost_s(self, name: str) -> float:
         curve = self.race.curves[name]

@@ -159,7 +159,7 @@ def daub_by_seconds(
         now = [score(i, had[i][-1]) for i in range(learners)]
         leader = now.index(max(now))
         going = [i for i in range(learners) if had[i][-1] < limit]
-        prices = [worth * full_cost(i) / spent for i in range(learners)]
+        prices = [worth * full_cost(i) / max(spent, 1.0) for i in range(learners)]
         rivals = [i for i in going if gain(i, max(now)) > prices[i]]
         if rivals:
             gains = [1.0 if asleep(max(now)) else gain(i, max(now)) for i in rivals]
