@@ -7,6 +7,7 @@ PolydomError
 ├── BadInput           a caller's argument is outside its range
 ├── BadModel           an estimator or a stored model cannot be evaluated
 ├── BadIndexFile       an index file is damaged, foreign or of another version
+├── WorkerLost         a process that did part of the work was killed or crashed
 └── NothingFits        no trained set fits the budget
 """
 
@@ -56,6 +57,23 @@ class BadIndexFile(PolydomError):
     """An index file is damaged, truncated, foreign or of another version."""
 
     code = "bad_index_file"
+
+
+class WorkerLost(PolydomError):
+    """A process that did part of the work was killed or crashed.
+
+    `stage` is what it was doing; `cure` is what may help.
+    """
+
+    code = "worker_lost"
+
+    def __init__(self, stage: str, cure: str) -> None:
+        self.stage = stage
+        self.cure = cure
+        super().__init__(
+            f"{stage}: a worker process was killed or crashed, most likely because "
+            f"memory ran out; {cure}"
+        )
 
 
 class NothingFits(PolydomError):

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..features.errors import BadInput
 from .bounds import Accuracies, Expanded, Masks, make_bounds
+from .processes import in_processes
 from .violations import Violations, measure_violations
 
 MAX_FEATURES = 62
@@ -326,10 +327,12 @@ def _trainer(
         return lambda masks: map(accuracy, masks)
 
     def train(masks: list[int]) -> Iterable[float]:
-        from joblib import Parallel, delayed
+        from joblib import delayed
 
-        pool = Parallel(n_jobs=workers, return_as="generator")
-        yield from pool(delayed(accuracy)(mask) for mask in masks)
+        calls = (delayed(accuracy)(mask) for mask in masks)
+        yield from in_processes(
+            calls, workers, stage="training sets", cure="use fewer workers"
+        )
 
     return train
 

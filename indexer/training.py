@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -20,6 +20,7 @@ from ..models.model import Model
 from ..models.prior import Prior
 from .cache import Cache
 from .exits import answers_of
+from .processes import in_processes
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -94,9 +95,8 @@ class Trainer:
 
     def _train_many(self, masks: Sequence[int]) -> Iterator[float]:
         if masks:
-            yield from Parallel(self.workers, return_as="generator")(
-                delayed(_train)(self.task, mask) for mask in masks
-            )
+            calls = (delayed(_train)(self.task, mask) for mask in masks)
+            yield from in_processes(calls, self.workers, stage="training sets")
 
     def model(self, mask: int) -> Model:
         """Return the compiled model of a trained set."""
@@ -116,9 +116,8 @@ class Trainer:
             values = _map(task.values)[task.splits[0][1]]
             pairs = [answers_of(self.model(mask), values) for mask in masks]
         else:
-            pairs = Parallel(self.workers)(
-                delayed(_answers_by_fold)(task, mask) for mask in masks
-            )
+            calls = (delayed(_answers_by_fold)(task, mask) for mask in masks)
+            pairs = list(in_processes(calls, self.workers, stage="fitting exits"))
         leads, choices = zip(*pairs, strict=True)
         return np.column_stack(leads), np.column_stack(choices)
 

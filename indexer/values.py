@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
@@ -12,10 +12,12 @@ from ..features.errors import BadItem, BadProject
 from ..features.items import Item
 from .cache import Cache, digest
 from .data import Dataset
+from .processes import in_processes
 from .progress import Progress
 from .stored import StoredFeature, load_extractor
 
 CHUNK_ITEMS = 64
+STAGE = "computing features"
 
 Chunk = tuple[int, NDArray[np.float32], dict[int, str]]
 
@@ -43,6 +45,8 @@ def compute_values(
         If an item is unusable and `on_bad_item` is "stop".
     BadFeature
         If a feature raises, gives NaN, another width, or other values the second time.
+    WorkerLost
+        If a process is killed; what was finished is kept.
     """
     data = dataset.digest()
     count = len(dataset.items)
@@ -63,9 +67,9 @@ def compute_values(
         for start in starts
     )
     done = 0
-    with progress.stage("computing features", count) as tell:
-        for start, chunk, found in Parallel(workers, return_as="generator_unordered")(
-            tasks
+    with progress.stage(STAGE, count) as tell:
+        for start, chunk, found in in_processes(
+            tasks, workers, stage=STAGE, ordered=False
         ):
             values[start : start + len(chunk)] = chunk
             bad |= found

@@ -6,13 +6,21 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ..features.errors import BadFeature, BadIndexFile, BadInput, BadItem, PolydomError
+from ..features.errors import (
+    BadFeature,
+    BadIndexFile,
+    BadInput,
+    BadItem,
+    PolydomError,
+    WorkerLost,
+)
 from ..features.items import Item, Kind
 from ..indexer.index import Index
 from .bulk import Bulk, Dish, Result, carry_out
@@ -99,6 +107,8 @@ def score_items(
         If the budget is missing, or terms are out of their ranges.
     BadIndexFile, BadFeature
         If the index cannot answer.
+    WorkerLost
+        If one of several processes is killed.
     """
     if count is None and isinstance(items, Sized):
         count = len(items)
@@ -241,6 +251,9 @@ def _answer_by_many(
                 yield from _finish(bulk, *under_way.popleft())
         while under_way:
             yield from _finish(bulk, *under_way.popleft())
+    except BrokenProcessPool as error:
+        cure = "use fewer workers (`--workers`); rows in a file go on with `--resume`"
+        raise WorkerLost("scoring", cure) from error
     finally:
         pool.shutdown(cancel_futures=True)
 

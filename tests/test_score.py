@@ -1,11 +1,12 @@
 """Items answered in this process under one budget."""
 
 import copy
+import multiprocessing
 from pathlib import Path
 
 import pytest
 
-from polydom.features.errors import BadIndexFile, BadInput
+from polydom.features.errors import BadIndexFile, BadInput, WorkerLost
 from polydom.features.items import text_item
 from polydom.indexer.index import Index
 from polydom.server import Scorer, score_items
@@ -69,6 +70,17 @@ def test_score_items_answers_alike_with_several_workers(index: Path) -> None:
         for workers in (1, 2)
     )
     assert alone == many
+
+
+@pytest.mark.jit
+def test_score_items_says_that_a_process_was_killed(index: Path) -> None:
+    items = TEXTS * 8
+    rows = score_items(index, items, 60.0, features=OWN, workers=2)
+    assert next(rows).item == 0
+    for process in multiprocessing.active_children():
+        process.kill()
+    with pytest.raises(WorkerLost, match=r"^scoring: .*`--resume`"):
+        list(rows)
 
 
 @pytest.mark.parametrize(
