@@ -268,6 +268,7 @@ class Partial:
         except BadInput:
             self._file.close()
             raise
+        self._rows = self.done
 
     def _go_on(self, head: bytes, resume: bool) -> None:
         """Find the end of the rows that are there, and begin where there are none."""
@@ -300,10 +301,13 @@ class Partial:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+        if not self._rows:  # there is nothing to go on with
+            self.path.unlink(missing_ok=True)
 
     def add(self, row: Scored) -> None:
         """Keep a row."""
         self._file.write(_encode(row) + b"\n")
+        self._rows += 1
 
     def flush(self) -> None:
         """Let rows outlive the process."""

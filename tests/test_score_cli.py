@@ -107,6 +107,7 @@ def test_score_says_in_one_line_what_is_wrong(
 ) -> None:
     assert score(index, *options) == 1
     assert message in capsys.readouterr().err.splitlines()[-1]
+    assert not list(index.parent.glob("out.*"))
 
 
 def test_score_counts_money_where_the_index_does(tmp_path: Path) -> None:

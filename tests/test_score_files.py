@@ -189,6 +189,17 @@ def test_rows_of_another_run_are_left_alone(tmp_path: Path) -> None:
         assert partial.done == 0
 
 
+def test_rows_that_never_came_leave_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    assert not write(path, []).path.exists()
+    kept = write(path, ROWS[:1]).path
+    write(path, [], resume=True)
+    assert kept.exists()
+    with pytest.raises(BadInput), Partial(path, FACTS, resume=True):
+        raise BadInput("an item cannot be used")
+    assert kept.exists()
+
+
 @pytest.mark.parametrize("name", ["out.xls", "none/out.csv"])
 def test_an_output_that_cannot_be_is_refused_at_once(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadInput, match=r"\.parquet|no folder"):
