@@ -13,18 +13,14 @@ with --lleaves PYTHON; a C compiler links what it makes.
 """
 
 import argparse
-import ctypes
-import importlib
 import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,25 +35,20 @@ from polydom.models.layout import Layout, margin_entry
 from polydom.models.trial import PORTABLE, TRUST, VECTOR
 
 from .bench_qwyc import load_adult
+from .compiled_peers import compile_lleaves, lleaves_peer
+from .contender import Contender, Singles, check
+from .tree_peers import (
+    DEPTH,
+    RATE,
+    TREES,
+    lightgbm_peers,
+    onnx_peer,
+    sklearn_peer,
+    xgboost_peer,
+)
 
-TREES, DEPTH, RATE = 500, 5, 0.05
 ROUNDS, CALLS, BATCH = 5, 300, 16_281
-CHANGED, ALPHAS, MARGINS = 0.01, (0.001, 0.002, 0.003, 0.004, 0.006), (2.0, 3.0)
-
-Singles = NDArray[np.float32]
-
-
-@dataclass
-class Contender:
-    """A way to predict: one call per row, or one call for all of them."""
-
-    name: str
-    one: Callable[[int], Any] | None = None
-    many: Callable[[Singles], Any] | None = None
-    rows: Callable[[int], Any] | None = None  # so many rows within compiled code
-    one_s: list[float] = field(default_factory=list)
-    many_s: list[float] = field(default_factory=list)
-    rows_s: list[float] = field(default_factory=list)
+CHANGED, ALPHAS = 0.01, (0.001, 0.002, 0.003, 0.004, 0.006)
 
 
 def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
@@ -133,143 +124,17 @@ class Never:
         self.upper = np.full(count, np.inf)
 
 
-def lightgbm_peers(
-    booster: Any, X: Singles, raw: NDArray[np.float64]
+def sklearn_contenders(
+    X: Singles, y: NDArray[np.int64], test: Singles
 ) -> list[Contender]:
-    """LightGBM's own predict, and its C call for one row."""
-    check(booster.predict(X[:200], raw_score=True, num_threads=1), raw[:200], 0)
-    rows = [X[i : i + 1] for i in range(len(X))]
-    early = "pred_early_stop=true pred_early_stop_freq=10 pred_early_stop_margin"
-    return [
-        Contender(
-            "LightGBM predict",
-            lambda i: booster.predict(rows[i], raw_score=True, num_threads=1),
-            lambda batch: booster.predict(batch, raw_score=True, num_threads=1),
-        ),
-        single_row_fast("LightGBM single-row fast", booster, X, ""),
-        *[
-            single_row_fast(
-                f"LightGBM early stop, margin {m:g}", booster, X, f"{early}={m}"
-            )
-            for m in MARGINS
-        ],
-    ]
-
-
-def single_row_fast(name: str, booster: Any, X: Singles, options: str) -> Contender:
-    """LGBM_BoosterPredictForMatSingleRowFast, through ctypes."""
-    basic: Any = importlib.import_module("lightgbm.basic")
-    library = basic._LIB
-    handle, config = booster._handle, ctypes.c_void_p()
-    code = library.LGBM_BoosterPredictForMatSingleRowFastInit(
-        handle, 1, 0, -1, 0, X.shape[1], f"num_threads=1 {options}".encode(),
-        ctypes.byref(config),
-    )  # fmt: skip
-    assert code == 0, "LightGBM refused the single-row call"
-    length, out = ctypes.c_int64(), ctypes.c_double()
-    call, length_at, out_at = (
-        library.LGBM_BoosterPredictForMatSingleRowFast,
-        ctypes.byref(length),
-        ctypes.byref(out),
-    )
-    addresses = [
-        ctypes.c_void_p(X.ctypes.data + 4 * X.shape[1] * i) for i in range(len(X))
-    ]
-    return Contender(name, lambda i: call(config, addresses[i], length_at, out_at))
-
-
-def xgboost_peer(X: Singles, y: NDArray[np.int64], test: Singles) -> Contender:
-    """XGBoost's inplace_predict, on its own model of the same shape."""
-    import xgboost
-
-    options: dict[str, Any] = {"max_depth": DEPTH, "eta": RATE, "nthread": 1}
-    options |= {"objective": "binary:logistic", "tree_method": "hist"}
-    booster = xgboost.train(options, xgboost.DMatrix(X, y), TREES)
-    rows = [test[i : i + 1] for i in range(len(test))]
-    return Contender(
-        "XGBoost inplace_predict (own model)",
-        lambda i: booster.inplace_predict(rows[i]),
-        booster.inplace_predict,
-    )
-
-
-def sklearn_peer(X: Singles, y: NDArray[np.int64], test: Singles) -> list[Contender]:
     """scikit-learn's GradientBoosting, and ours on that model."""
-    from sklearn.ensemble import GradientBoostingClassifier
-
-    fitted = GradientBoostingClassifier(
-        n_estimators=TREES, max_depth=DEPTH, learning_rate=RATE, subsample=0.5
-    ).fit(X[:8000], y[:8000])
+    peer, fitted = sklearn_peer(X, y, test)
     ensemble = compile_ensemble(fitted)
     few = test[:500]
     check(ensemble.decision_function(few), fitted.decision_function(few), 0)
-    rows = [test[i : i + 1] for i in range(len(test))]
     own = ours(ensemble, test)[0]
     own.name = "polydom, on scikit-learn's model"
-    return [
-        own,
-        Contender(
-            "scikit-learn GradientBoosting",
-            lambda i: fitted.predict_proba(rows[i]),
-            fitted.predict_proba,
-        ),
-    ]
-
-
-def onnx_peer(booster: Any, X: Singles, raw: NDArray[np.float64]) -> Contender:
-    """ONNX Runtime on the LightGBM model."""
-    onnxruntime: Any = importlib.import_module("onnxruntime")
-    tools: Any = importlib.import_module("onnxmltools")
-    types: Any = importlib.import_module("onnxmltools.convert.common.data_types")
-    kinds = [("x", types.FloatTensorType([None, X.shape[1]]))]
-    model = tools.convert_lightgbm(booster, initial_types=kinds, zipmap=False)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-    name = session.get_inputs()[0].name
-    shares = session.run(None, {name: X[:500]})[1][:, 1]
-    check(shares, 1 / (1 + np.exp(-raw[:500])), 1e-5)
-    rows = [X[i : i + 1] for i in range(len(X))]
-    return Contender(
-        "ONNX Runtime",
-        lambda i: session.run(None, {name: rows[i]}),
-        lambda batch: session.run(None, {name: batch}),
-    )
-
-
-def compile_lleaves(python: str, model: Path) -> str:
-    """Have an interpreter that has lleaves compile a model; return the library."""
-    script = Path(__file__).with_name("lleaves_compile.py")
-    made, linked = model.with_suffix(".o"), tempfile.mkdtemp() + "/lleaves.so"
-    subprocess.run([python, str(script), str(model), str(made)], check=True)
-    subprocess.run(["cc", "-shared", "-o", linked, str(made), "-lm"], check=True)
-    return linked
-
-
-def lleaves_peer(path: str, X: Singles, raw: NDArray[np.float64]) -> Contender:
-    """The function that lleaves compiled: forest_root(data, out, begin, end)."""
-    call = ctypes.CDLL(path).forest_root
-    doubles, out = X.astype(np.float64), np.zeros(len(X))
-    data_at, out_at = doubles.ctypes.data, out.ctypes.data
-    stride = 8 * X.shape[1]
-    call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
-    call(data_at, out_at, 0, 500)
-    check(out[:500], 1 / (1 + np.exp(-raw[:500])), 1e-9)
-
-    def many(batch: Singles) -> None:
-        # The addresses hold no array alive; this function does.
-        call(data_at, out_at, 0, min(len(batch), len(doubles), len(out)))
-
-    return Contender(
-        "lleaves raw C", lambda i: call(data_at + stride * i, out_at, 0, 1), many
-    )
-
-
-def check(found: NDArray[Any], expected: NDArray[Any], tolerance: float) -> None:
-    """Stop unless a contender answers as it should."""
-    gap = float(np.abs(np.asarray(found) - expected).max())
-    if not gap <= tolerance:
-        raise AssertionError(f"answers differ by {gap:g}, more than {tolerance:g}")
+    return [own, peer]
 
 
 def measure(contenders: list[Contender], X: Singles) -> None:
@@ -323,7 +188,7 @@ def gather(
     contenders += lightgbm_peers(booster, test, raw)
     missing = []
     peers: dict[str, Callable[[], Contender | list[Contender]]] = {
-        "scikit-learn": lambda: sklearn_peer(X, positive, test),
+        "scikit-learn": lambda: sklearn_contenders(X, positive, test),
         "XGBoost": lambda: xgboost_peer(X, positive, test),
         "ONNX Runtime": lambda: onnx_peer(booster, test, raw),
     }

@@ -1,0 +1,30 @@
+"""A way to predict with trees, and the check that it predicts as it should."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Singles = NDArray[np.float32]
+
+
+@dataclass
+class Contender:
+    """A way to predict: one call per row, or one call for all of them."""
+
+    name: str
+    one: Callable[[int], Any] | None = None
+    many: Callable[[Singles], Any] | None = None
+    rows: Callable[[int], Any] | None = None  # so many rows within compiled code
+    one_s: list[float] = field(default_factory=list)
+    many_s: list[float] = field(default_factory=list)
+    rows_s: list[float] = field(default_factory=list)
+
+
+def check(found: NDArray[Any], expected: NDArray[Any], tolerance: float) -> None:
+    """Stop unless a contender answers as it should."""
+    gap = float(np.abs(np.asarray(found) - expected).max())
+    if not gap <= tolerance:
+        raise AssertionError(f"answers differ by {gap:g}, more than {tolerance:g}")
