@@ -50,7 +50,8 @@ def read_lightgbm(
         If the text is no such model, of another version, or of an objective or a kind
         of tree without compiled form.
     """
-    header, *sections = text.replace("\r\n", "\n").split("\nTree=")
+    text = text.replace("\r\n", "\n")
+    header, *sections = text.split("\nTree=")
     fields = _fields(header)
     if not header.startswith("tree"):
         raise BadModel("not a LightGBM text model: its first line is not 'tree'")
@@ -69,6 +70,7 @@ def read_lightgbm(
         trees = [_tree(_fields(section), width) for section in sections]
     except (KeyError, ValueError, IndexError) as error:
         raise BadModel(f"damaged LightGBM tree: {error}") from error
+    _check_whole(text, fields)
     if not trees or len(trees) % per_round:
         raise BadModel(f"LightGBM model of {len(trees)} trees, {per_round} per round")
     rounds = len(trees) // per_round
@@ -81,6 +83,27 @@ def read_lightgbm(
         single=False,
     )
     return Classifier(scorer, _head(objective, options, K, classes))
+
+
+def _check_whole(text: str, fields: Fields) -> None:
+    """Raise BadModel where the header's sizes of the trees, in bytes, do not fit."""
+    if "tree_sizes" not in fields:  # older than they are
+        return
+    sizes = fields["tree_sizes"].split()
+    body = text.encode()
+    at = body.find(b"\nTree=") + 1
+    for i, size in enumerate(sizes):
+        if not (size.isdecimal() and body.startswith(b"Tree=%d\n" % i, at)):
+            raise BadModel(
+                f"LightGBM model: tree {i} of {len(sizes)} is not where the header "
+                "says; the file was cut or edited"
+            )
+        at += int(size)
+    if not body.startswith(b"end of trees", at):
+        raise BadModel(
+            f"LightGBM model: no 'end of trees' after {len(sizes)} trees; the file was "
+            "cut or edited"
+        )
 
 
 def _head(

@@ -215,3 +215,25 @@ def test_lightgbm_numbers_that_are_none_are_refused(field: str) -> None:
     text = re.sub(rf"\n{field}=\S+", f"\n{field}=nan", LIGHTGBM_TEXT, count=1)
     with pytest.raises(BadModel, match="a leaf value or a threshold that is no number"):
         read_lightgbm(text)
+
+
+def test_lightgbm_text_that_was_cut_anywhere_is_refused() -> None:
+    end = LIGHTGBM_TEXT.index("end of trees")
+    starts = [found.start() for found in re.finditer("\nTree=", LIGHTGBM_TEXT)]
+    for stop in [*range(100, end, 97), *starts, end, end + 5]:
+        with pytest.raises(BadModel):
+            read_lightgbm(LIGHTGBM_TEXT[:stop])
+    read_lightgbm(LIGHTGBM_TEXT[: end + len("end of trees")])
+
+
+def test_lightgbm_leaf_that_lost_a_digit_is_refused() -> None:
+    text = re.sub(r"(\nleaf_value=\S+)\d ", r"\1 ", LIGHTGBM_TEXT, count=1)
+    with pytest.raises(BadModel, match="tree 1 of 12 is not where the header says"):
+        read_lightgbm(text)
+
+
+def test_lightgbm_text_with_line_ends_of_windows_is_read() -> None:
+    X, _ = bundled("breast_cancer")
+    plain = read_lightgbm(LIGHTGBM_TEXT)
+    other = read_lightgbm(LIGHTGBM_TEXT.replace("\n", "\r\n"))
+    np.testing.assert_array_equal(plain.predict_scores(X), other.predict_scores(X))
