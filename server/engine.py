@@ -72,7 +72,7 @@ class Engine:
         How to go on while time is left; None where plans are kept to.
     drift
         Corrects every predicted cost; stays 1 unless somebody gives outcomes to
-        `follow`.
+        `follow`. Whoever does does so in one thread, as with `refused`.
     audit
         Which early exits to check; none unless its `share` is set.
 
@@ -201,8 +201,6 @@ class Engine:
             return self._choice(self.prior, size, reason)
         cheapest = self._cheapest(size, question.min_accuracy)
         if question.on_infeasible == "error":
-            if drift > 1:
-                self.drift.add(False)  # as in `follow`: this may be held back too
             raise TooLittleLeft(
                 left=max(question.budget.left(now_s), 0.0),
                 amount=question.budget.amount,
@@ -227,6 +225,15 @@ class Engine:
         if tells and outcome.busy_s is not None and outcome.charged >= LEAST_S:
             self.drift.add(outcome.busy_s > outcome.charged)
         elif question is not None and self._held_back(outcome, question):
+            self.drift.add(False)
+
+    def refused(self, error: TooLittleLeft) -> None:
+        """Learn from a question that asked for an error and got it.
+
+        As in `follow`: the correction falls where the curves alone would have bought
+        an answer.
+        """
+        if error.budget_s < error.cheapest_s <= error.budget_s * self.drift.factor:
             self.drift.add(False)
 
     def _held_back(self, outcome: Outcome, question: Question) -> bool:

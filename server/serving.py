@@ -11,7 +11,7 @@ from ..features.items import Item
 from .attempt import Attempt
 from .budget import Allowance
 from .desk import Desk
-from .errors import NotReady, Overloaded
+from .errors import NotReady, Overloaded, TooLittleLeft
 from .job import Job
 from .metrics import Metrics
 from .outcome import Outcome
@@ -137,13 +137,17 @@ class Serving:
         kept_s = self.loop_reserve.seconds
         question = self.desk.question(ask, arrived_s, caller, kept_s)
         asked_s = self.now()
-        outcome = self._at_once(question)
-        if outcome is not None:
-            return self._reply(question, outcome, arrived_s, asked_s)
-        budget = question.budget.keeping(self.thread_reserve.seconds)
-        question = msgspec.structs.replace(question, budget=budget)
-        outcome = await self._ask_thread(question)
-        return self._reply(question, outcome, arrived_s, asked_s, by_thread=True)
+        try:
+            outcome = self._at_once(question)
+            by_thread = outcome is None
+            if outcome is None:
+                budget = question.budget.keeping(self.thread_reserve.seconds)
+                question = msgspec.structs.replace(question, budget=budget)
+                outcome = await self._ask_thread(question)
+        except TooLittleLeft as error:
+            self.desk.engine.refused(error)
+            raise
+        return self._reply(question, outcome, arrived_s, asked_s, by_thread=by_thread)
 
     def answer_at_once(
         self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller

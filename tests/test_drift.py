@@ -15,6 +15,7 @@ from polydom.features.items import text_item
 from polydom.server.budget import Deadline
 from polydom.server.drift import LARGEST, STEP, Drift
 from polydom.server.engine import Engine
+from polydom.server.errors import TooLittleLeft
 from polydom.server.outcome import Outcome
 from polydom.server.question import Question
 
@@ -156,7 +157,11 @@ def answer_all(engine: Engine, count: int, budget_s: float, **terms: Any) -> lis
     for _ in range(count):
         budget = Deadline(engine.now(), budget_s)
         question = Question(TEXT_100, budget, **terms)
-        outcome = engine.answer(question)
+        try:
+            outcome = engine.answer(question)
+        except TooLittleLeft as error:
+            engine.refused(error)
+            raise
         engine.follow(outcome, question)
         rows.append(outcome.row)
     return rows
@@ -192,6 +197,22 @@ def test_errors_for_too_little_do_not_last_for_ever() -> None:
         with contextlib.suppress(NothingFits):
             answer_all(engine, 1, 2.5e-3, on_infeasible="error")
     assert answer_all(engine, 1, 2.5e-3, on_infeasible="error") == [1]
+
+
+@pytest.mark.parametrize(
+    ("budget_s", "terms"),
+    [(1.0e-3, {}), (20e-3, {"min_accuracy": 1.0})],
+    ids=["too little anyhow", "not accurate enough"],
+)
+def test_errors_that_no_drift_caused_change_nothing(
+    budget_s: float, terms: dict[str, Any]
+) -> None:
+    engine = make_engine()
+    engine.drift.add(True)
+    before = engine.drift.factor
+    with pytest.raises(TooLittleLeft):
+        answer_all(engine, 1, budget_s, on_infeasible="error", **terms)
+    assert engine.drift.factor == before
 
 
 def test_answers_say_what_a_plan_costs_with_the_drift() -> None:

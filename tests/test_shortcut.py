@@ -15,6 +15,7 @@ from polydom.features.errors import PolydomError
 from polydom.indexer.index import Index
 from polydom.server.app import create_app
 from polydom.server.desk import Desk, Settings
+from polydom.server.drift import Drift
 from polydom.server.engine import Engine
 from polydom.server.protocol import StampingProtocol
 from polydom.server.question import Caller
@@ -314,3 +315,27 @@ def test_conversations_are_the_same_on_the_wire(tmp_path: Path) -> None:
     for name, said in ordinary.items():
         assert timeless(short[name]) == timeless(said), name
     assert b'"label":"stays"' in short["the same again"]
+
+
+@pytest.mark.parametrize("waiting", [0, 1], ids=["by the loop", "by the thread"])
+def test_error_for_too_little_is_counted_once(waiting: int) -> None:
+    one = One(served.make_index(scale=0.01))
+    drift = one.serving.desk.engine.drift
+    while drift.factor < 3:
+        drift.add(True)
+    once = Drift(0.99)
+    while once.factor < 3:
+        once.add(True)
+    once.add(False)
+    terms = b'"budget_ms": 0.115, "on_infeasible": "error"'
+    body = b'{"text": "%b", %b}' % (b"x" * 100, terms)
+    head = Head((JSON,), b"", len(body), True)
+    one.queue.start()
+    try:
+        assert quick(one, head, body, NOW_S) is None
+        one.queue.waiting = waiting
+        status, answer = ordinary(one, head, body, NOW_S)
+    finally:
+        one.queue.stop()
+    assert (status, json.loads(answer)["code"]) == (504, "nothing_fits")
+    assert drift.factor == once.factor
