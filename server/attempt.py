@@ -1,7 +1,7 @@
 """One question being answered, feature by feature, against the clock."""
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import numpy as np
@@ -18,6 +18,18 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 
+class Reached(NamedTuple):
+    """How far a plan's computing is, as one value that other threads may read.
+
+    `done` features are complete, and their model is `sure` or not; `audit` is as in
+    `Outcome`.
+    """
+
+    done: int = 0
+    sure: bool = False
+    audit: bool | None = None
+
+
 class Attempt:
     """One question being answered; its plan is chosen when this is made.
 
@@ -28,15 +40,13 @@ class Attempt:
 
     __slots__ = (
         "_alone",
-        "_audit",
         "_course",
         "_cut_short",
-        "_done",
         "_engine",
         "_passed",
         "_question",
+        "_reached",
         "_row",
-        "_sure",
         "choice",
         "started_s",
         "stopped",
@@ -46,9 +56,7 @@ class Attempt:
         self._engine = engine
         self._question = question
         self._row = np.empty(engine.extractor.width, np.float32)
-        self._done = 0
-        self._sure = False
-        self._audit: bool | None = None
+        self._reached = Reached()
         self._passed = False
         self._cut_short = False  # an audit, so that more was computed than is charged
         self.stopped = False
@@ -119,15 +127,16 @@ class Attempt:
             if not (self.choice.late or plan.worth_going_on(k, size, left)):
                 break
             extraction.compute(feature)
-            self._done = k + 1
+            self._reached = Reached(k + 1)
             if self._sure_at(k + 1):
-                self._check_exit(extraction)
+                self._reached = Reached(k + 1, sure=True)
+                self._check_exit(k + 1, extraction)
                 break
         else:
             exits = min(plan.margins) < math.inf
             self._passed = exits and self._alone and engine.audit.due()
 
-    def _check_exit(self, extraction: Extraction) -> None:
+    def _check_exit(self, done: int, extraction: Extraction) -> None:
         """Go on with some plans that are sure, where nobody waits and time is left.
 
         What is answered is the whole plan's then; where the time runs out after all,
@@ -139,19 +148,19 @@ class Attempt:
             return
         size = question.item.size
         paid = self.choice.late and question.budget.due_s == math.inf
-        for k in range(self._done, len(plan.features)):
+        for k in range(done, len(plan.features)):
             out = self.stopped or question.caller.gone
             if out or not (paid or plan.worth_going_on(k, size, self._left())):
                 self._cut_short = True
                 return
             extraction.compute(plan.features[k])
         models = engine.package.models
-        early = models[plan.answers[self._done]].answer(self._row)[0]
-        first, last = plan.answers[self._done], plan.row
+        first, last = plan.answers[done], plan.row
+        early = models[first].answer(self._row)[0]
         whole = models[last].answer(self._row)[0]
         classes = models[first].classes[early], models[last].classes[whole]
-        self._audit = bool(classes[0] != classes[1])
-        self._done, self._sure = len(plan.features), False
+        changes = bool(classes[0] != classes[1])
+        self._reached = Reached(len(plan.features), audit=changes)
 
     def _sure_at(self, k: int) -> bool:
         """Say whether the model of checkpoint k leads by enough to answer."""
@@ -161,13 +170,19 @@ class Attempt:
             return False
         _, scores = self._engine.package.models[plan.answers[k]].answer(self._row)
         second, best = sorted(scores)[-2:]
-        self._sure = best - second > margin
-        return self._sure
+        return best - second > margin
 
     def conclude(self) -> Outcome:
         """Answer with the best model whose features are complete."""
         engine, plan, course = self._engine, self.choice.plan, self._course
-        row = plan.answers[self._done] if course is None else course.answer
+        reached = self._reached  # read once: the thread that computes may go on
+        if course is None:
+            row, charged = plan.answers[reached.done], self._charged(reached.done)
+            reason = self._reason(reached)
+        else:
+            row, features = course.reached
+            charged = self._with_model(features, row)
+            reason = self._reason_of_course(row)
         model, labels = engine.package.models[row], engine._labels[row]
         code, scores = model.answer(self._row)
         return Outcome(
@@ -177,39 +192,39 @@ class Attempt:
             predicted=self.choice.cost,
             started_s=self.started_s,
             finished_s=engine.now(),
-            reason=self._reason(),
-            accuracy=engine.accuracies[plan.row if self._sure else row],
-            charged=self._charged(row),
+            reason=reason,
+            accuracy=engine.accuracies[plan.row if reached.sure else row],
+            charged=charged,
             busy_s=None,
-            audit=self._audit,
+            audit=reached.audit,
             passed=self._passed,
         )
 
-    def _charged(self, row: int) -> float:
-        """Sum up what the curves say of all that was computed, with drift."""
-        engine, plan, course = self._engine, self.choice.plan, self._course
-        if course is not None:
-            features = course.charged
-        elif self._done == len(plan.features):
+    def _charged(self, done: int) -> float:
+        """Sum up what the curves say of the plan's first features, with drift."""
+        plan, costs = self.choice.plan, self._engine.package.costs
+        if done == len(plan.features):
             return self.choice.cost
-        else:
-            done = sum(1 << feature for feature in plan.features[: self._done])
-            curve = engine.package.costs.of(done)
-            features = float(costs_at(curve[None], self._question.item.size)[0])
+        curve = costs.of(sum(1 << feature for feature in plan.features[:done]))
+        features = float(costs_at(curve[None], self._question.item.size)[0])
+        return self._with_model(features, plan.answers[done])
+
+    def _with_model(self, features: float, row: int) -> float:
+        """Add to a cost of features that of a row's model; with drift."""
+        engine = self._engine
         return (features + float(engine.package.model_s[row])) * engine.drift.factor
 
-    def _reason(self) -> Reason | None:
-        if self._sure:
+    def _reason(self, reached: Reached) -> Reason | None:
+        """Say why a plan ends where it did."""
+        if reached.sure:
             return "sure"
-        if self._course is not None:
-            return self._reason_of_course(self._course)
-        overran = self._done < len(self.choice.plan.features)
+        overran = reached.done < len(self.choice.plan.features)
         return "overrun" if overran else self.choice.reason
 
-    def _reason_of_course(self, course: Course) -> Reason | None:
-        """Compare what a course reached with what was chosen at its beginning."""
+    def _reason_of_course(self, row: int) -> Reason | None:
+        """Compare a course's row with what was chosen at its beginning."""
         engine, choice = self._engine, self.choice
-        reached = engine.accuracies[course.answer]
+        reached = engine.accuracies[row]
         chosen = engine.accuracies[choice.plan.row]
         if reached <= chosen:
             return "overrun" if reached < chosen else choice.reason

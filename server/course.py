@@ -24,22 +24,20 @@ class Course:
 
     Attributes
     ----------
-    answer
-        Row that answers with what is complete; may be read by any thread.
     done
         Mask of what is complete.
-    charged
-        High seconds of what is complete, without the answer's model.
+    reached
+        Row that answers with what is complete, and the high seconds of that, without
+        the row's model; one value, since any thread may read it at any time.
     """
 
-    __slots__ = ("_at", "_onward", "answer", "charged", "done")
+    __slots__ = ("_at", "_onward", "done", "reached")
 
     def __init__(self, onward: Onward, size: Size) -> None:
         self._onward = onward
         self._at = onward.at(size)
-        self.answer = onward.answer(0)
         self.done = 0
-        self.charged = onward.overhead_s(size)
+        self.reached = onward.answer(0), onward.overhead_s(size)
 
     def next(self, left: float) -> int:
         """Feature that is worth beginning with so much time left, -1 for none."""
@@ -48,6 +46,7 @@ class Course:
 
     def computed(self, feature: int) -> None:
         """Take a feature into account that is complete now."""
-        self.charged += self._onward.high_s(self._at, self.done, feature)
+        _, charged = self.reached
+        charged += self._onward.high_s(self._at, self.done, feature)
         self.done |= 1 << feature
-        self.answer = self._onward.answer(self.done)
+        self.reached = self._onward.answer(self.done), charged

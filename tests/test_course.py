@@ -136,9 +136,8 @@ def test_course_is_not_set_for_money_or_unknown_times() -> None:
     onward = make_onward(typical_index(), "s")
     assert onward is not None
     course = Course(onward, 100.0)
-    assert (course.answer, course.done, course.charged) == (0, 0, 1e-4)
+    assert (course.done, course.reached) == (0, (0, 1e-4))
     course.computed(1)
-    assert (course.answer, course.done) == (0, 0b010)
-    assert course.charged == pytest.approx(4.1e-3)
+    assert (course.done, course.reached) == (0b010, (0, pytest.approx(4.1e-3)))
     course.computed(2)  # its step is done
-    assert course.charged == pytest.approx(8.1e-3)
+    assert course.reached[1] == pytest.approx(8.1e-3)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.features.registry import Feature
 from polydom.indexer.index import Index
+from polydom.models.prior import Prior
 from polydom.server.attempt import Attempt
 from polydom.server.budget import Allowance, Budget, Deadline
 from polydom.server.engine import Engine
@@ -297,6 +299,37 @@ def test_a_plan_that_is_sure_answers_before_its_features_end() -> None:
     assert (outcome.row, outcome.reason) == (1, "sure")
     assert outcome.accuracy == ACCURACIES[3]
     assert outcome.predicted == INDEX.cost_s(3, 100.0)
+
+
+def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
+    """The plan is sure after the first feature, which ends in mid-conclusion."""
+    index, go_on = with_margins(0.0), threading.Event()
+    package = index.package
+    assert package is not None
+    length, *others = extractor_of(INDEX).features
+
+    def stuck(*inputs: Any) -> Any:
+        assert go_on.wait(10)
+        return length.function(*inputs)
+
+    class Slow(Prior):
+        def answer(self, row: Any) -> tuple[int, list[float]]:
+            go_on.set()
+            thread.join()
+            return super().answer(row)
+
+    classes = package.models[0].classes
+    prior = Slow(classes, np.full(len(classes), 1 / len(classes)))
+    slow = replace(package, models=(prior, *package.models[1:]))
+    features = [replace(length, function=stuck), *others]
+    engine = Engine(replace(index, package=slow), Extractor(features, WIDTHS))
+    attempt = Attempt(engine, Question(TEXT_100, Allowance(1.0)))
+    thread = threading.Thread(target=attempt.run)
+    thread.start()
+    outcome = attempt.conclude()
+    assert (outcome.row, outcome.reason) == (0, "overrun")
+    assert outcome.accuracy == ACCURACIES[0]
+    assert attempt.conclude().reason == "sure"
 
 
 def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:
