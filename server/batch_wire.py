@@ -59,7 +59,7 @@ class ErrorEntry(msgspec.Struct, kw_only=True):
     code: str
 
 
-class Totals(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Totals(msgspec.Struct, kw_only=True, omit_defaults=True, repr_omit_defaults=True):
     """What became of all items; the `_us` fields where the index counts seconds.
 
     `expected_accuracy` is the mean of those answered; `error` and `code` say why

@@ -33,7 +33,7 @@ CHUNK = 64
 AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 
 
-class Scored(msgspec.Struct):
+class Scored(msgspec.Struct, repr_omit_defaults=True):
     """What became of one item; `error` or all the others are None.
 
     `item` is its position or name. `cost` is what was spent on it, in the index's

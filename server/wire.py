@@ -75,7 +75,7 @@ class Ask(Terms, forbid_unknown_fields=True, kw_only=True):
     image_base64: bytes | None = None
 
 
-class Answer(msgspec.Struct, kw_only=True):
+class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     """Answer of `POST /v1/predict`.
 
     Indexes that count seconds have the `_us` fields, others `predicted` and `budget`
