@@ -35,11 +35,12 @@ def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, 
         If a name is unknown or a feature does not keep its promises.
     """
     stored = [*_functions(project), *_columns(project, dataset)]
-    if not 1 <= len(stored) <= MAX_FEATURES:
-        raise BadProject(
-            f"[features] names {len(stored)} features; it needs 1 to {MAX_FEATURES}"
-            + _suggestion(dataset.kind)
-        )
+    if not stored:
+        if dataset.kind == "record":
+            raise BadProject("the rows have no columns to make features of")
+        raise BadProject(f"[features] names no feature{_suggestion(dataset.kind)}")
+    if len(stored) > MAX_FEATURES:
+        raise BadProject(_too_many(project, dataset.kind, len(stored)))
     names = [feature.name for feature in stored]
     for name in names:
         if names.count(name) > 1:
@@ -130,6 +131,21 @@ def _suggestion(kind: Kind) -> str:
     if kind == "record":
         return "; leave out `use`, and every column is a feature"
     return f"; see `polydom features --kind {kind}`"
+
+
+def _too_many(project: Project, kind: Kind, count: int) -> str:
+    """Say which features there are, and how there come to be fewer."""
+    chosen = project.features
+    if kind != "record":
+        what, cure = "[features] names", "name fewer in `use`"
+    elif chosen.columns:
+        what, cure = "[[features.columns]] makes", "put more columns in a group"
+    elif not (chosen.use or chosen.files):
+        what = "every column is a feature, which makes"
+        cure = "put columns that belong together in one [[features.columns]] each"
+    else:
+        what, cure = "[features] names", "name fewer in `use`"
+    return f"{what} {count} features; {MAX_FEATURES} is the most: {cure}"
 
 
 def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:

@@ -1,0 +1,81 @@
+"""Features that a project names, or has too many of."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polydom.features.errors import BadProject
+from polydom.indexer.catalogue import MAX_FEATURES, choose_features
+from polydom.indexer.data import load_data
+from polydom.indexer.progress import Silence
+from polydom.indexer.project import Project
+
+from . import projects
+
+NAMES = [f"c{number}" for number in range(70)]
+
+
+def table(folder: Path, names: list[str]) -> dict[str, Any]:
+    """A project of a table with these columns, and two rows."""
+    rows = ["0," * len(names) + "no", "1," * len(names) + "yes"]
+    text = "\n".join([",".join([*names, "label"]), *rows])
+    (folder / "rows.csv").write_text(text)
+    return {"data": {"table": "rows.csv"}}
+
+
+def chosen(folder: Path, content: dict[str, Any]) -> list[str]:
+    project = Project.from_mapping(content, folder=folder)
+    with Silence().stage("reading", None) as tell:
+        dataset = load_data(project, tell)
+    return [feature.name for feature in choose_features(project, dataset)]
+
+
+def group(number: int, columns: list[str]) -> dict[str, Any]:
+    return {"name": f"g{number}", "columns": columns}
+
+
+def test_every_column_is_a_feature_up_to_the_most_there_may_be(tmp_path: Path) -> None:
+    most = NAMES[:MAX_FEATURES]
+    assert chosen(tmp_path, table(tmp_path, most)) == most
+    with pytest.raises(
+        BadProject,
+        match=r"makes 63 features; 62 is the most: .* in one \[\[features.columns\]\]",
+    ):
+        chosen(tmp_path, table(tmp_path, NAMES[: MAX_FEATURES + 1]))
+
+
+def test_what_is_said_of_too_many_columns_helps(tmp_path: Path) -> None:
+    content = table(tmp_path, NAMES)
+    alone = [group(k, [name]) for k, name in enumerate(NAMES)]
+    with pytest.raises(BadProject, match=r"makes 70 features; .* columns in a group"):
+        chosen(tmp_path, {**content, "features": {"columns": alone}})
+    pairs = [group(k, NAMES[2 * k : 2 * k + 2]) for k in range(35)]
+    found = chosen(tmp_path, {**content, "features": {"columns": pairs}})
+    assert found == [f"g{k}" for k in range(35)]
+
+
+def test_too_many_features_of_ones_own_are_to_be_named(tmp_path: Path) -> None:
+    folder = projects.texts(tmp_path)
+    code = "from polydom.features import feature\n"
+    for number in range(70):
+        code += (
+            f"\n\n@feature(kind='text')\ndef f{number}(text):\n    return [{number}]\n"
+        )
+    (folder / "own.py").write_text(code)
+    content: dict[str, Any] = {
+        "data": {"texts": "mails.jsonl"},
+        "features": {"files": ["own.py"]},
+    }
+    with pytest.raises(BadProject, match=r"70 features; 62 is .* fewer in `use`"):
+        chosen(folder, content)
+    content["features"]["use"] = ["f3", "f5", "casing"]
+    assert chosen(folder, content) == ["f3", "f5", "casing"]
+
+
+def test_no_features_at_all_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadProject, match="no columns to make features of"):
+        chosen(tmp_path, table(tmp_path, []))
+    folder = projects.texts(tmp_path)
+    with pytest.raises(BadProject, match=r"no feature; see .*features --kind text"):
+        chosen(folder, {"data": {"texts": "mails.jsonl"}})
