@@ -11,6 +11,7 @@ PolydomError
 └── NothingFits        no trained set fits the budget
 """
 
+from .amounts import show_us
 from .sizes import Size, show_size
 
 
@@ -86,6 +87,6 @@ class NothingFits(PolydomError):
         self.cheapest_s = cheapest_s
         self.size = size
         super().__init__(
-            f"a budget of {budget_s * 1e6:.0f} us is below the cheapest model's "
-            f"{cheapest_s * 1e6:.0f} us for an item of size {show_size(size)}"
+            f"a budget of {show_us(budget_s * 1e6)} is below the cheapest model's "
+            f"{show_us(cheapest_s * 1e6)} for an item of size {show_size(size)}"
         )

@@ -15,6 +15,7 @@ PolydomError
     └── TooLittleLeft  what is left of a request's budget buys nothing it asked for
 """
 
+from ..features.amounts import show_us
 from ..features.errors import NothingFits, PolydomError
 from ..features.sizes import Size, show_size
 
@@ -98,4 +99,4 @@ class TooLittleLeft(NothingFits):
 
 def in_unit(amount: float, unit: str) -> str:
     """Write an amount for people: microseconds, or in the unit itself."""
-    return f"{amount * 1e6:,.0f} us" if unit == "s" else f"{amount:g} {unit}"
+    return show_us(amount * 1e6) if unit == "s" else f"{amount:g} {unit}"

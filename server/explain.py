@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from ..features.amounts import show_us
 from ..features.errors import BadIndexFile, BadInput, NothingFits
 from ..features.sizes import Size, show_size
 from ..indexer.index import Index
@@ -100,5 +101,5 @@ def _in_unit(name: str, amount: float, unit: str) -> dict[str, float]:
 
 def _amount(name: str, facts: dict[str, Any], unit: str) -> str:
     if unit == "s":
-        return f"{facts[f'{name}_us']:,.0f} us"
+        return show_us(facts[f"{name}_us"])
     return f"{facts[name]:g} {unit}"

@@ -29,7 +29,7 @@ def test_best_takes_the_dearer_candidate_exactly_at_its_cost() -> None:
 
 
 def test_best_says_what_the_cheapest_would_cost() -> None:
-    with pytest.raises(NothingFits, match="cheapest model's 1000 us") as caught:
+    with pytest.raises(NothingFits, match="cheapest model's 1,000 us") as caught:
         INDEX.best(size=500, budget_s=0.5e-3)
     assert caught.value.cheapest_s == 1e-3
 

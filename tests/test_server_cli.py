@@ -65,6 +65,16 @@ def test_plan_gives_the_prior_when_nothing_fits_as_predict_does(
     assert (facts["cheaper"], facts["dearer"]["features"]) == (None, ["length"])
 
 
+def test_plan_is_short_for_a_size_that_is_very_large(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "plan", index, "--size", 1e300, "--budget-ms", 6)
+    assert code == 0
+    assert out.splitlines()[0] == "size 1e+300, budget 6,000 us"
+    assert out.splitlines()[4].startswith("dearer      1e+301 us ")
+    assert max(map(len, out.splitlines())) < 60
+
+
 def test_plan_takes_both_numbers_of_a_size(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
