@@ -16,7 +16,7 @@ from ..features.sizes import Size, cost_at, read_size
 from ..models.learners import make_learner
 from ..models.model import Model
 from ..models.portfolio import SERVABLE
-from .cache import Cache, digest
+from .cache import FOLDER, Cache, digest
 from .catalogue import choose_features, project_files
 from .choosing import (
     AUTO,
@@ -54,7 +54,7 @@ def build(
     project: Project | str | os.PathLike[str],
     *,
     output: str | os.PathLike[str] | None = None,
-    cache: str | os.PathLike[str] = ".polydom-cache",
+    cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Index:
     """Build the index that a project describes.
@@ -69,7 +69,8 @@ def build(
     output
         Where to save the index; it appears there whole or not at all.
     cache
-        Folder for finished work; made if it is not there.
+        Folder for finished work, made if it is not there; None for `.polydom-cache`
+        in the project's folder.
     progress
         Told of each stage.
 
@@ -82,7 +83,8 @@ def build(
     """
     if not isinstance(project, Project):
         project = Project.load(project)
-    builder = Builder(project, Cache(Path(cache)), progress or Silence())
+    kept = Cache(Path(cache or project.path(FOLDER)))
+    builder = Builder(project, kept, progress or Silence())
     index = builder.index()
     if output is not None:
         index.save(output)

@@ -13,6 +13,9 @@ from ..features.errors import BadIndexFile
 from .file import read_file, replace_when_done, write_file
 
 Array = NDArray[Any]
+# Where work is kept if nobody says otherwise: in the folder of the project file, so
+# that every command finds it, from wherever it is called.
+FOLDER = ".polydom-cache"
 
 
 def digest(*parts: Any) -> str:

@@ -45,6 +45,14 @@ class ItemKind(Enum):
     RECORD = "record"
 
 
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Keeps finished work, for build and select; default: .polydom-cache in "
+        "the project file's folder.",
+        show_default=False,
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -74,12 +82,7 @@ def build(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Where the index goes.")
     ],
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            help="Keeps finished work; default: .polydom-cache beside OUTPUT."
-        ),
-    ] = None,
+    cache: CacheFolder = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes; default: the project's.")
     ] = None,
@@ -105,7 +108,7 @@ def build(
         index = build_index(
             plan,
             output=output,
-            cache=cache or output.parent / ".polydom-cache",
+            cache=cache,
             progress=Bars(Console(stderr=True)),
         )
     if as_json:
@@ -123,9 +126,7 @@ def select(
         str,
         typer.Option(help="daub-seconds, daub, all, uniform, halving or rejects."),
     ] = "daub-seconds",
-    cache: Annotated[
-        Path, typer.Option(help="Keeps finished work, shared with polydom build.")
-    ] = Path(".polydom-cache"),
+    cache: CacheFolder = None,
     plot: Annotated[
         Path | None, typer.Option(help="Draw curves and allocations to this PNG.")
     ] = None,
@@ -138,12 +139,13 @@ def select(
     from rich.console import Console
 
     from .builder import Builder
-    from .cache import Cache
+    from .cache import FOLDER, Cache
     from .project import Project
     from .report import plot_race, show_race
 
     bars = Bars(Console(stderr=True))
-    builder = Builder(Project.load(project), Cache(cache), bars)
+    plan = Project.load(project)
+    builder = Builder(plan, Cache(cache or plan.path(FOLDER)), bars)
     with _resumable():
         facts = builder.select(strategy).facts
     if plot is not None:

@@ -58,6 +58,25 @@ def test_build_writes_an_index_and_tells_its_facts(
 
 
 @pytest.mark.jit
+def test_build_and_select_keep_their_work_beside_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that select, run from elsewhere, computes no feature a second time."""
+    folder, elsewhere = projects.texts(tmp_path / "project"), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    project = str(folder / "PROJECT.toml")
+    assert main(["build", project, "-o", "my.pdx"]) == 0
+    values = folder / ".polydom-cache" / "values"
+    kept = {path: path.stat().st_mtime_ns for path in values.rglob("*.pdx")}
+    assert kept
+    assert main(["select", project, "--strategy", "halving"]) == 0
+    assert {p: p.stat().st_mtime_ns for p in values.rglob("*.pdx")} == kept
+    assert (folder / ".polydom-cache" / "races").is_dir()
+    assert [path.name for path in elsewhere.iterdir()] == ["my.pdx"]
+
+
+@pytest.mark.jit
 def test_select_names_a_learner_and_draws_the_race(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -37,7 +37,8 @@ def main(folder: Path) -> int:
     """Build, serve, ask, and print what came back."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "digits.pdx"
-    run(["build", str(HERE / "PROJECT.toml"), "-o", str(path)])
+    cache = folder / ".polydom-cache"
+    run(["build", str(HERE / "PROJECT.toml"), f"--cache={cache}", "-o", str(path)])
     index = Index.load(path)
     server = serve(path, folder / "server.log")
     items, labels = held_out(Project.load(HERE / "PROJECT.toml"))
