@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,19 @@ def test_readme_commands_work_in_their_order(folder: Path) -> None:
             capture_output=True,
             check=True,
         )
+        (code,) = [block for block in blocks("python") if "Client(" in block]
+        batch = subprocess.run(
+            [sys.executable, "-c", code.replace(":8000", f":{port}")],
+            cwd=folder,
+            capture_output=True,
+            check=True,
+            text=True,
+        )
     assert json.loads(answer.stdout)["label"] in {"cats", "dogs"}
+    entries = batch.stdout.splitlines()
+    assert len(entries) == 2 * PER_CLASS + 1
+    assert all(entry.startswith("Entry(label=") for entry in entries[:-1])
+    assert entries[-1].startswith(f"Totals(items={2 * PER_CLASS}, errors=0, ")
 
 
 def test_readme_make_commands_are_in_the_makefile() -> None:
