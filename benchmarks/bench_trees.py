@@ -4,12 +4,14 @@ python -m benchmarks.bench_trees DATA           prints a table
 python -m benchmarks.bench_trees DATA --json    one JSON object, for the record
 
 DATA holds adult/adult.data and adult/adult.test; trained on the former, timed
-on the latter. One process, one thread, pinned to one
-core, contenders interleaved in rounds, a different row for every call. Each peer
-must give our raw scores or choices on the benchmark's own rows before it is timed. A
-peer that is not installed, or does not run, is named and left out. lleaves needs an
-older llvmlite than numba: it takes part where an interpreter that has it is named
-with --lleaves PYTHON; a C compiler links what it makes.
+on the latter. One process, one thread, pinned to one core, contenders interleaved
+in rounds, a different row for every call. Each peer must give our raw scores or
+choices on the benchmark's own rows before it is timed, on LightGBM's model or on its
+own, which our kernels read too. A peer that is not installed, or does not run, is
+named and left out. lleaves needs an older llvmlite than numba, and YDF another
+protobuf than others: they take part where an interpreter that has them is named with
+--lleaves PYTHON or --ydf PYTHON. YDF is timed by that interpreter, on the same core,
+in its turn of each round. A C compiler builds loops around compiled peers.
 """
 
 import argparse
@@ -21,11 +23,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydom.indexer.augment import swap_columns
 from polydom.indexer.fitting import fit_schedule
@@ -35,17 +37,20 @@ from polydom.models.layout import Layout, margin_entry
 from polydom.models.trial import PORTABLE, TRUST, VECTOR
 
 from .bench_qwyc import load_adult
-from .compiled_peers import compile_lleaves, lleaves_peer
-from .contender import Contender, Singles, check
+from .compiled_peers import lleaves_peer, tl2cgen_peers
+from .contender import Contender, Singles
 from .tree_peers import (
     DEPTH,
     RATE,
     TREES,
+    catboost_peer,
     lightgbm_peers,
     onnx_peer,
     sklearn_peer,
+    treelite_peer,
     xgboost_peer,
 )
+from .ydf_peers import ydf_peers
 
 ROUNDS, CALLS, BATCH = 5, 300, 16_281
 CHANGED, ALPHAS = 0.01, (0.001, 0.002, 0.003, 0.004, 0.006)
@@ -124,17 +129,14 @@ class Never:
         self.upper = np.full(count, np.inf)
 
 
-def sklearn_contenders(
-    X: Singles, y: NDArray[np.int64], test: Singles
+def beside_ours(
+    whose: str, make: Callable[[], tuple[list[Contender], Ensemble]], test: Singles
 ) -> list[Contender]:
-    """scikit-learn's GradientBoosting, and ours on that model."""
-    peer, fitted = sklearn_peer(X, y, test)
-    ensemble = compile_ensemble(fitted)
-    few = test[:500]
-    check(ensemble.decision_function(few), fitted.decision_function(few), 0)
+    """Ours on a peer's own model, then the peer."""
+    peers, ensemble = make()
     own = ours(ensemble, test)[0]
-    own.name = "polydom, on scikit-learn's model"
-    return [own, peer]
+    own.name = f"polydom, on {whose}'s model"
+    return [own, *peers]
 
 
 def measure(contenders: list[Contender], X: Singles) -> None:
@@ -156,6 +158,8 @@ def measure(contenders: list[Contender], X: Singles) -> None:
                 start = time.perf_counter()
                 contender.many(X[:BATCH])
                 contender.many_s.append((time.perf_counter() - start) / BATCH)
+            for times, ask in contender.told.items():
+                getattr(contender, times).append(ask())
 
 
 def us(times_s: list[float]) -> float | None:
@@ -164,47 +168,51 @@ def us(times_s: list[float]) -> float | None:
 
 
 def gather(
-    folder: Path, lleaves: str | None
+    folder: Path, place: Path, lleaves: str | None, ydf: str | None
 ) -> tuple[list[Contender], list[str], Singles]:
     """Train, compile and check; contenders, and the peers that are missing."""
     import lightgbm
 
-    X, positive, test, _ = load_adult(folder)
+    X, y, test, _ = load_adult(folder)
     options: dict[str, Any] = {
         "objective": "binary",
         "num_leaves": 2**DEPTH,
         "max_depth": DEPTH,
     }
     options |= {"learning_rate": RATE, "num_threads": 1, "verbose": -1}
-    booster = lightgbm.train(options, lightgbm.Dataset(X, positive), TREES)
-    with tempfile.TemporaryDirectory() as place:
-        path = Path(place) / "model.txt"
-        booster.save_model(path)
-        booster = lightgbm.Booster(model_file=path)
-        ensemble = compile_ensemble(path)
-        link = None if lleaves is None else compile_lleaves(lleaves, path)
+    path = place / "model.txt"
+    lightgbm.train(options, lightgbm.Dataset(X, y), TREES).save_model(path)
+    booster = lightgbm.Booster(model_file=path)
+    ensemble = compile_ensemble(path)
     raw = ensemble.decision_function(test)
     contenders = [*ours(ensemble, test), fitted_exit(ensemble, X, test)]
     contenders += lightgbm_peers(booster, test, raw)
     missing = []
-    peers: dict[str, Callable[[], Contender | list[Contender]]] = {
-        "scikit-learn": lambda: sklearn_contenders(X, positive, test),
-        "XGBoost": lambda: xgboost_peer(X, positive, test),
-        "ONNX Runtime": lambda: onnx_peer(booster, test, raw),
+    peers: dict[str, Callable[[], list[Contender]]] = {
+        "ONNX Runtime": lambda: [onnx_peer(booster, test, raw)],
+        "treelite": lambda: [treelite_peer(path, test, raw)],
+        "tl2cgen": lambda: tl2cgen_peers(path, place, test, raw),
     }
-    if link is None:
+    if lleaves is None:
         missing.append("lleaves: no --lleaves PYTHON given")
     else:
-        peers["lleaves"] = lambda: lleaves_peer(link, test, raw)
+        peers["lleaves"] = lambda: [lleaves_peer(lleaves, path, place, test, raw)]
+    own: dict[str, Callable[[], tuple[list[Contender], Ensemble]]] = {
+        "scikit-learn": lambda: sklearn_peer(X, y, test),
+        "XGBoost": lambda: xgboost_peer(place, X, y, test),
+        "CatBoost": lambda: catboost_peer(place, X, y, test),
+    }
+    if ydf is None:
+        missing.append("YDF: no --ydf PYTHON given")
+    else:
+        own["YDF"] = lambda: ydf_peers(ydf, place, X, y, test)
+    for name, pair in own.items():
+        peers[name] = partial(beside_ours, name, pair, test)
     for name, make in peers.items():
         try:
-            made = make()
+            contenders += make()
         except (ImportError, OSError, AssertionError) as error:
             missing.append(f"{name}: {error}")
-            continue
-        contenders += made if isinstance(made, list) else [made]
-    for name in ("tl2cgen", "ydf", "catboost"):
-        missing.append(f"{name}: not wired into this benchmark")
     return contenders, missing, test
 
 
@@ -213,12 +221,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="folder of the data sets")
     parser.add_argument("--lleaves", help="interpreter that has lleaves")
+    parser.add_argument("--ydf", help="interpreter that has ydf")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    contenders, missing, X = gather(arguments.folder, arguments.lleaves)
-    measure(contenders, X)
+    with tempfile.TemporaryDirectory() as place:
+        contenders, missing, X = gather(
+            arguments.folder, Path(place), arguments.lleaves, arguments.ydf
+        )
+        measure(contenders, X)
     table = [
         {
             "name": c.name,
@@ -228,7 +240,8 @@ def main() -> int:
         }
         for c in contenders
     ]
-    names = "numpy", "numba", "lightgbm", "sklearn", "xgboost", "onnxruntime"
+    names = ["numpy", "numba", "lightgbm", "sklearn", "xgboost", "onnxruntime"]
+    names += ["treelite", "tl2cgen", "catboost"]
     versions = {
         name: str(getattr(sys.modules[name], "__version__", "?"))
         for name in names

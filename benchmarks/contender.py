@@ -12,12 +12,17 @@ Singles = NDArray[np.float32]
 
 @dataclass
 class Contender:
-    """A way to predict: one call per row, or one call for all of them."""
+    """A way to predict: one call per row, or one call for all of them.
+
+    What another process times is `told` instead: it answers in seconds per row, by
+    the list that they belong to.
+    """
 
     name: str
     one: Callable[[int], Any] | None = None
     many: Callable[[Singles], Any] | None = None
     rows: Callable[[int], Any] | None = None  # so many rows within compiled code
+    told: dict[str, Callable[[], float]] = field(default_factory=dict)
     one_s: list[float] = field(default_factory=list)
     many_s: list[float] = field(default_factory=list)
     rows_s: list[float] = field(default_factory=list)
@@ -28,3 +33,9 @@ def check(found: NDArray[Any], expected: NDArray[Any], tolerance: float) -> None
     gap = float(np.abs(np.asarray(found) - expected).max())
     if not gap <= tolerance:
         raise AssertionError(f"answers differ by {gap:g}, more than {tolerance:g}")
+
+
+def shares(raw: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities of the raw scores."""
+    share: NDArray[np.float64] = 1 / (1 + np.exp(-raw))
+    return share

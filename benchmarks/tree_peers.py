@@ -2,12 +2,18 @@
 
 import ctypes
 import importlib
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .contender import Contender, Singles, check
+from polydom.models import compile_ensemble
+from polydom.models.ensemble import Ensemble
+
+from .contender import Contender, Singles, check, shares
+from .xgboost_file import oblivious_tree, write_xgboost
 
 TREES, DEPTH, RATE = 500, 5, 0.05
 MARGINS = 2.0, 3.0
@@ -26,7 +32,7 @@ def lightgbm_peers(
             lambda i: booster.predict(rows[i], raw_score=True, num_threads=1),
             lambda batch: booster.predict(batch, raw_score=True, num_threads=1),
         ),
-        single_row_fast("LightGBM single-row fast", booster, X, ""),
+        single_row_fast("LightGBM single-row fast", booster, X, "", raw[:200]),
         *[
             single_row_fast(
                 f"LightGBM early stop, margin {m:g}", booster, X, f"{early}={m}"
@@ -36,7 +42,13 @@ def lightgbm_peers(
     ]
 
 
-def single_row_fast(name: str, booster: Any, X: Singles, options: str) -> Contender:
+def single_row_fast(
+    name: str,
+    booster: Any,
+    X: Singles,
+    options: str,
+    expected: NDArray[np.float64] | tuple[()] = (),
+) -> Contender:
     """LGBM_BoosterPredictForMatSingleRowFast, through ctypes."""
     basic: Any = importlib.import_module("lightgbm.basic")
     library = basic._LIB
@@ -46,7 +58,8 @@ def single_row_fast(name: str, booster: Any, X: Singles, options: str) -> Conten
         ctypes.byref(config),
     )  # fmt: skip
     assert code == 0, "LightGBM refused the single-row call"
-    length, out = ctypes.c_int64(), ctypes.c_double()
+    length = ctypes.c_int64()
+    out = (ctypes.c_double * booster.num_model_per_iteration())()
     call, length_at, out_at = (
         library.LGBM_BoosterPredictForMatSingleRowFast,
         ctypes.byref(length),
@@ -55,40 +68,106 @@ def single_row_fast(name: str, booster: Any, X: Singles, options: str) -> Conten
     addresses = [
         ctypes.c_void_p(X.ctypes.data + 4 * X.shape[1] * i) for i in range(len(X))
     ]
+    for i, score in enumerate(expected):
+        call(config, addresses[i], length_at, out_at)
+        check(np.array(out), score, 0)
     return Contender(name, lambda i: call(config, addresses[i], length_at, out_at))
 
 
-def xgboost_peer(X: Singles, y: NDArray[np.int64], test: Singles) -> Contender:
-    """XGBoost's inplace_predict, on its own model of the same shape."""
+def xgboost_peer(
+    place: Path, X: Singles, y: NDArray[np.int64], test: Singles
+) -> tuple[list[Contender], Ensemble]:
+    """XGBoost's inplace_predict on its own model of the same shape, and ours on it."""
     import xgboost
 
     options: dict[str, Any] = {"max_depth": DEPTH, "eta": RATE, "nthread": 1}
     options |= {"objective": "binary:logistic", "tree_method": "hist"}
     booster = xgboost.train(options, xgboost.DMatrix(X, y), TREES)
+    booster.save_model(place / "xgboost.json")
+    ensemble = compile_ensemble(place / "xgboost.json")
+    raw = ensemble.decision_function(test)
+    check(booster.inplace_predict(test), shares(raw), 1e-5)
     rows = [test[i : i + 1] for i in range(len(test))]
-    return Contender(
+    peer = Contender(
         "XGBoost inplace_predict (own model)",
         lambda i: booster.inplace_predict(rows[i]),
         booster.inplace_predict,
     )
+    return [peer], ensemble
 
 
 def sklearn_peer(
     X: Singles, y: NDArray[np.int64], test: Singles
-) -> tuple[Contender, Any]:
-    """scikit-learn's GradientBoosting on its own model, and the model."""
+) -> tuple[list[Contender], Ensemble]:
+    """scikit-learn's GradientBoosting on its own model, and ours on it."""
     from sklearn.ensemble import GradientBoostingClassifier
 
     fitted = GradientBoostingClassifier(
         n_estimators=TREES, max_depth=DEPTH, learning_rate=RATE, subsample=0.5
     ).fit(X[:8000], y[:8000])
+    ensemble = compile_ensemble(fitted)
+    few = test[:500]
+    check(ensemble.decision_function(few), fitted.decision_function(few), 0)
     rows = [test[i : i + 1] for i in range(len(test))]
     peer = Contender(
-        "scikit-learn GradientBoosting",
+        "scikit-learn GradientBoosting (own model)",
         lambda i: fitted.predict_proba(rows[i]),
         fitted.predict_proba,
     )
-    return peer, fitted
+    return [peer], ensemble
+
+
+def catboost_peer(
+    place: Path, X: Singles, y: NDArray[np.int64], test: Singles
+) -> tuple[list[Contender], Ensemble]:
+    """CatBoost on its own model, whose trees ask one question per level; ours on it."""
+    catboost: Any = importlib.import_module("catboost")
+    fitted = catboost.CatBoostClassifier(
+        iterations=TREES,
+        depth=DEPTH,
+        learning_rate=RATE,
+        thread_count=1,
+        verbose=False,
+        allow_writing_files=False,
+    ).fit(X, y)
+    fitted.save_model(str(place / "catboost.json"), format="json")
+    kept = json.loads((place / "catboost.json").read_text())
+    scale, (bias,) = kept["scale_and_bias"]
+    trees = [
+        oblivious_tree(
+            [
+                (split["float_feature_index"], split["border"])
+                for split in tree["splits"]
+            ],
+            [scale * value for value in tree["leaf_values"]],
+        )
+        for tree in kept["oblivious_trees"]
+    ]
+    write_xgboost(place / "of_catboost.json", trees, bias, X.shape[1])
+    ensemble = compile_ensemble(place / "of_catboost.json")
+
+    def predict(batch: Singles) -> Any:
+        return fitted.predict(batch, prediction_type="RawFormulaVal", thread_count=1)
+
+    check(predict(test), ensemble.decision_function(test), 1e-5)
+    rows = list(test)
+    peer = Contender(
+        "CatBoost predict (own model)", lambda i: predict(rows[i]), predict
+    )
+    return [peer], ensemble
+
+
+def treelite_peer(model: Path, X: Singles, raw: NDArray[np.float64]) -> Contender:
+    """treelite's general tree inference."""
+    treelite: Any = importlib.import_module("treelite")
+    read = treelite.frontend.load_lightgbm_model(model)
+
+    def predict(rows: Singles) -> Any:
+        return treelite.gtil.predict(read, rows, nthread=1, pred_margin=True)
+
+    check(predict(X[:500]).reshape(-1), raw[:500], 1e-5)
+    rows = [X[i : i + 1] for i in range(len(X))]
+    return Contender("treelite GTIL", lambda i: predict(rows[i]), predict)
 
 
 def onnx_peer(booster: Any, X: Singles, raw: NDArray[np.float64]) -> Contender:
@@ -100,10 +179,10 @@ def onnx_peer(booster: Any, X: Singles, raw: NDArray[np.float64]) -> Contender:
     model = tools.convert_lightgbm(booster, initial_types=kinds, zipmap=False)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 3  # it warns that a batch has many rows
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     name = session.get_inputs()[0].name
-    shares = session.run(None, {name: X[:500]})[1][:, 1]
-    check(shares, 1 / (1 + np.exp(-raw[:500])), 1e-5)
+    check(session.run(None, {name: X[:500]})[1][:, 1], shares(raw[:500]), 1e-5)
     rows = [X[i : i + 1] for i in range(len(X))]
     return Contender(
         "ONNX Runtime",

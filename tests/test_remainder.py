@@ -1,15 +1,29 @@
 """Exact early exits from bounds on the base models' scores."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.ensemble import GradientBoostingClassifier
+from sklearn.linear_model import RidgeClassifier
 
 from polydom.features.errors import BadInput
-from polydom.indexer.remainder import bound_remainder
+from polydom.indexer import Schedule
+from polydom.models import compile_ensemble
+from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
+from polydom.models.remainder import Remainder, bound_remainder, score_bounds
+
+from .agreement import bundled, edge_rows
 
 Floats = NDArray[np.float64]
+
+
+def stopping(remainder: Remainder, threshold: float) -> Schedule:
+    return Schedule(remainder.order, *remainder.limits(threshold), threshold)
+
 
 small = st.floats(-10, 10, allow_subnormal=False)
 
@@ -25,7 +39,7 @@ def test_bounds_never_change_a_decision(
     least, most = np.array(bounds).T
     rows = [[data.draw(st.floats(low, high)) for low, high in bounds] for _ in range(5)]
     remainder = bound_remainder(least, most)
-    schedule = remainder.schedule(threshold)
+    schedule = stopping(remainder, threshold)
     scores = np.array(rows)
     decisions, _ = schedule.evaluate(scores)
     whole = np.array([sum(row) for row in scores[:, schedule.order].tolist()])
@@ -51,7 +65,7 @@ def test_bounds_stop_as_soon_as_the_rest_is_too_small() -> None:
     remainder = bound_remainder(np.array([0.0, -4.0, -1.0]), np.array([0.5, 4.0, 1.0]))
     assert remainder.order.tolist() == [1, 2, 0]
     rows = np.array([[0.5, 3.0, -1.0], [0.5, 0.5, 0.5], [0.0, -3.0, 1.0]])
-    decisions, used = remainder.schedule(0.0).evaluate(rows)
+    decisions, used = stopping(remainder, 0.0).evaluate(rows)
     assert decisions.tolist() == [True, True, False]
     assert used.tolist() == [1, 2, 1]
     assert remainder.enough(0.0) == (3, 0.0)
@@ -79,6 +93,44 @@ def test_bounds_say_what_is_wrong(
 def test_bounds_refuse_a_threshold_or_tolerance_that_is_no_number() -> None:
     remainder = bound_remainder(np.zeros(2), np.ones(2))
     with pytest.raises(BadInput, match="threshold is nan"):
-        remainder.schedule(np.nan)
+        remainder.limits(np.nan)
     with pytest.raises(BadInput, match="tolerance is -1"):
         remainder.enough(-1.0)
+
+
+def test_bounds_of_trees_are_their_smallest_and_largest_leaves() -> None:
+    X, y = bundled("breast_cancer")
+    fitted = GradientBoostingClassifier(n_estimators=7, random_state=0).fit(X, y)
+    least, most = compile_ensemble(fitted).bounds()
+    leaves = [
+        0.1 * tree.tree_.value[tree.tree_.children_left < 0].ravel()
+        for (tree,) in fitted.estimators_
+    ]
+    np.testing.assert_array_equal(least, [values.min() for values in leaves])
+    np.testing.assert_array_equal(most, [values.max() for values in leaves])
+
+
+@pytest.mark.parametrize("interpolation", ["multilinear", "simplex"])
+def test_no_row_leaves_the_bounds_of_lattices(interpolation: Any) -> None:
+    X, y = bundled("breast_cancer")
+    fitted = LatticeEnsembleClassifier(
+        n_lattices=4, inputs_per_lattice=3, interpolation=interpolation, random_state=0
+    ).fit(X, y)
+    ensemble = compile_ensemble(fitted)
+    least, most = ensemble.bounds()
+    scores = ensemble.base_scores(edge_rows(X, X[0], 300, missing=True))
+    assert (scores >= least).all()
+    assert (scores <= most).all()
+    assert (least < most).all()
+
+
+def test_what_has_no_bounds_says_so() -> None:
+    X, y = bundled("iris")
+    several = compile_ensemble(GradientBoostingClassifier(n_estimators=2).fit(X, y))
+    with pytest.raises(BadInput, match="only an ensemble for two classes"):
+        several.bounds()
+    with pytest.raises(BadInput, match="3 raw scores per row"):
+        score_bounds(several.classifier.scorer)  # type: ignore[arg-type]
+    linear = compile_ensemble(RidgeClassifier().fit(X, y == 1))
+    with pytest.raises(BadInput, match="terms of a linear model have no bounds"):
+        linear.bounds()

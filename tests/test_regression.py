@@ -1,0 +1,226 @@
+"""Regressors and rankers answer as their libraries do."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.ensemble import (
+    AdaBoostRegressor,
+    BaggingRegressor,
+    ExtraTreesRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
+
+from polydom.features.errors import BadModel
+from polydom.models import compile_ensemble, compile_regressor
+
+from .agreement import bundled, edge_rows
+from .boosters import FEW, lightgbm, xgboost
+
+SKLEARN: dict[str, Any] = {
+    "tree": DecisionTreeRegressor(random_state=0),
+    "extra tree": ExtraTreeRegressor(random_state=0),
+    "forest": RandomForestRegressor(12, random_state=0),
+    "extra trees": ExtraTreesRegressor(12, random_state=0),
+    "bagging": BaggingRegressor(n_estimators=5, max_features=0.5, random_state=0),
+    "boosting": GradientBoostingRegressor(n_estimators=20, random_state=0),
+    "boosting from zero": GradientBoostingRegressor(n_estimators=9, init="zero"),
+    "boosting of medians": GradientBoostingRegressor(loss="huber", n_estimators=9),
+    "histograms": HistGradientBoostingRegressor(max_iter=12, min_samples_leaf=3),
+    "histograms of counts": HistGradientBoostingRegressor(
+        loss="poisson", max_iter=12, min_samples_leaf=3
+    ),
+    "histograms of categories": HistGradientBoostingRegressor(
+        max_iter=12, min_samples_leaf=3, categorical_features=[0]
+    ),
+}
+
+
+def table() -> tuple[Any, Any]:
+    """A number for each row of wine, above 0; column 0 holds a few whole numbers."""
+    X, y = bundled("wine")
+    X[:, 0] = np.rint(X[:, 0]) % 5
+    return X, 1.0 + y + X[:, 9] / 7 + X[:, 0] / 3
+
+
+@pytest.mark.parametrize("name", SKLEARN)
+def test_scikit_learns_regressors_to_the_bit(name: str) -> None:
+    X, y = table()
+    fitted = SKLEARN[name].fit(X, y)
+    missing = "histograms" in name or name in ("tree", "forest")
+    rows = edge_rows(X, X[0], 300, missing=missing)
+    rows[:, 0] = np.abs(np.nan_to_num(np.rint(rows[:, 0]))) % 9
+    regressor = compile_regressor(fitted)
+    np.testing.assert_array_equal(regressor.predict(rows), fitted.predict(rows))
+    singles = rows.astype(np.float32)
+    np.testing.assert_array_equal(regressor.predict(singles), fitted.predict(rows))
+
+
+LIGHTGBM = (
+    "regression",
+    "regression_l1",
+    "huber",
+    "fair",
+    "poisson",
+    "quantile",
+    "mape",
+    "gamma",
+    "tweedie",
+)
+
+
+@pytest.mark.parametrize("objective", [*LIGHTGBM, "sqrt", "forest"])
+def test_lightgbms_regressors_to_the_bit(objective: str, tmp_path: Path) -> None:
+    X, y = table()
+    options: dict[str, Any] = FEW | {"min_child_samples": 3, "verbose": -1}
+    if objective == "sqrt":
+        options["reg_sqrt"] = True
+    elif objective == "forest":
+        options |= {"boosting": "rf", "subsample": 0.6, "subsample_freq": 1}
+    else:
+        options["objective"] = objective
+    fitted = lightgbm.LGBMRegressor(**options).fit(X, y)
+    rows = edge_rows(X, X[0], 300, missing=True, infinite=True)
+    path = tmp_path / "model.txt"
+    fitted.booster_.save_model(path)
+    for source in (fitted, path):
+        regressor = compile_regressor(source)
+        np.testing.assert_allclose(
+            regressor.predict(rows), fitted.predict(rows), rtol=1e-14
+        )
+        if objective != "forest":
+            np.testing.assert_array_equal(
+                regressor.decision_function(rows), fitted.predict(rows, raw_score=True)
+            )
+
+
+@pytest.mark.parametrize("objective", ["lambdarank", "rank_xendcg"])
+def test_lightgbms_rankers_to_the_bit(objective: str) -> None:
+    X, _ = table()
+    _, relevance = bundled("wine")
+    options = FEW | {"min_child_samples": 3, "verbose": -1, "objective": objective}
+    fitted = lightgbm.LGBMRanker(**options).fit(X, relevance, group=[89, 89])
+    np.testing.assert_array_equal(
+        compile_regressor(fitted).predict(X), fitted.predict(X)
+    )
+
+
+XGBOOST = (
+    "reg:squarederror",
+    "reg:squaredlogerror",
+    "reg:absoluteerror",
+    "reg:pseudohubererror",
+    "reg:logistic",
+    "reg:gamma",
+    "reg:tweedie",
+    "count:poisson",
+)
+
+
+@pytest.mark.parametrize("objective", XGBOOST)
+@pytest.mark.parametrize("kind", ["json", "ubj"])
+def test_xgboosts_regressors_within_float32(
+    objective: str, kind: str, tmp_path: Path
+) -> None:
+    X, y = table()
+    y = y / y.max() * 0.9 if objective == "reg:logistic" else y
+    fitted = xgboost.XGBRegressor(**FEW, objective=objective).fit(X, y)
+    rows = edge_rows(X, X[0], 300, missing=True)
+    path = tmp_path / f"model.{kind}"
+    fitted.save_model(path)
+    for source in (fitted, path):
+        np.testing.assert_allclose(
+            compile_regressor(source).predict(rows), fitted.predict(rows), rtol=1e-5
+        )
+
+
+@pytest.mark.parametrize("objective", ["rank:ndcg", "rank:map", "rank:pairwise"])
+def test_xgboosts_rankers_within_float32(objective: str) -> None:
+    X, _ = table()
+    _, relevance = bundled("wine")
+    relevance = np.minimum(relevance, 1)  # rank:map knows two
+    groups = np.repeat([0, 1], 89)
+    fitted = xgboost.XGBRanker(**FEW, objective=objective)
+    fitted.fit(X, relevance, qid=groups)
+    np.testing.assert_allclose(
+        compile_regressor(fitted).predict(X), fitted.predict(X), atol=1e-5
+    )
+
+
+def test_xgboosts_forest_within_float32() -> None:
+    X, y = table()
+    fitted = xgboost.XGBRFRegressor(**FEW).fit(X, y)
+    np.testing.assert_allclose(
+        compile_regressor(fitted).predict(X), fitted.predict(X), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        (lambda X, y: Ridge().fit(X, y), "Ridge has no compiled form as a regressor"),
+        (lambda X, y: AdaBoostRegressor(n_estimators=2).fit(X, y), "AdaBoostRegressor"),
+        (lambda X, y: RandomForestRegressor(), "RandomForestRegressor is not fitted"),
+        (lambda X, y: lightgbm.LGBMRegressor(), "LGBMRegressor is not fitted"),
+        (
+            lambda X, y: RandomForestRegressor(2).fit(X, np.column_stack([y, y])),
+            "fitted on several outputs",
+        ),
+        (
+            lambda X, y: BaggingRegressor(Ridge(), n_estimators=2).fit(X, y),
+            "BaggingRegressor of Ridge has no compiled form",
+        ),
+        (
+            lambda X, y: GradientBoostingRegressor(init=DecisionTreeRegressor()).fit(
+                X, y
+            ),
+            "with an init estimator of its own",
+        ),
+        (
+            lambda X, y: xgboost.XGBRegressor(**FEW, missing=0.0).fit(X, y),
+            r"XGBRegressor\(missing=0.0\) has no compiled form",
+        ),
+        (
+            lambda X, y: xgboost.XGBRegressor(**FEW, booster="gblinear").fit(X, y),
+            "'gblinear' has no compiled form for regression",
+        ),
+        (
+            lambda X, y: xgboost.XGBRegressor(**FEW).fit(X, np.column_stack([y, y])),
+            "several outputs",
+        ),
+        (
+            lambda X, y: lightgbm.LGBMRegressor(
+                **FEW, verbose=-1, objective="cross_entropy_lambda"
+            ).fit(X, y > 3),
+            "objective 'cross_entropy_lambda' has no compiled form",
+        ),
+    ],
+)
+def test_what_has_no_compiled_form_is_named(make: Any, reason: str) -> None:
+    with pytest.raises(BadModel, match=reason):
+        compile_regressor(make(*table()))
+
+
+def test_the_other_function_is_named(tmp_path: Path) -> None:
+    X, y = table()
+    path = tmp_path / "model.txt"
+    options = FEW | {"verbose": -1}
+    lightgbm.LGBMRegressor(**options).fit(X, y).booster_.save_model(path)
+    with pytest.raises(BadModel, match="; compile_regressor takes it"):
+        compile_ensemble(path)
+    path = tmp_path / "model.json"
+    xgboost.XGBClassifier(**FEW).fit(X, y > 3).save_model(path)
+    with pytest.raises(BadModel, match="; compile_ensemble takes it"):
+        compile_regressor(path)
+
+
+def test_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "model.bin"
+    path.write_bytes(b"\xff\x00" * 50)
+    with pytest.raises(BadModel, match=r"model\.bin is neither a LightGBM text file"):
+        compile_regressor(path)
