@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .builder import build
     from .candidates import prune
     from .cells import CellLookup
+    from .exact import exact_schedule
     from .fan import FanSchedule, fit_fan
     from .fitting import fit_schedule
     from .fixed import FixedBudgetLookup, FixedSizeLookup
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from .lead_fitting import fit_lead_schedule
     from .lookup import Lookup
     from .project import Project
-    from .remainder import bound_remainder
     from .schedule import Promise, Schedule
     from .skyline import skylines_by_envelope
     from .stages import cut_stages
@@ -42,9 +42,9 @@ __all__ = [
     "Project",
     "Promise",
     "Schedule",
-    "bound_remainder",
     "build",
     "cut_stages",
+    "exact_schedule",
     "fit_fan",
     "fit_lead_schedule",
     "fit_schedule",
@@ -68,9 +68,9 @@ _MODULES = {
     "Project": "project",
     "Promise": "schedule",
     "Schedule": "schedule",
-    "bound_remainder": "remainder",
     "build": "builder",
     "cut_stages": "stages",
+    "exact_schedule": "exact",
     "fit_fan": "fan",
     "fit_lead_schedule": "lead_fitting",
     "fit_schedule": "fitting",

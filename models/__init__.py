@@ -5,14 +5,20 @@ from .learners import make_learner
 from .load import load_model
 from .model import Model
 from .prior import Prior
+from .regression import compile_regressor
+from .regressor import Regressor
+from .remainder import bound_remainder
 from .select import Selection, select
 
 __all__ = [
     "Model",
     "Prior",
+    "Regressor",
     "Selection",
+    "bound_remainder",
     "compile_ensemble",
     "compile_model",
+    "compile_regressor",
     "load_model",
     "make_learner",
     "select",

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,8 @@ from .model import Model
 from .prepare import TRANSFORMERS, Preparation, compile_preparation
 from .prior import Prior
 from .ubj import is_ubj
+
+M = TypeVar("M")
 
 
 def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
@@ -73,17 +75,20 @@ def compile_ensemble(source: Any) -> Ensemble:
         If the file cannot be read.
     """
     if isinstance(source, str | Path):
-        return as_ensemble(_read(Path(source)))
+        return as_ensemble(read_file(Path(source), read_lightgbm, read_xgboost))
     model = compile_model(source)
     if not isinstance(model, Classifier):
         raise BadModel(f"a {model.kind} model is no sum of base models")
     return as_ensemble(model)
 
 
-def _read(path: Path) -> Classifier:
+def read_file(
+    path: Path, lightgbm: Callable[[str], M], xgboost: Callable[[str | bytes], M]
+) -> M:
+    """Read a booster's model file by what is in it, whatever its name."""
     data = path.read_bytes()
     if is_ubj(data):
-        return read_xgboost(data)
+        return xgboost(data)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -92,8 +97,8 @@ def _read(path: Path) -> Classifier:
             "UBJSON file"
         ) from error
     if text.lstrip()[:1] == "{":
-        return read_xgboost(text)
-    return read_lightgbm(text)
+        return xgboost(text)
+    return lightgbm(text)
 
 
 def compilable(estimator: Any) -> None:

@@ -17,6 +17,7 @@ from .lattices import Lattices
 from .layout import DENSE, SINGLE, Layout, pack
 from .lead_exit import ClassSums, LeadExit, LeadSchedule, Terms, make_lead_exit
 from .model import Rows
+from .remainder import score_bounds
 from .trees import Trees
 
 # Rows whose exits, one by one, take as long as packing trees for batches.
@@ -101,6 +102,17 @@ class Ensemble:
             return self.sums.base_scores(X)
         scores: NDArray[np.float64] = self._margin().base_scores(X)[:, :, 0]
         return scores
+
+    def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Smallest and largest score (T,) of each base model, whatever the row.
+
+        Raises
+        ------
+        BadInput
+            If there are more than two classes, or the base models are linear terms,
+            which have no bounds.
+        """
+        return score_bounds(self._margin())
 
     def decision_function(self, X: Rows) -> NDArray[np.float64]:
         """Sum over all base models: (N,) for two classes, else (N, K).

@@ -19,11 +19,25 @@ from ._tree_kernels import (
 from .classifier import Classifier
 from .head import Head
 from .prepare import Preparation, inputs_of
-from .trees import Tree, join
+from .regressor import Link, Regressor, elsewhere
+from .trees import Tree, Trees, join
 
 VERSIONS = ("v2", "v3", "v4")
 OBJECTIVES = ("binary", "cross_entropy", "multiclass", "multiclassova")
 MANY = ("multiclass", "multiclassova")
+REGRESSIONS: dict[str, Link] = {
+    "regression": "identity",
+    "regression_l1": "identity",
+    "huber": "identity",
+    "fair": "identity",
+    "quantile": "identity",
+    "mape": "identity",
+    "poisson": "exp",
+    "gamma": "exp",
+    "tweedie": "exp",
+    "lambdarank": "identity",
+    "rank_xendcg": "identity",
+}
 # Bits of a node's decision_type.
 CATEGORICAL, DEFAULT_LEFT = 1, 2
 MISSING_NONE, MISSING_ZERO = 0, 1
@@ -50,6 +64,25 @@ def read_lightgbm(
         If the text is no such model, of another version, or of an objective or a kind
         of tree without compiled form.
     """
+    objective, options, K, scorer = _read(text, preparation, OBJECTIVES)
+    return Classifier(scorer, _head(objective, options, K, classes))
+
+
+def read_lightgbm_regressor(
+    text: str, preparation: Preparation | None = None
+) -> Regressor:
+    """Compile a regressor's or a ranker's text; see `read_lightgbm`."""
+    objective, options, _, trees = _read(text, preparation, tuple(REGRESSIONS))
+    link = REGRESSIONS[objective]
+    if "sqrt" in options:
+        link = "signed square"
+    return Regressor(trees, link)
+
+
+def _read(
+    text: str, preparation: Preparation | None, objectives: tuple[str, ...]
+) -> tuple[str, Fields, int, Trees]:
+    """Objective, its options, the number of classes, and the trees."""
     text = text.replace("\r\n", "\n")
     header, *sections = text.split("\nTree=")
     fields = _fields(header)
@@ -60,7 +93,7 @@ def read_lightgbm(
             f"LightGBM model of version {fields.get('version')!r}; "
             f"known: {', '.join(VERSIONS)}"
         )
-    objective, options = _objective(fields)
+    objective, options = _objective(fields, objectives)
     K = _whole(fields, "num_class")
     per_round = _whole(fields, "num_tree_per_iteration")
     width = _whole(fields, "max_feature_idx") + 1
@@ -82,7 +115,7 @@ def read_lightgbm(
         divisor=rounds if "average_output" in header.split("\n") else 1.0,
         single=False,
     )
-    return Classifier(scorer, _head(objective, options, K, classes))
+    return objective, options, K, scorer
 
 
 def _check_whole(text: str, fields: Fields) -> None:
@@ -143,12 +176,12 @@ def _whole(fields: Fields, name: str) -> int:
     return int(text)
 
 
-def _objective(fields: Fields) -> tuple[str, Fields]:
+def _objective(fields: Fields, known: tuple[str, ...]) -> tuple[str, Fields]:
     name, *words = fields.get("objective", "").split() or ["(none)"]
-    if name not in OBJECTIVES:
+    if name not in known:
         raise BadModel(
-            f"LightGBM objective {name!r} has no compiled form; these have: "
-            f"{', '.join(OBJECTIVES)}"
+            f"LightGBM objective {name!r} has no compiled form here; these have: "
+            f"{', '.join(known)}{elsewhere(name, OBJECTIVES, REGRESSIONS)}"
         )
     pairs = (word.partition(":") for word in words)
     return name, {option: value for option, _, value in pairs}

@@ -1,4 +1,4 @@
-"""scikit-learn's tree ensembles to flat arrays."""
+"""scikit-learn's trees, and its classifiers of trees, to flat arrays."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ def compile_trees(classifier: Any, preparation: Preparation) -> Classifier:
     return IMPORTERS[type(classifier).__name__](classifier, preparation)
 
 
-def _tree(
+def read_tree(
     fitted: Any, values: NDArray[np.float64], inputs: NDArray[Any] | None = None
 ) -> Tree:
     """Read a fitted `tree_`; `inputs` are the columns its features stand for."""
@@ -72,13 +72,14 @@ def _shares(classifier: Any, trees: list[Tree], preparation: Preparation) -> Cla
 
 def _decision_tree(classifier: Any, preparation: Preparation) -> Classifier:
     values = _probabilities(classifier, len(classifier.classes_))
-    return _shares(classifier, [_tree(classifier.tree_, values)], preparation)
+    return _shares(classifier, [read_tree(classifier.tree_, values)], preparation)
 
 
 def _forest(classifier: Any, preparation: Preparation) -> Classifier:
     K = len(classifier.classes_)
     trees = [
-        _tree(tree.tree_, _probabilities(tree, K)) for tree in classifier.estimators_
+        read_tree(tree.tree_, _probabilities(tree, K))
+        for tree in classifier.estimators_
     ]
     return _shares(classifier, trees, preparation)
 
@@ -87,7 +88,7 @@ def _bagging(classifier: Any, preparation: Preparation) -> Classifier:
     K = len(classifier.classes_)
     _need_trees(classifier)
     trees = [
-        _tree(tree.tree_, _probabilities(tree, K), inputs)
+        read_tree(tree.tree_, _probabilities(tree, K), inputs)
         for tree, inputs in zip(
             classifier.estimators_, classifier.estimators_features_, strict=True
         )
@@ -116,7 +117,7 @@ def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
         chosen = labels[:, None] == classifier.classes_
         votes = np.where(chosen, weight, -1 / max(K - 1, 1) * weight)
         # With two classes scikit-learn takes the difference of two opposite sums.
-        trees.append(_tree(tree.tree_, 2 * votes[:, 1:] if K == 2 else votes))
+        trees.append(read_tree(tree.tree_, 2 * votes[:, 1:] if K == 2 else votes))
     R = 1 if K == 2 else K
     scorer = join(
         trees,
@@ -144,7 +145,7 @@ def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
     d = classifier.n_features_in_
     bias = classifier._raw_predict_init(np.zeros((1, d), np.float32))[0]
     trees = [
-        _tree(tree.tree_, classifier.learning_rate * tree.tree_.value[:, 0, :])
+        read_tree(tree.tree_, classifier.learning_rate * tree.tree_.value[:, 0, :])
         for stage in classifier.estimators_
         for tree in stage
     ]
@@ -160,12 +161,7 @@ def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
 
 def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
     """HistGradientBoosting: missing values, and categories as sets."""
-    inputs, categories = _encoded(classifier)
-    trees = [
-        _hist_tree(predictor, inputs, categories)
-        for stage in classifier._predictors
-        for predictor in stage
-    ]
+    trees = hist_trees(classifier)
     bias = np.asarray(classifier._baseline_prediction, np.float64).reshape(-1)
     R = len(bias)
     targets = list(range(R)) * len(classifier._predictors)
@@ -175,26 +171,36 @@ def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
     return Classifier(scorer, Head(classifier.classes_, LOGISTIC, POSITIVE, 1))
 
 
+def hist_trees(estimator: Any) -> list[Tree]:
+    """Read the trees of a HistGradientBoosting, stage by stage."""
+    inputs, categories = _encoded(estimator)
+    return [
+        _hist_tree(predictor, inputs, categories)
+        for stage in estimator._predictors
+        for predictor in stage
+    ]
+
+
 def _encoded(
-    classifier: Any,
+    estimator: Any,
 ) -> tuple[NDArray[np.int64], dict[int, NDArray[np.int64]]]:
     """Input that each of the trees' features stands for, and its categories if any.
 
     HistGradientBoosting puts categorical columns first and numbers their values.
     """
-    d = classifier.n_features_in_
-    if classifier._preprocessor is None:
+    d = estimator.n_features_in_
+    if estimator._preprocessor is None:
         return np.arange(d), {}
-    marked = np.asarray(classifier.is_categorical_, bool)
+    marked = np.asarray(estimator.is_categorical_, bool)
     inputs = np.concatenate([np.flatnonzero(marked), np.flatnonzero(~marked)])
-    encoder = classifier._preprocessor.named_transformers_["encoder"]
+    encoder = estimator._preprocessor.named_transformers_["encoder"]
     categories = {}
     for feature, values in enumerate(encoder.categories_):
         known = np.asarray(values, np.float64)
         known = known[~np.isnan(known)]
         if not ((known >= 0) & (known < 2**20) & (known == np.floor(known))).all():
             raise BadModel(
-                f"HistGradientBoostingClassifier: column {inputs[feature]} has "
+                f"{type(estimator).__name__}: column {inputs[feature]} has "
                 "categories that are not whole numbers from 0 on"
             )
         categories[feature] = known.astype(np.int64)

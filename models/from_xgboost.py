@@ -14,12 +14,28 @@ from .classifier import Classifier, Scorer
 from .head import Head
 from .linear import Linear
 from .prepare import Preparation, inputs_of
-from .trees import join
+from .regressor import Link, Regressor, elsewhere
+from .trees import Trees, join
 from .ubj import read_ubj
 from .xgboost_tree import read_tree
 
 VERSIONS = (1, 2, 3)
 OBJECTIVES = ("binary:logistic", "binary:hinge", "multi:softprob", "multi:softmax")
+REGRESSIONS: dict[str, Link] = {
+    "reg:squarederror": "identity",
+    "reg:linear": "identity",
+    "reg:squaredlogerror": "identity",
+    "reg:absoluteerror": "identity",
+    "reg:pseudohubererror": "identity",
+    "reg:quantileerror": "identity",
+    "reg:logistic": "logistic",
+    "reg:gamma": "exp",
+    "reg:tweedie": "exp",
+    "count:poisson": "exp",
+    "rank:ndcg": "identity",
+    "rank:map": "identity",
+    "rank:pairwise": "identity",
+}
 BOOSTERS = ("gbtree", "dart", "gblinear")
 
 
@@ -43,10 +59,30 @@ def read_xgboost(
         If it is no such model, of another version, or uses an objective, a booster or
         a kind of tree without compiled form.
     """
+    objective, K, scorer = _read(source, preparation, OBJECTIVES)
+    return Classifier(scorer, _head(objective, K, classes))
+
+
+def read_xgboost_regressor(
+    source: str | bytes, preparation: Preparation | None = None
+) -> Regressor:
+    """Compile a regressor's or a ranker's file; see `read_xgboost`."""
+    objective, _, scorer = _read(source, preparation, tuple(REGRESSIONS))
+    if not isinstance(scorer, Trees):
+        raise BadModel("XGBoost booster 'gblinear' has no compiled form for regression")
+    if scorer.outputs > 1:
+        raise BadModel("XGBoost models of several outputs have no compiled form")
+    return Regressor(scorer, REGRESSIONS[objective])
+
+
+def _read(
+    source: str | bytes, preparation: Preparation | None, objectives: tuple[str, ...]
+) -> tuple[str, int, Scorer]:
+    """Objective, number of classes (1 where it has none), and what gives raw scores."""
     try:
         model = read_ubj(source) if isinstance(source, bytes) else json.loads(source)
         _check_version(model)
-        return _compile(model["learner"], preparation, classes)
+        return _compile(model["learner"], preparation, objectives)
     except RecursionError as error:
         raise BadModel("not an XGBoost model: nested too deep") from error
     except (
@@ -72,10 +108,10 @@ def _check_version(model: dict[str, Any]) -> None:
 def _compile(
     learner: dict[str, Any],
     preparation: Preparation | None,
-    classes: Sequence[Any] | None,
-) -> Classifier:
+    objectives: tuple[str, ...],
+) -> tuple[str, int, Scorer]:
     objective, booster = learner["objective"]["name"], learner["gradient_booster"]
-    _need("objective", objective, OBJECTIVES)
+    _need("objective", objective, objectives)
     _need("booster", booster["name"], BOOSTERS)
     parameters = learner["learner_model_param"]
     if int(parameters.get("num_target", 1)) > 1:
@@ -84,36 +120,43 @@ def _compile(
     inputs = inputs_of(int(parameters["num_feature"]), preparation)
     bias = _bias(parameters["base_score"], objective, K)
     if booster["name"] == "gblinear":
-        scorer: Scorer = _linear(booster["model"], inputs, bias)
-    else:
-        scorer = _trees(booster, inputs, bias, _best(learner))
+        return objective, K, _linear(booster["model"], inputs, bias)
+    return objective, K, _trees(booster, inputs, bias, _best(learner))
+
+
+def _head(objective: str, K: int, classes: Sequence[Any] | None) -> Head:
     count = max(K, 2)
     labels = np.arange(count) if classes is None else np.asarray(classes)
     if len(labels) != count:
         raise BadModel(f"{len(labels)} labels for a model of {count} classes")
     if objective.startswith("multi:"):
-        return Classifier(scorer, Head(labels, SOFTMAX, LARGEST_SCORE, K))
+        return Head(labels, SOFTMAX, LARGEST_SCORE, K)
     if objective == "binary:hinge":
-        return Classifier(scorer, Head(labels, MARGIN, POSITIVE, 1))
-    return Classifier(scorer, Head(labels, LOGISTIC, LARGEST_SCORE, 1))
+        return Head(labels, MARGIN, POSITIVE, 1)
+    return Head(labels, LOGISTIC, LARGEST_SCORE, 1)
 
 
 def _need(what: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
         raise BadModel(
-            f"XGBoost {what} {name!r} has no compiled form; these have: "
-            f"{', '.join(known)}"
+            f"XGBoost {what} {name!r} has no compiled form here; these have: "
+            f"{', '.join(known)}{elsewhere(name, OBJECTIVES, REGRESSIONS)}"
         )
 
 
 def _bias(base_score: str, objective: str, K: int) -> NDArray[np.float64]:
     """Margins from which the sums start; one number, or a list of one per class."""
     numbers = [float(word) for word in str(base_score).strip("[]").split(",")]
-    if objective == "binary:logistic":
+    if objective in ("binary:logistic", "reg:logistic"):
         (share,) = numbers
         if not 0 < share < 1:
             raise BadModel(f"XGBoost base_score is {share:g}; it must be in (0, 1)")
         numbers = [-math.log(1 / share - 1)]
+    elif REGRESSIONS.get(objective) == "exp":
+        (mean,) = numbers
+        if not mean > 0:
+            raise BadModel(f"XGBoost base_score is {mean:g}; it must be above 0")
+        numbers = [math.log(mean)]
     if not all(map(math.isfinite, numbers)):
         raise BadModel(f"XGBoost base_score is {base_score}; it must be finite")
     return np.broadcast_to(np.array(numbers, np.float32), K).astype(np.float64)

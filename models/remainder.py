@@ -1,8 +1,8 @@
-"""Exact early exits from bounds: what remains cannot change the answer any more.
+"""What the base models that are left can still add, whatever the row.
 
-Base model t's score lies in [least[t], most[t]] whatever the row: a tree's smallest
-and largest leaf, a lattice's vertices. No examples are needed and none is decided
-otherwise, fresh or not.
+Base model t's score lies in [least[t], most[t]]: a tree's smallest and largest leaf, a
+lattice's vertices. Exits from these bounds are exact: no examples are needed and none
+is answered otherwise, fresh or not.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
-from .schedule import Schedule
+from .lattices import Lattices
+from .lead_exit import Terms
+from .trees import Trees
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -34,13 +36,17 @@ class Remainder:
     least: Floats
     most: Floats
 
-    def schedule(self, threshold: float) -> Schedule:
-        """Stop once no remaining base model can carry the sum over `threshold`."""
+    def limits(self, threshold: float) -> tuple[Floats, Floats]:
+        """Give (lower, upper), each (T,): sums beyond which `threshold` stays crossed.
+
+        As in a schedule: after base model `order[r]` a sum below `lower[r]` ends below
+        the threshold and one above `upper[r]` above it; infinite at the last.
+        """
         if not np.isfinite(threshold):
             raise BadInput(f"threshold is {threshold!r}; it must be finite")
         lower, upper = threshold - self.most, threshold - self.least
         lower[-1], upper[-1] = -np.inf, np.inf
-        return Schedule(self.order, lower, upper, float(threshold))
+        return lower, upper
 
     def enough(self, tolerance: float) -> tuple[int, float]:
         """Give (base models to evaluate, what to add) for a score within `tolerance`.
@@ -90,3 +96,27 @@ def bound_remainder(least: Floats, most: Floats) -> Remainder:
     after = [np.append(np.cumsum(b[order][::-1])[::-1][1:], 0.0) for b in (least, most)]
     rounding = np.where(np.arange(len(order)) < len(order) - 1, slack, 0.0)
     return Remainder(order, after[0] - rounding, after[1] + rounding)
+
+
+def score_bounds(terms: Terms) -> tuple[Floats, Floats]:
+    """Smallest and largest score (T,) of each base model, of one raw score per row.
+
+    Raises
+    ------
+    BadInput
+        If the terms are those of a linear model, which have no bounds, or give several
+        raw scores.
+    """
+    if terms.outputs != 1:
+        raise BadInput(f"{terms.outputs} raw scores per row; bounds are those of one")
+    if isinstance(terms, Trees):
+        # Nodes lie tree by tree, so a tree's leaves do too.
+        ends = terms.nodes["column"] < 0
+        values = terms.leaves[terms.nodes["child"][ends], 0] / terms.divisor
+        counts = np.add.reduceat(ends, terms.roots[:-1])
+        starts = np.append(0, np.cumsum(counts)[:-1])
+        return np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+    if isinstance(terms, Lattices):
+        vertices = terms.vertices[:, 0] * terms.unit
+        return vertices.min(axis=1), vertices.max(axis=1)
+    raise BadInput("the terms of a linear model have no bounds; trees and lattices do")
