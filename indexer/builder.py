@@ -15,7 +15,6 @@ from ..features.cost import CostTable
 from ..features.sizes import Size, cost_at, read_size
 from ..models.learners import make_learner
 from ..models.model import Model
-from ..models.portfolio import SERVABLE
 from .cache import FOLDER, Cache, digest
 from .catalogue import choose_features, project_files
 from .choosing import (
@@ -37,6 +36,7 @@ from .costing import (
 from .data import Dataset, load_data, make_item, split
 from .feature_order import Rows
 from .index import Index
+from .keys import Keys
 from .package import Package
 from .plan_exits import PlanExitFitter, PlanExits, check_exits
 from .progress import Progress, Silence
@@ -70,7 +70,8 @@ def build(
         Where to save the index; it appears there whole or not at all.
     cache
         Folder for finished work, made if it is not there; None for `.polydom-cache`
-        in the project's folder.
+        in the project's folder. What is kept is named by items, settings, code and
+        versions of libraries, and found again only where all are the same.
     progress
         Told of each stage.
 
@@ -170,14 +171,13 @@ class Builder:
         part = dataset.only(train)
         ((fit, test),) = split(part, seed=project.seed, held_out=VALIDATION, folds=None)
         strategy = strategy or DEFAULT_STRATEGY
-        key = digest(self.key(dataset, features), strategy, SERVABLE)
         contest = Contest(
             values,
             dataset.codes,
             (train[fit], train[test]),
             seed=project.seed,
             cache=self.cache,
-            name=f"races/{key}",
+            name=Keys.of(project, dataset, features).race(strategy),
             progress=self.progress,
             strategy=strategy,
         )
@@ -195,34 +195,19 @@ class Builder:
             folds=search.folds,
         )
 
-    def key(self, dataset: Dataset, features: Sequence[StoredFeature]) -> str:
-        """Identify items, features and split: all that training depends on."""
-        project, search = self.project, self.project.search
-        return digest(
-            dataset.digest(),
-            [feature.fingerprint for feature in features],
-            [project.seed, search.held_out, search.folds],
-        )
-
     def costs(
         self, dataset: Dataset, features: Sequence[StoredFeature]
     ) -> tuple[list[Curve], CostTable]:
         """Fit the curves of features and steps, and weigh them."""
         project = self.project
         extractor = load_extractor(features, project_files(project))
-        key = digest(
-            dataset.digest(),
-            [feature.fingerprint for feature in features],
-            [project.costs.items, project.costs.repeats, project.seed],
-            *(["pair"] if project.costs.pair else []),
-        )
         of_features, of_steps, overhead = measure_curves(
             extractor,
             dataset,
             project.costs,
             project.seed,
             cache=self.cache,
-            name=f"times/{key}",
+            name=Keys.of(project, dataset, features).times,
             progress=self.progress,
         )
         weights = project.costs.weights
@@ -237,8 +222,8 @@ class Builder:
         choice: Choice,
     ) -> Trainer:
         """Prepare training on any feature set."""
-        learner = list(choice.levels) or choice.setting
-        key = digest(self.key(dataset, features), learner)
+        learners = choice.levels or (choice.setting,)
+        key = Keys.of(self.project, dataset, features).sets(learners)
         task = Task(
             values=self.cache.matrix(f"sets/{key}/values", values),
             codes=dataset.codes,

@@ -12,6 +12,7 @@ from ..features.errors import BadItem, BadProject
 from ..features.items import Item
 from .cache import Cache, digest
 from .data import Dataset
+from .keys import feature_keys
 from .processes import in_processes
 from .progress import Progress
 from .stored import StoredFeature, load_extractor
@@ -48,7 +49,8 @@ def compute_values(
     WorkerLost
         If a process is killed; what was finished is kept.
     """
-    data = dataset.digest()
+    data, keys = dataset.digest(), feature_keys(features, files)
+    names = [f"values/{digest(key, data)}" for key in keys]
     count = len(dataset.items)
     starts = range(0, count, CHUNK_ITEMS)
     width = sum(feature.width for feature in features)
@@ -62,7 +64,7 @@ def compute_values(
             features,
             files,
             cache,
-            data,
+            [f"{name}/{start}" for name in names],
         )
         for start in starts
     )
@@ -91,16 +93,16 @@ def _compute_chunk(
     features: Sequence[StoredFeature],
     files: Sequence[Path],
     cache: Cache,
-    data: str,
+    entries: Sequence[str],
 ) -> Chunk:
     """Values of some items, from the cache as far as it has them, feature by feature.
 
-    An item counts as unusable when any feature finds it so.
+    `entries` has each feature's name in the cache. An item counts as unusable when any
+    feature finds it so.
     """
-    names_of = [f"values/{digest(f.fingerprint, data)}/{start}" for f in features]
     bad: dict[int, str] = {}
     parts: list[NDArray[np.float32] | None] = []
-    for name in names_of:
+    for name in entries:
         stored = cache.load(name)
         parts.append(None if stored is None else stored[1]["values"])
         if stored is not None:
@@ -113,7 +115,7 @@ def _compute_chunk(
             part = rows[:, column : column + features[i].width]
             column += features[i].width
             meta = {"bad": {str(start + at): why for at, why in found.items()}}
-            cache.store(names_of[i], meta, {"values": part})
+            cache.store(entries[i], meta, {"values": part})
             parts[i] = part
         bad |= {start + at: why for at, why in found.items()}
     return start, np.hstack([part for part in parts if part is not None]), bad

@@ -1,0 +1,60 @@
+"""What a build kept is found again, unless what it depends on is another."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from . import projects
+
+BUILD = "from polydom.indexer import build; build('PROJECT.toml')"
+OWN = """\
+import counting
+
+from polydom.features import feature
+
+
+@feature(kind="text")
+def counted(text):
+    return [counting.count(text)]
+"""
+
+
+def install(place: Path, version: str, returned: str) -> None:
+    """Put a library there, as an installer does."""
+    facts = place / "counting.dist-info"
+    facts.mkdir(parents=True, exist_ok=True)
+    (facts / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: counting\nVersion: {version}\n"
+    )
+    (facts / "top_level.txt").write_text("counting\n")
+    (place / "counting.py").write_text(f"def count(text):\n    return {returned}\n")
+
+
+def run_build(folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """Build in a process of its own; the folders of the cache's entries."""
+    monkeypatch.setenv("PYTHONPATH", str(library))
+    subprocess.run([sys.executable, "-B", "-c", BUILD], cwd=folder, check=True)
+    cache = folder / ".polydom-cache"
+    return {str(path.relative_to(cache)) for path in cache.glob("*/*")}
+
+
+@pytest.mark.jit
+def test_an_upgraded_library_makes_its_features_and_their_models_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use = 'files = ["own.py"]\nuse = ["text_length", "counted"]'
+    text = projects.TEXTS.split("[features]")[0] + f"[features]\n{use}\n"
+    folder = projects.texts(tmp_path / "project", project=text)
+    (folder / "own.py").write_text(OWN)
+    library = tmp_path / "library"
+    install(library, "1.0", "len(text)")
+    first = run_build(folder, library, monkeypatch)
+    assert run_build(folder, library, monkeypatch) == first
+    install(library, "1.1", "text.count('!')")
+    second = run_build(folder, library, monkeypatch)
+    new = sorted(name.split("/")[0] for name in second - first)
+    # one feature's values, the times of both, and all models, which are timed too
+    assert new == ["paces", "sets", "times", "times", "values"]
+    assert first < second
