@@ -3,6 +3,7 @@
 python -m benchmarks.bench_qwyc DATA                    all data sets, one table each
 python -m benchmarks.bench_qwyc DATA --sets adult       only some
 python -m benchmarks.bench_qwyc DATA --json             one JSON object, for the record
+python -m benchmarks.bench_qwyc --from RECORD           tables of a kept JSON object
 python -m benchmarks.bench_qwyc DATA --plot FOLDER      three PNGs a data set
 
 DATA holds the folders adult, higgs, covtype20k and mnist. The model is LightGBM, 500
@@ -10,9 +11,15 @@ trees of depth 5, learning rate 0.05, trained on the training rows.
 
 Protocol, fixed before a test row was looked at. Fit: the training rows; for `polydom`
 also copies with a column or so swapped between rows (`swap_columns`, no labels).
-Report: the test rows, by the whole curve of each method; for each limit the cheapest
-point whose *test* change is within it, for every method alike. What there is to choose
-in `polydom` was chosen on a fifth of Adult's training rows, held out of the model.
+Report: the test rows, by the whole curve of each method, in two ways alike for all of
+them: for each limit the cheapest point whose *test* change is within it, and the mean
+ratio of trees over all shares of test change that both curves reach. What there is to
+choose in `polydom` was chosen on a fifth of Adult's training rows, held out of the
+model; learning rates of smaller ensembles on a fifth of each set's training rows.
+
+To tell what wins, both halves of `polydom` are also shown apart: "polydom, no copies"
+and "qwyc*, copies" are each fitted on the other's rows, and "qwyc* order" is QWYC*'s
+order at 1 % with our thresholds, on rows and copies.
 """
 
 import argparse
@@ -35,9 +42,12 @@ from polydom.indexer.schedule import Schedule
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
 
+from .equal_change import cheapest, equal_change, within
 from .plot_qwyc import by_method, draw_all
+from .smaller_ensembles import smaller
 
 Rows = NDArray[np.float32]
+Flags = NDArray[np.bool_]
 Split = tuple[Rows, NDArray[np.int64], Rows, NDArray[np.int64]]
 
 ALPHAS = (0, 0.0002, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.006, 0.01, 0.02)
@@ -45,7 +55,8 @@ FAN_ALPHAS = (0, 0.001, 0.004, 0.01)
 LIMITS = (0.01, 0.005, 0.002)
 TREES, DEPTH, RATE = 500, 5, 0.05
 SEEDS = 5  # of the random orders, as in the paper
-PREFIXES = (10, 20, 40, 80, 160, 320, 500)
+JOINT = 0.01  # alpha of the joint order that our thresholds are put on
+RIVALS = ("qwyc*", "qwyc*, copies", "qwyc* order", "fan*", "polydom, no copies")
 BINS = 20  # of the histograms of base models used
 FIXED: tuple[tuple[str, OrderName, int], ...] = (
     ("natural", "natural", 0),
@@ -135,8 +146,10 @@ SETS: dict[str, Callable[[Path], Split]] = {
 }
 
 
-def train(X: Rows, y: NDArray[np.int64]) -> Ensemble:
-    """Train the full model, and compile it from its own file."""
+def train(
+    X: Rows, y: NDArray[np.int64], trees: int = TREES, rate: float = RATE
+) -> Ensemble:
+    """Train the full model or a smaller one, and compile it from its own file."""
     import lightgbm
 
     booster = lightgbm.train(
@@ -144,14 +157,14 @@ def train(X: Rows, y: NDArray[np.int64]) -> Ensemble:
             "objective": "binary",
             "max_depth": DEPTH,
             "num_leaves": 2**DEPTH,
-            "learning_rate": RATE,
+            "learning_rate": rate,
             "deterministic": True,
             "force_row_wise": True,
             "num_threads": 2,
             "verbosity": -1,
         },
         lightgbm.Dataset(X, y),
-        TREES,
+        trees,
     )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.txt")
@@ -163,25 +176,26 @@ def curves(
     scores: NDArray[np.float64], more: NDArray[np.float64], threshold: float
 ) -> Iterator[tuple[str, float, float, Schedule | FanSchedule]]:
     """(method, alpha, seconds, schedule): each method's curve."""
-    kept: Any = None
-    for alpha in ALPHAS:
-        start = time.perf_counter()
 
-        ours = fit_schedule(more, threshold, alpha, order=kept)
-        kept = ours.order  # it does not depend on alpha
-        yield "polydom", alpha, time.perf_counter() - start, ours
-    joint: Any = None
-    for alpha in ALPHAS:
-        start = time.perf_counter()
-        star = fit_schedule(scores, threshold, alpha, method="qwyc")
-        yield "qwyc*", alpha, time.perf_counter() - start, star
-        joint = star.order if alpha <= min(LIMITS) else joint
-        for name, order, seed in FIXED:
+    def curve(
+        label: str, rows: NDArray[np.float64], **options: Any
+    ) -> Iterator[tuple[str, float, float, Schedule]]:
+        for alpha in options.pop("alphas", ALPHAS):
             start = time.perf_counter()
-            fixed = fit_schedule(
-                scores, threshold, alpha, method="fixed", order=order, seed=seed
-            )
-            yield name, alpha, time.perf_counter() - start, fixed
+            schedule = fit_schedule(rows, threshold, alpha, **options)
+            if options.get("method") != "qwyc":  # the order does not depend on alpha
+                options["order"] = schedule.order
+            yield label, alpha, time.perf_counter() - start, schedule
+
+    yield from curve("polydom", more)
+    yield from curve("polydom, no copies", scores)
+    yield from curve("qwyc*", scores, method="qwyc")
+    yield from curve("qwyc*, copies", more, method="qwyc")
+    joint = fit_schedule(more, threshold, JOINT, method="qwyc").order
+    yield from curve("qwyc* order", more, order=joint, alphas=ALPHAS[::2])
+    for name, order, seed in FIXED:
+        yield from curve(name, scores, method="fixed", order=order, seed=seed)
+    joint = fit_schedule(scores, threshold, min(LIMITS), method="qwyc").order
     orders: dict[str, Any] = {"fan*": "individual-mse", "fan on qwyc*": joint}
     for name, order in orders.items():
         for alpha in FAN_ALPHAS:
@@ -211,18 +225,17 @@ def early_stop(
         }
 
 
-def first_trees(
-    scores: NDArray[np.float64], threshold: float, labels: NDArray[np.int64]
+def fewer_trees(
+    X: Rows, y: NDArray[np.int64], Xt: Rows, yt: NDArray[np.int64], full: Flags
 ) -> Iterator[dict[str, Any]]:
-    """Ensembles of the first k trees: what training fewer rounds would have given."""
-    full = scores.sum(axis=1) >= threshold
-    for count in PREFIXES:
-        decisions = scores[:, :count].sum(axis=1) >= threshold
+    """Ensembles trained smaller, against the labels and the `full` one's decisions."""
+    for method, size, rate, decisions in smaller(X, y, Xt, train, RATE):
         yield {
-            "method": "fewer trees",
-            "mean": float(count),
+            "method": method,
+            "rate": rate,
+            "mean": float(size),
             "changed": float(np.mean(decisions != full)),
-            "accuracy": float(np.mean(decisions == labels)),
+            "accuracy": float(np.mean(decisions == yt)),
         }
 
 
@@ -234,7 +247,7 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     scores, fresh = ensemble.base_scores(X), ensemble.base_scores(Xt)
     more = ensemble.base_scores(swap_columns(X, copies=COPIES))
     full = fresh.sum(axis=1) >= threshold
-    points = [*early_stop(fresh, yt), *first_trees(fresh, threshold, yt)]
+    points = [*early_stop(fresh, yt), *fewer_trees(X, y, Xt, yt, full)]
     for method, alpha, fit_s, schedule in curves(scores, more, threshold):
         decisions, used = schedule.evaluate(fresh)
         points.append(
@@ -257,18 +270,6 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     }
 
 
-def within(points: list[dict[str, Any]], limit: float) -> float | None:
-    """Fewest mean trees among the points that change at most `limit`."""
-    best = cheapest(points, limit)
-    return None if best is None else float(best["mean"])
-
-
-def cheapest(points: list[dict[str, Any]], limit: float) -> dict[str, Any] | None:
-    """Return the point of fewest mean trees that changes at most `limit`."""
-    inside = (p for p in points if p["changed"] <= limit)
-    return min(inside, key=lambda p: float(p["mean"]), default=None)
-
-
 def show(name: str, result: dict[str, Any]) -> None:
     """Print one data set's tables."""
     print(
@@ -288,6 +289,13 @@ def show(name: str, result: dict[str, Any]) -> None:
             f"{'-' if p is None else format(p['accuracy'], '.4f'):>9}" for p in kept
         )
         print(f"{method:32}{cells}")
+    show_ratios(found)
+    print("method, trees, rate, accuracy, changed")
+    for point in found["fewer trees"] + found["fewer trees, best rate"]:
+        print(
+            f"{point['method']:24} {point['mean']:4.0f} {point['rate']:5.2f} "
+            f"{point['accuracy']:7.4f} {point['changed']:8.3%}"
+        )
     print("method       alpha   mean trees   p99   changed  accuracy  fit")
     for point in found["polydom"] + found["qwyc*"]:
         print(
@@ -297,17 +305,33 @@ def show(name: str, result: dict[str, Any]) -> None:
         )
 
 
+def show_ratios(found: dict[str, list[dict[str, Any]]]) -> None:
+    """Print our trees over each rival's at equal test change."""
+    print("polydom's mean trees over theirs, at equal test change")
+    for rival in RIVALS:
+        measured = equal_change(found["polydom"], found[rival])
+        if measured is None:
+            print(f"  {rival:22} no share of changes that both reach")
+        else:
+            ratio, low, high = measured
+            print(f"  {rival:22} {ratio:6.3f}   from {low:.2%} to {high:.2%}")
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder of the data sets")
+    parser.add_argument("data", type=Path, nargs="?", help="folder of the data sets")
+    parser.add_argument("--from", dest="kept", type=Path, help="a kept JSON object")
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--plot", type=Path, help="folder to write PNGs to")
     args = parser.parse_args()
-    results = {}
-    for name in args.sets:
-        results[name] = measure(name, args.data)
+    if args.kept is None and args.data is None:
+        parser.error("give the folder of the data sets, or --from")
+    results = {} if args.kept is None else json.loads(args.kept.read_text())
+    for name in results or args.sets:
+        if name not in results:
+            results[name] = measure(name, args.data)
         if not args.json:
             show(name, results[name])
     if args.json:
