@@ -19,6 +19,7 @@ from .lead_exit import ClassSums, LeadExit, LeadSchedule, Terms, make_lead_exit
 from .model import Rows
 from .remainder import score_bounds
 from .trees import Trees
+from .uses import columns_used
 
 # Rows whose exits, one by one, take as long as packing trees for batches.
 WORTH_PACKING = 100_000
@@ -113,6 +114,17 @@ class Ensemble:
             which have no bounds.
         """
         return score_bounds(self._margin())
+
+    def uses(self, width: int) -> NDArray[np.bool_]:
+        """Which columns of rows of `width` columns each base model reads: (T, width).
+
+        For `fit_schedule(..., feature_costs, uses)`, where a column is a feature.
+        """
+        if self.sums is None:
+            return columns_used(self._margin(), width)
+        each = columns_used(self.sums.scorer, width)
+        used: NDArray[np.bool_] = each.reshape(self.size, -1, width).any(axis=1)
+        return used
 
     def decision_function(self, X: Rows) -> NDArray[np.float64]:
         """Sum over all base models: (N,) for two classes, else (N, K).

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +35,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 WIRE = (DOCS / "wire-format.md").read_text(encoding="utf-8")
 FILE = (DOCS / "file-format.md").read_text(encoding="utf-8")
 OIP = (DOCS / "oip.md").read_text(encoding="utf-8")
+ENSEMBLES = (DOCS / "ensembles.md").read_text(encoding="utf-8")
 RUNNING = (DOCS / "running.md").read_text(encoding="utf-8")
 
 
@@ -59,6 +62,23 @@ def test_wire_format_lists_every_error_code() -> None:
     raised += [errors.ReloadFailed]
     for error in raised:
         assert error.code in listed
+
+
+@pytest.mark.jit
+def test_code_about_ensembles_runs_from_top_to_bottom(tmp_path: Path) -> None:
+    pytest.importorskip("lightgbm")
+    blocks = re.findall(r"^```python\n(.*?)^```", ENSEMBLES, re.MULTILINE | re.DOTALL)
+    code = "".join(blocks)
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^\d+ of 200 trees$", done.stdout, re.MULTILINE)
+    assert "of decisions change on fresh rows, with 95% confidence" in done.stdout
 
 
 def test_file_format_gives_the_constants_that_the_code_has() -> None:
