@@ -2,28 +2,24 @@
 
 Every tree of a group of 64 has a lane, a byte of each vector. The row's values are
 bytes too: how many of the thresholds of their slot are below them, so that one vector
-register holds 64 slots. A test picks each tree's slot out of it (`vpermb`) and compares
-with each tree's threshold; all tests of a group are made, down to the depth of its
-deepest tree, and their answers choose the leaf from the bottom up. There is nothing to
-be mispredicted, and what is left to wait for is the sum, which keeps the trees' order.
+register holds 64 slots. Level by level, what each tree tests next is chosen by its
+answers so far; a test picks the tree's slot out of the register (`vpermb`) and compares
+with the tree's threshold. There is nothing to be mispredicted, and what is left to wait
+for is the sum, which keeps the trees' order.
 
 Thresholds below a value are counted in two steps of 16: pivots, then those between two
-of them. The instructions are those of AVX-512 with VBMI (Intel from Ice Lake, AMD from
-Zen 4 on). Where a processor lacks them, or numba may not use them, `VECTORS` is false,
-nothing here is compiled and nothing may be called. As in `_layout_kernels.py` nothing
-is checked, and a kernel takes the address of a table; `lanes.py` fills it.
+of them. Where `_vector_kernels.VECTORS` is false nothing here is compiled and nothing
+may be called. As in `_layout_kernels.py` nothing is checked, and a kernel takes the
+address of a table, which `lanes.py` fills, and that of a row.
 """
 
 from typing import Any
 
 import numpy as np
-from llvmlite import binding, ir  # type: ignore[import-untyped]
-from numba import carray, config, float64, int64, njit, types, uint64, void
-from numba.extending import intrinsic
+from numba import carray, float64, int64, njit, uint64, void
 from numpy.typing import NDArray
 
 from ._layout_kernels import (
-    COMPILED,
     ONE_ROW,
     OPTIONS,
     ROW,
@@ -31,18 +27,24 @@ from ._layout_kernels import (
     UNDECIDED,
     lead_of,
     pointer,
-    read_keys,
     side,
 )
+from ._vector_kernels import (
+    LANES,
+    STEP,
+    VECTORS,
+    count_below,
+    find_places,
+    room,
+    write_keys,
+    write_vector,
+)
 
-LANES = 64  # trees in a group, and slots of a row
-MOST_DEPTH = 8  # a leaf's place in its tree is a byte
 MOST_CUTS = 256  # of a slot; the last is above every value
-STEP = 16  # cuts compared at once
 ABREAST = 8  # trees whose sums are kept between limits at once
 SPAN = 16  # groups whose places are found before they are used
 
-# Entries of the table; the first four are those that `read_keys` knows.
+# Entries of the table.
 (
     SLOTS,
     COLUMNS,
@@ -69,135 +71,41 @@ SPAN = 16  # groups whose places are found before they are used
 ) = range(22)
 
 
-def has_instructions() -> bool:
-    """Say whether numba compiles for a processor with AVX-512 VBMI."""
-    if not COMPILED or config.CPU_FEATURES is not None or not config.ENABLE_AVX:
-        return False
-    try:
-        features = binding.get_host_cpu_features()
-    except RuntimeError:  # not known for this processor
-        return False
-    return all(features.get(name) for name in ("avx512bw", "avx512vbmi"))
-
-
-VECTORS = has_instructions()
-
-
 def kernel(signature: Any, options: dict[str, Any] = OPTIONS) -> Any:
     """Compile a function, where there are the instructions for it."""
     return njit(signature, **options) if VECTORS else lambda function: function
 
 
-_I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
-_BYTES, _WORDS = ir.VectorType(_I8, LANES), ir.VectorType(_I32, STEP)
-
-
-def _load(builder: Any, address: Any, kind: Any, align: int = 64) -> Any:
-    loaded = builder.load(builder.inttoptr(address, kind.as_pointer()))
-    loaded.align = align
-    return loaded
-
-
-def _spread(builder: Any, value: Any, kind: Any) -> Any:
-    """Give every lane the same value."""
-    one = builder.insert_element(ir.Constant(kind, ir.Undefined), value, _I32(0))
-    lanes = ir.Constant(ir.VectorType(_I32, kind.count), [0] * kind.count)
-    return builder.shuffle_vector(one, ir.Constant(kind, ir.Undefined), lanes)
-
-
-@intrinsic
-def room(typing_context: Any, count: Any) -> Any:
-    """Reserve `count` vectors of 64 bytes until the calling kernel returns: address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vectors = builder.alloca(_BYTES, size=arguments[0])
-        vectors.align = 64
-        return builder.ptrtoint(vectors, _I64)
-
-    return types.uint64(types.int64), generate
-
-
-@intrinsic
-def count_below(typing_context: Any, key: Any, cuts: Any) -> Any:
-    """How many of the 16 int32 at an address are less than a key."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        key, address = arguments
-        cuts = _load(builder, address, _WORDS)
-        below = builder.icmp_signed("<", cuts, _spread(builder, key, _WORDS))
-        count = builder.ctpop(builder.bitcast(below, _I16))
-        return builder.zext(count, _I64)
-
-    return types.int64(types.int32, types.uint64), generate
-
-
-def _answer(builder: Any, permute: Any, codes: Any, tests: Any, depth: int) -> Any:
-    """Places (64 bytes) of the leaves reached, for trees of this depth."""
-
-    def place(test: int, level: int) -> Any:
-        """Place of the leaf below a test, counted from the leftmost below it."""
-        at = builder.add(tests, _I64(2 * LANES * (test - 1)))
-        slots = _load(builder, at, _BYTES)
-        limits = _load(builder, builder.add(at, _I64(LANES)), _BYTES)
-        right = builder.icmp_unsigned(
-            ">", builder.call(permute, [codes, slots]), limits
-        )
-        half = ir.Constant(_BYTES, [1 << (depth - level - 1)] * LANES)
-        if level == depth - 1:
-            return builder.select(right, half, ir.Constant(_BYTES, [0] * LANES))
-        left_place = place(2 * test, level + 1)
-        right_place = builder.or_(place(2 * test + 1, level + 1), half)
-        return builder.select(right, right_place, left_place)
-
-    if depth == 0:
-        return ir.Constant(_BYTES, [0] * LANES)
-    return place(1, 0)
-
-
-@intrinsic
-def find_places(
-    typing_context: Any, depth: Any, codes: Any, tests: Any, out: Any
-) -> Any:
-    """Write the place (64 bytes) of the leaf that each tree of a group reaches.
-
-    `codes` is the address of the row's 64 codes; `tests` that of the group's tests,
-    for each 64 slots and 64 limits, root first, then level by level.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        depth, codes, tests, out = arguments
-        name = "llvm.x86.avx512.permvar.qi.512"
-        kind = ir.FunctionType(_BYTES, [_BYTES, _BYTES])
-        permute = builder.module.globals.get(name)
-        permute = permute or ir.Function(builder.module, kind, name)
-        codes = _load(builder, codes, _BYTES)
-        end = builder.append_basic_block("end")
-        choice = builder.switch(depth, end)
-        for levels in range(MOST_DEPTH + 1):
-            block = builder.append_basic_block(f"depth{levels}")
-            choice.add_case(_I64(levels), block)
-            builder.position_at_end(block)
-            places = _answer(builder, permute, codes, tests, levels)
-            builder.store(places, builder.inttoptr(out, _BYTES.as_pointer())).align = 64
-            builder.branch(end)
-        builder.position_at_end(end)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.uint64, types.uint64, types.uint64), generate
-
-
-@kernel(void(ROW, uint64, uint64))
-def read_codes(row: NDArray[np.float32], address: int, out: int) -> None:
-    """Write how many cuts of each slot are below the row's value: 64 bytes."""
+@kernel(uint64(uint64, uint64, int64))
+def count_cuts(address: int, keys_at: int, first: int) -> int:
+    """How many cuts of each of 8 slots are below its key: a byte each."""
     table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
-    slots = int64(table[SLOTS])
-    keys = carray(pointer(room(4)), (LANES,), np.int32)
-    read_keys(row, address, keys)
-    codes = carray(pointer(out), (LANES,), np.uint8)
-    for s in range(slots):
+    keys = carray(pointer(keys_at), (LANES,), np.int32)
+    codes = uint64(0)
+    for j in range(8):
+        s = first + j
         part = count_below(keys[s], table[PIVOTS] + uint64(4 * STEP * s))
         cuts = table[CUTS] + uint64(4 * (MOST_CUTS * s + STEP * part))
-        codes[s] = STEP * part + count_below(keys[s], cuts)
+        code = uint64(STEP * part + count_below(keys[s], cuts))
+        codes |= code << uint64(8 * j)
+    return int(codes)
+
+
+@kernel(void(uint64, uint64, uint64))
+def read_codes(row: int, address: int, out: int) -> None:
+    """Write how many cuts of each slot are below the row's value: 64 bytes."""
+    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
+    keys = room(4)
+    codes = carray(pointer(out), (LANES // 8,), np.uint64)
+    for s in range(0, int64(table[SLOTS]), STEP):
+        at = uint64(4 * s)
+        columns, lacking = table[COLUMNS] + at, table[LACKING] + at
+        write_keys(row, columns, lacking, table[ZEROS] + at, keys + at)
+        low, high = count_cuts(address, keys, s), count_cuts(address, keys, s + 8)
+        if s == 0:
+            write_vector(out, low, high)
+        else:
+            codes[s // 8], codes[s // 8 + 1] = low, high
 
 
 @kernel(void(uint64, int64, int64, uint64, uint64))
@@ -211,9 +119,9 @@ def fill_places(address: int, first: int, end: int, codes: int, out: int) -> Non
         find_places(depths[g], codes, tests[g], out + uint64(LANES * (g - first)))
 
 
-@kernel(float64(ROW, uint64), ONE_ROW)
-def lane_margin(row: NDArray[np.float32], address: int) -> float:
-    """Raw score of one row: `_layout_kernels.margin` to the same bit.
+@kernel(float64(uint64, uint64))
+def add_values(row: int, address: int) -> float:
+    """Raw score of the row at an address: `_layout_kernels.margin` to the same bit.
 
     The places of many groups are found before their values are added: each sum
     waits for the one before it, and would keep what comes after it waiting too.
@@ -240,13 +148,19 @@ def lane_margin(row: NDArray[np.float32], address: int) -> float:
     return float(total)
 
 
+@kernel(float64(ROW, uint64), ONE_ROW)
+def lane_margin(row: NDArray[np.float32], address: int) -> float:
+    """Raw score of one row."""
+    return float(add_values(row.ctypes.data, address))
+
+
 @kernel(void(ROWS, uint64, float64[::1]))
 def lane_margins(
     X: NDArray[np.float32], address: int, out: NDArray[np.float64]
 ) -> None:
     """Raw score of each row: `out` (N,)."""
     for i in range(X.shape[0]):
-        out[i] = lane_margin(X[i], address)
+        out[i] = add_values(X[i].ctypes.data, address)
 
 
 @kernel(void(ROWS, uint64, float64[:, ::1]))
@@ -262,7 +176,7 @@ def lane_scores(X: NDArray[np.float32], address: int, out: NDArray[np.float64]) 
     codes, found = room(1), room(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
     for i in range(X.shape[0]):
-        read_codes(X[i], address, codes)
+        read_codes(X[i].ctypes.data, address, codes)
         for start in range(0, groups, SPAN):
             end = min(start + SPAN, groups)
             fill_places(address, start, end, codes, found)
@@ -275,9 +189,9 @@ def lane_scores(X: NDArray[np.float32], address: int, out: NDArray[np.float64]) 
                     out[i, targets[t] + v] += value
 
 
-@kernel(int64(ROW, uint64, float64[::1]))
-def lane_early(row: NDArray[np.float32], address: int, out: Any) -> int:
-    """Answer of one row as soon as a limit says so: `_layout_kernels.early`.
+@kernel(int64(uint64, uint64, float64[::1]))
+def lane_early(row: int, address: int, out: Any) -> int:
+    """Answer a row, at an address, once a limit says so: `_layout_kernels.early`.
 
     Most rows stop in the first group, so its sums are looked at before the next
     are found, then those of one more, of two, of four. Between a floor and a
@@ -321,15 +235,21 @@ def lane_early(row: NDArray[np.float32], address: int, out: Any) -> int:
     return int(4 * trees + UNDECIDED)
 
 
-@kernel(int64(ROW, uint64), ONE_ROW)
-def lane_decide(row: NDArray[np.float32], address: int) -> int:
-    """Answer of one row: `_layout_kernels.decide`."""
+@kernel(int64(uint64, uint64))
+def lane_side(row: int, address: int) -> int:
+    """Answer of the row at an address: `_layout_kernels.decide`."""
     table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
     total = carray(pointer(room(1)), (1,), np.float64)
     answer = lane_early(row, address, total) & 3
     if answer != UNDECIDED:
         return int(answer)
     return int(side(total[0], carray(pointer(table[BIAS]), (1,), np.float64)[0]))
+
+
+@kernel(int64(ROW, uint64), ONE_ROW)
+def lane_decide(row: NDArray[np.float32], address: int) -> int:
+    """Answer of one row: `_layout_kernels.decide`."""
+    return int(lane_side(row.ctypes.data, address))
 
 
 @kernel(void(ROWS, uint64, float64[::1], int64[::1]))
@@ -341,7 +261,7 @@ def lane_early_many(
 ) -> None:
     """Sum and answer of `lane_early` for each row: `sums` (N,), `codes` (N,)."""
     for i in range(X.shape[0]):
-        codes[i] = lane_early(X[i], address, sums[i : i + 1])
+        codes[i] = lane_early(X[i].ctypes.data, address, sums[i : i + 1])
 
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
@@ -357,7 +277,7 @@ def lane_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
     margins = carray(pointer(table[UPPER]), (trees // group,), np.float64)
     codes, found = room(1), room(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
-    read_codes(row, address, codes)
+    read_codes(row.ctypes.data, address, codes)
     left, used = group, 0
     start, end = 0, 1
     while start < groups:

@@ -18,14 +18,11 @@ from ._lane_kernels import (
     GROUP,
     GROUPS,
     LACKING,
-    LANES,
     LOWER,
     MOST_CUTS,
-    MOST_DEPTH,
     PIVOTS,
     SIZES,
     SLOTS,
-    STEP,
     TABLE_SIZE,
     TARGETS,
     TERMS,
@@ -33,13 +30,13 @@ from ._lane_kernels import (
     TREES,
     UPPER,
     VALUES,
-    VECTORS,
     ZEROS,
     lane_decide,
     lane_lead,
     lane_margin,
 )
 from ._layout_kernels import HIGHEST, entry
+from ._vector_kernels import LANES, MOST_DEPTH, STEP, VECTORS
 
 # A tree's room for values is that of a whole tree as deep as the deepest in its group.
 MOST_VALUES = 2**21
@@ -123,12 +120,16 @@ def pack_lanes(
     ):
         return None
     places = _Places.of(trees, order, deep, inner)
+    # Sixteen slots are read at once; those beyond the last are the last again.
+    spare = 0, -len(cuts.slots) % STEP
+    read = np.pad(cuts.slots, spare, "edge") if cuts.slots.size else cuts.slots
+    cut_keys = np.pad(cuts.cuts, (spare, (0, 0)), constant_values=HIGHEST)
     arrays = {
-        COLUMNS: slots.columns[cuts.slots],
-        LACKING: slots.lacking[cuts.slots],
-        ZEROS: slots.zeros[cuts.slots],
-        PIVOTS: cuts.cuts[:, STEP - 1 :: STEP],
-        CUTS: cuts.cuts,
+        COLUMNS: slots.columns[read],
+        LACKING: slots.lacking[read],
+        ZEROS: slots.zeros[read],
+        PIVOTS: cut_keys[:, STEP - 1 :: STEP],
+        CUTS: cut_keys,
         DEPTHS: deep,
         SIZES: _up_to(ABREAST, np.minimum(LANES, len(order) - _starts(LANES, deep))),
         VALUES: places.values(trees, inner),

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._lane_kernels import (
-    VECTORS,
     lane_early_many,
     lane_lead_many,
     lane_margins,
@@ -28,6 +27,7 @@ from ._layout_kernels import (
     margins,
     raw_scores,
 )
+from ._vector_kernels import VECTORS
 from .lanes import Lanes, Slots
 
 ROWS = 64

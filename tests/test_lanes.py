@@ -10,18 +10,16 @@ from polydom.models import _layout_kernels as portable
 from polydom.models._lane_kernels import (
     ABREAST,
     FLOORS,
-    LANES,
     LOWER,
     MOST_CUTS,
-    MOST_DEPTH,
     SPAN,
-    VECTORS,
     lane_early_many,
     lane_lead_many,
     lane_margins,
     lane_scores,
 )
 from polydom.models._tree_kernels import find_depths
+from polydom.models._vector_kernels import LANES, MOST_DEPTH, VECTORS
 from polydom.models.lanes import Lanes, Slots, pack_lanes
 from polydom.models.layout import Layout, _keys, _slots, pack
 from polydom.models.prepare import plain

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from polydom.models import trial
-from polydom.models._lane_kernels import VECTORS, lane_margins
+from polydom.models._lane_kernels import lane_margins
 from polydom.models._layout_kernels import TINY
 from polydom.models._score_kernels import LOGISTIC, POSITIVE
+from polydom.models._vector_kernels import VECTORS
 from polydom.models.classifier import Classifier
 from polydom.models.ensemble import EarlyExit, as_ensemble
 from polydom.models.head import Head
