@@ -15,7 +15,7 @@ Masks = NDArray[np.uint64]
 Accuracies = NDArray[np.float64]
 
 DENSE_FEATURES = 24  # up to here every set has its place in memory: 24 bytes each
-MOST_SETS = 1 << 16  # that the sparse search lists at once
+MOST_SETS = 1 << 16  # looked at or listed at once
 
 
 class Expanded(Mapping[int, float]):
@@ -57,6 +57,13 @@ class Bounds(Protocol):
         """List untrained sets of one size that nothing sandwiches, maybe not all."""
         ...
 
+    def count_open(self, alpha: float, tolerance: float) -> int | None:
+        """Count untrained sets that nothing sandwiches; None where they are too many.
+
+        There will never be more of them.
+        """
+        ...
+
     def bound(self, tolerance: float) -> float:
         """Give an alpha at which no set is open; infinite if there is none."""
         ...
@@ -94,6 +101,15 @@ class _DenseBounds:
         out = np.empty(math.comb(self.m, size), np.uint64)
         bounds = (self.accuracy, self.below, self.above)
         return out[: kernels.dense_open_sets(*bounds, size, alpha, tolerance, out)]
+
+    def count_open(self, alpha: float, tolerance: float) -> int:
+        self._refresh()
+        count = 0
+        for start in range(0, self.accuracy.size, MOST_SETS):
+            part = slice(start, start + MOST_SETS)
+            closed = alpha * self.below[part] >= self.above[part] + tolerance
+            count += int((np.isnan(self.accuracy[part]) & ~closed).sum())
+        return count
 
     def bound(self, tolerance: float) -> float:
         self._refresh()
@@ -147,6 +163,9 @@ class _SparseBounds:
             out,
         )
         return out[:found]
+
+    def count_open(self, alpha: float, tolerance: float) -> None:
+        return None
 
     def bound(self, tolerance: float) -> float:
         """Bound from the empty and the full set alone: true, seldom the smallest."""

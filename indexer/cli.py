@@ -5,16 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from ..features.errors import BadProject
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from .progress import Tell
 
 app = typer.Typer(
     name="polydom",
@@ -95,6 +90,7 @@ def build(
     import msgspec
     from rich.console import Console
 
+    from .bars import Bars
     from .builder import build as build_index
     from .project import Project
     from .report import facts_of, show
@@ -138,6 +134,7 @@ def select(
     """
     from rich.console import Console
 
+    from .bars import Bars
     from .builder import Builder
     from .cache import FOLDER, Cache
     from .project import Project
@@ -218,32 +215,3 @@ def _resumable() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("\ninterrupted; the same command goes on where it stopped", err=True)
         raise typer.Exit(130) from None
-
-
-class Bars:
-    """A Progress as one bar per stage, with the time that is left."""
-
-    def __init__(self, console: "Console") -> None:
-        self.console = console
-
-    @contextmanager
-    def stage(self, name: str, total: int | None) -> Iterator["Tell"]:
-        """Show a bar while the stage lasts; a line at its end where bars cannot be."""
-        from rich import progress
-
-        with progress.Progress(
-            progress.TextColumn("{task.description:<20}"),
-            progress.BarColumn(),
-            progress.MofNCompleteColumn(),
-            progress.TimeElapsedColumn(),
-            progress.TextColumn("left"),
-            progress.TimeRemainingColumn(),
-            console=self.console,
-        ) as bars:
-            task = bars.add_task(name, total=total)
-
-            def tell(done: int, left: int | None = None) -> None:
-                known = total if left is None else done + left
-                bars.update(task, completed=done, total=known)
-
-            yield tell

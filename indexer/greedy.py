@@ -64,7 +64,7 @@ def search_greedy(
     lambdas: tuple[float, float] = (0.0, math.inf),
     most: int = MOST_SEQUENCES,
     batch: bool = False,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Callable[[int, int | None], object] | None = None,
 ) -> GreedySearch:
     """Follow the best gain feature by feature, for every lambda (ICSP, algorithm 4).
 
@@ -91,8 +91,8 @@ def search_greedy(
         `accuracy` takes a list of sets and yields their accuracies in order, and does
         its own parallel work.
     progress
-        Called after every training with the number of sets trained so far and the
-        number still waiting in the present step of the sequences.
+        Called after every training with the number of sets trained so far and how many
+        are to come, None where that is unknown: for more than one lambda.
 
     Raises
     ------
@@ -106,7 +106,8 @@ def search_greedy(
         raise BadInput(f"lambdas are {lambdas!r}; 0 <= low <= high is needed")
     if most < 1:
         raise BadInput(f"most is {most!r}; it must be at least 1 sequence")
-    trained = _Trained(_in_batches(accuracy, batch), progress)
+    total = 1 + m * (m + 1) // 2 if low == high else None
+    trained = _Trained(_in_batches(accuracy, batch), progress, total)
     trained.expand([0])
     states = [_State(low, high)]
     for _ in range(m):
@@ -128,22 +129,22 @@ class _Trained:
     """Accuracy of every set trained so far, by mask."""
 
     train: Callable[[list[int]], Iterable[float]]
-    progress: Callable[[int, int], object] | None
+    progress: Callable[[int, int | None], object] | None
+    total: int | None
     accuracies: dict[int, float] = field(default_factory=dict)
 
     def expand(self, masks: list[int]) -> None:
         """Train those that have not been, each once."""
         fresh = [mask for mask in dict.fromkeys(masks) if mask not in self.accuracies]
-        waiting = len(fresh)
         for mask, value in zip(fresh, self.train(fresh), strict=True):
             if not 0 <= value <= 1:
                 raise BadInput(
                     f"accuracy of set {mask} is {value!r}; it must be in [0, 1]"
                 )
             self.accuracies[mask] = float(value)
-            waiting -= 1
             if self.progress is not None:
-                self.progress(len(self.accuracies), waiting)
+                done = len(self.accuracies)
+                self.progress(done, None if self.total is None else self.total - done)
 
 
 def _in_batches(

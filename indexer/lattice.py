@@ -133,11 +133,12 @@ class _Search:
 
     m: int
     train: Callable[[list[int]], Iterable[float]]
+    alpha: float
     tolerance: float
     covering: bool
     trainings_left: float
     deadline_s: float
-    progress: Callable[[int, int], object] | None
+    progress: Callable[[int, int | None], object] | None
     now: Callable[[], float]
 
     def __post_init__(self) -> None:
@@ -165,17 +166,18 @@ class _Search:
             if masks.size == 0:
                 return
             for start in range(0, masks.size, CHUNK):
-                waiting = masks.size - start
-                self._expand(masks[start : start + CHUNK], waiting)
+                self._expand(masks[start : start + CHUNK])
 
-    def _expand(self, masks: Masks, waiting: int) -> None:
+    def _expand(self, masks: Masks) -> None:
+        most = self._most_left() if self.progress is not None else None
         allowed = masks[: int(min(self.trainings_left, masks.size))].tolist()
         done: list[float] = []
         try:
             for mask, accuracy in _pair(allowed, self.train(allowed)):
                 done.append(_checked(mask, accuracy))
                 if self.progress is not None:
-                    self.progress(self.count + len(done), waiting - len(done))
+                    left = None if most is None else most - len(done)
+                    self.progress(self.count + len(done), left)
                 if self.now() >= self.deadline_s and self.count + len(done) > 1:
                     raise _Stopped
         finally:
@@ -184,6 +186,12 @@ class _Search:
             self.trainings_left -= len(done)
         if len(allowed) < masks.size:
             raise _Stopped
+
+    def _most_left(self) -> int | None:
+        """How many trainings there can still be, None if nobody can tell."""
+        still_open = self.lattice.count_open(self.alpha, self.tolerance)
+        most = min(self.trainings_left, math.inf if still_open is None else still_open)
+        return None if most == math.inf else int(most)
 
     def _cover_layer(self, size: int, alpha: float) -> None:
         """Bound unions of extensions that add next to nothing, set by set.
@@ -231,7 +239,7 @@ def search_lattice(
     budget_s: float | None = None,
     workers: int = 1,
     batch: bool = False,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Callable[[int, int | None], object] | None = None,
     now: Callable[[], float] = time.monotonic,
 ) -> LatticeSearch:
     """Train the feature sets that may be the best choice for some size and budget.
@@ -270,8 +278,9 @@ def search_lattice(
         `accuracy` takes a list of sets of one size and yields their accuracies in
         order, and does its own parallel work; what it yielded counts as trained.
     progress
-        Called after every training with the number of sets trained so far and the
-        number still waiting in the present part of a layer.
+        Called after every training with the number of sets trained so far and how many
+        there can be to come at most, None where that is unknown: with more than 24
+        features and no `budget`.
     now
         Monotonic clock, seconds.
 
@@ -285,6 +294,7 @@ def search_lattice(
     search = _Search(
         m=m,
         train=_trainer(accuracy, workers, batch),
+        alpha=alpha,
         tolerance=tolerance,
         covering=covering,
         trainings_left=math.inf if budget is None else budget,

@@ -6,7 +6,7 @@ from typing import Protocol
 
 
 class Tell(Protocol):
-    """Takes how many steps are done, and perhaps how many are still to come."""
+    """Takes how many steps are done, and perhaps how many can be to come at most."""
 
     def __call__(self, done: int, left: int | None = None) -> None:
         """Take the count."""
@@ -19,7 +19,7 @@ class Progress(Protocol):
         """Begin a stage of `total` steps (None: not known in advance).
 
         Entering the context gives a function to call with the steps done so far and,
-        where it is known only then, how many are still to come.
+        where that is known only then, how many more there can be at most.
         """
 
 

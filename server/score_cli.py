@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..features.errors import BadInput
-from ..indexer.cli import Bars, IndexFile, app
+from ..indexer.cli import IndexFile, app
 from .cli import FeatureFiles
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -63,6 +63,7 @@ def score(
     """
     from rich.console import Console
 
+    from ..indexer.bars import Bars
     from .score_run import ScoreRun
 
     run = ScoreRun(index, items, output, features, resume, label, top)

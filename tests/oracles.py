@@ -35,6 +35,21 @@ def expand_lattice(
     return expanded
 
 
+def count_open(
+    expanded: Mapping[int, float], m: int, alpha: float, tolerance: float
+) -> int:
+    """How many sets are not expanded, and between no pair that says not to."""
+    pairs = [
+        (lower, upper)
+        for lower, upper in itertools.product(expanded, repeat=2)
+        if alpha * expanded[lower] >= expanded[upper] + tolerance
+    ]
+    return sum(
+        not any(lower & ~s == 0 == s & ~upper for lower, upper in pairs)
+        for s in set(range(1 << m)) - set(expanded)
+    )
+
+
 def smallest_alpha(m: int, expanded: Mapping[int, float], tolerance: float) -> float:
     """Largest ratio of worst superset to best subset over the unexpanded sets."""
     ratios = [1.0]

@@ -83,7 +83,7 @@ def test_greedy_trains_each_set_once_and_only_those_it_reaches() -> None:
 
 def test_greedy_trains_in_batches_and_tells_how_far_it_is() -> None:
     batches: list[list[int]] = []
-    told: list[tuple[int, int]] = []
+    told: list[tuple[int, int | None]] = []
 
     def train(masks: list[int]) -> list[float]:
         batches.append(masks)
@@ -95,8 +95,12 @@ def test_greedy_trains_in_batches_and_tells_how_far_it_is() -> None:
     assert search == search_greedy(M, accuracy, cost)
     assert batches[:2] == [[0], [1, 2, 4, 8]]
     assert len(batches) == M + 1
-    assert told[:3] == [(1, 0), (2, 3), (3, 2)]
-    assert told[-1] == (len(search.expanded), 0)
+    assert told == [(done, None) for done in range(1, len(search.expanded) + 1)]
+    told.clear()
+    search_greedy(
+        M, accuracy, cost, lambdas=(0.0, 0.0), progress=lambda *step: told.append(step)
+    )
+    assert told == [(done, 11 - done) for done in range(1, 12)]
 
 
 def test_greedy_follows_no_more_sequences_than_asked_for() -> None:

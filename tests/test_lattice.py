@@ -296,7 +296,7 @@ def test_search_interrupted_returns_what_is_finished() -> None:
 
 def test_search_takes_batches_of_one_size_and_reports_progress() -> None:
     sizes: list[set[int]] = []
-    steps: list[tuple[int, int]] = []
+    steps: list[tuple[int, int | None]] = []
 
     def accuracy(masks: list[int]) -> Iterable[float]:
         sizes.append({mask.bit_count() for mask in masks})
@@ -306,10 +306,63 @@ def test_search_takes_batches_of_one_size_and_reports_progress() -> None:
         3,
         accuracy,
         batch=True,
-        progress=lambda done, waiting: steps.append((done, waiting)),
+        progress=lambda done, left: steps.append((done, left)),
     )
     assert sizes == [{0}, {3}, {1}, {2}]
-    assert steps == [(1, 0), (2, 0), *zip(range(3, 9), [2, 1, 0] * 2, strict=True)]
+    assert steps == [(done, 8 - done) for done in range(1, 9)]
+
+
+@given(
+    draws=st.lists(st.floats(0, 1), min_size=32, max_size=32),
+    alpha=st.sampled_from([1.0, 1.1, 1.5]),
+    tolerance=st.sampled_from([0.0, 0.05]),
+    budget=st.sampled_from([None, 7]),
+)
+def test_search_tells_how_many_trainings_there_can_be_at_most(
+    draws: list[float], alpha: float, tolerance: float, budget: int | None
+) -> None:
+    """Those that nothing sandwiches before a part of a layer, or the budget."""
+    m, trained, told = 5, dict[int, float](), list[tuple[int, int | None]]()
+    parts: list[int] = []
+
+    def accuracy(masks: list[int]) -> Iterable[float]:
+        most = oracles.count_open(trained, m, alpha, tolerance)
+        left = most if budget is None else min(most, budget - len(trained))
+        parts.extend(range(left - 1, left - 1 - len(masks), -1))
+        for mask in masks:
+            trained[mask] = draws[mask]
+            yield draws[mask]
+
+    search_lattice(
+        m,
+        accuracy,
+        alpha=alpha,
+        tolerance=tolerance,
+        budget=budget,
+        batch=True,
+        progress=lambda done, left: told.append((done, left)),
+    )
+    assert told == list(enumerate(parts, start=1))
+    ends = [done + (left or 0) for done, left in told]
+    assert ends == sorted(ends, reverse=True)
+    assert ends[-1] >= len(trained)
+
+
+def test_search_of_many_features_tells_no_more_than_it_knows() -> None:
+    """With more than 24 features only a budget bounds the trainings."""
+
+    def left_by(budget: int | None) -> list[int | None]:
+        told: list[int | None] = []
+        search_lattice(
+            25,
+            lambda mask: min(mask.bit_count(), 1),
+            budget=budget,
+            progress=lambda _, left: told.append(left),
+        )
+        return told
+
+    assert left_by(None) == [None] * 27
+    assert left_by(10) == [*range(9, -1, -1)]
 
 
 def test_search_gives_the_same_result_with_two_workers() -> None:

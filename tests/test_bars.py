@@ -1,0 +1,60 @@
+"""What people see of a build's progress."""
+
+import io
+
+import pytest
+from rich.console import Console
+
+from polydom.indexer.bars import Bars
+
+
+def shown(total: int | None, *steps: tuple[int, int | None]) -> str:
+    """The line of a stage after these steps."""
+    console = Console(file=io.StringIO(), width=100)
+    with Bars(console).stage("training sets", total) as tell:
+        for done, left in steps:
+            tell(done, left)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("total", "steps", "seen", "unseen"),
+    [
+        (8, [(5, None)], "5/8", "most"),
+        (8, [(8, None)], "8/8", "left"),
+        (None, [(1, 1023), (12, 1012)], "12 of at most 1,024", "/s"),
+        (None, [(1, 1023), (12, 0)], "12/12", "most"),
+        (None, [(1234, None)], "1,234", "left"),
+        (None, [], "0", "left"),
+    ],
+)
+def test_bar_says_what_is_known(
+    total: int | None, steps: list[tuple[int, int | None]], seen: str, unseen: str
+) -> None:
+    line = shown(total, *steps)
+    assert line.startswith("training sets")
+    assert seen in line
+    assert unseen not in line
+
+
+def test_bar_tells_the_time_left_or_the_rate() -> None:
+    now = iter([float(second) for second in range(1000)])
+    console = Console(file=io.StringIO(), width=100, get_time=lambda: next(now))
+    bars = Bars(console)
+    with bars.stage("a", None) as tell:
+        for done in range(20):
+            tell(done)
+    with bars.stage("b", None) as tell:
+        for done in range(20):
+            tell(done, 1000 - done)
+    with bars.stage("c", 1000) as tell:
+        for done in range(20):
+            tell(done)
+    assert isinstance(console.file, io.StringIO)
+    first, second, third = console.file.getvalue().splitlines()
+    assert first.endswith("/s")
+    assert "at most 0:" in second
+    assert second.endswith(" left")
+    assert third.endswith(" left")
+    assert "at most" not in third
