@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..models.allocation import Allocation, Race
 from ..models.draws import Split, split
 from ..models.measures import find_measure
-from ..models.portfolio import SERVABLE, Setting, make_portfolio
+from ..models.portfolio import Setting, installed, make_portfolio
 from ..models.select import find_strategy, full_seconds
 from ..models.trainer import Examples, chance
 from .cache import Cache
@@ -76,7 +76,7 @@ class Contest:
     name: str
     progress: Progress
     strategy: str = DEFAULT_STRATEGY
-    settings: Mapping[str, Setting] = field(default_factory=lambda: SERVABLE)
+    settings: Mapping[str, Setting] = field(default_factory=installed)
 
     def one(self) -> Choice:
         """Race the learners on all features.

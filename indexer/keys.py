@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from ..models.portfolio import SERVABLE
+from ..models.portfolio import installed
 from .cache import digest
 from .data import Dataset
 from .project import Project
@@ -64,8 +64,9 @@ class Keys:
 
     def race(self, strategy: str) -> str:
         """Entry of a race's log."""
-        versions = learner_versions(SERVABLE.values())
-        return f"races/{digest(self._split, strategy, SERVABLE, versions)}"
+        settings = installed()
+        versions = learner_versions(settings.values())
+        return f"races/{digest(self._split, strategy, settings, versions)}"
 
     def sets(self, learners: Sequence[Mapping[str, Any]]) -> str:
         """Identify what any set's model is, whose learner is one of these."""

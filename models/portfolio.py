@@ -60,6 +60,24 @@ SERVABLE: Mapping[str, Setting] = {
     "hist boosting, wide": {"name": "hist_boosting", "max_leaf_nodes": 127},
 }
 
+_LIGHTGBM: Setting = {"name": "lightgbm:LGBMClassifier", "n_jobs": 1, "verbose": -1}
+
+# These have a compiled form too, but need a library that may be missing. One thread,
+# as all others have: what a learner costs in a race is its processor seconds.
+BOOSTED: Mapping[str, Setting] = {
+    "lightgbm": _LIGHTGBM,
+    "lightgbm, wide": {**_LIGHTGBM, "num_leaves": 127},
+    "xgboost": {"name": "xgboost:XGBClassifier", "n_jobs": 1},
+}
+
+
+def installed() -> dict[str, Setting]:
+    """Give the settings that `learner = "auto"` races here.
+
+    Those of `SERVABLE`, and those of `BOOSTED` whose library is installed.
+    """
+    return {**SERVABLE, **_importable(BOOSTED)}
+
 
 def servable(seed: int) -> dict[str, Any]:
     """Make the learners of `SERVABLE`."""
@@ -68,18 +86,16 @@ def servable(seed: int) -> dict[str, Any]:
 
 def libraries(seed: int) -> dict[str, Any]:
     """Make boosted trees of LightGBM and XGBoost, of those that are installed."""
-    learners: dict[str, Any] = {}
-    if find_spec("lightgbm"):
-        from lightgbm import LGBMClassifier
+    settings = _importable(BOOSTED)
+    return make_portfolio(settings, seed) if settings else {}
 
-        common: dict[str, Any] = {"random_state": seed, "n_jobs": 1, "verbose": -1}
-        learners["lightgbm"] = LGBMClassifier(**common)
-        learners["lightgbm, wide"] = LGBMClassifier(num_leaves=127, **common)
-    if find_spec("xgboost"):
-        from xgboost import XGBClassifier
 
-        learners["xgboost"] = XGBClassifier(random_state=seed, n_jobs=1)
-    return learners
+def _importable(settings: Mapping[str, Setting]) -> dict[str, Setting]:
+    return {
+        name: setting
+        for name, setting in settings.items()
+        if find_spec(setting["name"].partition(":")[0])
+    }
 
 
 def make_portfolio(settings: Mapping[str, Setting], seed: int) -> dict[str, Any]:

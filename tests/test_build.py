@@ -17,7 +17,7 @@ from polydom.indexer.pace import Pace
 from polydom.indexer.progress import Tell
 from polydom.indexer.project import Project
 from polydom.indexer.report import band_of, facts_of, plot_race, show
-from polydom.models.portfolio import SERVABLE
+from polydom.models.portfolio import installed
 
 from . import projects, servers
 
@@ -276,7 +276,7 @@ def test_build_chooses_a_learner_where_asked_and_says_which(tmp_path: Path) -> N
     assert index.package is not None
     race = index.package.meta["selection"]
     assert race["learner"] in race["curves"]
-    assert index.package.meta["learner"] == SERVABLE[race["learner"]]
+    assert index.package.meta["learner"] == installed()[race["learner"]]
     assert index.accuracies.max() > 0.9
     build(folder / "PROJECT.toml", output=folder / "b.pdx", cache=folder / "c")
     assert (folder / "a.pdx").read_bytes() == (folder / "b.pdx").read_bytes()

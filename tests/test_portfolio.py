@@ -1,5 +1,6 @@
 import warnings
 from functools import partial
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -8,8 +9,16 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
+from polydom.models import portfolio
 from polydom.models.compile import compile_model
-from polydom.models.portfolio import SERVABLE, libraries, make_portfolio, servable
+from polydom.models.portfolio import (
+    BOOSTED,
+    SERVABLE,
+    installed,
+    libraries,
+    make_portfolio,
+    servable,
+)
 from polydom.models.select import select
 
 X, y = load_breast_cancer(return_X_y=True)
@@ -26,9 +35,20 @@ def test_servable_holds_thirty_settings_of_many_families() -> None:
     assert len(kinds) >= 15
 
 
-@pytest.mark.parametrize("name", SERVABLE)
-def test_every_servable_learner_compiles_and_answers_as_it_predicts(name: str) -> None:
-    (learner,) = make_portfolio({name: SERVABLE[name]}, seed=0).values()
+def test_installed_is_what_is_servable_and_the_libraries_that_are_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    there = [name for name in BOOSTED if find_spec(name.partition(",")[0])]
+    assert list(installed()) == [*SERVABLE, *there]
+    assert list(libraries(seed=0)) == there
+    monkeypatch.setattr(portfolio, "find_spec", lambda name: None)
+    assert installed() == SERVABLE
+    assert libraries(seed=0) == {}
+
+
+@pytest.mark.parametrize("name", installed())
+def test_every_raced_learner_compiles_and_answers_as_it_predicts(name: str) -> None:
+    (learner,) = make_portfolio({name: installed()[name]}, seed=0).values()
     few = {"n_estimators": 8, "max_iter": 8} if "boost" in name else {"n_estimators": 8}
     learner.set_params(**{k: v for k, v in few.items() if k in learner.get_params()})
     with warnings.catch_warnings(), threadpool_limits(1):
