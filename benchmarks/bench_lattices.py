@@ -1,10 +1,15 @@
-"""Lattices: what one row costs, and how many of them QWYC leaves out.
+"""Lattices: what one row costs, how many of them QWYC leaves out, what they promise.
 
-python -m benchmarks.bench_lattices DATA             both tables
-python -m benchmarks.bench_lattices DATA --json      one JSON object, for the record
+python -m benchmarks.bench_lattices DATA                        all tables
+python -m benchmarks.bench_lattices DATA --parts rows           one of them
+python -m benchmarks.bench_lattices DATA --tensorflow PYTHON    TensorFlow beside ours
+python -m benchmarks.bench_lattices DATA --json                 one JSON object
 
-Speed: random lattices over 30 columns, one row per call, pinned to one core, the least
-of `ROUNDS` means; the early exit follows limits that stop after a quarter on average.
+Rows: random lattices over 30 columns, pinned to one core; of every contender's means in
+`ROUNDS` short rounds, taken in turn, the least. The early exit follows limits that stop
+after a quarter on average. TensorFlow Lattice takes part where an interpreter that has
+it is named: a process on the same core is given the same numbers, has to answer alike,
+and times its round when it is told to.
 
 Exits: the shape of QWYC's experiments 3 to 6. Ensembles of 5 and of 500 lattices,
 jointly and independently trained, on a problem with few positives and on a balanced
@@ -12,6 +17,9 @@ one; only negative exits (filter and score), and both. Schedules are fitted on t
 training rows, `polydom` as in `bench_qwyc` also on a copy with columns swapped; for
 each method the cheapest of its `ALPHAS` that changes at most `LIMIT` of the *test* rows
 is shown, for every method alike.
+
+Promises: accuracy on Adult beside trees, and how many pairs of rows fall that differ in
+one column which should only rise, with constraints and without.
 """
 
 import argparse
@@ -30,78 +38,18 @@ from numpy.typing import NDArray
 from polydom.indexer.augment import swap_columns
 from polydom.indexer.fan import fit_fan
 from polydom.indexer.fitting import Method, Sides, fit_schedule
-from polydom.models._score_kernels import LOGISTIC, POSITIVE
-from polydom.models.classifier import Classifier
 from polydom.models.compile import compile_ensemble
-from polydom.models.ensemble import as_ensemble
-from polydom.models.head import Head
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
-from polydom.models.lattices import make_lattices
-from polydom.models.prepare import plain
 
 from .bench_qwyc import Split, load_higgs, split
+from .lattice_promises import promises
+from .lattice_rows import LATTICES, MODELS, OURS, time_model
 from .machine import describe
 
-LATTICES, COLUMNS, KEYPOINTS = 500, 30, 20
-ROUNDS, CALLS = 9, 300
+PARTS = ["rows", "exits", "promises"]
 LIMIT = 0.005
 ALPHAS = (0.0, 0.001, 0.003)
 SIZES = ((5, 8), (500, 4))  # lattices, and inputs of each
-
-
-class Limits:
-    """A schedule in natural order whose limits are one value apart on both sides."""
-
-    def __init__(self, size: int, reach: float) -> None:
-        self.order = np.arange(size)
-        self.upper = np.full(size, reach)
-        self.lower = -self.upper
-
-
-def speed(inputs: int) -> dict[str, float]:
-    """Microseconds of one row through 500 lattices over so many inputs."""
-    draw = np.random.default_rng(0)
-    lattices = make_lattices(
-        plain(np.arange(COLUMNS)),
-        np.sort(draw.normal(size=(COLUMNS, KEYPOINTS)), axis=1),
-        np.stack([draw.permutation(COLUMNS)[:inputs] for _ in range(LATTICES)]),
-        np.sort(draw.random((LATTICES, inputs, KEYPOINTS + 1)), axis=2),
-        draw.normal(size=(LATTICES, 1, 2**inputs)),
-        np.zeros(1),
-    )
-    head = Head(np.arange(2), LOGISTIC, POSITIVE, 1)
-    model = Classifier(lattices.packed(), head)
-    ensemble = as_ensemble(model)
-    rows = list(draw.normal(size=(CALLS, COLUMNS)).astype(np.float32))
-    sums = np.abs(ensemble.base_scores(np.stack(rows)).cumsum(axis=1))
-    # The reach at which a quarter of the lattices is used on average.
-    reach = min(
-        np.quantile(sums, np.linspace(0.05, 0.95, 60)),
-        key=lambda r: abs(_used(sums, r) - LATTICES / 4),
-    )
-    early = ensemble.early_exit(Limits(LATTICES, float(reach)))
-    return {
-        "inputs": inputs,
-        "full_us": _each_us(model.choose, rows),
-        "early_us": _each_us(early.choose, rows),
-        "early_lattices": float(early.choices(np.stack(rows))[1].mean()),
-    }
-
-
-def _used(sums: NDArray[np.float64], reach: float) -> float:
-    over = sums > reach
-    used = np.where(over.any(axis=1), over.argmax(axis=1) + 1, sums.shape[1])
-    return float(used.mean())
-
-
-def _each_us(call: Callable[[Any], Any], rows: list[Any]) -> float:
-    best = np.inf
-    for _ in range(ROUNDS):
-        start = time.perf_counter()
-        for row in rows:
-            call(row)
-        best = min(best, (time.perf_counter() - start) / len(rows))
-    return 1e6 * best
 
 
 def load_rare(folder: Path) -> Split:
@@ -175,14 +123,25 @@ def methods(
     return least
 
 
-def show(speeds: list[dict[str, float]], found: list[dict[str, Any]]) -> None:
-    """Print both tables."""
-    print(f"{LATTICES} lattices, one row, us: inputs, all, early exit (lattices used)")
-    for timed in speeds:
+def show_rows(timed: list[dict[str, Any]]) -> None:
+    """Print what one row takes, and how many times that of ours from Python."""
+    print(f"\n{LATTICES} lattices, one row: inputs, interpolation, us, times ours")
+    own = {
+        (row["inputs"], row["interpolation"]): row["us"]
+        for row in timed
+        if row["name"] == OURS
+    }
+    for row in timed:
+        kind = row["inputs"], row["interpolation"]
+        used = f"({row['lattices']:.0f} used)" if row["lattices"] < LATTICES else ""
         print(
-            f"{timed['inputs']:3d} {timed['full_us']:8.1f} {timed['early_us']:8.1f} "
-            f"({timed['early_lattices']:.0f})"
+            f"{kind[0]:3d} {kind[1]:12} {row['name']:36}{row['us']:9.2f}"
+            f"{row['us'] / own[kind]:8.2f}  {used}"
         )
+
+
+def show_exits(found: list[dict[str, Any]]) -> None:
+    """Print mean lattices of each method."""
     print(f"\nmean lattices at <= {LIMIT:.1%} changed test decisions")
     print(f"{'set':20} T   training    accuracy  " + "  ".join(found[0]["mean"]))
     for row in found:
@@ -196,22 +155,50 @@ def show(speeds: list[dict[str, float]], found: list[dict[str, Any]]) -> None:
         )
 
 
+def show_promises(found: list[dict[str, Any]]) -> None:
+    """Print accuracy, and what falls where it should not."""
+    print("\nAdult: learner, accuracy, AUC, pairs that fall, by at most, fit s")
+    for row in found:
+        print(
+            f"{row['learner']:32}{row['accuracy']:8.4f}{row['auc']:8.4f}"
+            f"{row['falling']:9.2%}{row['worst']:8.3f}{row['fit_s']:7.1f}"
+        )
+
+
+def time_rows(tensorflow: str | None) -> list[dict[str, Any]]:
+    """One row of each model, on one core; a child process is on the same."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    timed = [row for model in MODELS for row in time_model(*model, tensorflow)]
+    os.sched_setaffinity(0, cores)
+    return timed
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("data", type=Path, help="folder of the data sets")
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=PARTS, help="only some"
+    )
+    parser.add_argument("--tensorflow", help="interpreter that has TensorFlow Lattice")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
-    speeds = [speed(inputs) for inputs in (4, 8)]
-    os.sched_setaffinity(0, cores)
-    found = exits(args.data)
+    parts: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
+        "rows": (partial(time_rows, args.tensorflow), show_rows),
+        "exits": (partial(exits, args.data), show_exits),
+        "promises": (partial(promises, args.data), show_promises),
+    }
+    found = {}
+    if not args.json:
+        print(describe())
+    for name in args.parts:
+        measure, show = parts[name]
+        found[name] = measure()
+        if not args.json:
+            show(found[name])
     if args.json:
-        print(json.dumps({"machine": describe(), "speed": speeds, "exits": found}))
-        return
-    print(describe())
-    show(speeds, found)
+        print(json.dumps({"machine": describe(), **found}))
 
 
 if __name__ == "__main__":
