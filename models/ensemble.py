@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadInput, BadModel
 from ._layout_kernels import NEAR, POSITIVE, UNDECIDED
+from .bound_rows import bind
 from .classifier import Classifier
 from .lattice_layout import LatticeLayout, pack_lattices
 from .lattice_layout import early_entry as lattice_entry
@@ -223,6 +224,21 @@ class EarlyExit:
                 return answer
             return self.ensemble.classifier.choose(row)
         return int(self.choices(row[None])[0][0])
+
+    def over(self, X: NDArray[np.float32]) -> Callable[[int], int]:
+        """Make a function that is `choose` for row i of X (N, width), given i.
+
+        It costs about half of `choose`, as a number is handed over faster than an
+        array. It keeps X alive and reads it at each call, so that an array of one row
+        can be filled again and again: by the thread that calls. It raises BadInput
+        where there is no row i.
+
+        Raises
+        ------
+        BadInput
+            Unless X is float32, two-dimensional, without gaps and wide enough.
+        """
+        return bind(X, self.layout, self.choose)
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """(N,) labels."""

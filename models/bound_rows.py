@@ -1,0 +1,84 @@
+"""Rows of one array, decided by their numbers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+from ._bound_row_kernels import (
+    COUNT,
+    START,
+    STRIDE,
+    TABLE_SIZE,
+    TREES,
+    decide_bound,
+    lane_decide_bound,
+)
+from ._layout_kernels import UNDECIDED, entry
+from ._vector_kernels import VECTORS
+from .layout import Layout
+
+PORTABLE = entry(decide_bound)
+VECTOR = entry(lane_decide_bound) if VECTORS else lane_decide_bound
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundRows:
+    """An array of rows (N, width), and what decides one of them.
+
+    Attributes
+    ----------
+    rows : (N, width) float32
+    table : (TABLE_SIZE,) uint64
+        What the kernel reads; it lives as long as this does, and so do the rows.
+    choose
+        Decides a row itself.
+    """
+
+    rows: NDArray[np.float32]
+    table: NDArray[np.uint64]
+    choose: Callable[[NDArray[np.float32]], int]
+
+    def at(self, i: int) -> int:
+        """Decide row i without the kernel; BadInput if there is none."""
+        if not 0 <= i < len(self.rows):
+            raise BadInput(f"there is no row {i} among {len(self.rows)}")
+        return self.choose(self.rows[i])
+
+
+def bind(
+    X: NDArray[np.float32],
+    layout: Any,
+    choose: Callable[[NDArray[np.float32]], int],
+) -> Callable[[int], int]:
+    """Make a function that decides row i of X, by its layout where it is one of trees.
+
+    Raises
+    ------
+    BadInput
+        Unless X is float32, two-dimensional and without gaps, and as wide as needed.
+    """
+    if X.dtype != np.float32 or X.ndim != 2 or not X.flags.c_contiguous:
+        raise BadInput(
+            f"rows that stay where they are must be float32, (N, width) and without "
+            f"gaps; this is {X.dtype}, {X.shape}, strides {X.strides}"
+        )
+    table = np.zeros(TABLE_SIZE, np.uint64)
+    bound = BoundRows(X, table, choose)
+    if not isinstance(layout, Layout):
+        return bound.at
+    if X.shape[1] < layout.width:
+        raise BadInput(f"rows of {X.shape[1]} columns; {layout.width} are needed")
+    table[START], table[COUNT] = X.ctypes.data, len(X)
+    table[STRIDE], table[TREES] = X.itemsize * X.shape[1], layout.at
+    enter = PORTABLE if layout.lanes is None else VECTOR
+    address = table.ctypes.data
+
+    def choose_at(i: int) -> int:
+        answer: int = enter(i, address)
+        return answer if answer < UNDECIDED else bound.at(i)
+
+    return choose_at
