@@ -35,6 +35,7 @@ log = logging.getLogger("polydom")
 
 Answers = tuple[NDArray[Any], ...]
 Stops = Literal["limits", "lead", "never"]
+Kind = Literal["vector", "portable"]
 
 
 @dataclass(slots=True)
@@ -44,8 +45,8 @@ class Trust:
     held: bool = VECTORS
 
     @property
-    def kernels(self) -> str:
-        """The kind that evaluates single rows of trees: vector or portable."""
+    def kernels(self) -> Kind:
+        """The kind that evaluates single rows of trees."""
         return "vector" if self.held else "portable"
 
     def lose(self) -> None:

@@ -16,6 +16,7 @@ from ..features.items import (
     text_item,
 )
 from ..features.samples import sample_items
+from ..models.trial import TRUST
 from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns
 from .engine import Engine
@@ -193,6 +194,7 @@ class Desk:
             ],
             rescaling=self.rescaling,
             drift=self.engine.drift.factor,
+            kernels=TRUST.kernels,
             exits=read_exits(package, self.names),
         )
 

@@ -16,6 +16,7 @@ from ..features.errors import (
 )
 from ..features.items import Kind
 from ..features.sizes import Size
+from ..models.trial import Kind as Kernels
 from .errors import (
     Abandoned,
     NotAllowed,
@@ -168,6 +169,7 @@ class IndexFacts(msgspec.Struct):
     sets: list[SetFacts]
     rescaling: Rescaling
     drift: float
+    kernels: Kernels
     exits: ExitFacts | None
 
 

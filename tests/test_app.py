@@ -10,6 +10,8 @@ from starlette.testclient import TestClient
 
 from polydom.features.errors import BadFeature, BadIndexFile, BadInput
 from polydom.indexer.index import Index
+from polydom.models import trial
+from polydom.models._vector_kernels import VECTORS
 from polydom.server.app import create_app
 from polydom.server.desk import Settings
 from polydom.server.reserve import WINDOW
@@ -191,6 +193,14 @@ def test_app_says_what_it_serves(client: TestClient) -> None:
         ["length", "marks", "words"],
     ]
     assert facts["sets"][1]["cost"] == pytest.approx([1.2e-3, 0])
+    assert facts["kernels"] == ("vector" if VECTORS else "portable")
+
+
+def test_app_says_that_vector_kernels_are_not_used(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trial.TRUST, "held", False)
+    assert client.get("/v1/index").json()["kernels"] == "portable"
 
 
 def test_app_is_not_ready_before_its_start(tmp_path: Path) -> None:
