@@ -22,6 +22,9 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
+# Base models, in their own order, of which the next is chosen.
+AHEAD = 20
+
 
 def fit_lead_schedule(
     scores: Floats,
@@ -53,8 +56,8 @@ def fit_lead_schedule(
     costs, feature_costs, uses, confidence
         As for `fit_schedule`.
     order
-        Keep this order of the T base models; by default whichever base model next
-        takes away most doubt per cost.
+        Keep this order of the T base models; by default whichever of the next
+        `AHEAD` takes away most doubt per cost, or of all, if they share features.
     calibration
         (M, T, K) scores of rows used for nothing else.
 
@@ -118,6 +121,9 @@ def order_by_lead(scores: Floats, bias: Floats, costs: ModelCosts) -> Rows:
     As `order_by_doubt`, with the lead in the running sum's place: the doubt of rows
     with nearly the same lead is the root of the share that another class leads than
     in the end. (N, T, K) scores and (K,) bias; at most `SAMPLE` rows are looked at.
+    The next base model is one of the `AHEAD` that come first among those left, unless
+    they share features: of all there are, the one that seems best on the rows at hand
+    is too often so by chance, and boosting's own order is a good one to begin with.
     """
     every = -(-len(scores) // SAMPLE)
     rows = np.arange(0, len(scores), every)
@@ -126,10 +132,11 @@ def order_by_lead(scores: Floats, bias: Floats, costs: ModelCosts) -> Rows:
     left, order = np.arange(scores.shape[1]), []
     done: Flags = np.zeros(len(costs.features), np.bool_)
     while len(left) > 1 and len(rows) >= FEWEST:
-        doubt = np.empty(len(left))
-        measure_lead_doubt(scores, rows, sums, chosen, left, doubt)
-        place = most_gain(doubt, costs.next(left, done))
-        order.append(int(left[place]))
+        near = left if len(costs.features) else left[:AHEAD]
+        doubt = np.empty(len(near))
+        measure_lead_doubt(scores, rows, sums, chosen, near, doubt)
+        place = most_gain(doubt, costs.next(near, done))
+        order.append(int(near[place]))
         done |= costs.uses[order[-1]]
         left = np.delete(left, place)
         sums = sums + scores[rows, order[-1]]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer._lead_kernels import BINS, measure_lead_doubt
 from polydom.indexer.lead import LeadSchedule
-from polydom.indexer.lead_fitting import fit_lead_schedule
+from polydom.indexer.lead_fitting import AHEAD, fit_lead_schedule
 from polydom.indexer.stages import cut_stages
 from polydom.indexer.stopping import Stopping
 from polydom.indexer.track import LeadTrack, lead
@@ -126,6 +126,17 @@ def test_the_useful_base_model_comes_first() -> None:
     scores = noisy_rounds(2000, 6) * 0.1
     scores[:, 4] += noisy_rounds(2000, 1, seed=7)[:, 0] * 5
     assert fit_lead_schedule(scores, 0.01).order[0] == 4
+
+
+def test_the_next_base_model_is_one_of_the_first_that_are_left() -> None:
+    scores = noisy_rounds(2000, AHEAD + 10) * 0.1
+    scores[:, AHEAD] += noisy_rounds(2000, 1, seed=7)[:, 0] * 5
+    order = fit_lead_schedule(scores, 0.01).order.tolist()
+    assert order.index(AHEAD) == 1
+    left = list(range(AHEAD + 10))
+    for model in order:
+        assert left.index(model) < AHEAD
+        left.remove(model)
 
 
 def test_features_are_opened_as_late_as_they_can_be() -> None:
