@@ -3,7 +3,7 @@
 python -m benchmarks.bench_bandits ridge [--trials 4]    10 arms, all rivals
 python -m benchmarks.bench_bandits svm [--rows 6000]     100 arms
 python -m benchmarks.bench_bandits ratings               64 arms
-    [--json] [--plot FILE.png]
+    [--rival halving] [--doublings 7] [--json] [--plot FILE.png]
 
 An arm is a setting of a learner trained by stochastic gradient, a pull some of its
 steps. Budgets double; every run starts anew, as the paper's do. Shown: test loss of the
@@ -188,18 +188,21 @@ def ratings_arms(rng: np.random.Generator) -> dict[str, Gradient]:
     return arms
 
 
-EXPERIMENTS: dict[str, tuple[Callable[..., dict[str, Gradient]], list[int]]] = {
-    "ridge": (ridge_arms, [100 * 2**k for k in range(5)]),
-    "svm": (svm_arms, [700 * 2**k for k in range(4)]),
-    "ratings": (ratings_arms, [384 * 2**k for k in range(5)]),
+# The arms, the pulls of the first budget (halving needs so many), and its doublings.
+EXPERIMENTS: dict[str, tuple[Callable[..., dict[str, Gradient]], int, int]] = {
+    "ridge": (ridge_arms, 100, 4),
+    "svm": (svm_arms, 700, 3),
+    "ratings": (ratings_arms, 384, 4),
 }
 
 
 def measure(
-    experiment: str, trials: int, rivals: list[str], **sizes: int
+    experiment: str, trials: int, rivals: list[str], doublings: int | None, **sizes: int
 ) -> list[dict[str, Any]]:
     """Run the rivals with every budget; means over the trials."""
-    make_arms, budgets = EXPERIMENTS[experiment]
+    make_arms, least, usual = EXPERIMENTS[experiment]
+    last = usual if doublings is None else doublings
+    budgets = [least * 2**k for k in range(last + 1)]
     rows = []
     for name in rivals:
         strategy = RIVALS[name]
@@ -219,8 +222,11 @@ def measure(
     return rows
 
 
-def plot(rows: list[dict[str, Any]], path: Path) -> None:
-    """Draw test loss against pulls and against seconds (SH, figures 4 to 6)."""
+def plot(rows: list[dict[str, Any]], title: str, path: Path) -> None:
+    """Draw test loss against pulls and against seconds (SH, figures 4 to 6).
+
+    On log scales; rivals differ in marker too, as some lie on top of each other.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -230,15 +236,21 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     figure, axes = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True)
     names = {"budget": "pulls", "seconds": "CPU seconds"}
     for axis, (against, label) in zip(axes, names.items(), strict=True):
-        for rival in dict.fromkeys(row["rival"] for row in rows):
+        rivals = dict.fromkeys(row["rival"] for row in rows)
+        for rival, marker in zip(rivals, "osv^D*X", strict=False):
             mine = [row for row in rows if row["rival"] == rival]
-            x = [row[against] for row in mine]
-            axis.plot(x, [row["test_loss"] for row in mine], marker=".", label=rival)
-        axis.set(xscale="log", xlabel=label, ylabel="test loss")
-        axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axis.xaxis.set_major_formatter("{x:g}")
-        axis.xaxis.set_minor_formatter(NullFormatter())
+            x, y = [row[against] for row in mine], [row["test_loss"] for row in mine]
+            thick = 2.5 if rival == "halving" else 1.2
+            axis.plot(x, y, marker=marker, lw=thick, alpha=0.8, label=rival)
+        axis.set(xscale="log", yscale="log", xlabel=label)
+        for scale in (axis.xaxis, axis.yaxis):
+            scale.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            scale.set_major_formatter("{x:g}")
+            scale.set_minor_formatter(NullFormatter())
+        axis.grid(alpha=0.3)
+    axes[0].set(ylabel="test loss")
     axes[1].legend(loc="upper left", bbox_to_anchor=(1.02, 1))
+    figure.suptitle(title)
     figure.tight_layout()
     figure.savefig(path, dpi=100)
     pyplot.close(figure)
@@ -251,15 +263,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--trials", type=int, default=4)
     parser.add_argument("--rows", type=int, default=6000, help="of the digits (svm)")
     parser.add_argument("--rival", action="append", choices=list(RIVALS))
+    parser.add_argument("--doublings", type=int, help="of the budget")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--plot", type=Path)
     args = parser.parse_args(argv)
     with threadpool_limits(1):
         sizes = {"rows": args.rows} if args.experiment == "svm" else {}
         rivals = args.rival or list(RIVALS)
-        rows = measure(args.experiment, args.trials, rivals, **sizes)
+        rows = measure(args.experiment, args.trials, rivals, args.doublings, **sizes)
     if args.plot:
-        plot(rows, args.plot)
+        plot(rows, f"{args.experiment}, trials: {args.trials}", args.plot)
     if args.json:
         print(json.dumps({"machine": machine.describe(), "rows": rows}))
         return 0
