@@ -1,21 +1,19 @@
 """The whole build: from a project's items to an index, one hop after the other."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.cost import CostTable
-from ..features.sizes import Size, cost_at, read_size
+from ..features.sizes import cost_at, read_size
 from ..models.learners import make_learner
-from ..models.model import Model
-from .cache import FOLDER, Cache, digest
+from .assembly import Assembly
+from .cache import FOLDER, Cache
 from .catalogue import choose_features, project_files
 from .choosing import (
     AUTO,
@@ -25,29 +23,18 @@ from .choosing import (
     Contest,
     Division,
 )
-from .costing import (
-    Curve,
-    measure_curves,
-    measure_pace,
-    measuring_items,
-    time_models,
-    weigh_costs,
-)
-from .data import Dataset, load_data, make_item, split
-from .feature_order import Rows
+from .costing import Curve, measure_curves, weigh_costs
+from .data import Dataset, load_data, split
+from .description import describe
 from .index import Index
 from .keys import Keys
-from .package import Package
-from .plan_exits import PlanExitFitter, PlanExits, check_exits
+from .plan_exits import check_exits
 from .progress import Progress, Silence
 from .project import Project
 from .searching import CostOf, Found, search_sets
 from .stored import StoredFeature, load_extractor
 from .training import Task, Trainer
 from .values import compute_values
-
-SAMPLES = 6
-SAMPLES_BYTES = 1 << 20
 
 
 def build(
@@ -120,11 +107,21 @@ class Builder:
             return cost_at(costs.of(mask).tolist(), middle)
 
         found = self.search(trainer, len(features), cost_of)
-        report = self.report(dataset, curves, choice, trainer, found)
-        typical = np.array([curve.typical for curve in curves])
-        return self.assemble(
-            dataset, features, values, costs, typical, trainer, found, cost_of, report
+        report = describe(self.project, dataset, curves, choice, trainer, found)
+        assembly = Assembly(
+            project=self.project,
+            cache=self.cache,
+            progress=self.progress,
+            dataset=dataset,
+            features=features,
+            values=values,
+            curves=curves,
+            costs=costs,
+            cost_of=cost_of,
+            trainer=trainer,
+            found=found,
         )
+        return assembly.index(report)
 
     def select(self, strategy: str) -> Choice:
         """Go only as far as the choice of a learner."""
@@ -244,162 +241,7 @@ class Builder:
                 self.project.search, m, trainer.accuracies, cost_of, tell
             )
 
-    def assemble(
-        self,
-        dataset: Dataset,
-        features: Sequence[StoredFeature],
-        values: NDArray[np.float32],
-        costs: CostTable,
-        typical: NDArray[np.float64],
-        trainer: Trainer,
-        found: Found,
-        cost_of: CostOf,
-        report: dict[str, Any],
-    ) -> Index:
-        """Drop what is dominated, order the rest, and put all in one package."""
-        sets = found.sets
-        model_costs = self.model_costs(trainer, sets, values)
-        curves_of_sets = costs.of_many(np.array(sets, np.uint64))
-        curves_of_sets[:, 0] += model_costs
-        # the empty set is the answer when nothing else fits, so it costs no model
-        curves_of_sets[0] = costs.overhead
-        sizes = self.sizes(dataset)
-        kept = found.keep(curves_of_sets, sizes)
-        masks = [sets[row] for row in kept]
-        orders, fallbacks = found.order(masks, cost_of)
-        models = tuple(trainer.model(mask) for mask in masks)
-        if self.project.costs.weights.get("s"):
-            key = digest(trainer.task.key, masks)
-            report["pace"] = self.pace(features, report["samples"], models, key)
-        exits = self.exits(
-            trainer, masks, orders, fallbacks, model_costs[kept], cost_of
-        )
-        curves_of_sets[kept, 0] += exits.checks
-        report["exits"] = exits.facts
-        package = Package(
-            kind=dataset.kind,
-            labels=dataset.labels,
-            features=tuple(features),
-            costs=costs,
-            masks=np.array(masks, np.uint64),
-            orders=orders,
-            fallbacks=fallbacks,
-            models=models,
-            model_s=model_costs[kept],
-            overhead_s=float(costs.overhead[0]),
-            meta=report,
-            margins=exits.margins,
-            typical=typical,
-        )
-        return Index.from_candidates(
-            curves_of_sets[kept],
-            [found.accuracies[mask] for mask in masks],
-            sizes,
-            package,
-        )
-
-    def model_costs(
-        self, trainer: Trainer, sets: Sequence[int], values: NDArray[np.float32]
-    ) -> NDArray[np.float64]:
-        """Cost of evaluating each set's model, measured once and then recalled."""
-        quantile = self.project.costs.quantile
-        name = f"times/{digest(trainer.task.key, list(sets), quantile)}"
-        stored = self.cache.load(name)
-        if stored is None:
-            with self.progress.stage("timing models", len(sets)) as tell:
-                models = map(trainer.model, sets)
-                seconds = time_models(models, values, quantile, tell)
-            self.cache.store(name, {}, {"models": seconds})
-        else:
-            seconds = np.asarray(stored[1]["models"])
-        return seconds * self.project.costs.weights.get("s", 0.0)
-
-    def exits(
-        self,
-        trainer: Trainer,
-        masks: Sequence[int],
-        orders: Rows,
-        fallbacks: Rows,
-        model_costs: NDArray[np.float64],
-        cost_of: CostOf,
-    ) -> PlanExits:
-        """Say where each plan may answer early, if the project asks for that."""
-        terms = self.project.exits
-        if terms.alpha is None:
-            return PlanExits((), np.zeros(len(masks)), {})
-        with self.progress.stage("fitting exits", len(masks)) as tell:
-            leads, choices = trainer.answers(masks)
-            fitter = PlanExitFitter(terms, leads, choices, self.project.seed)
-            return fitter.all(orders, fallbacks, model_costs, cost_of, tell)
-
-    def pace(
-        self,
-        features: Sequence[StoredFeature],
-        samples: Sequence[Any],
-        models: Sequence[Model],
-        key: str,
-    ) -> dict[str, Any]:
-        """Time the samples, by which a server will tell its machine from this one."""
-        with self.progress.stage("timing samples", None):
-            return measure_pace(
-                load_extractor(features, project_files(self.project)),
-                [make_item(one, pair=self.project.costs.pair) for one in samples],
-                models,
-                cache=self.cache,
-                name=f"paces/{key}",
-            ).facts()
-
-    def sizes(self, dataset: Dataset) -> tuple[Size, Size]:
-        """Return the range of sizes to choose for."""
-        if (bounds := self.project.search.bounds) is not None:
-            return bounds
-        sizes = dataset.sizes
-        return read_size(sizes.min(axis=0).tolist()), read_size(
-            sizes.max(axis=0).tolist()
-        )
-
-    def report(
-        self,
-        dataset: Dataset,
-        curves: Sequence[Curve],
-        choice: Choice,
-        trainer: Trainer,
-        found: Found,
-    ) -> dict[str, Any]:
-        """Plain data for `polydom inspect`, and samples to warm a server up with."""
-        project = self.project
-        weights = {unit: w for unit, w in project.costs.weights.items() if w}
-        return {
-            "unit": "s" if set(weights) == {"s"} else " + ".join(sorted(weights)),
-            "weights": weights,
-            "learner": choice.setting,
-            "selection": choice.facts,
-            "seed": project.seed,
-            "items": len(dataset.items),
-            "tested": sum(len(test) for _, test in trainer.task.splits),
-            "skipped": [list(one) for one in dataset.skipped],
-            "testing": msgspec.to_builtins(project.search),
-            "quantile": project.costs.quantile,
-            "curves": [curve.facts() for curve in curves],
-            "search": found.facts,
-            "remarks": trainer.remarks(sorted(found.accuracies)),
-            "samples": _samples(dataset),
-        }
-
 
 def _starts(features: Sequence[StoredFeature]) -> tuple[int, ...]:
     """First column of each feature, and after the last the width."""
     return (0, *accumulate(feature.width for feature in features))
-
-
-def _samples(dataset: Dataset) -> list[Any]:
-    """Items of different sizes, small ones first as far as they fit."""
-    samples: list[Any] = []
-    left = SAMPLES_BYTES
-    for item in measuring_items(dataset, SAMPLES):
-        payload = item.payload
-        left -= len(payload) if isinstance(payload, (bytes, str)) else 0
-        if left < 0 and samples:
-            break
-        samples.append(dict(payload) if isinstance(payload, Mapping) else payload)
-    return samples

@@ -1,0 +1,153 @@
+"""From the sets that a build trained to an index: what is kept, timed and packed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.cost import CostTable
+from ..features.sizes import Size, read_size
+from ..models.model import Model
+from .cache import Cache, digest
+from .catalogue import project_files
+from .costing import Curve, measure_pace, time_models
+from .data import Dataset, make_item
+from .feature_order import Rows
+from .index import Index
+from .package import Package
+from .plan_exits import PlanExitFitter, PlanExits
+from .progress import Progress
+from .project import Project
+from .searching import CostOf, Found
+from .stored import StoredFeature, load_extractor
+from .training import Trainer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assembly:
+    """The last hops of a build.
+
+    Attributes
+    ----------
+    project, cache, progress
+        As in `Builder`.
+    dataset, features, values
+        The items, what describes them, and with which numbers (N, width).
+    curves, costs
+        Of features and steps: as they were measured, and weighed.
+    cost_of
+        What a set's features cost at the size to order them for.
+    trainer, found
+        What was trained, and which of it may serve.
+    """
+
+    project: Project
+    cache: Cache
+    progress: Progress
+    dataset: Dataset
+    features: Sequence[StoredFeature]
+    values: NDArray[np.float32]
+    curves: Sequence[Curve]
+    costs: CostTable
+    cost_of: CostOf
+    trainer: Trainer
+    found: Found
+
+    def index(self, report: dict[str, Any]) -> Index:
+        """Drop what is dominated, order the rest, and put all in one package.
+
+        `report` goes into the package, with what is found out here.
+        """
+        costs, found, trainer = self.costs, self.found, self.trainer
+        sets = found.sets
+        model_costs = self._model_costs(sets)
+        curves_of_sets = costs.of_many(np.array(sets, np.uint64))
+        curves_of_sets[:, 0] += model_costs
+        # the empty set is the answer when nothing else fits, so it costs no model
+        curves_of_sets[0] = costs.overhead
+        sizes = self._sizes()
+        kept = found.keep(curves_of_sets, sizes)
+        masks = [sets[row] for row in kept]
+        orders, fallbacks = found.order(masks, self.cost_of)
+        models = tuple(trainer.model(mask) for mask in masks)
+        if self.project.costs.weights.get("s"):
+            key = digest(trainer.task.key, masks)
+            report["pace"] = self._pace(report["samples"], models, key)
+        exits = self._exits(masks, orders, fallbacks, model_costs[kept])
+        curves_of_sets[kept, 0] += exits.checks
+        report["exits"] = exits.facts
+        package = Package(
+            kind=self.dataset.kind,
+            labels=self.dataset.labels,
+            features=tuple(self.features),
+            costs=costs,
+            masks=np.array(masks, np.uint64),
+            orders=orders,
+            fallbacks=fallbacks,
+            models=models,
+            model_s=model_costs[kept],
+            overhead_s=float(costs.overhead[0]),
+            meta=report,
+            margins=exits.margins,
+            typical=np.array([curve.typical for curve in self.curves]),
+        )
+        return Index.from_candidates(
+            curves_of_sets[kept],
+            [found.accuracies[mask] for mask in masks],
+            sizes,
+            package,
+        )
+
+    def _model_costs(self, sets: Sequence[int]) -> NDArray[np.float64]:
+        """Cost of evaluating each set's model, measured once and then recalled."""
+        quantile = self.project.costs.quantile
+        name = f"times/{digest(self.trainer.task.key, list(sets), quantile)}"
+        stored = self.cache.load(name)
+        if stored is None:
+            with self.progress.stage("timing models", len(sets)) as tell:
+                models = map(self.trainer.model, sets)
+                seconds = time_models(models, self.values, quantile, tell)
+            self.cache.store(name, {}, {"models": seconds})
+        else:
+            seconds = np.asarray(stored[1]["models"])
+        return seconds * self.project.costs.weights.get("s", 0.0)
+
+    def _exits(
+        self,
+        masks: Sequence[int],
+        orders: Rows,
+        fallbacks: Rows,
+        model_costs: NDArray[np.float64],
+    ) -> PlanExits:
+        """Say where each plan may answer early, if the project asks for that."""
+        terms = self.project.exits
+        if terms.alpha is None:
+            return PlanExits((), np.zeros(len(masks)), {})
+        with self.progress.stage("fitting exits", len(masks)) as tell:
+            leads, choices = self.trainer.answers(masks)
+            fitter = PlanExitFitter(terms, leads, choices, self.project.seed)
+            return fitter.all(orders, fallbacks, model_costs, self.cost_of, tell)
+
+    def _pace(
+        self, samples: Sequence[Any], models: Sequence[Model], key: str
+    ) -> dict[str, Any]:
+        """Time the samples, by which a server will tell its machine from this one."""
+        with self.progress.stage("timing samples", None):
+            return measure_pace(
+                load_extractor(self.features, project_files(self.project)),
+                [make_item(one, pair=self.project.costs.pair) for one in samples],
+                models,
+                cache=self.cache,
+                name=f"paces/{key}",
+            ).facts()
+
+    def _sizes(self) -> tuple[Size, Size]:
+        """Return the range of sizes to choose for."""
+        if (bounds := self.project.search.bounds) is not None:
+            return bounds
+        sizes = self.dataset.sizes
+        return read_size(sizes.min(axis=0).tolist()), read_size(
+            sizes.max(axis=0).tolist()
+        )
