@@ -1,10 +1,11 @@
 """How far a build is, for people: a bar for each stage, and the time that is left."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import (
     BarColumn,
     Progress,
@@ -15,6 +16,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from ..models.allocation import Race
 from .progress import Tell
 
 
@@ -23,11 +25,12 @@ class Bars:
 
     def __init__(self, console: Console) -> None:
         self.console = console
+        self._shown: Noted | None = None
 
     @contextmanager
     def stage(self, name: str, total: int | None) -> Iterator[Tell]:
         """Show a bar while the stage lasts."""
-        with Progress(
+        with Noted(
             TextColumn("{task.description:<20}"),
             BarColumn(),
             Count(),
@@ -43,7 +46,42 @@ class Bars:
                 else:
                     bars.update(task, completed=done, total=done + left, bounded=True)
 
-            yield tell
+            self._shown = bars
+            try:
+                yield tell
+            finally:
+                self._shown, bars.note = None, ""
+
+    def follow(self, race: Race) -> None:
+        """Say below the bar what a race's latest training showed."""
+        if self._shown is not None:
+            self._shown.note = latest(race)
+            self._shown.refresh()
+
+
+class Noted(Progress):
+    """Bars with a line below them."""
+
+    note = ""
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Give the bars, then the line, if there is one."""
+        yield from super().get_renderables()
+        if self.note:
+            yield Text(self.note, no_wrap=True, overflow="ellipsis")
+
+
+def latest(race: Race) -> str:
+    """Write who was trained last, on what, with what score and bound; the time left."""
+    line = race.log[-1]
+    if line.score is None:
+        return f"{line.learner} failed: {line.error}"
+    said = f"{line.learner}: {line.score:.4f} on {line.amount:,} examples"
+    if line.bound is not None and math.isfinite(line.bound):
+        said += f", at most {line.bound:.4f} on all"
+    if race.left_s is not None and math.isfinite(race.left_s):
+        said += f"; about {race.left_s:.0f} s left"
+    return said
 
 
 class Count(ProgressColumn):

@@ -22,6 +22,7 @@ from .choosing import (
     Choice,
     Contest,
     Division,
+    Watch,
 )
 from .costing import Curve, measure_curves, weigh_costs
 from .data import Dataset, load_data, split
@@ -43,6 +44,7 @@ def build(
     output: str | os.PathLike[str] | None = None,
     cache: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
+    watch: Watch | None = None,
 ) -> Index:
     """Build the index that a project describes.
 
@@ -61,6 +63,9 @@ def build(
         versions of libraries, and found again only where all are the same.
     progress
         Told of each stage.
+    watch
+        Called with the race of `learner = "auto"` after each of its trainings:
+        `race.log[-1]` is the newest, `race.left_s` an estimate of the seconds to go.
 
     Raises
     ------
@@ -72,7 +77,7 @@ def build(
     if not isinstance(project, Project):
         project = Project.load(project)
     kept = Cache(Path(cache or project.path(FOLDER)))
-    builder = Builder(project, kept, progress or Silence())
+    builder = Builder(project, kept, progress or Silence(), watch)
     index = builder.index()
     if output is not None:
         index.save(output)
@@ -87,6 +92,7 @@ class Builder:
     project: Project
     cache: Cache
     progress: Progress
+    watch: Watch | None = None
 
     @property
     def workers(self) -> int:
@@ -177,6 +183,7 @@ class Builder:
             name=Keys.of(project, dataset, features).race(strategy),
             progress=self.progress,
             strategy=strategy,
+            watch=self.watch,
         )
         if project.learner.get("per_level"):
             return contest.per_level(_starts(features))

@@ -3,7 +3,7 @@
 One on all features, or with `per_level = true` one for every band of lattice levels.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,7 @@ VALIDATION = 0.3
 LEAST_VALID = 2000  # rows that a race's smallest trainings are validated on
 
 Division = tuple[NDArray[np.int64], NDArray[np.int64]]
+Watch = Callable[[Race], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,8 @@ class Contest:
         Cache entry of the races' logs: a race that was cut short continues.
     settings
         The learners, by name.
+    watch
+        Called with a race after each of its trainings.
     """
 
     values: NDArray[np.float32]
@@ -77,6 +80,7 @@ class Contest:
     progress: Progress
     strategy: str = DEFAULT_STRATEGY
     settings: Mapping[str, Setting] = field(default_factory=installed)
+    watch: Watch | None = None
 
     def one(self) -> Choice:
         """Race the learners on all features.
@@ -145,6 +149,8 @@ class Contest:
                 lines = [line.to_dict() for line in race.log]
                 self.cache.store(name, {"log": lines}, {})
                 tell(len(lines))
+                if self.watch is not None:
+                    self.watch(race)
 
             race = Race(
                 arms,

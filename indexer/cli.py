@@ -100,12 +100,10 @@ def build(
     plan = Project.load(project)
     if workers is not None:
         plan = msgspec.structs.replace(plan, workers=workers)
+    bars = Bars(Console(stderr=True))
     with _resumable():
         index = build_index(
-            plan,
-            output=output,
-            cache=cache,
-            progress=Bars(Console(stderr=True)),
+            plan, output=output, cache=cache, progress=bars, watch=bars.follow
         )
     if as_json:
         typer.echo(json.dumps(facts_of(index)))
@@ -142,7 +140,8 @@ def select(
 
     bars = Bars(Console(stderr=True))
     plan = Project.load(project)
-    builder = Builder(plan, Cache(cache or plan.path(FOLDER)), bars)
+    kept = Cache(cache or plan.path(FOLDER))
+    builder = Builder(plan, kept, bars, bars.follow)
     with _resumable():
         facts = builder.select(strategy).facts
     if plot is not None:

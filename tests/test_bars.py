@@ -5,7 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from polydom.indexer.bars import Bars
+from polydom.indexer.bars import Bars, latest
+from polydom.models.allocation import Outcome, Race
 
 
 def shown(total: int | None, *steps: tuple[int, int | None]) -> str:
@@ -58,3 +59,30 @@ def test_bar_tells_the_time_left_or_the_rate() -> None:
     assert second.endswith(" left")
     assert third.endswith(" left")
     assert "at most" not in third
+
+
+def fails(amount: int) -> Outcome:
+    raise ValueError(f"not {amount}")
+
+
+def test_bar_follows_a_race_below_it_and_forgets_it_at_the_end() -> None:
+    console = Console(file=io.StringIO(), width=100, force_terminal=True)
+    bars = Bars(console)
+    race = Race({"bayes": lambda n: Outcome(0.75)}, limit=4000, progress=bars.follow)
+    race.train("bayes", 500)  # before any bar: nowhere to say it
+    with bars.stage("choosing a learner", None):
+        race.left_s = 12.3
+        race.train("bayes", 2000, lambda curve: 0.875)
+    assert isinstance(console.file, io.StringIO)
+    shown = console.file.getvalue()
+    assert "bayes: 0.7500 on 2,000 examples, at most 0.8750 on all" in shown
+    assert "about 12 s left" in shown
+    assert "500 examples" not in shown
+
+
+def test_latest_says_what_is_known_of_the_newest_training() -> None:
+    race = Race({"bayes": lambda n: Outcome(0.75), "svm": fails}, limit=4000)
+    race.train("bayes", 500, lambda curve: float("inf"))
+    assert latest(race) == "bayes: 0.7500 on 500 examples"
+    race.train("svm", 500)
+    assert latest(race) == "svm failed: ValueError: not 500"

@@ -272,9 +272,16 @@ AUTO = projects.TEXTS.replace("workers = 1", 'workers = 1\nlearner = "auto"')
 
 def test_build_chooses_a_learner_where_asked_and_says_which(tmp_path: Path) -> None:
     folder = projects.texts(tmp_path, count=240, project=AUTO)
-    index = build(folder / "PROJECT.toml", output=folder / "a.pdx", cache=folder / "c")
+    trained: list[str] = []
+    index = build(
+        folder / "PROJECT.toml",
+        output=folder / "a.pdx",
+        cache=folder / "c",
+        watch=lambda race: trained.append(race.log[-1].learner),
+    )
     assert index.package is not None
     race = index.package.meta["selection"]
+    assert set(trained) == {*race["curves"], *race["failed"]}
     assert race["learner"] in race["curves"]
     assert index.package.meta["learner"] == installed()[race["learner"]]
     assert index.accuracies.max() > 0.9
