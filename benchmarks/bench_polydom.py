@@ -6,8 +6,7 @@ python -m benchmarks.bench_polydom --plot DIR writes the figures there too
 
 Metrics: sets expanded, bytes of the index, nanoseconds of one look-up (in compiled
 code, random sizes and budgets) and expected accuracy under a budget; then seconds and
-memory of a build by number of candidates. Features cost k0 + k1 n + k2 n^2 for sizes n
-of 1 to 500; a set is as accurate as its k best features together, k = 1 or all.
+memory of a build by number of candidates. The workload is in synthetic_sets.py.
 """
 
 import argparse
@@ -17,91 +16,42 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from polydom.indexer._crossing_kernels import compare
 from polydom.indexer.candidates import prune
-from polydom.indexer.greedy import GreedyLookup, search_greedy
+from polydom.indexer.greedy import GreedyLookup
 from polydom.indexer.lattice import search_lattice
 from polydom.indexer.lookup import Lookup
 
-from ._lookup_kernels import index_all_ranks, naive_ranks, polydom_ranks
+from .lookup_rivals import chosen_accuracy, index_all, size_of, time_lookups
 from .machine import describe
+from .new_process import forget_peak, in_new_process, memory_kb
+from .plot_polydom import plot
+from .synthetic_sets import (
+    ALPHAS,
+    COMBINERS,
+    GREEDY,
+    SIZES,
+    draw,
+    draw_candidates,
+    expand,
+    greedy,
+    mean_over_trials,
+)
 
-SIZES = (1.0, 500.0)
-HELPFUL = 0.5  # share of the features that are accurate alone
-ALPHAS = (1.0, 1.05, 1.1, 1.2)
-COMBINERS = {"k=1": 1, "k=all": 99}
 EXPANDED_FEATURES = range(1, 16)
 INDEXED_FEATURES = (4, 6, 8, 10)
-QUERIES, REPEATS, TRIALS = 20_000, 7, 5
 TIMED_CANDIDATES = {1_000: True, 30_000: False}  # whether Index-All can be built too
 HARD = 0.2  # spread of costs by neighbours' distance: most are on every skyline
 LARGE_FEATURES = 24
 DECIDED_FEATURES, TRAINING_S = 16, 0.01
 CANDIDATES = (100, 300, 1_000, 3_000, 10_000, 30_000)
-GREEDY = {
-    "Greedy": (0.0, math.inf),
-    "Greedy-Acc": (0.0, 0.0),
-    "Greedy-Cost": (math.inf, math.inf),
-}
-
-ALPHA_LINES = [f"alpha {alpha:g}" for alpha in ALPHAS]
-# name of a figure: its x and y axes, the table that it is of, the lines
-FIGURES = {
-    "expanded": ("m", "sets trained", "expanded", ["all", *ALPHA_LINES, *GREEDY]),
-    "accuracy": ("budget", "mean accuracy", "accuracy", [*ALPHA_LINES, *GREEDY]),
-    "lookups": ("m", "ns per look-up", "indexes", ["ns", "ns Index-All", "ns Naive"]),
-    "bytes": ("m", "bytes of the index", "indexes", ["bytes", "bytes Index-All"]),
-}
-AXES = {"m": "features", "budget": "budget"}
-LABELS = {"ns": "polydom", "ns Index-All": "Index-All", "ns Naive": "Naive-Lookup"}
-LABELS |= {"all": "all sets", "bytes": "polydom", "bytes Index-All": "Index-All"}
-STYLES = dict(zip(ALPHA_LINES, ("C0o-", "C1s-", "C2^-", "C3v-"), strict=True))
-STYLES |= dict(zip(GREEDY, ("C4x:", "C5+:", "C6.:"), strict=True)) | {"all": "k--"}
-STYLES |= {"ns": "C3o-", "ns Index-All": "C0s-", "ns Naive": "C2^-"}
-STYLES |= {"bytes": "C3o-", "bytes Index-All": "C0s-"}
 
 Table = list[dict[str, Any]]
-
-
-class Workload(NamedTuple):
-    """One draw of ICSP's synthetic workload."""
-
-    single: list[float]
-    costs: NDArray[np.float64]
-    best: int
-
-    def accuracy(self, mask: int) -> float:
-        """1 - the product of what its `best` most accurate features leave."""
-        chosen = sorted(a for f, a in enumerate(self.single) if mask >> f & 1)
-        return 1 - math.prod(1 - a for a in chosen[-self.best :])
-
-    def curves(self, masks: NDArray[np.uint64]) -> NDArray[np.float64]:
-        """Cost polynomials of sets: the sums of their features'."""
-        bits = np.arange(len(self.single), dtype=np.uint64)
-        return ((masks[:, None] >> bits & np.uint64(1)) @ self.costs).astype(float)
-
-    def cost_at_median(self, mask: int) -> float:
-        """Cost at the size Greedy optimises for."""
-        curve = self.curves(np.array([mask], np.uint64))[0]
-        return float(np.polynomial.polynomial.polyval(sum(SIZES) / 2, curve))
-
-
-def draw(m: int, combiner: str, seed: int) -> Workload:
-    """Draw costs that cross often; a helpful feature is right in 0.7 to 1 of cases."""
-    random = np.random.default_rng([seed, m])
-    helpful = random.random(m) < HELPFUL
-    single = np.where(helpful, random.uniform(0.7, 1, m), random.uniform(0, 0.5, m))
-    costs = random.random((m, 3)) * [100, 1, 0.001]
-    return Workload(single.tolist(), costs, COMBINERS[combiner])
 
 
 def count_expanded() -> Table:
@@ -126,54 +76,6 @@ def count_expanded() -> Table:
     return table
 
 
-def mean_over_trials(count: Callable[..., int], m: int, combiner: str) -> float:
-    return statistics.mean(count(draw(m, combiner, t)) for t in range(TRIALS))
-
-
-def greedy(workload: Workload, lambdas: tuple[float, float]) -> Any:
-    return search_greedy(
-        len(workload.single),
-        workload.accuracy,
-        workload.cost_at_median,
-        lambdas=lambdas,
-    )
-
-
-class Candidates(NamedTuple):
-    """What the lattice search left to be indexed."""
-
-    coefficients: NDArray[np.float64]
-    accuracies: NDArray[np.float64]
-
-
-def expand(workload: Workload, alpha: float) -> Candidates:
-    expanded = search_lattice(
-        len(workload.single), workload.accuracy, alpha=alpha
-    ).expanded
-    curves, gains = workload.curves(expanded.masks), expanded.accuracies
-    kept = prune(curves, gains, SIZES)
-    return Candidates(np.ascontiguousarray(curves[kept]), gains[kept])
-
-
-def index_all(
-    candidates: Candidates, lookup: Lookup, sizes: tuple[float, float] = SIZES
-) -> tuple[NDArray[Any], ...]:
-    """Poly-Dom-Index-All: the skyline of every range between any two crossings."""
-    curves = candidates.coefficients
-    starts, signs = np.empty(curves.shape[1]), np.empty(curves.shape[1], np.int64)
-    found = set[float]()
-    for i in range(len(curves)):
-        for j in range(i):
-            count = compare(curves[i], curves[j], *sizes, starts, signs)
-            found.update(starts[1:count].tolist())
-    crossings = np.array(sorted(found))
-    rank = np.zeros(len(curves), np.int32)
-    rank[lookup.rows] = np.arange(len(lookup.rows))
-    skylines = [rank[lookup.skyline(n)] for n in (sizes[0], *crossings)]
-    offsets = np.cumsum([0, *map(len, skylines)])
-    return crossings, offsets, np.concatenate(skylines)
-
-
 def measure_indexes() -> Table:
     """Metrics 2 and 3: bytes, and nanoseconds of a look-up beside its rivals."""
     table = []
@@ -193,52 +95,6 @@ def measure_indexes() -> Table:
             }
             table.append(row | time_lookups(candidates, lookup, everything))
     return table
-
-
-def size_of(lookup: Lookup) -> int:
-    """Bytes of the index without the candidates' curves, which all rivals need."""
-    arrays = lookup.arrays()
-    return sum(a.nbytes for n, a in arrays.items() if n not in ("coefficients", "rows"))
-
-
-def time_lookups(
-    candidates: Candidates,
-    lookup: Lookup,
-    everything: tuple[NDArray[Any], ...] | None,
-    between: tuple[float, float] = SIZES,
-) -> dict[str, float]:
-    """Nanoseconds per look-up, interleaved; all must answer alike."""
-    random = np.random.default_rng(0)
-    sizes = random.uniform(*between, QUERIES)
-    curves = candidates.coefficients[random.integers(len(candidates[1]), size=QUERIES)]
-    powers = sizes[:, None] ** np.arange(curves.shape[1])
-    budgets = (curves * powers).sum(axis=1) * random.uniform(0.9, 1.1, QUERIES)
-    order = np.argsort(candidates.accuracies, kind="stable")
-    ranked = np.ascontiguousarray(candidates.coefficients[order])
-    arrays = [a for name, a in lookup.arrays().items() if name != "rows"]
-    contenders: dict[str, tuple[Callable[..., None], list[Any]]] = {
-        "ns": (polydom_ranks, arrays),
-        "ns Naive": (naive_ranks, [ranked]),
-    }
-    if everything is not None:
-        arguments = [*everything, lookup.coefficients]
-        contenders["ns Index-All"] = index_all_ranks, arguments
-    rows = {"ns Naive": order}
-    times: dict[str, list[float]] = {name: [] for name in contenders}
-    answers = {}
-    for _ in range(REPEATS):
-        for name, (find, arguments) in contenders.items():
-            out = np.empty(QUERIES, np.int64)
-            # CPU time: one look-up is far shorter than being put off the processor.
-            start = time.thread_time()
-            find(*arguments, sizes, budgets, out)
-            times[name].append((time.thread_time() - start) / QUERIES * 1e9)
-            found = candidates.accuracies[rows.get(name, lookup.rows)[out]]
-            answers[name] = np.where(out < 0, -1.0, found)
-    for name, given in answers.items():
-        if not np.array_equal(given, answers["ns"]):
-            raise AssertionError(f"{name} answers differently")
-    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def time_many_candidates() -> Table:
@@ -268,14 +124,6 @@ def time_candidates(count: int, spread: float, feasible: bool) -> dict[str, floa
     return row | time_lookups(candidates, lookup, everything)
 
 
-def draw_candidates(count: int, spread: float) -> Candidates:
-    """Cubic costs proportional to accuracy, give or take a share."""
-    random = np.random.default_rng(0)
-    accuracies = random.random(count)
-    noise = random.uniform(1 - spread, 1 + spread, (count, 4))
-    return Candidates(accuracies[:, None] * noise * [100, 1, 2e-3, 4e-6], accuracies)
-
-
 def compare_accuracy(m: int = 10) -> Table:
     """Metric 4: mean accuracy of what is chosen, by budget, over random sizes."""
     table = []
@@ -299,12 +147,6 @@ def compare_accuracy(m: int = 10) -> Table:
                 row[name] = statistics.mean(choose(n, share * whole) for n in sizes)
             table.append(row)
     return table
-
-
-def chosen_accuracy(
-    lookup: Lookup | GreedyLookup, accuracies: NDArray[np.float64]
-) -> Callable[[float, float], float]:
-    return lambda size, budget: float(accuracies[lookup.best(size, budget)])
 
 
 def measure_builds() -> Table:
@@ -369,23 +211,6 @@ def measure_deciding() -> dict[str, float]:
     }
 
 
-def forget_peak() -> int:
-    """Make the present memory the peak (Linux only), and give it in KiB."""
-    Path("/proc/self/clear_refs").write_text("5")
-    return memory_kb("VmRSS")
-
-
-def memory_kb(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith(name))
-
-
-def in_new_process(measure: Callable[[], dict[str, float]]) -> dict[str, float]:
-    """Measure where no earlier part has left memory behind."""
-    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
-        return process.submit(measure).result()
-
-
 def fit_exponent(builds: Table) -> float:
     """Slope of log seconds by log candidates, from 1,000 candidates on."""
     large = [row for row in builds if row["candidates"] >= 1_000]
@@ -404,53 +229,6 @@ def print_table(title: str, table: Table) -> None:
                 for value in row.values()
             )
         )
-
-
-def plot(report: dict[str, Any], folder: Path) -> None:
-    """Draw the figures that ICSP has, and the build's scaling."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, (x, y, source, lines) in FIGURES.items():
-        figure, axes = pyplot.subplots(
-            1, len(COMBINERS), figsize=(11, 4), layout="constrained", sharey=True
-        )
-        for axis, combiner in zip(axes, COMBINERS, strict=True):
-            rows = [row for row in report[source] if row["combiner"] == combiner]
-            for line in lines:
-                axis.plot(
-                    [row[x] for row in rows],
-                    [row[line] for row in rows],
-                    STYLES[line],
-                    zorder=3 if line == "all" else 2,
-                    markersize=4,
-                    label=LABELS.get(line, line),
-                )
-            axis.set(title=f"combiner {combiner}", xlabel=AXES[x])
-            axis.set_yscale("linear" if name == "accuracy" else "log")
-            axis.grid(alpha=0.3)
-        axes[0].set_ylabel(y)
-        axes[0].legend(fontsize=7)
-        figure.savefig(folder / f"{name}.png", dpi=110)
-    figure, axis = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
-    counts = [row["candidates"] for row in report["builds"]]
-    names = {
-        "prune_s": "pruning, s",
-        "index_s": "indexing, s",
-        "added_MB": "memory, MB",
-    }
-    for line, label in names.items():
-        values = [row[line] for row in report["builds"]]
-        axis.plot(counts, values, marker="o", label=label)
-    axis.set(xscale="log", yscale="log", xlabel="candidates")
-    axis.set_title(f"build time grows as candidates ^ {report['exponent']:.2f}")
-    axis.grid(alpha=0.3)
-    axis.legend()
-    figure.savefig(folder / "builds.png", dpi=110)
-    pyplot.close("all")
 
 
 def main() -> int:

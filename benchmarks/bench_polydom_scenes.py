@@ -28,20 +28,12 @@ from polydom.indexer.lookup import Lookup
 from polydom.indexer.violations import measure_violations
 
 from .bench_anytime import BUDGETS_MS, World, make_world
-from .bench_polydom import (
-    ALPHAS,
-    GREEDY,
-    Candidates,
-    Table,
-    chosen_accuracy,
-    index_all,
-    print_table,
-    size_of,
-    time_lookups,
-)
+from .bench_polydom import Table, print_table
+from .lookup_rivals import chosen_accuracy, index_all, size_of, time_lookups
 from .machine import describe
 from .recording import record
 from .scene_sets import split_images, train_all
+from .synthetic_sets import ALPHAS, GREEDY, Candidates
 
 TOLERANCES = (0.0, 0.005, 0.01, 0.02, 0.04)
 TOLERANCE = 0.01
