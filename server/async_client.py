@@ -6,19 +6,18 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import Self
 
 from .batch_wire import Totals
-from .client import LAST_CHUNK, PAUSE_S, batch_terms, chunk_of, patience_s
+from .client import PAUSE_S
+from .client_batch import LAST_CHUNK, BatchAnswer, batch_head, batch_terms, chunk_of
 from .client_wire import (
     GRACE_S,
     READ_BYTES,
     Address,
     AnyItem,
-    Entries,
     FromBatch,
     NoAnswer,
     Response,
-    body_of,
-    error_of,
     packer_of,
+    patience_s,
     read_answer,
 )
 from .wire import Answer
@@ -79,15 +78,14 @@ class AsyncClient:
         min_accuracy: float | None = None,
     ) -> Answer:
         """Classify one item; as `Client.predict`."""
-        terms = {
-            "budget_ms": budget_ms,
-            "budget": budget,
-            "model": model,
-            "on_infeasible": on_infeasible,
-            "min_accuracy": min_accuracy,
-        }
-        body, kind = body_of(item)
-        request = self._address.request("POST", "/v1/predict", terms, body, kind)
+        request = self._address.predict(
+            item,
+            budget_ms=budget_ms,
+            budget=budget,
+            model=model,
+            on_infeasible=on_infeasible,
+            min_accuracy=min_accuracy,
+        )
         patience = patience_s(budget_ms, self._grace_s)
         return read_answer(*await self._ask(request, patience))
 
@@ -111,13 +109,7 @@ class AsyncClient:
         rest = _async(items)
         first = await anext(rest, None)
         kind, pack = packer_of("" if first is None else first)
-        head = self._address.head(
-            "POST",
-            "/v1/batch",
-            terms,
-            f"content-type: {kind}",
-            "transfer-encoding: chunked",
-        )
+        head = batch_head(self._address, terms, kind)
         reader, writer = await self._connect(patience)
 
         async def send() -> None:
@@ -196,8 +188,8 @@ async def _entries(
     sending: "asyncio.Task[None]",
 ) -> AsyncIterator[FromBatch]:
     """Read a batch's answer to its end, or raise what `sending` died of."""
-    response, entries, refused = Response(), Entries(kind), bytearray()
-    while not response.complete:
+    answer = BatchAnswer(kind)
+    while not answer.complete:
         try:
             async with asyncio.timeout(patience):
                 data = await reader.read(READ_BYTES)
@@ -209,14 +201,9 @@ async def _entries(
             raise NoAnswer(f"the connection broke: {error}") from error
         finally:
             _raise_from(sending)
-        response.feed(data)
-        if response.status == 200:
-            for entry in entries.feed(response.take()):
-                yield entry
-        else:
-            refused += response.take()
-    if response.status != 200:
-        raise error_of(response.status, bytes(refused))
+        for entry in answer.feed(data):
+            yield entry
+    answer.check()
 
 
 def _raise_from(sending: "asyncio.Task[None]") -> None:

@@ -11,33 +11,27 @@ import selectors
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Self
+from typing import Self
 
-from ..features.errors import BadInput
 from .batch_wire import Totals
+from .client_batch import LAST_CHUNK, BatchAnswer, batch_head, batch_terms, chunked
 from .client_wire import (
     GRACE_S,
     READ_BYTES,
-    UNNAMED_S,
     Address,
     AnyItem,
-    Entries,
     FromBatch,
     NoAnswer,
     Response,
-    body_of,
-    error_of,
     packer_of,
+    patience_s,
     read_answer,
 )
 from .wire import Answer
 
-# Bytes of items that are ready to be sent; more are not asked for before.
-AHEAD_BYTES = 64 << 10
 PAUSE_S = 0.05
-LAST_CHUNK = b"0\r\n\r\n"
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -132,15 +126,14 @@ class Client:
         NoAnswer
             If it cannot be reached, or gives none by `grace_s` after the budget.
         """
-        terms = {
-            "budget_ms": budget_ms,
-            "budget": budget,
-            "model": model,
-            "on_infeasible": on_infeasible,
-            "min_accuracy": min_accuracy,
-        }
-        body, kind = body_of(item)
-        request = self._address.request("POST", "/v1/predict", terms, body, kind)
+        request = self._address.predict(
+            item,
+            budget_ms=budget_ms,
+            budget=budget,
+            model=model,
+            on_infeasible=on_infeasible,
+            min_accuracy=min_accuracy,
+        )
         return read_answer(*self._ask(request, patience_s(budget_ms, self._grace_s)))
 
     def predict_batch(
@@ -189,13 +182,7 @@ class Client:
         first = next(rest, None)
         kind, pack = packer_of("" if first is None else first)
         packed = (pack(item) for item in chain([] if first is None else [first], rest))
-        head = self._address.head(
-            "POST",
-            "/v1/batch",
-            terms,
-            f"content-type: {kind}",
-            "transfer-encoding: chunked",
-        )
+        head = batch_head(self._address, terms, kind)
         connection = self._connect(patience)
         with contextlib.closing(connection):
             yield from _duplex(connection, head, chunked(packed), kind, patience)
@@ -240,57 +227,6 @@ class Client:
             raise _no_answer(error, timeout_s) from error
 
 
-def patience_s(budget_ms: float | None, grace_s: float) -> float:
-    """Say how long an answer is waited for."""
-    return (UNNAMED_S if budget_ms is None else budget_ms / 1e3) + grace_s
-
-
-def batch_terms(
-    items: object,
-    total_budget_ms: float | None,
-    total_budget: float | None,
-    count: int | None,
-    model: str | None,
-    on_bad_item: str | None,
-    label: str | None,
-    top: int | None,
-) -> Mapping[str, Any]:
-    """Name the terms of a batch as the query does."""
-    if count is None and isinstance(items, Sized):
-        count = len(items)
-    if total_budget_ms is None and total_budget is None:
-        raise BadInput("say with total_budget_ms what all items may take together")
-    return {
-        "budget_ms": total_budget_ms,
-        "budget": total_budget,
-        "count": count,
-        "model": model,
-        "on_bad_item": on_bad_item,
-        "label": label,
-        "top": top,
-    }
-
-
-def chunked(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Write pieces as HTTP's chunks, small ones together, and the end."""
-    gathered: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        gathered.append(piece)
-        size += len(piece)
-        if size >= AHEAD_BYTES:
-            yield chunk_of(b"".join(gathered))
-            gathered, size = [], 0
-    if gathered:
-        yield chunk_of(b"".join(gathered))
-    yield LAST_CHUNK
-
-
-def chunk_of(data: bytes) -> bytes:
-    """Write one of HTTP's chunks; `data` must not be empty."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
-
-
 def _duplex(
     connection: socket.socket,
     head: bytes,
@@ -300,11 +236,11 @@ def _duplex(
 ) -> Iterator[FromBatch]:
     """Send and receive at the same time, whatever is possible first."""
     connection.setblocking(False)
-    response, entries, refused = Response(), Entries(kind), bytearray()
+    answer = BatchAnswer(kind)
     unsent, ended = memoryview(head), False
     with selectors.DefaultSelector() as selector:
         selector.register(connection, selectors.EVENT_READ)
-        while not response.complete:
+        while not answer.complete:
             if not unsent:
                 chunk = next(chunks, b"")
                 ended = ended or chunk == LAST_CHUNK
@@ -315,22 +251,17 @@ def _duplex(
                 raise NoAnswer(f"nothing came from the server for {patience:g} s")
             data = _receive(connection)
             if data is not None:
-                response.feed(data)
-                if response.status == 200:
-                    for entry in entries.feed(response.take()):
-                        if isinstance(entry, Totals) and not ended:
-                            # nothing more is read
-                            chunks, ended = iter((LAST_CHUNK,)), True
-                        yield entry
-                else:
-                    refused += response.take()
+                for entry in answer.feed(data):
+                    if isinstance(entry, Totals) and not ended:
+                        # nothing more is read
+                        chunks, ended = iter((LAST_CHUNK,)), True
+                    yield entry
             with contextlib.suppress(*_WOULD_BLOCK):
                 try:
                     unsent = unsent[connection.send(unsent) :] if unsent else unsent
                 except (BrokenPipeError, ConnectionResetError):
                     unsent, chunks = memoryview(b""), iter(())
-    if response.status != 200:
-        raise error_of(response.status, bytes(refused))
+    answer.check()
 
 
 def _receive(connection: socket.socket) -> bytes | None:

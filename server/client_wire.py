@@ -101,6 +101,11 @@ class Address:
             headers.append(f"content-type: {kind}")
         return self.head(method, path, terms, *headers) + body
 
+    def predict(self, item: AnyItem, **terms: Any) -> bytes:
+        """Write the request that one item be classified."""
+        body, kind = body_of(item)
+        return self.request("POST", "/v1/predict", terms, body, kind)
+
 
 class Response:
     """One HTTP response as it comes in.
@@ -160,6 +165,11 @@ class Response:
         if self.status:
             self.complete = True
             self.lasting = self._parser.should_keep_alive()
+
+
+def patience_s(budget_ms: float | None, grace_s: float) -> float:
+    """Say how long an answer is waited for."""
+    return (UNNAMED_S if budget_ms is None else budget_ms / 1e3) + grace_s
 
 
 def body_of(item: AnyItem) -> tuple[bytes, str]:
