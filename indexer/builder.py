@@ -184,6 +184,7 @@ class Builder:
             progress=self.progress,
             strategy=strategy,
             watch=self.watch,
+            limit_s=project.training_limit_s,
         )
         if project.learner.get("per_level"):
             return contest.per_level(_starts(features))

@@ -4,6 +4,7 @@ One on all features, or with `per_level = true` one for every band of lattice le
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,7 @@ from ..models.measures import find_measure
 from ..models.portfolio import Setting, installed, make_portfolio
 from ..models.select import find_strategy, full_seconds
 from ..models.trainer import Examples, chance
+from ..models.worker import isolated
 from .cache import Cache
 from .levels import bands
 from .progress import Progress
@@ -41,8 +43,9 @@ class Choice:
         it held to ask for that.
     facts
         Plain data: the winner, its score, what the race cost and what training all
-        would have, learning curves and failures; where there is a race for each band
-        of levels, `levels` lists these of each, with its first and last level.
+        would have, learning curves, failures and what learners warned of, such as not
+        to have converged; where there is a race for each band of levels, `levels` lists
+        these of each, with its first and last level.
     levels
         The learners of sets with 1, 2 ... m features; empty where one is for all.
     """
@@ -69,6 +72,9 @@ class Contest:
         The learners, by name.
     watch
         Called with a race after each of its trainings.
+    limit_s
+        Seconds that a single training may take; trainings then run in a process of
+        their own, which may crash, too, at the cost of that learner alone.
     """
 
     values: NDArray[np.float32]
@@ -81,6 +87,7 @@ class Contest:
     strategy: str = DEFAULT_STRATEGY
     settings: Mapping[str, Setting] = field(default_factory=installed)
     watch: Watch | None = None
+    limit_s: float | None = None
 
     def one(self) -> Choice:
         """Race the learners on all features.
@@ -143,7 +150,9 @@ class Contest:
             )
             for learner, estimator in make_portfolio(self.settings, self.seed).items()
         }
-        with self.progress.stage(stage, None) as tell:
+        limit_s = self.limit_s
+        placing = isolated(arms, limit_s=limit_s) if limit_s else nullcontext(arms)
+        with placing as placed, self.progress.stage(stage, None) as tell:
 
             def keep(race: Race) -> None:
                 lines = [line.to_dict() for line in race.log]
@@ -153,7 +162,7 @@ class Contest:
                     self.watch(race)
 
             race = Race(
-                arms,
+                placed,
                 limit=len(splits[0].y),
                 chance=chance(splits, measure),
                 past=[Allocation.from_dict(line) for line in log],
@@ -188,4 +197,14 @@ def _facts(race: Race, winner: str, strategy: str) -> dict[str, Any]:
             for learner in race.active
         },
         "failed": {learner: line.error for learner, line in race.failed.items()},
+        "warnings": _warnings(race),
     }
+
+
+def _warnings(race: Race) -> dict[str, list[str]]:
+    """Give the warnings of each learner that has not failed, each text once."""
+    texts = {
+        learner: dict.fromkeys(text for line in curve for text in line.warnings)
+        for learner, curve in race.curves.items()
+    }
+    return {learner: list(found) for learner, found in texts.items() if found}

@@ -66,7 +66,9 @@ class Keys:
         """Entry of a race's log."""
         settings = installed()
         versions = learner_versions(settings.values())
-        return f"races/{digest(self._split, strategy, settings, versions)}"
+        limit_s = self.project.training_limit_s  # the log says who overran it
+        limit = [] if limit_s is None else [limit_s]
+        return f"races/{digest(self._split, strategy, settings, versions, *limit)}"
 
     def sets(self, learners: Sequence[Mapping[str, Any]]) -> str:
         """Identify what any set's model is, whose learner is one of these."""

@@ -1,6 +1,7 @@
 """PROJECT.toml: what to learn from, with which features, how exactly, how fast."""
 
 import difflib
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -274,18 +275,37 @@ class Project(Part, frozen=True):
         if any(low > high for low, high in zip(*numbers, strict=True)):
             raise BadProject(f"search.sizes is {sizes}: empty range")
 
+    @property
+    def training_limit_s(self) -> float | None:
+        """Seconds that one training of a race may take; None for any number."""
+        limited = self.learner["name"] == "auto" and "limit_s" in self.learner
+        return float(self.learner["limit_s"]) if limited else None
+
+    def _check_auto(self) -> None:
+        learner = self.learner
+        if set(learner) - {"name", "per_level", "limit_s"}:
+            raise BadProject(
+                "[learner] name = 'auto' takes no keys but per_level and limit_s"
+            )
+        if not isinstance(learner.get("per_level", True), bool):
+            raise BadProject("[learner] per_level is either true or false")
+        limit_s = learner.get("limit_s", 1)
+        number = isinstance(limit_s, int | float) and not isinstance(limit_s, bool)
+        if not (number and 0 < limit_s < math.inf):
+            raise BadProject(
+                f"[learner] limit_s is {limit_s!r}; it must be seconds above 0"
+            )
+
     def _check(self) -> None:
         data = self.data
         sources = (data.images, data.table, data.texts, data.items)
         if sum(source is not None for source in sources) != 1:
             raise BadProject("[data] needs exactly one of images, table, texts, items")
         name = self.learner.get("name")
-        if name == "auto" and set(self.learner) - {"name", "per_level"}:
-            raise BadProject("[learner] name = 'auto' takes no key but per_level")
-        if name == "auto" and not isinstance(self.learner.get("per_level", True), bool):
-            raise BadProject("[learner] per_level is either true or false")
         if not isinstance(name, str):
             raise BadProject("[learner] needs a name, such as name = 'logistic'")
+        if name == "auto":
+            self._check_auto()
         self._check_sizes()
         if self.exits.confidence is not None and self.exits.alpha is None:
             raise BadProject("exits.confidence needs an exits.alpha to hold")

@@ -240,7 +240,9 @@ def _show_race(race: dict[str, Any], console: "Console") -> None:
         )
     console.print(table)
     for learner, why in race["failed"].items():
-        console.print(f"{learner} failed: {why}")
+        console.print(f"{learner} failed: {why}", markup=False)
+    for learner, texts in race.get("warnings", {}).items():
+        console.print(f"{learner} warned: {texts[0].splitlines()[0]}", markup=False)
     console.print(
         f"{race['learner']} wins with {race['score']:.4f} after {race['seconds']:.1f} "
         f"CPU s; training all would have taken about {race['full_s']:.1f}"

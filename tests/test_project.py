@@ -1,3 +1,4 @@
+import math
 import re
 import tomllib
 from pathlib import Path
@@ -76,7 +77,14 @@ def test_project_template_shows_every_key_with_its_default() -> None:
         ({"data": {}}, "exactly one of images, table, texts, items"),
         ({"data": {"images": "a", "texts": "b"}}, "exactly one of"),
         ({"learner": {"C": 1}}, "needs a name"),
-        ({"learner": {"name": "auto", "C": 1}}, "takes no key but per_level"),
+        ({"learner": {"name": "auto", "C": 1}}, "no keys but per_level and limit_s"),
+        ({"learner": {"name": "auto", "limit_s": "9"}}, "limit_s is '9'; it must be"),
+        ({"learner": {"name": "auto", "limit_s": True}}, "limit_s is True; it must"),
+        (
+            {"learner": {"name": "auto", "limit_s": 0}},
+            "limit_s is 0; it must be seconds above 0",
+        ),
+        ({"learner": {"name": "auto", "limit_s": math.nan}}, "limit_s is nan"),
         ({"learner": {"name": "auto", "per_level": 1}}, "either true or false"),
         ({"costs": {"weights": {"s": 0}}}, "counts nothing"),
         ({"costs": {"weights": {"s": -1}}}, ">= 0"),
