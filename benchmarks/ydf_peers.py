@@ -30,10 +30,10 @@ extern "C" void loop(float *rows, long count, int width, double *out) {
 class Timer:
     """The other process: it times one round when told to, and ends with its input."""
 
-    def __init__(self, python: str, place: Path) -> None:
+    def __init__(self, python: str, place: Path, cpu: bool) -> None:
         script = Path(__file__).with_name("ydf_timer.py")
         process = subprocess.Popen(
-            [python, str(script), str(place)],
+            [python, str(script), str(place), "cpu" if cpu else "wall"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -53,11 +53,16 @@ class Timer:
 
 
 def ydf_peers(
-    python: str, place: Path, X: Singles, y: NDArray[np.int64], test: Singles
+    python: str,
+    place: Path,
+    X: Singles,
+    y: NDArray[np.int64],
+    test: Singles,
+    cpu: bool,
 ) -> tuple[list[Contender], Ensemble]:
     """YDF's predict, engine and standalone C++ on its own model, and ours on it."""
     np.savez(place / "rows.npz", X=X, y=y, Xt=test, trees=TREES, depth=DEPTH, rate=RATE)
-    timer = Timer(python, place)
+    timer = Timer(python, place, cpu)
     kept = json.loads((place / "ydf_trees.json").read_text())
     write_xgboost(place / "ydf.json", kept["trees"], kept["bias"], X.shape[1])
     ensemble = compile_ensemble(place / "ydf.json")
