@@ -72,8 +72,7 @@ def bind(
         return bound.at
     if X.shape[1] < layout.width:
         raise BadInput(f"rows of {X.shape[1]} columns; {layout.width} are needed")
-    table[START], table[COUNT] = X.ctypes.data, len(X)
-    table[STRIDE], table[TREES] = X.itemsize * X.shape[1], layout.at
+    fill_table(table, X, layout)
     enter = PORTABLE if layout.lanes is None else VECTOR
     address = table.ctypes.data
 
@@ -82,3 +81,11 @@ def bind(
         return answer if answer < UNDECIDED else bound.at(i)
 
     return choose_at
+
+
+def fill_table(
+    table: NDArray[np.uint64], X: NDArray[np.float32], layout: Layout
+) -> None:
+    """Say where checked rows lie, and which trees decide them."""
+    table[START], table[COUNT] = X.ctypes.data, len(X)
+    table[STRIDE], table[TREES] = X.itemsize * X.shape[1], layout.at
