@@ -18,7 +18,7 @@ curves straight between the recorded sizes, seconds as recorded, five draws of t
 of fewer validation rows (ours has at least 2,000, halving a share of them, the others
 all, with five orders of Optuna's trials). Strategies repeat themselves exactly there.
 DAUB's training scores cost nothing there. `--only servable` replays with the servable
-learners alone.
+learners of scikit-learn alone, `--only auto` with those that `learner = "auto"` has.
 FLAML gets about as many CPU seconds as `daub-seconds` took on the same piece.
 """
 
@@ -74,12 +74,18 @@ def wide(seed: int) -> dict[str, Any]:
         "qda": QuadraticDiscriminantAnalysis(reg_param=0.01),
     }
     scaled = {k: make_pipeline(StandardScaler(), v) for k, v in costly.items()}
-    return {**servable(seed), **libraries(seed), **scaled}
+    return {**auto(seed), **scaled}
+
+
+def auto(seed: int) -> dict[str, Any]:
+    """Make what `learner = "auto"` races where LightGBM and XGBoost are installed."""
+    return {**servable(seed), **libraries(seed)}
 
 
 PORTFOLIOS: dict[str, Callable[[int], dict[str, Any]]] = {
     "wide": wide,
     "servable": servable,
+    "auto": auto,
 }
 
 
