@@ -13,6 +13,8 @@ from .layout import Layout, pack
 from .model import Rows
 from .prepare import Preparation, as_rows, load_preparation
 from .stored import Stored
+from .tree_checks import check_nodes, check_order
+from .tree_nodes import lay_out, pack_sets
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,8 +263,8 @@ class Trees:
             bool(single),
         )
         inputs = len(made.columns) if len(preparation.operations) else width
-        _check_order(made, stored)
-        _check_nodes(made, inputs, stored)
+        check_order(made, stored)
+        check_nodes(made, inputs, stored)
         return made.packed()
 
 
@@ -278,41 +280,6 @@ def _singles(X: Rows) -> NDArray[np.float32] | None:
         return np.ascontiguousarray(X, np.float32)
     cast = np.ascontiguousarray(_to_single(X), np.float32)
     return cast if ((cast == X) | np.isnan(X)).all() else None
-
-
-def _check_order(made: Trees, stored: Stored) -> None:
-    roots, starts, targets = made.roots, made.set_starts, made.targets
-    if not len(roots) or roots[0] != 0 or roots[-1] != len(made.nodes):
-        raise stored.fail("its roots do not begin at 0 and end at the last node")
-    if not (roots[1:] > roots[:-1]).all():
-        raise stored.fail("its roots do not ascend")
-    if len(targets) != len(roots) - 1:
-        raise stored.fail(f"{len(roots) - 1} trees and {len(targets)} targets")
-    room = made.outputs - made.leaves.shape[1]
-    if targets.size and not (targets.min() >= 0 and targets.max() <= room):
-        raise stored.fail("a tree adds to a raw score that does not exist")
-    if not len(starts) or starts[0] != 0 or starts[-1] != len(made.set_bits):
-        raise stored.fail("its category sets do not cover their bits")
-    if not (starts[1:] >= starts[:-1]).all():
-        raise stored.fail("its category sets do not ascend")
-
-
-def _check_nodes(made: Trees, inputs: int, stored: Stored) -> None:
-    nodes = made.nodes
-    column, child, category = nodes["column"], nodes["child"], nodes["category"]
-    leaf = column < 0
-    if not (column < inputs).all():
-        raise stored.fail(f"a node tests a column outside the {inputs} there are")
-    if np.isnan(nodes["threshold"]).any():
-        raise stored.fail("a threshold is NaN")
-    if not ((child[leaf] >= 0) & (child[leaf] < len(made.leaves))).all():
-        raise stored.fail("a leaf has no values")
-    end = np.repeat(made.roots[1:], np.diff(made.roots))
-    forward = (child > np.arange(len(nodes))) & (child.astype(np.int64) + 1 < end)
-    if not forward[~leaf].all():
-        raise stored.fail("a child does not follow its parent within its tree")
-    if not ((category >= -1) & (category < len(made.set_starts) - 1)).all():
-        raise stored.fail("a node tests a category set that does not exist")
 
 
 def join(
@@ -336,7 +303,7 @@ def join(
     sets: list[Sequence[int]] = []
     roots, leaf_count = [0], 0
     for tree in trees:
-        laid, values = _lay_out(tree, sets)
+        laid, values = lay_out(tree, sets)
         inner = laid["column"] >= 0
         laid["child"] += np.where(inner, roots[-1], leaf_count)
         if not len(preparation.operations):
@@ -345,7 +312,7 @@ def join(
         leaves.append(values)
         leaf_count += len(values)
         roots.append(roots[-1] + len(laid))
-    starts, bits = _pack_sets(sets)
+    starts, bits = pack_sets(sets)
     return Trees(
         preparation,
         np.concatenate(nodes),
@@ -358,58 +325,3 @@ def join(
         float(divisor),
         single,
     ).packed()
-
-
-def _lay_out(
-    tree: Tree, sets: list[Sequence[int]]
-) -> tuple[NDArray[np.void], NDArray[np.float64]]:
-    """Nodes of one tree breadth first, and its leaf values in the order of its leaves.
-
-    Its category sets are appended to `sets`.
-    """
-    order = _breadth_first(tree)
-    laid = np.zeros(len(order), NODE)
-    inner = tree.column[order] >= 0
-    laid["column"] = np.where(inner, tree.column[order], -1)
-    laid["threshold"] = np.where(inner, tree.threshold[order], 0.0)
-    laid["flags"] = np.where(inner, tree.flags[order], 0)
-    # The k-th inner node's children were appended as nodes 2k + 1 and 2k + 2.
-    laid["child"][inner] = 1 + 2 * np.arange(inner.sum())
-    laid["child"][~inner] = np.arange((~inner).sum())
-    laid["category"] = -1
-    if tree.sets:
-        for position in np.flatnonzero(inner):
-            node = int(order[position])
-            if node in tree.sets:
-                laid["category"][position] = len(sets)
-                sets.append(tree.sets[node])
-    return laid, tree.values[order[~inner]]
-
-
-def _breadth_first(tree: Tree) -> NDArray[np.int64]:
-    n = len(tree.column)
-    level = np.zeros(1, np.int64)
-    levels: list[NDArray[np.int64]] = []
-    seen = 0
-    while level.size:
-        levels.append(level)
-        seen += len(level)
-        if seen > n or not ((level >= 0) & (level < n)).all():
-            raise BadModel("a tree with a cycle, or a child that does not exist")
-        inner = level[tree.column[level] >= 0]
-        level = np.column_stack([tree.left[inner], tree.right[inner]]).reshape(-1)
-        level = level.astype(np.int64)
-    return np.concatenate(levels)
-
-
-def _pack_sets(
-    sets: Sequence[Sequence[int]],
-) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
-    words = []
-    for members in sets:
-        packed = np.zeros(max(members, default=0) // 32 + 1, np.uint32)
-        for member in members:
-            packed[member // 32] |= np.uint32(1) << np.uint32(member % 32)
-        words.append(packed)
-    starts = np.cumsum([0, *map(len, words)], dtype=np.int64)
-    return starts, np.concatenate([np.empty(0, np.uint32), *words])

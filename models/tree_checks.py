@@ -1,0 +1,47 @@
+"""What stored trees must be like: the kernels that walk them check nothing."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .stored import Stored
+
+if TYPE_CHECKING:
+    from .trees import Trees
+
+
+def check_order(made: "Trees", stored: Stored) -> None:
+    """Refuse trees, targets and category sets that are not one after the other."""
+    roots, starts, targets = made.roots, made.set_starts, made.targets
+    if not len(roots) or roots[0] != 0 or roots[-1] != len(made.nodes):
+        raise stored.fail("its roots do not begin at 0 and end at the last node")
+    if not (roots[1:] > roots[:-1]).all():
+        raise stored.fail("its roots do not ascend")
+    if len(targets) != len(roots) - 1:
+        raise stored.fail(f"{len(roots) - 1} trees and {len(targets)} targets")
+    room = made.outputs - made.leaves.shape[1]
+    if targets.size and not (targets.min() >= 0 and targets.max() <= room):
+        raise stored.fail("a tree adds to a raw score that does not exist")
+    if not len(starts) or starts[0] != 0 or starts[-1] != len(made.set_bits):
+        raise stored.fail("its category sets do not cover their bits")
+    if not (starts[1:] >= starts[:-1]).all():
+        raise stored.fail("its category sets do not ascend")
+
+
+def check_nodes(made: "Trees", inputs: int, stored: Stored) -> None:
+    """Refuse nodes that lead out of their tree, or test what there is not."""
+    nodes = made.nodes
+    column, child, category = nodes["column"], nodes["child"], nodes["category"]
+    leaf = column < 0
+    if not (column < inputs).all():
+        raise stored.fail(f"a node tests a column outside the {inputs} there are")
+    if np.isnan(nodes["threshold"]).any():
+        raise stored.fail("a threshold is NaN")
+    if not ((child[leaf] >= 0) & (child[leaf] < len(made.leaves))).all():
+        raise stored.fail("a leaf has no values")
+    end = np.repeat(made.roots[1:], np.diff(made.roots))
+    forward = (child > np.arange(len(nodes))) & (child.astype(np.int64) + 1 < end)
+    if not forward[~leaf].all():
+        raise stored.fail("a child does not follow its parent within its tree")
+    if not ((category >= -1) & (category < len(made.set_starts) - 1)).all():
+        raise stored.fail("a node tests a category set that does not exist")
