@@ -270,10 +270,18 @@ def plot_race(selection: dict[str, Any], path: Path) -> None:
 
 def _draw_race(race: dict[str, Any], left: Any, right: Any) -> None:
     ranked = sorted(race["curves"].items(), key=_standing)
-    for place, (learner, curve) in enumerate(ranked):
+    best = sorted(race["curves"], key=lambda learner: -race["curves"][learner][-1][1])
+    lows = []
+    for learner, curve in sorted(ranked, key=lambda entry: best.index(entry[0])):
         amounts, scores = [line[0] for line in curve], [line[1] for line in curve]
-        named = {"label": learner} if place < NAMED else {"color": "0.8", "zorder": 1}
-        left.plot(amounts, scores, marker=".", **named)
+        if learner in best[:NAMED]:
+            left.plot(amounts, scores, marker=".", label=learner)
+            lows.append(min(scores))
+        else:
+            left.plot(amounts, scores, marker=".", color="0.85", zorder=1)
+    high = left.get_ylim()[1]
+    # A curve far below the best may leave the picture; it would flatten all others.
+    left.set_ylim(min(lows) - 0.1 * (high - min(lows)), high)
     left.legend(fontsize=7)
     left.set(xscale="log", xlabel="examples", ylabel="validation score")
     names = [learner for learner, _ in reversed(ranked)]
