@@ -19,6 +19,8 @@ from rich.text import Text
 from ..models.allocation import Race
 from .progress import Tell
 
+FAST = 10.0  # steps a second; from here on fractions of them say nothing
+
 
 class Bars:
     """A Progress as one bar per stage; a line at its end where bars cannot be."""
@@ -103,7 +105,10 @@ class Left(ProgressColumn):
     def render(self, task: Task) -> Text:
         """Write the column."""
         if task.total is None:
-            return Text(f"{task.speed:,.3g}/s" if task.speed else "")
+            speed = task.speed
+            if not speed:
+                return Text("")
+            return Text(f"{speed:,.0f}/s" if speed >= FAST else f"{speed:.2g}/s")
         seconds = task.time_remaining
         if task.finished or seconds is None:
             return Text("")

@@ -39,6 +39,24 @@ def test_bar_says_what_is_known(
     assert unseen not in line
 
 
+@pytest.mark.parametrize(
+    ("step_s", "rate"), [(1e-3, "1,000/s"), (0.1, "10/s"), (4.0, "0.25/s")]
+)
+def test_bar_writes_rates_short(step_s: float, rate: str) -> None:
+    now = 0.0
+
+    def later() -> float:
+        return now
+
+    console = Console(file=io.StringIO(), width=100, get_time=later)
+    with Bars(console).stage("reading items", None) as tell:
+        for done in range(1, 6):
+            now += step_s
+            tell(done)
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue().rstrip().endswith(f" {rate}")
+
+
 def test_bar_tells_the_time_left_or_the_rate() -> None:
     now = iter([float(second) for second in range(1000)])
     console = Console(file=io.StringIO(), width=100, get_time=lambda: next(now))
