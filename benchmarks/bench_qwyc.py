@@ -26,8 +26,8 @@ import argparse
 import gzip
 import json
 import tempfile
-import time
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +36,9 @@ from numpy.typing import NDArray
 
 from polydom.indexer.augment import swap_columns
 from polydom.indexer.fan import FanSchedule, fit_fan
-from polydom.indexer.fitting import fit_schedule
+from polydom.indexer.fitting import StoppingFitter, Task, fit_schedule
 from polydom.indexer.model_order import OrderName
+from polydom.indexer.quit import errors_allowed
 from polydom.indexer.schedule import Schedule
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
@@ -47,11 +48,13 @@ from .plot_qwyc import by_method, draw_all
 from .smaller_ensembles import smaller
 
 Rows = NDArray[np.float32]
+Scores = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Split = tuple[Rows, NDArray[np.int64], Rows, NDArray[np.int64]]
 
 ALPHAS = (0, 0.0002, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.004, 0.006, 0.01, 0.02)
 FAN_ALPHAS = (0, 0.001, 0.004, 0.01)
+PRICES = np.geomspace(4000, 0.25, 40)  # of a wrong stop, in whole ensembles
 LIMITS = (0.01, 0.005, 0.002)
 TREES, DEPTH, RATE = 500, 5, 0.05
 SEEDS = 5  # of the random orders, as in the paper
@@ -172,36 +175,53 @@ def train(
         return compile_ensemble(path)
 
 
-def curves(
-    scores: NDArray[np.float64], more: NDArray[np.float64], threshold: float
-) -> Iterator[tuple[str, float, float, Schedule | FanSchedule]]:
-    """(method, alpha, seconds, schedule): each method's curve."""
-
-    def curve(
-        label: str, rows: NDArray[np.float64], **options: Any
-    ) -> Iterator[tuple[str, float, float, Schedule]]:
-        for alpha in options.pop("alphas", ALPHAS):
-            start = time.perf_counter()
-            schedule = fit_schedule(rows, threshold, alpha, **options)
-            if options.get("method") != "qwyc":  # the order does not depend on alpha
-                options["order"] = schedule.order
-            yield label, alpha, time.perf_counter() - start, schedule
-
-    yield from curve("polydom", more)
-    yield from curve("polydom, no copies", scores)
-    yield from curve("qwyc*", scores, method="qwyc")
-    yield from curve("qwyc*, copies", more, method="qwyc")
+def ours(
+    scores: Scores, more: Scores, threshold: float
+) -> Iterator[tuple[str, float, Schedule]]:
+    """(method, alpha, schedule): our curve, and two that lack one half of it."""
     joint = fit_schedule(more, threshold, JOINT, method="qwyc").order
-    yield from curve("qwyc* order", more, order=joint, alphas=ALPHAS[::2])
+    yield from stopping_curve("polydom", more, threshold)
+    yield from stopping_curve("polydom, no copies", scores, threshold)
+    yield from stopping_curve("qwyc* order", more, threshold, joint)
+
+
+def stopping_curve(
+    method: str, rows: Scores, threshold: float, order: Any = None
+) -> Iterator[tuple[str, float, Schedule]]:
+    """Fit as `fit_schedule` does, to all alphas together: each price is tried once."""
+    task = Task.check(rows, threshold, 0.0, None, None, None, "both", threads=2)
+    fitter = StoppingFitter(task, order)
+    stopping, whole = fitter.stopping, task.costs.whole
+    prices = [stopping.prices(1)[0], *(whole * PRICES)]
+    tried = [stopping.cuts(price) for price in prices]
+    outcomes = [stopping.outcome(cuts) for cuts in tried]
+    for alpha in ALPHAS:
+        allowed = errors_allowed(alpha, len(rows))
+        kept = [k for k, (_, wrong) in enumerate(outcomes) if wrong <= allowed]
+        best = min(kept, key=lambda k: outcomes[k][0])
+        yield method, alpha, fitter.schedule(tried[best])
+
+
+def theirs(
+    scores: Scores, more: Scores, threshold: float
+) -> Iterator[tuple[str, float, Schedule | FanSchedule]]:
+    """(method, alpha, schedule): QWYC*'s curve, fixed orders, and Fan*."""
+    for name, rows in {"qwyc*": scores, "qwyc*, copies": more}.items():
+        for alpha in ALPHAS:
+            yield name, alpha, fit_schedule(rows, threshold, alpha, method="qwyc")
     for name, order, seed in FIXED:
-        yield from curve(name, scores, method="fixed", order=order, seed=seed)
+        kept: Any = order
+        for alpha in ALPHAS:
+            fixed = fit_schedule(
+                scores, threshold, alpha, method="fixed", order=kept, seed=seed
+            )
+            kept = fixed.order
+            yield name, alpha, fixed
     joint = fit_schedule(scores, threshold, min(LIMITS), method="qwyc").order
     orders: dict[str, Any] = {"fan*": "individual-mse", "fan on qwyc*": joint}
-    for name, order in orders.items():
+    for name, kept in orders.items():
         for alpha in FAN_ALPHAS:
-            start = time.perf_counter()
-            fan = fit_fan(scores, threshold, alpha, order=order)
-            yield name, alpha, time.perf_counter() - start, fan
+            yield name, alpha, fit_fan(scores, threshold, alpha, order=kept)
 
 
 def early_stop(
@@ -248,13 +268,13 @@ def measure(name: str, folder: Path) -> dict[str, Any]:
     more = ensemble.base_scores(swap_columns(X, copies=COPIES))
     full = fresh.sum(axis=1) >= threshold
     points = [*early_stop(fresh, yt), *fewer_trees(X, y, Xt, yt, full)]
-    for method, alpha, fit_s, schedule in curves(scores, more, threshold):
+    fitted = (scores, more, threshold)
+    for method, alpha, schedule in chain(ours(*fitted), theirs(*fitted)):
         decisions, used = schedule.evaluate(fresh)
         points.append(
             {
                 "method": method,
                 "alpha": alpha,
-                "fit_s": fit_s,
                 "mean": float(used.mean()),
                 "p99": float(np.percentile(used, 99)),
                 "changed": float(np.mean(decisions != full)),
@@ -296,12 +316,11 @@ def show(name: str, result: dict[str, Any]) -> None:
             f"{point['method']:24} {point['mean']:4.0f} {point['rate']:5.2f} "
             f"{point['accuracy']:7.4f} {point['changed']:8.3%}"
         )
-    print("method       alpha   mean trees   p99   changed  accuracy  fit")
+    print("method       alpha   mean trees   p99   changed  accuracy")
     for point in found["polydom"] + found["qwyc*"]:
         print(
             f"{point['method']:10} {point['alpha']:7.2%} {point['mean']:10.1f} "
-            f"{point['p99']:7.0f} {point['changed']:8.3%} {point['accuracy']:9.4f} "
-            f"{point['fit_s']:5.1f} s"
+            f"{point['p99']:7.0f} {point['changed']:8.3%} {point['accuracy']:9.4f}"
         )
 
 
