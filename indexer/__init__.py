@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from .fitting import fit_schedule
     from .fixed import FixedBudgetLookup, FixedSizeLookup
     from .greedy import GreedyLookup, search_greedy
-    from .lattice import LatticeSearch, search_lattice
+    from .lattice import search_lattice
     from .lead import LeadSchedule
     from .lead_fitting import fit_lead_schedule
     from .lookup import Lookup
     from .project import Project
     from .schedule import Promise, Schedule
+    from .searched import LatticeSearch
     from .skyline import skylines_by_envelope
     from .stages import cut_stages
     from .sweep import skylines_by_sweep
@@ -62,7 +63,7 @@ _MODULES = {
     "FixedBudgetLookup": "fixed",
     "FixedSizeLookup": "fixed",
     "GreedyLookup": "greedy",
-    "LatticeSearch": "lattice",
+    "LatticeSearch": "searched",
     "LeadSchedule": "lead",
     "Lookup": "lookup",
     "Project": "project",

@@ -12,9 +12,10 @@ from ..features.sizes import Size
 from .candidates import prune
 from .feature_order import Rows, answers_along, order_features, prefixes
 from .greedy import GreedySearch, search_greedy
-from .lattice import LatticeSearch, search_lattice
+from .lattice import search_lattice
 from .progress import Tell
 from .project import Search
+from .searched import LatticeSearch
 
 LAMBDAS = {
     "greedy": (0.0, math.inf),

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
 from polydom.indexer import bounds
-from polydom.indexer.lattice import LatticeSearch, search_lattice
+from polydom.indexer.lattice import search_lattice
+from polydom.indexer.searched import LatticeSearch
 
 from . import oracles
 
