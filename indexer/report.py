@@ -114,6 +114,7 @@ def _show_build(
             f"score {race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all "
             f"would have taken about {race['full_s']:.1f}"
         )
+        console.print(f"  its curve: {_curve_words(race['curves'][race['learner']])}")
     if pace := built.get("pace"):
         console.print(
             f"{len(pace['overhead'])} samples timed, by which a server tells how fast "
@@ -123,6 +124,12 @@ def _show_build(
         console.print(_exit_words(exits))
     for remark, count in built["remarks"].items():
         console.print(f"  in {count} trainings: {remark}")
+
+
+def _curve_words(curve: list[list[float]]) -> str:
+    """Write a learning curve: scores, and the examples that they took."""
+    points = [f"{score:.4f} on {amount:,}" for amount, score, _ in curve]
+    return ", ".join(points) + " examples"
 
 
 def _exit_words(exits: dict[str, Any]) -> str:

@@ -318,6 +318,8 @@ def test_build_chooses_a_learner_for_each_band_of_levels(tmp_path: Path) -> None
     shown = console.export_text()
     for race in races:
         assert f"{band_of(race)} chosen by daub-seconds: {race['learner']}" in shown
+        amount, score, _ = race["curves"][race["learner"]][-1]
+        assert f"  its curve: {score:.4f} on {amount:,} examples" in shown
     assert band_of(races[0]) == " for sets of 1 feature"
     assert band_of(races[1]) == " for sets of 2 to 3 features"
     plot_race(facts["build"]["selection"], folder / "race.png")
