@@ -110,6 +110,7 @@ class LeadExit:
     sums: ClassSums
     order: NDArray[Any]
     margin: NDArray[np.float64]
+    bias: NDArray[np.float64]  # of the classes, before the first base model
     layout: Layout | LatticeLayout | None
     enter: Any  # the kernel that reads the layout, and the address it takes
     at: int
@@ -119,7 +120,7 @@ class LeadExit:
         layout = self.layout
         if layout is None or not layout.takes(row):
             return int(self.choices(row[None])[0][0])
-        totals = self.sums.bias.copy()
+        totals = self.bias.copy()
         code: int = self.enter(row, self.at, totals)
         if code & 1:
             return int(totals.argmax())
@@ -133,7 +134,7 @@ class LeadExit:
         """(N,) positions of the chosen classes, and base models used for each."""
         layout = self.layout
         if layout is not None and X.dtype == np.float32 and X.shape[1] >= layout.width:
-            totals = np.tile(self.sums.bias, (len(X), 1))
+            totals = np.tile(self.bias, (len(X), 1))
             codes = layout.leads(np.ascontiguousarray(X), totals)
         else:
             totals, codes = self._walk(X)
@@ -145,7 +146,7 @@ class LeadExit:
     def _walk(self, X: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Find the totals and codes of `layout.leads` from all base scores."""
         scores = self.sums.base_scores(X)[:, self.order]
-        scores[:, 0] += self.sums.bias
+        scores[:, 0] += self.bias
         sums = scores.cumsum(axis=1)
         best = np.sort(sums, axis=2)
         stops = best[:, :, -1] - best[:, :, -2] > self.margin
@@ -175,11 +176,12 @@ def make_lead_exit(
         raise BadInput(f"the schedule is not an order of {T} base models")
     if margin.shape != (T,):
         raise BadInput(f"the schedule has {len(margin)} margins, {T} are needed")
-    if schedule.bias.shape != (K,) or not np.allclose(schedule.bias, sums.bias):
-        raise BadInput(f"the schedule's bias is not this ensemble's, {sums.bias}")
+    bias = sums.bias
+    if schedule.bias.shape != (K,) or not np.allclose(schedule.bias, bias):
+        raise BadInput(f"the schedule's bias is not this ensemble's, {bias}")
     layout = sums.layout(order, margin, batches)
     if isinstance(layout, LatticeLayout):
         enter, at = lattice_entry, layout.address
     else:
         enter, at = (layout.enter, layout.at) if layout is not None else (None, 0)
-    return LeadExit(classifier, sums, order, margin, layout, enter, at)
+    return LeadExit(classifier, sums, order, margin, bias, layout, enter, at)
