@@ -47,7 +47,8 @@ def fit_lead_schedule(
     ----------
     scores
         (N, T, K) of unlabelled examples, base models and classes. Boosting that adds
-        K trees a round has a round for a base model.
+        K trees a round has a round for a base model. Take examples that the ensemble
+        was not trained on: of the others it is too sure, and exits come too early.
     alpha
         Share of choices that may change, in [0, 1): on these rows, or with
         `confidence` on fresh ones.
