@@ -30,20 +30,16 @@ from typing import Any
 
 import numpy as np
 
-from polydom.indexer.augment import swap_columns
-from polydom.indexer.fitting import fit_schedule
 from polydom.models import compile_ensemble
 from polydom.models.ensemble import Ensemble
 from polydom.models.layout import Layout, margin_entry
 from polydom.models.trial import PORTABLE, TRUST, VECTOR
 
+from .adult_trees import fit_exit, train
 from .bench_qwyc import load_adult
 from .compiled_peers import lleaves_peer, tl2cgen_peers
 from .contender import Contender, Singles
 from .tree_peers import (
-    DEPTH,
-    RATE,
-    TREES,
     catboost_peer,
     lightgbm_peers,
     onnx_peer,
@@ -54,7 +50,6 @@ from .tree_peers import (
 from .ydf_peers import ydf_peers
 
 ROUNDS, CALLS, BATCH = 5, 300, 16_281
-CHANGED, ALPHAS = 0.01, (0.001, 0.002, 0.003, 0.004, 0.006)
 
 
 def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
@@ -87,28 +82,23 @@ def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
     ]
 
 
-def fitted_exit(ensemble: Ensemble, X: Singles, test: Singles) -> Contender:
-    """Early exits fitted on Adult's training rows, that change at most `CHANGED`.
-
-    Of `ALPHAS` the cheapest whose change of the *test* rows is within it, as the
-    margins of LightGBM's own early stop are chosen.
-    """
-    scores = ensemble.base_scores(swap_columns(X, copies=3))
-    fresh = ensemble.base_scores(test)
-    full = fresh.sum(axis=1) >= ensemble.threshold
-    order: Any = None
-    found = []
-    for alpha in ALPHAS:
-        schedule = fit_schedule(scores, ensemble.threshold, alpha, order=order)
-        order = schedule.order
-        decisions, used = schedule.evaluate(fresh)
-        if np.mean(decisions != full) <= CHANGED:
-            found.append((float(used.mean()), schedule))
-    mean, schedule = min(found, key=lambda pair: pair[0])
-    exits, rows = ensemble.early_exit(schedule), list(test)
-    changed = np.mean(schedule.evaluate(fresh)[0] != full)
-    name = f"polydom, exit: {mean:.1f} trees, {changed:.2%} changed"
-    return Contender(name, choose_row(exits, rows))
+def fitted_exits(ensemble: Ensemble, X: Singles, test: Singles) -> list[Contender]:
+    """An early exit that changes at most 1 %: rows by their numbers, and rows."""
+    fitted = fit_exit(ensemble, X, test)
+    exits, layout = fitted.exits, fitted.exits.layout
+    assert isinstance(layout, Layout)
+    kernels = PORTABLE if layout.lanes is None else VECTOR
+    sums, codes = np.empty(len(test)), np.empty(len(test), np.int64)
+    trees, changed = float(fitted.used.mean()), fitted.changed
+    name = f"polydom, exit: {trees:.1f} trees, {changed:.2%} changed"
+    return [
+        Contender(
+            f"{name}, over(X)",
+            exits.over(test),
+            rows=rows_of(test, kernels.exits, layout.at, sums, codes),
+        ),
+        Contender(f"{name}, choose", choose_row(exits, list(test))),
+    ]
 
 
 def rows_of(X: Singles, kernel: Any, address: int, *out: Any) -> Callable[[int], Any]:
@@ -177,18 +167,11 @@ def gather(
     import lightgbm
 
     X, y, test, _ = load_adult(folder)
-    options: dict[str, Any] = {
-        "objective": "binary",
-        "num_leaves": 2**DEPTH,
-        "max_depth": DEPTH,
-    }
-    options |= {"learning_rate": RATE, "num_threads": 1, "verbose": -1}
-    path = place / "model.txt"
-    lightgbm.train(options, lightgbm.Dataset(X, y), TREES).save_model(path)
+    path = train(X, y, place)
     booster = lightgbm.Booster(model_file=path)
     ensemble = compile_ensemble(path)
     raw = ensemble.decision_function(test)
-    contenders = [*ours(ensemble, test), fitted_exit(ensemble, X, test)]
+    contenders = [*ours(ensemble, test), *fitted_exits(ensemble, X, test)]
     contenders += lightgbm_peers(booster, test, raw)
     missing = []
     peers: dict[str, Callable[[], list[Contender]]] = {
