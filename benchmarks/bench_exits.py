@@ -262,7 +262,7 @@ def cegb() -> list[dict[str, Any]]:
     import lightgbm
 
     names, costs = thyroid_names(), thyroid_costs()
-    (X, y), (X_test, y_test) = (_table(names, part) for part in ("train", "test"))
+    (X, y), (X_test, y_test) = (table(names, part) for part in ("train", "test"))
     rows = []
     for tradeoff in TRADEOFFS:
         booster = lightgbm.train(
@@ -297,7 +297,7 @@ def cegb() -> list[dict[str, Any]]:
     return rows
 
 
-def _table(
+def table(
     names: list[str], part: str
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     rows = list(thyroid_rows(part))
