@@ -86,6 +86,16 @@ def test_false_alarms_are_as_rare_as_said_and_true_ones_soon() -> None:
     assert broken <= 80
 
 
+@pytest.mark.parametrize(("every", "sounds"), [(125, False), (75, True)])
+def test_a_third_more_than_promised_is_told_from_a_fifth_less(
+    every: int, sounds: bool
+) -> None:
+    audit = Audit(0.01)
+    for answers in range(60_000):
+        audit.add(answers % every == 0)
+    assert audit.alarm is sounds
+
+
 @pytest.mark.parametrize(("alpha", "share"), [(1.0, 0.1), (-0.1, 0.1), (0.1, 1.1)])
 def test_audit_refuses_what_is_no_share(alpha: float, share: float) -> None:
     with pytest.raises(BadInput):
