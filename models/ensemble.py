@@ -124,8 +124,7 @@ class Ensemble:
         if self.sums is None:
             return columns_used(self._margin(), width)
         each = columns_used(self.sums.scorer, width)
-        used: NDArray[np.bool_] = each.reshape(self.size, -1, width).any(axis=1)
-        return used
+        return np.logical_or.reduceat(each, np.arange(0, len(each), self.sums.group))
 
     def decision_function(self, X: Rows) -> NDArray[np.float64]:
         """Sum over all base models: (N,) for two classes, else (N, K).
