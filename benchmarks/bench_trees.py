@@ -161,7 +161,12 @@ def us(times_s: list[float]) -> float | None:
 
 
 def gather(
-    folder: Path, place: Path, lleaves: str | None, ydf: str | None, cpu: bool
+    folder: Path,
+    place: Path,
+    lleaves: str | None,
+    ydf: str | None,
+    cpu: bool,
+    only: list[str] | None,
 ) -> tuple[list[Contender], list[str], Singles]:
     """Train, compile and check; contenders, and the peers that are missing."""
     import lightgbm
@@ -195,6 +200,9 @@ def gather(
     for name, pair in own.items():
         peers[name] = partial(beside_ours, name, pair, test)
     for name, make in peers.items():
+        if only is not None and name not in only:
+            missing.append(f"{name}: not asked for")
+            continue
         try:
             contenders += make()
         except (ImportError, OSError, AssertionError) as error:
@@ -208,6 +216,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="folder of the data sets")
     parser.add_argument("--lleaves", help="interpreter that has lleaves")
     parser.add_argument("--ydf", help="interpreter that has ydf")
+    parser.add_argument("--peers", nargs="*", help="only these, beside LightGBM")
     parser.add_argument("--cpu", action="store_true", help="count CPU seconds")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
@@ -220,6 +229,7 @@ def main() -> int:
             arguments.lleaves,
             arguments.ydf,
             arguments.cpu,
+            arguments.peers,
         )
         measure(
             contenders, X, time.process_time if arguments.cpu else time.perf_counter
