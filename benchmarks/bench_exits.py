@@ -297,9 +297,7 @@ def cegb() -> list[dict[str, Any]]:
     return rows
 
 
-def table(
-    names: list[str], part: str
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def table(names: list[str], part: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     rows = list(thyroid_rows(part))
     X = [[record[name] for name in names] for record, *_ in rows]
     return np.array(X, float), np.array([int(label) - 1 for _, label, _ in rows])
