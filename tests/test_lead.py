@@ -129,8 +129,8 @@ def test_the_useful_base_model_comes_first() -> None:
 
 
 def test_the_next_base_model_is_one_of_the_first_that_are_left() -> None:
-    scores = noisy_rounds(2000, AHEAD + 10) * 0.1
-    scores[:, AHEAD] += noisy_rounds(2000, 1, seed=7)[:, 0] * 5
+    scores = noisy_rounds(500, AHEAD + 10) * 0.1
+    scores[:, AHEAD] += noisy_rounds(500, 1, seed=7)[:, 0] * 5
     order = fit_lead_schedule(scores, 0.01).order.tolist()
     assert order.index(AHEAD) == 1
     left = list(range(AHEAD + 10))
