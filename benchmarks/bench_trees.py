@@ -49,7 +49,7 @@ from .tree_peers import (
 )
 from .ydf_peers import ydf_peers
 
-ROUNDS, CALLS, BATCH = 5, 300, 16_281
+ROUNDS, CALLS, BATCH = 15, 300, 16_281
 
 
 def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
