@@ -5,21 +5,22 @@ python -m benchmarks.bench_staged --sets thyroid   one of them
 python -m benchmarks.bench_staged --json           one JSON object, for the record
 
 Every contender is LightGBM, and all come to the columns in the same order: by the gain
-of one model of all columns per dollar. Columns of which one is computed
-from the others come together. Thyroid records cost what their tests do; Adult's columns
-one dollar each.
+of one model of all columns per dollar. Columns of which one is computed from the
+others come together. Thyroid records cost what their tests do, Adult's columns one
+dollar each.
 
-    plain       a model of all columns; a schedule of its rounds, columns paid where
-                first read
+    plain       a model of all columns; a schedule that orders its rounds, columns
+                paid where first read
     models      a model for each number of stages, with exits between them: what
                 `[exits]` does
     staged      `train_staged`, as many rounds in all as "plain", as many in each
-                stage; a schedule of its rounds
+                stage; a schedule that keeps their order, or one that fits it
     CEGB        on thyroid: LightGBM's own penalties for the tests of a row's paths
 
 Exits and schedules are fitted on the training rows, answered by five models each of
-which has not seen the fifth that it answers. All shares of changed decisions are shown;
-without one, every row pays for the whole.
+which has not seen the fifth that it answers; figures are means over `SEEDS` such
+divisions. All shares of changed decisions are shown; without one, every row pays for
+the whole.
 """
 
 import argparse
@@ -47,7 +48,7 @@ from .kept_items import DATA, FTI_TESTS, thyroid_costs, thyroid_names
 from .machine import describe
 
 ALPHAS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
-ROUNDS, FOLDS = 50, 5
+ROUNDS, FOLDS, SEEDS = 50, 5, 5
 OWN_COST = 1e-3  # dollars a round, so that fewer rounds are better at equal tests
 
 Rows = NDArray[np.float64]
@@ -125,9 +126,9 @@ SETS: dict[str, Callable[[], Problem]] = {
 }
 
 
-def folds(count: int) -> Iterator[tuple[Codes, Codes]]:
+def folds(count: int, seed: int) -> Iterator[tuple[Codes, Codes]]:
     """Rows to train on, and rows to answer."""
-    fold = np.random.default_rng(0).permutation(count) % FOLDS
+    fold = np.random.default_rng(seed).permutation(count) % FOLDS
     for k in range(FOLDS):
         yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
 
@@ -146,7 +147,12 @@ def sums_by_round(ensemble: Ensemble, X: Rows) -> Rows:
 
 
 def measure(
-    problem: Problem, name: str, stages: list[list[int]], rounds: list[int]
+    problem: Problem,
+    name: str,
+    stages: list[list[int]],
+    rounds: list[int],
+    seed: int,
+    in_order: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """A boosted ensemble, in stages or in one, stopped by schedules of its rounds."""
 
@@ -158,7 +164,7 @@ def measure(
     fresh = sums_by_round(made.ensemble, problem.Xt)
     scores = np.zeros((N, T, fresh.shape[2]))
     may = made.ensemble.uses(problem.X.shape[1])
-    for rows, left in folds(N):
+    for rows, left in folds(N, seed):
         fold = train(rows)
         scores[left, : fold.ensemble.size] = sums_by_round(
             fold.ensemble, problem.X[left]
@@ -173,7 +179,7 @@ def measure(
     whole = decide(fresh.sum(axis=1))
     cost = float(problem.costs[reads.any(axis=0)].sum())
     yield line(problem, name, None, whole, whole, np.full(len(whole), cost))
-    kept: Any = None
+    kept: Any = np.arange(T) if in_order else None
     for alpha in ALPHAS:
         schedule: Any
         if scores.shape[2] == 1:
@@ -187,7 +193,9 @@ def measure(
         yield line(problem, name, alpha, chosen, whole, paid[used - 1])
 
 
-def exits(problem: Problem, stages: list[list[int]]) -> Iterator[dict[str, Any]]:
+def exits(
+    problem: Problem, stages: list[list[int]], seed: int
+) -> Iterator[dict[str, Any]]:
     """A model for each number of stages, and exits between them."""
     N = len(problem.y)
     prefixes = list(accumulate(stages))
@@ -204,7 +212,7 @@ def exits(problem: Problem, stages: list[list[int]]) -> Iterator[dict[str, Any]]
         return leads, np.argmax(shares, axis=2).T
 
     leads, choices = np.zeros((N, len(stages))), np.zeros((N, len(stages)), np.int64)
-    for rows, left in folds(N):
+    for rows, left in folds(N, seed):
         leads[left], choices[left] = answers(rows, problem.X[left])
     sure, chosen = answers(np.arange(N), problem.Xt)
     needed = [problem.needs[columns].any(axis=0) for columns in prefixes]
@@ -246,6 +254,16 @@ def line(
     }
 
 
+def average(rows: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """Means of one rule's lines, and how far apart its costs are."""
+    means = {
+        key: float(np.mean([row[key] for row in rows]))
+        for key in ("accuracy", "changed", "mean_cost")
+    }
+    spread = float(np.ptp([row["mean_cost"] for row in rows]))
+    return {**rows[0], **means, "cost_range": spread}
+
+
 def run(name: str) -> list[dict[str, Any]]:
     """Every contender on one set."""
     problem = SETS[name]()
@@ -253,11 +271,16 @@ def run(name: str) -> list[dict[str, Any]]:
     S = len(stages)
     all_at_once = [list(chain(*stages))]
     parts = [len(part) for part in np.array_split(np.arange(ROUNDS), S)]
-    rows = [
-        *measure(problem, "plain", all_at_once, [ROUNDS]),
-        *exits(problem, stages),
-        *measure(problem, "staged", stages, parts),
+    by_seed = [
+        [
+            *measure(problem, "plain", all_at_once, [ROUNDS], seed),
+            *exits(problem, stages, seed),
+            *measure(problem, "staged", stages, parts, seed, in_order=True),
+            *measure(problem, "staged, order fitted", stages, parts, seed),
+        ]
+        for seed in range(SEEDS)
     ]
+    rows = [average(same) for same in zip(*by_seed, strict=True)]
     if name == "thyroid":
         rows += [
             {
