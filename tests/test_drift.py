@@ -193,12 +193,13 @@ def test_errors_for_too_little_do_not_last_for_ever() -> None:
         engine.drift.add(True)
     with pytest.raises(NothingFits):
         answer_all(engine, 1, 2.5e-3, on_infeasible="error")
-    answers: list[int] = []
-    tries = iter(range(3000))
-    while not answers and next(tries, None) is not None:
+    rows = []
+    for _ in range(3000):
         with contextlib.suppress(NothingFits):
-            answers = answer_all(engine, 1, 2.5e-3, on_infeasible="error")
-    assert answers == [1]
+            rows += answer_all(engine, 1, 2.5e-3, on_infeasible="error")
+        if 1 in rows:  # a stall cuts an answer short
+            return
+    pytest.fail(f"of 3,000 questions only {rows} were answered")
 
 
 @pytest.mark.parametrize(
