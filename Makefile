@@ -2,7 +2,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test compiled interpreted check install clean
+# Tests that take long: they begin when the interpreted run, which ends first, is done.
+LONG = tests/test_build.py tests/test_every_row.py tests/test_select.py
+
+.PHONY: demo test compiled interpreted long check install clean
 
 # A new virtual environment with polydom, its extras and the development tools.
 install: $(VENV)/installed
@@ -18,12 +21,15 @@ demo: install
 	$(BIN)/python docs/demo/demo.py
 
 # Everything that must hold before a change lands.
-# The two runs are of one process each, so they go side by side.
+# The runs are of one process each, so two go side by side.
 test: check
-	$(MAKE) -j2 compiled interpreted
+	$(MAKE) -j2 compiled interpreted long
 
 compiled:
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q $(LONG:%=--ignore=%)
+
+long:
+	$(BIN)/pytest -q -p no:cacheprovider $(LONG)
 
 interpreted:
 	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m 'not jit' -p no:cacheprovider
