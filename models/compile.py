@@ -22,7 +22,7 @@ from .classifier import Classifier
 from .ensemble import Ensemble, as_ensemble
 from .from_lightgbm import read_lightgbm
 from .from_sklearn import IMPORTERS, compile_trees
-from .from_xgboost import read_xgboost
+from .from_xgboost import fitted_bytes, read_xgboost
 from .head import Head
 from .linear import Linear
 from .model import Model
@@ -271,13 +271,7 @@ def _lightgbm(classifier: Any, preparation: Preparation) -> Model:
 
 
 def _xgboost(classifier: Any, preparation: Preparation) -> Model:
-    if not np.isnan(classifier.missing):
-        raise BadModel(
-            f"{type(classifier).__name__}(missing={classifier.missing!r}) has no "
-            "compiled form; missing=nan has"
-        )
-    raw = bytes(classifier.get_booster().save_raw("ubj"))
-    return read_xgboost(raw, preparation, classifier.classes_)
+    return read_xgboost(fitted_bytes(classifier), preparation, classifier.classes_)
 
 
 LIBRARIES = ("sklearn", "lightgbm", "xgboost", "polydom")

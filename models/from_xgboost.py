@@ -75,6 +75,16 @@ def read_xgboost_regressor(
     return Regressor(scorer, REGRESSIONS[objective])
 
 
+def fitted_bytes(estimator: Any) -> bytes:
+    """Give the UBJSON of a fitted estimator; BadModel if it takes a number for none."""
+    if not np.isnan(estimator.missing):
+        raise BadModel(
+            f"{type(estimator).__name__}(missing={estimator.missing!r}) has no "
+            "compiled form; missing=nan has"
+        )
+    return bytes(estimator.get_booster().save_raw("ubj"))
+
+
 def _read(
     source: str | bytes, preparation: Preparation | None, objectives: tuple[str, ...]
 ) -> tuple[str, int, Scorer]:

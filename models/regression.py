@@ -11,7 +11,7 @@ from ..features.errors import BadModel
 from .compile import read_file
 from .from_lightgbm import read_lightgbm_regressor
 from .from_sklearn import hist_trees, read_tree
-from .from_xgboost import read_xgboost_regressor
+from .from_xgboost import fitted_bytes, read_xgboost_regressor
 from .prepare import inputs_of
 from .regressor import Link, Regressor
 from .trees import Tree, join
@@ -131,12 +131,7 @@ def _lightgbm(regressor: Any) -> Regressor:
 
 
 def _xgboost(regressor: Any) -> Regressor:
-    if not np.isnan(regressor.missing):
-        raise BadModel(
-            f"{type(regressor).__name__}(missing={regressor.missing!r}) has no "
-            "compiled form; missing=nan has"
-        )
-    return read_xgboost_regressor(bytes(regressor.get_booster().save_raw("ubj")))
+    return read_xgboost_regressor(fitted_bytes(regressor))
 
 
 LIBRARIES = ("sklearn", "lightgbm", "xgboost")
