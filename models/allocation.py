@@ -190,12 +190,15 @@ class Race:
         new = [pair for pair in dict.fromkeys(pairs) if self._is_new(*pair)]
         if self.jobs == 1 or len(new) < 2:
             return [self._write(*pair, self._try, bound) for pair in pairs]
-        with ThreadPoolExecutor(self.jobs) as pool:
+        pool = ThreadPoolExecutor(self.jobs)
+        try:
             begun = {pair: pool.submit(self._try, *pair) for pair in new}
             return [
                 self._write(*pair, lambda *pair: begun[pair].result(), bound)
                 for pair in pairs
             ]
+        finally:  # who interrupts does not wait for trainings
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def bound(self, name: str) -> float:
         """Return the latest bound logged for a learner, infinite before the first."""

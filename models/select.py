@@ -32,7 +32,7 @@ class Selection:
         The chosen learner.
     model
         Its fitted estimator: on the training rows of the division, or on all rows
-        where k folds were used.
+        where k folds were used. None where that training failed; see `error`.
     score
         Its validation score; larger is better.
     amount
@@ -48,6 +48,8 @@ class Selection:
     full_s
         CPU seconds that training every learner once on everything would take: measured
         where the race did it, extrapolated where not.
+    error
+        Why there is no model; empty where there is one.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Selection:
     failed: Mapping[str, str]
     seconds: float
     full_s: float
+    error: str = ""
 
 
 STRATEGIES: Mapping[str, Callable[..., str]] = {
@@ -139,10 +142,13 @@ def select(
         `race.left_s` an estimate of the seconds to go. What it raises interrupts.
     jobs
         Worker processes. With more than 1, trainings a strategy asks for at once run
-        side by side; with 1 and no `limit_s`, everything runs in this process.
+        side by side; with 1 and no `limit_s`, everything runs in this process. So does
+        a learner that cannot be pickled, unless there is a `limit_s`.
     limit_s
         Wall seconds a single training may take before it is stopped and its learner
-        out; trainings then run in a process of their own.
+        out; trainings then run in a process of their own, and a learner that cannot be
+        pickled is out. The winner's last training has so long, too: one that fails
+        costs the model, not the result.
 
     Raises
     ------
@@ -174,8 +180,9 @@ def select(
     )
     found = find_measure(measure)
     splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
+    every = Split(X, y, X[:0], y[:0]) if len(splits) > 1 else None
     arms, limit = (
-        _by_examples(learners, splits, found, scored, least_valid, seed)
+        _by_examples(learners, splits, every, found, scored, least_valid, seed)
         if iterations is None
         else _by_iterations(learners, splits, found, iterations, batch, scored, seed)
     )
@@ -192,11 +199,16 @@ def select(
             jobs=jobs,
         )
         name = allocate(race)
-        amount = race.had(name)
-        model = placed[name].models(amount)[0]
-        if len(splits) > 1:
-            model = model.fit(X, y)
-    return _conclude(race, name, model)
+        model, error = _fitted(placed[name], race.had(name))
+    return _conclude(race, name, model, error)
+
+
+def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
+    """Give the winner's model, or None and why not: the race is not lost by it."""
+    try:
+        return arm.model(amount), ""
+    except Exception as error:  # the learner's own, whatever it is
+        return None, f"{type(error).__name__}: {error}"
 
 
 def find_strategy(
@@ -235,6 +247,7 @@ def _spend(allocate: Callable[..., str], budget: int | None, race: Race) -> str:
 def _by_examples(
     learners: Mapping[str, Any],
     splits: tuple[Split, ...],
+    every: Split | None,
     measure: Measure,
     scored: int | None,
     least_valid: int | None,
@@ -248,6 +261,7 @@ def _by_examples(
             seed=seed,
             scored=scored,
             least_valid=least_valid,
+            every=every,
         )
         for name, learner in learners.items()
     }
@@ -287,7 +301,7 @@ def _placed(
             yield placed
 
 
-def _conclude(race: Race, name: str, model: Any) -> Selection:
+def _conclude(race: Race, name: str, model: Any, error: str) -> Selection:
     latest = race.curves[name][-1]
     assert latest.score is not None
     return Selection(
@@ -300,6 +314,7 @@ def _conclude(race: Race, name: str, model: Any) -> Selection:
         failed={name: line.error for name, line in race.failed.items()},
         seconds=race.seconds,
         full_s=full_seconds(race),
+        error=error,
     )
 
 

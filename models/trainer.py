@@ -51,6 +51,9 @@ class Examples:
     warm
         Whether a larger training may start from a smaller one where that does not
         change what is learnt.
+    every
+        All rows, to train the model on that `model` gives; None for the training rows
+        of the one split.
     now
         The clock, in seconds.
     """
@@ -62,6 +65,7 @@ class Examples:
     scored: int | None = None
     least_valid: int | None = None
     warm: bool = True
+    every: Split | None = None
     now: Clock = time.process_time
     _models: list[Any] = field(init=False, default_factory=list)
     _had: int = field(init=False, default=0)
@@ -85,11 +89,18 @@ class Examples:
         self._had = amount
         return replace(mean(outcomes), warnings=tuple(complaints))
 
-    def models(self, amount: int) -> list[Any]:
-        """Give the fitted estimator of each split, trained on `amount` examples."""
+    def model(self, amount: int) -> Any:
+        """Give the estimator fitted on `every` row, or on `amount` of the first split.
+
+        The latter is not trained again if it was trained on so many last.
+        """
+        if self.every is not None:
+            with hearing():
+                fresh = prepare(self.learner, self.seed)
+                return fresh.fit(self.every.X, self.every.y)
         if self._had != amount:
             self(amount)
-        return self._models
+        return self._models[0]
 
     def _fit(self, part: Split, amount: int, model: Any, had: int) -> Any:
         if type(self.learner).__name__ in ADDITIVE and self.warm:
@@ -168,11 +179,11 @@ class Iterations:
         self._had = amount
         return Outcome(valid, train, fitted - start, score_s, tuple(complaints))
 
-    def models(self, amount: int) -> list[Any]:
+    def model(self, amount: int) -> Any:
         """Give the estimator after `amount` iterations."""
         if self._had != amount:
             self(amount)
-        return [self._model]
+        return self._model
 
     def _count(self) -> str | None:
         """Name the parameter that counts the iterations of a warm start."""

@@ -288,8 +288,8 @@ def test_examples_learn_the_same_warm_as_cold(learner: Any) -> None:
         warmed = warm(amount)
     cold = Examples(learner, parts, ACCURACY, warm=False)(399)
     assert (warmed.score, warmed.train_score) == (cold.score, cold.train_score)
-    (model,) = warm.models(399)
-    (other,) = Examples(learner, parts, ACCURACY, warm=False).models(399)
+    model = warm.model(399)
+    other = Examples(learner, parts, ACCURACY, warm=False).model(399)
     gap = model.predict_proba(X) - other.predict_proba(X)
     assert np.abs(gap).max() < 1e-2
 

@@ -1,0 +1,200 @@
+"""Races whose trainings are in processes of their own, with learners hard on them."""
+
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.dummy import DummyClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+from polydom.models.allocation import Race
+from polydom.models.select import Selection, select
+
+from . import hard_learners as hard
+from .hard_learners import Counted, Does, KeepsALambda, StartsAProcess
+
+RNG = np.random.default_rng(5)
+y = np.arange(120) % 2
+X = y[:, None] + RNG.normal(size=(120, 3))
+PLACES = [(1, 60.0), (2, None)]
+
+
+def choose(
+    learners: dict[str, Any], jobs: int, limit_s: float | None, **more: Any
+) -> Selection:
+    """Race learners; a race that hangs fails, instead of the whole run."""
+    found: list[Any] = []
+
+    def race() -> None:
+        try:
+            found.append(select(learners, X, y, jobs=jobs, limit_s=limit_s, **more))
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=race, daemon=True)
+    thread.start()
+    thread.join(240)
+    assert found, "the race hangs"
+    if isinstance(found[0], BaseException):
+        raise found[0]
+    assert isinstance(found[0], Selection)
+    return found[0]
+
+
+def with_lambda() -> Any:
+    return make_pipeline(FunctionTransformer(lambda rows: rows), GaussianNB())
+
+
+def of_a_local_class() -> Any:
+    class Local(GaussianNB):  # type: ignore[misc]
+        pass
+
+    return Local()
+
+
+def loaded_nowhere_else() -> Any:
+    """Pickled by a name that only this process has."""
+    learner = Does(hard.hang, rows=1000)
+    learner.what = type(
+        "Here", (), {"__module__": hard.__name__, "__call__": hard.hang}
+    )
+    learner.what.__qualname__ = "Here"
+    hard.Here = learner.what  # type: ignore[attr-defined]
+    return learner
+
+
+UNSENDABLE = [with_lambda, of_a_local_class, loaded_nowhere_else]
+
+
+@pytest.mark.parametrize("make", UNSENDABLE)
+def test_a_learner_that_cannot_be_sent_trains_here(make: Callable[[], Any]) -> None:
+    chosen = choose({"odd": make(), "dummy": DummyClassifier()}, 2, None)
+    assert chosen.failed == {}
+    assert set(chosen.curves) == {"odd", "dummy"}
+    assert chosen.model is not None
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_learner_that_cannot_be_sent_costs_only_itself_where_time_is_limited(
+    jobs: int,
+) -> None:
+    learners = {str(place): make() for place, make in enumerate(UNSENDABLE)}
+    chosen = choose({**learners, "bayes": GaussianNB()}, jobs, 60.0)
+    assert chosen.name == "bayes"
+    assert set(chosen.failed) == {"0", "1", "2"}
+    assert all(text.startswith("CannotBeSent: ") for text in chosen.failed.values())
+    assert "lambda" in chosen.failed["0"]
+    assert "Local" in chosen.failed["1"]
+    assert "Here" in chosen.failed["2"]
+
+
+@pytest.mark.parametrize(("jobs", "limit_s"), PLACES)
+def test_a_learner_that_ends_its_process_costs_only_itself(
+    jobs: int, limit_s: float | None
+) -> None:
+    learners = {
+        "exits": Does(hard.end_by_exit),
+        "killed": Does(hard.end_by_kill),
+        "bayes": GaussianNB(),
+        "segfault": Does(hard.end_by_segfault),
+        "orphans": Does(hard.exit_and_leave_a_child),
+        "awkward": Does(hard.raise_what_cannot_be_sent),
+    }
+    chosen = choose(learners, jobs, limit_s)
+    assert chosen.name == "bayes"
+    assert chosen.model.score(X, y) > 0.5
+    assert chosen.failed == {
+        "exits": "TrainingDied: its process ended with code 3",
+        "killed": "TrainingDied: its process ended with code -9",
+        "segfault": "TrainingDied: its process ended with code -11",
+        "orphans": "TrainingDied: its process ended with code 4",
+        "awkward": "RuntimeError: Awkward: one and two",
+    }
+
+
+@pytest.mark.parametrize(("jobs", "limit_s"), PLACES)
+def test_a_worker_killed_while_idle_costs_nobody(
+    jobs: int, limit_s: float | None
+) -> None:
+    def train_and_kill(race: Race) -> str:
+        for name in race.arms:
+            race.train(name, 84)
+            for process in multiprocessing.active_children():
+                assert process.pid is not None
+                os.kill(process.pid, signal.SIGKILL)
+        return race.leader()
+
+    learners = {str(x): GaussianNB(var_smoothing=10.0**-x) for x in range(3)}
+    chosen = choose(learners, jobs, limit_s, strategy=train_and_kill)
+    assert chosen.failed == {}
+    assert chosen.model is not None
+
+
+@pytest.mark.parametrize(("jobs", "limit_s"), [(1, None), *PLACES])
+def test_the_winner_is_not_trained_again(
+    jobs: int, limit_s: float | None, tmp_path: Path
+) -> None:
+    names = ["a", "b", "c"]
+    learners = {name: Counted(tmp_path / name) for name in names}
+    chosen = choose(learners, jobs, limit_s)
+    assert chosen.model.predict(X[:2]).shape == (2,)
+    assert [(tmp_path / name).read_text() for name in names] == ["84\n"] * 3
+
+
+def test_a_last_training_that_overruns_does_not_lose_the_race() -> None:
+    """With folds the winner is trained on all rows at the end: 120, after 80."""
+    chosen = choose({"slow": Does(hard.hang, rows=100)}, 1, 6.0, validation=3)
+    assert chosen.name == "slow"
+    assert chosen.model is None
+    assert chosen.error == "TrainingDied: stopped after its 6 s"
+    assert [line.amount for line in chosen.log] == [80]
+
+
+@pytest.mark.parametrize(("jobs", "limit_s"), [(1, None), (2, 60.0)])
+def test_a_last_training_that_fails_does_not_lose_the_race(
+    jobs: int, limit_s: float | None
+) -> None:
+    awkward = Does(hard.raise_what_cannot_be_sent, rows=100)
+    chosen = choose({"awkward": awkward}, jobs, limit_s, validation=3)
+    assert chosen.model is None
+    assert "one and two" in chosen.error
+    assert chosen.score == chosen.log[-1].score
+
+
+def test_a_model_that_cannot_come_back_is_trained_here_or_told_of() -> None:
+    chosen = choose({"keeps": KeepsALambda()}, 2, None)
+    assert chosen.model.kept_() is None
+    lost = choose({"keeps": KeepsALambda()}, 1, 60.0)
+    assert lost.model is None
+    assert lost.error.startswith("CannotBeSent: its model: ")
+
+
+def test_a_training_that_is_stopped_takes_its_processes_along(tmp_path: Path) -> None:
+    path = tmp_path / "pid"
+    learners = {"starts": StartsAProcess(path), "bayes": GaussianNB()}
+    chosen = choose(learners, 1, 3.0)
+    assert chosen.failed == {"starts": "TrainingDied: stopped after its 3 s"}
+    stat = Path(f"/proc/{path.read_text()}/stat")
+    end = time.monotonic() + 60
+    while stat.exists() and stat.read_text().split()[2] != "Z":
+        assert time.monotonic() < end, "it still runs"
+        time.sleep(0.05)
+
+
+def test_an_interrupt_does_not_wait_for_trainings() -> None:
+    def interrupt(race: Race) -> None:
+        raise KeyboardInterrupt
+
+    learners = {"bayes": GaussianNB(), "hangs": Does(hard.hang)}
+    with pytest.raises(KeyboardInterrupt):
+        choose(learners, 2, None, progress=interrupt)
+    assert not multiprocessing.active_children()
