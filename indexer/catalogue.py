@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ..features.errors import BadItem, BadProject
+from ..features.errors import BadFeature, BadItem, BadProject
 from ..features.extract import Extractor
-from ..features.fingerprint import fingerprint
+from ..features.fingerprint import fingerprint, unsteady
 from ..features.items import Kind
 from ..features.record import columns, learn_vocabularies
 from ..features.registry import Feature, load_features
@@ -45,7 +45,7 @@ def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, 
     for name in names:
         if names.count(name) > 1:
             raise BadProject(f"[features] names {name!r} twice")
-    found = resolve(stored, project_files(project))
+    found = _resolve(stored, project_files(project))
     for feature in found:
         if feature.kind != dataset.kind:
             raise BadProject(
@@ -57,6 +57,23 @@ def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, 
         msgspec.structs.replace(feature, width=width)
         for feature, width in zip(stored, extractor.widths, strict=True)
     )
+
+
+def _resolve(stored: Sequence[StoredFeature], files: Sequence[Path]) -> list[Feature]:
+    """Load the features again; refuse those that are not what they just were."""
+    try:
+        return resolve(stored, files)
+    except BadFeature:
+        once, again = load_features([], files), load_features([], files)
+        for one, other in zip(once, again, strict=True):
+            if fingerprint(one) != fingerprint(other):
+                names = ", ".join(unsteady(one, other)) or "what it refers to"
+                raise BadFeature(
+                    f"feature {one.name!r} is another whenever its file is loaded: "
+                    f"{names} should be the same each time, so that an index can say "
+                    "what it was built with; give generators of random numbers a seed"
+                ) from None
+        raise
 
 
 def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:

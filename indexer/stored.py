@@ -12,6 +12,12 @@ from ..features.fingerprint import fingerprint
 from ..features.record import columns
 from ..features.registry import Feature, load_features
 
+OWN_CURE = (
+    "its code, a global variable or a module of your own that it uses has changed, or "
+    "differs from process to process, as the order of a set does; give the files it "
+    "was built from, or "
+)
+
 
 class StoredColumns(msgspec.Struct, forbid_unknown_fields=True):
     """What `StoredFeature.columns` must be like."""
@@ -72,9 +78,9 @@ def _resolve(stored: StoredFeature, own: Mapping[str, Feature]) -> Feature:
             )
         feature = own[stored.name]
     if fingerprint(feature) != stored.fingerprint:
-        cure = "" if stored.ready_made else "give the file it was built from, or "
+        cure = "" if stored.ready_made else OWN_CURE
         raise BadFeature(
-            f"feature {stored.name!r} is not the code that the index was built with; "
+            f"feature {stored.name!r} is not what the index was built with; "
             f"{cure}build the index again"
         )
     return feature

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..features.own_modules import imported_names, is_ours, own_files
 from ..features.registry import Feature, Step
 from ..models.learners import LEARNERS
 
@@ -22,14 +23,14 @@ Versions = dict[str, str]
 # Under every value and every model.
 ALWAYS = ("numpy", "polydom")
 LEARNING = ("scikit-learn", "scipy")
-OWN = "polydom."
+OURS = Path(__file__).resolve().parents[1]
 
 
 class Imports(NamedTuple):
     """What a Python file imports, anywhere in it.
 
-    `packages` are the names of top-level packages, `files` the modules beside it and
-    of polydom's that it names.
+    `packages` are the names of top-level packages, `files` the modules beside it, of
+    the user's own and of polydom's that it names.
     """
 
     packages: frozenset[str]
@@ -39,17 +40,22 @@ class Imports(NamedTuple):
 def feature_versions(feature: Feature) -> Versions:
     """Versions of what the files of a feature, and of its steps, import.
 
-    What the modules import that they import from beside them, or from polydom, counts
-    as well, but no further: a module of your own that another one imports is not
-    looked into.
+    What modules of the user's own import that they import counts as well, however far
+    away, and what such modules of polydom's import, but no further.
     """
     found: set[str] = set()
-    for path in set(_files_of(feature)):
+    seen: set[Path] = set()
+    left = set(_files_of(feature))
+    while left:
+        path = left.pop()
+        seen.add(path)
         imports = imports_of(path)
         found |= imports.packages
-        for other in imports.files:
-            if other.is_file():
+        for other in filter(Path.is_file, imports.files):
+            if OURS in other.parents:
                 found |= imports_of(other).packages
+            elif other not in seen:
+                left.add(other)
     return versions_of(found)
 
 
@@ -91,9 +97,11 @@ def _imports_in(path: Path, source: bytes) -> Imports:
     for node in ast.walk(ast.parse(source)):
         for name in _names_in(node):
             packages.add(name.partition(".")[0])
-            files |= set(_own_file(name))
+            files |= set(_file_of_ours(name))
         if isinstance(node, ast.ImportFrom) and node.level:
             files |= set(_beside(path, node))
+    for name in imported_names(source):
+        files |= {file for file in own_files(name) if file.suffix == ".py"}
     return Imports(frozenset(packages), frozenset(files))
 
 
@@ -114,9 +122,9 @@ def _names_in(node: ast.AST) -> Iterator[str]:
                 yield first.value
 
 
-def _own_file(name: str) -> Iterator[Path]:
+def _file_of_ours(name: str) -> Iterator[Path]:
     """File of one of polydom's modules; its packages import them all, so not those."""
-    if name.startswith(OWN):
+    if is_ours(name):
         spec = find_spec(name)
         if spec is not None and spec.origin and not spec.submodule_search_locations:
             yield Path(spec.origin)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from polydom.features.errors import BadProject
+from polydom.features.errors import BadFeature, BadProject
+from polydom.indexer import build
 from polydom.indexer.catalogue import MAX_FEATURES, choose_features
 from polydom.indexer.data import load_data
 from polydom.indexer.progress import Silence
@@ -79,3 +80,38 @@ def test_no_features_at_all_are_refused(tmp_path: Path) -> None:
     folder = projects.texts(tmp_path)
     with pytest.raises(BadProject, match=r"no feature; see .*features --kind text"):
         chosen(folder, {"data": {"texts": "mails.jsonl"}})
+
+
+OWN = """\
+import random
+from polydom.features import feature
+V = {value}
+
+@feature(kind="text")
+def own(text):
+    return [len(text) + bool(V)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("(x for x in 'ab')", "'own' uses the variable V, which holds a generator"),
+        ("random.random()", "'own' is another whenever its file is loaded: V should"),
+    ],
+)
+def test_a_feature_that_no_fingerprint_tells_is_refused_at_the_build(
+    tmp_path: Path, value: str, message: str
+) -> None:
+    use = '[features]\nfiles = ["own.py"]\n'
+    text = projects.TEXTS.split("[features]")[0] + use
+    folder = projects.texts(tmp_path / "project", project=text)
+    (folder / "own.py").write_text(OWN.format(value=value))
+    with pytest.raises(BadFeature, match=message):
+        build(folder / "PROJECT.toml")
+    (folder / "own.py").write_text(OWN.format(value="random.Random(1).random()"))
+    content: dict[str, Any] = {
+        "data": {"texts": "mails.jsonl"},
+        "features": {"files": ["own.py"]},
+    }
+    assert chosen(folder, content) == ["own"]

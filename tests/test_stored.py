@@ -52,5 +52,31 @@ def test_a_feature_without_its_file_is_refused() -> None:
 def test_a_feature_with_other_code_is_refused(tmp_path: Path) -> None:
     other = tmp_path / "other.py"
     other.write_text(FEATURES_FILE.read_text().replace("[len(text)]", "[len(text), 0]"))
-    with pytest.raises(BadFeature, match="'length' is not the code"):
+    with pytest.raises(BadFeature, match="'length' is not what the index"):
         load_extractor(OWN, [other])
+
+
+VECTORS = """
+from polydom.features import feature
+from sklearn.feature_extraction.text import HashingVectorizer
+V = HashingVectorizer(n_features=4, norm=None)
+
+@feature(kind="text")
+def hashed(text):
+    return V.transform([text]).toarray()[0]
+"""
+
+
+def test_a_feature_whose_object_is_another_is_refused(tmp_path: Path) -> None:
+    """It would be as wide, and mean something else."""
+    file = tmp_path / "mine.py"
+    file.write_text(VECTORS)
+    (hashed,) = load_features([], [file])
+    stored = [StoredFeature("hashed", 4, fingerprint(hashed), False)]
+    extractor = load_extractor(stored, [file])
+    assert load_extractor(stored, [file]).features[0].name == "hashed"
+    extractor.extract(text_item("one two"))
+    assert load_extractor(stored, [file])  # also after it has been used
+    file.write_text(VECTORS.replace("norm=None", "norm=None, alternate_sign=False"))
+    with pytest.raises(BadFeature, match=r"'hashed' is not what .* global variable"):
+        load_extractor(stored, [file])

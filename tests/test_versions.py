@@ -93,6 +93,19 @@ def test_versions_are_those_of_all_that_a_features_files_import(tmp_path: Path) 
     assert set(feature_versions(beside)) == {*ALWAYS, "joblib"}
 
 
+def test_versions_are_also_of_what_modules_of_the_users_own_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "nearby.py").write_text("import further\n\ndef f():\n    pass\n")
+    (tmp_path / "further.py").write_text("import nearby\nimport scipy\n")
+    found = own_feature(
+        tmp_path / "mine.py",
+        "@feature(kind='text')\ndef one(text):\n    import nearby\n    return [1]\n",
+    )
+    assert set(feature_versions(found)) == {*ALWAYS, "scipy"}
+
+
 class Counter:
     def __call__(self, text: str) -> list[int]:
         return [len(text)]

@@ -1,0 +1,360 @@
+"""Fingerprints see all that a feature's values depend on, and nothing else."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polydom.features.errors import BadFeature, BadItem
+from polydom.features.fingerprint import fingerprint, unsteady
+from polydom.features.record import Columns, columns
+from polydom.features.registry import Feature, feature, load_features
+
+HEAD = "from polydom.features import feature\n"
+TAIL = "\n@feature(kind='text')\ndef used(text):\n    return [len(str(V))]\n"
+PRINT = """
+import sys
+from pathlib import Path
+from polydom.features.fingerprint import fingerprint
+from polydom.features.record import columns
+from polydom.features.registry import load_features, ready_made_features
+files = [Path(name) for name in sys.argv[1:]]
+group = columns("c", ["a", "b"], vocabularies={"a": ["x", "y"]})
+for one in (*load_features([], files), *ready_made_features(), group):
+    print(one.name, fingerprint(one))
+"""
+
+
+def load(folder: Path, source: str) -> Feature:
+    folder.mkdir(exist_ok=True)
+    file = folder / "mine.py"
+    file.write_text(HEAD + textwrap.dedent(source))
+    (found, *_) = load_features([], [file])
+    return found
+
+
+def print_of(folder: Path, source: str) -> str:
+    return fingerprint(load(folder, source))
+
+
+def in_a_process(seed: int, *files: Path, path: Path | None = None) -> str:
+    """Fingerprints of a file's features and all ready-made, where hashes differ."""
+    environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+    if path is not None:
+        environment["PYTHONPATH"] = str(path)
+    command = [sys.executable, "-B", "-c", PRINT, *map(str, files)]
+    done = subprocess.run(
+        command, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+VECTORS = (
+    "from sklearn.feature_extraction.text import HashingVectorizer, CountVectorizer\n"
+)
+OBJECTS = {
+    "estimator": (VECTORS + "V = HashingVectorizer(n_features=16)", "16", "32"),
+    "vocabulary": (
+        VECTORS + "V = CountVectorizer(vocabulary=['a', 'b'])",
+        "'b'",
+        "'c'",
+    ),
+    "fitted": (VECTORS + "V = CountVectorizer().fit(['one two'])", "two", "three"),
+    "tree": (
+        "from sklearn.tree import DecisionTreeClassifier\n"
+        "V = DecisionTreeClassifier(random_state=0).fit([[0], [4]], [0, 1])",
+        "[4]",
+        "[5]",
+    ),
+    "nested list": ("V = [[1], 2]", "[[1], 2]", "[[1, 2]]"),
+    "order of a dictionary": (
+        "V = {'a': 1, 'b': [2]}",
+        "'a': 1, 'b': [2]",
+        "'b': [2], 'a': 1",
+    ),
+    "set": ("V = {'a', ('b', 1)}", "1", "2"),
+    "set of objects": (
+        "class P:\n    def __init__(self, x):\n        self.x = x\nV = {P(1), P(2)}",
+        "P(2)",
+        "P(3)",
+    ),
+    "array": ("import numpy as np\nV = np.array([1, 2])", "2]", "3]"),
+    "shape": ("import numpy as np\nV = np.zeros((2, 3))", "2, 3", "3, 2"),
+    "type of numbers": ("import numpy as np\nV = np.zeros(2, 'f4')", "f4", "i4"),
+    "array of objects": (
+        "import numpy as np\nV = np.array(['a', None], object)",
+        "'a'",
+        "'b'",
+    ),
+    "fields": (
+        "import numpy as np\nV = np.array([(1, 2.0)], [('a', 'u1'), ('b', 'f8')])",
+        "2.0",
+        "3.0",
+    ),
+    "sparse matrix": (
+        "from scipy.sparse import csr_array\nV = csr_array([[0, 1]])",
+        "1]",
+        "2]",
+    ),
+    "number of numpy": ("import numpy as np\nV = np.float32(0.5)", "0.5", "0.25"),
+    "date": ("import datetime\nV = datetime.date(2020, 1, 2)", "1, 2", "1, 3"),
+    "fraction": ("from fractions import Fraction\nV = Fraction(1, 3)", "3", "4"),
+    "deque": ("from collections import deque\nV = deque([1, 2])", "2]", "3]"),
+    "counter": ("from collections import Counter\nV = Counter('aab')", "aab", "abb"),
+    "default": (
+        "from collections import defaultdict\nV = defaultdict(int, a=1)",
+        "int",
+        "list",
+    ),
+    "named tuple": (
+        "from collections import namedtuple\nP = namedtuple('P', 'x y')\nV = P(1, 2)",
+        "2)",
+        "3)",
+    ),
+    "field of a named tuple": (
+        "from collections import namedtuple\nP = namedtuple('P', 'x y')\nV = P(1, 2)",
+        "x y",
+        "x z",
+    ),
+    "dataclass": (
+        "import dataclasses\n@dataclasses.dataclass\nclass P:\n    x: int = 1\nV = P",
+        "= 1",
+        "= 2",
+    ),
+    "enum": (
+        "import enum\nclass E(enum.Enum):\n    A = 1\n    B = 2\nV = E.A",
+        "A = 1",
+        "A = 3",
+    ),
+    "member": (
+        "import enum\nclass E(enum.Enum):\n    A = 1\n    B = 2\nV = E.A",
+        "E.A",
+        "E.B",
+    ),
+    "base class": (
+        "class B:\n    x = 1\nclass P(B):\n    pass\nV = P()",
+        "x = 1",
+        "x = 2",
+    ),
+    "slots": (
+        "class P:\n    __slots__ = ('x',)\nV = P()\nV.x = 1",
+        "= 1",
+        "= 2",
+    ),
+    "text of a class": ("class S(str):\n    pass\nV = S('a')", "'a'", "'b'"),
+    "list of a class": ("class L(list):\n    pass\nV = L([1])", "[1]", "[2]"),
+    "partial": ("import functools\nV = functools.partial(round, 2.5)", "2.5", "3.5"),
+    "bound method": ("V = 'abc'.count", "abc", "abd"),
+    "lambda": ("V = lambda x: x + 1", "x + 1", "x + 2"),
+    "wrapper": (
+        "import functools\ndef twice(f):\n    @functools.wraps(f)\n    def g(x):\n"
+        "        return 2 * f(x)\n    return g\n@twice\ndef V(x):\n    return x",
+        "2 * f",
+        "3 * f",
+    ),
+    "pattern": ("import re\nV = re.compile('a+')", "a+", "a*"),
+    "generator of numbers": ("import random\nV = random.Random(1)", "(1)", "(2)"),
+    "path": ("from pathlib import Path\nV = Path('/data/words')", "words", "roots"),
+    "function of numba": (
+        "from numba import njit\n@njit\ndef V(x):\n    return x + 1",
+        "x + 1",
+        "x + 2",
+    ),
+    "function of a library": (
+        "from math import sqrt as V",
+        "math import sqrt",
+        "numpy import sqrt",
+    ),
+    "of a class that holds itself": (
+        "class P:\n    pass\nV = P()\nV.me = V\nV.x = 1",
+        "x = 1",
+        "x = 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_fingerprint_changes_with_a_global(tmp_path: Path, name: str) -> None:
+    source, old, new = OBJECTS[name]
+    assert source.count(old) == 1
+    first = print_of(tmp_path, source + TAIL)
+    assert print_of(tmp_path, source.replace(old, new) + TAIL) != first
+    assert print_of(tmp_path / "elsewhere", source + TAIL) == first
+
+
+def test_fingerprints_are_the_same_in_every_process(tmp_path: Path) -> None:
+    """Whatever hashes of strings are, which order sets; ready-made features too."""
+    files = []
+    for place, (source, _, _) in enumerate(OBJECTS.values()):
+        files.append(tmp_path / f"f{place}.py")
+        files[-1].write_text(HEAD + source + TAIL.replace("used", f"used{place}"))
+    first, second = in_a_process(1, *files), in_a_process(2, *files)
+    assert first == second
+    assert len(set(first.split())) == 2 * (len(files) + 28)
+
+
+def test_a_fingerprint_does_not_know_where_the_file_is(tmp_path: Path) -> None:
+    source = """
+    import os
+    from pathlib import Path
+    HERE = Path(__file__).parent
+    V = [HERE / "words", os.path.join(os.path.dirname(__file__), "roots"), __file__]
+    """
+    first = print_of(tmp_path / "one", textwrap.dedent(source) + TAIL)
+    assert print_of(tmp_path / "other", textwrap.dedent(source) + TAIL) == first
+    other = source.replace("words", "names")
+    assert print_of(tmp_path / "one", textwrap.dedent(other) + TAIL) != first
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("V = (x for x in 'abc')", "generator"),
+        ("V = memoryview(b'a')", "memoryview"),
+        ("import threading\nV = [threading.local()]", "_local"),
+        ("import weakref\nclass P:\n    pass\nV = weakref.ref(P)", "ReferenceType"),
+    ],
+)
+def test_a_fingerprint_refuses_a_global_that_nothing_tells_apart(
+    tmp_path: Path, source: str, kind: str
+) -> None:
+    found = load(tmp_path, source + TAIL)
+    with pytest.raises(BadFeature) as caught:
+        fingerprint(found)
+    assert f"feature 'used' uses the variable V, which holds a {kind}" in str(
+        caught.value
+    )
+    assert "functools.cache" in str(caught.value)
+
+
+def test_a_fingerprint_lets_be_what_no_value_depends_on(tmp_path: Path) -> None:
+    source = """
+    import logging, os, threading
+    V = [logging.getLogger("mine"), threading.Lock(), threading.RLock(), os.environ]
+    """
+    assert print_of(tmp_path, textwrap.dedent(source) + TAIL)
+
+
+def test_a_fingerprint_does_not_run_a_users_methods(tmp_path: Path) -> None:
+    source = """
+    class P:
+        def __init__(self): self.x = 1
+        def __reduce__(self): raise SystemExit
+        def __getstate__(self): raise SystemExit
+        def __repr__(self): raise SystemExit
+        def __hash__(self): raise SystemExit
+        def __eq__(self, other): raise SystemExit
+    class D(dict):
+        def items(self): raise SystemExit
+        def __iter__(self): raise SystemExit
+    V = [P(), D(a=1)]
+    """
+    assert print_of(tmp_path, textwrap.dedent(source) + TAIL)
+
+
+def test_a_fingerprint_follows_long_chains(tmp_path: Path) -> None:
+    source = """
+    V = None
+    for number in range(5000):
+        V = [V, number]
+    DEEP = frozenset()
+    for number in range(100):
+        DEEP = frozenset([DEEP, (DEEP,)])
+    """
+    found = load(tmp_path, textwrap.dedent(source) + TAIL)
+    assert fingerprint(found)
+    deep = load(tmp_path, textwrap.dedent(source) + TAIL.replace("V", "DEEP"))
+    with pytest.raises(BadFeature, match="deeper than 20"):
+        fingerprint(deep)
+
+
+def test_a_fingerprint_of_functions_that_call_each_other_is_found_at_once(
+    tmp_path: Path,
+) -> None:
+    calls = ", ".join(f"f{n}" for n in range(40))
+    functions = "\n".join(f"def f{n}(x):\n    return [{calls}]" for n in range(40))
+    assert print_of(tmp_path, functions + "\nV = f0" + TAIL)
+
+
+HELPER = "import deeper\nSCALE = 2\ndef count(text):\n    return deeper.count(text)\n"
+USES = {
+    "module": "import helper\ndef V(text):\n    return helper.count(text)",
+    "function": "from helper import count\ndef V(text):\n    return count(text)",
+    "late": "def V(text):\n    import helper\n    return helper.count(text)",
+    "method": "def V(text):\n    from helper import count as c\n    return c(text)",
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("changed", ["helper.py", "deeper.py"])
+def test_a_fingerprint_changes_with_modules_of_the_users_own(
+    tmp_path: Path, use: str, changed: str
+) -> None:
+    (tmp_path / "helper.py").write_text(HELPER)
+    (tmp_path / "deeper.py").write_text("def count(text):\n    return 1\n")
+    (tmp_path / "unused.py").write_text("X = 1\n")
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + USES[use] + TAIL)
+    first = in_a_process(1, file, path=tmp_path).splitlines()
+    (tmp_path / "unused.py").write_text("X = 2\n")
+    assert in_a_process(2, file, path=tmp_path).splitlines() == first
+    with (tmp_path / changed).open("a") as text:
+        text.write("X = 1\n")
+    then = in_a_process(1, file, path=tmp_path).splitlines()
+    assert then[0] != first[0]
+    assert then[1:] == first[1:]  # the ready-made ones
+
+
+def test_a_fingerprint_counts_an_installed_module_by_its_name(tmp_path: Path) -> None:
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    (library / "helper.py").write_text("def count(text):\n    return 1\n")
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + USES["function"] + TAIL)
+    first = in_a_process(1, file, path=library)
+    (library / "helper.py").write_text("def count(text):\n    return 2\n")
+    assert in_a_process(1, file, path=library) == first
+
+
+def test_a_fingerprint_names_no_module_of_polydoms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What moves to another module refuses no index."""
+    group = columns("c", ["a", "b"], vocabularies={"a": ["x", "y"]}, declared={})
+    source = """
+    from polydom.features.errors import BadItem as V
+    from polydom.features.record import columns
+    K = columns("k", ["a"])
+    """
+    source = textwrap.dedent(source)
+    source += TAIL.replace("str(V)", "str((V, K))")
+    before = fingerprint(group), print_of(tmp_path, source)
+    for kind in (Columns, BadItem):
+        for module in ("polydom.features.other", "polydom.other.place", "elsewhere"):
+            monkeypatch.setattr(kind, "__module__", module)
+            assert (fingerprint(group), print_of(tmp_path, source)) == before
+
+
+def test_unsteady_names_what_differs_from_one_loading_to_the_next(
+    tmp_path: Path,
+) -> None:
+    source = "import random\nV = random.Random()\nW = 3" + TAIL.replace(
+        "(V)", "((V, W))"
+    )
+    one, other = load(tmp_path, source), load(tmp_path, source)
+    assert unsteady(one, other) == ["V"]
+
+
+def test_a_fingerprint_tells_arrays_of_a_closure_apart() -> None:
+    def make(weights: np.ndarray) -> Feature:
+        def weighted(text: str) -> object:
+            return weights * len(text)
+
+        return feature(weighted, kind="text")
+
+    assert fingerprint(make(np.ones(2))) == fingerprint(make(np.ones(2)))
+    assert fingerprint(make(np.ones(2))) != fingerprint(make(np.zeros(2)))
