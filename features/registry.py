@@ -5,7 +5,6 @@ step prepares what several features need (decode, tokenise), and runs once per i
 There is no global registry: a decorated function *is* its step or feature.
 """
 
-import difflib
 import inspect
 import math
 import runpy
@@ -17,6 +16,7 @@ from typing import Any, overload
 
 from .errors import BadFeature
 from .items import Kind
+from .nearest import hint
 
 Function = Callable[..., Any]
 
@@ -278,18 +278,8 @@ def load_features(
     known |= own
     for name in names:
         if name not in known:
-            raise BadFeature(f"there is no feature {name!r}{nearest(name, known)}")
+            raise BadFeature(f"there is no feature {name!r}; {hint(name, [*known])}")
     return tuple(known[name] for name in dict.fromkeys([*names, *own]))
-
-
-def nearest(name: str, known: Mapping[str, Feature]) -> str:
-    """Say which known name is meant, or all of them."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return (
-        f"; did you mean {close[0]!r}?"
-        if close
-        else f"; there are {', '.join(sorted(known))}"
-    )
 
 
 def run_file(file: Path) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The features a project chooses from, found and measured for width."""
 
 import contextlib
-import difflib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from ..features.errors import BadFeature, BadItem, BadProject
 from ..features.extract import Extractor
 from ..features.fingerprint import fingerprint, unsteady
 from ..features.items import Kind
+from ..features.nearest import hint
 from ..features.record import columns, learn_vocabularies
 from ..features.registry import Feature, load_features
 from .costing import spread_over_sizes
@@ -168,12 +168,9 @@ def _too_many(project: Project, kind: Kind, count: int) -> str:
 def _refuse_unknown(names: Sequence[str], known: Sequence[str]) -> None:
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
-            hint = (
-                f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"
-            )
             raise BadProject(
-                f"[[features.columns]] names {name!r}, which no row has; {hint}"
+                f"[[features.columns]] names {name!r}, which no row has; "
+                f"{hint(name, known, 0.4)}"
             )
 
 

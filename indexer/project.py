@@ -1,6 +1,5 @@
 """PROJECT.toml: what to learn from, with which features, how exactly, how fast."""
 
-import difflib
 import math
 import os
 import tomllib
@@ -13,6 +12,7 @@ from msgspec import Meta
 
 from ..features.errors import BadProject
 from ..features.items import SIZE_NAMES, Kind
+from ..features.nearest import nearest
 from ..features.sizes import Size, read_size
 
 AtLeastOne = Annotated[float, Meta(ge=1)]
@@ -351,10 +351,8 @@ def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:
     fields.pop("folder", None)
     for key, value in content.items():
         if key not in fields:
-            near = difflib.get_close_matches(str(key), fields, n=1, cutoff=0.4)
-            known = (
-                f"did you mean {near[0]!r}?" if near else f"known: {', '.join(fields)}"
-            )
+            near = nearest(str(key), fields, 0.4)
+            known = f"did you mean {near!r}?" if near else f"known: {', '.join(fields)}"
             raise BadProject(f"unknown key {where + str(key)!r}; {known}")
         inner = fields[key]
         if isinstance(inner, type) and issubclass(inner, Part):

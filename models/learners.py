@@ -1,12 +1,12 @@
 """Learners by name: unfitted classifiers that have a compiled form."""
 
-import difflib
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 from ..features.errors import BadModel, BadProject
+from ..features.nearest import nearest
 from .compile import compilable
 
 # Short name: the classifier, what is put before it, and the parameters that differ
@@ -48,9 +48,13 @@ LEARNERS: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
     "boosting": ("sklearn.ensemble:GradientBoostingClassifier", ("fill",), {}),
     "hist_boosting": ("sklearn.ensemble:HistGradientBoostingClassifier", (), {}),
     "ada_boost": ("sklearn.ensemble:AdaBoostClassifier", ("fill",), {}),
+    "lightgbm": ("lightgbm:LGBMClassifier", (), {"verbosity": -1}),  # else it prints
+    "xgboost": ("xgboost:XGBClassifier", (), {}),
     "lattices": ("polydom.models.lattice_ensemble:LatticeEnsembleClassifier", (), {}),
     "prior": ("sklearn.dummy:DummyClassifier", (), {"strategy": "prior"}),
 }
+
+EXTRAS = {"lightgbm": "boosting", "xgboost": "boosting"}
 
 
 def make_learner(spec: Mapping[str, Any] | str, seed: int) -> Any:
@@ -90,15 +94,21 @@ def _known(name: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
         return LEARNERS[name]
     if ":" in name:
         return name, (), {}
+    near = nearest(name, names := _names())
+    meant = f"; did you mean {names[near]!r}?" if near else ""
     raise BadProject(
-        f"learner {name!r} is unknown{_nearest(name, LEARNERS)}; known: "
-        f"{', '.join(LEARNERS)}, or 'module:Class' of a scikit-learn classifier"
+        f"learner {name!r} is unknown{meant}; known: {', '.join(LEARNERS)}, or "
+        "'module:Class' of a classifier of scikit-learn, LightGBM or XGBoost"
     )
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(known), 1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+def _names() -> dict[str, str]:
+    """Learners by what they may be called: their name, or that of their class."""
+    names = {name: name for name in LEARNERS}
+    for name, (path, _, _) in LEARNERS.items():
+        own = path.partition(":")[2]
+        names |= {own: name, own.removesuffix("Classifier"): name}
+    return names
 
 
 def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> Any:
@@ -108,9 +118,10 @@ def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> An
     open_ = any(one.kind is one.VAR_KEYWORD for one in known.values())
     for parameter in parameters:
         if parameter not in known and not open_:
+            near = nearest(parameter, known, 0.6)
             raise BadProject(
                 f"learner {name!r} has no parameter {parameter!r}"
-                f"{_nearest(parameter, known)}"
+                f"{f'; did you mean {near!r}?' if near else ''}"
             )
     if open_ or "random_state" in known:
         parameters.setdefault("random_state", seed)
@@ -128,6 +139,12 @@ def _class(path: str) -> Any:
     module, _, name = path.partition(":")
     try:
         found = getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get(module.partition(".")[0])
+        cure = f"; install it: pip install 'polydom[{extra}]'" if extra else ""
+        raise BadProject(
+            f"learner {path!r} cannot be imported: {error}{cure}"
+        ) from error
     except (ImportError, AttributeError, ValueError) as error:
         raise BadProject(f"learner {path!r} cannot be imported: {error}") from error
     if not (inspect.isclass(found) and hasattr(found, "_validate_params")):

@@ -1,5 +1,7 @@
 """Learners by name: they fit, they compile, and mistakes are named."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
@@ -17,6 +19,8 @@ FEW = {
     "forest": {"n_estimators": 10},
     "extra_trees": {"n_estimators": 10},
     "ada_boost": {"n_estimators": 5},
+    "lightgbm": {"n_estimators": 5},
+    "xgboost": {"n_estimators": 5},
 }
 
 
@@ -75,6 +79,14 @@ def test_equal_seeds_give_equal_models() -> None:
     ("spec", "message"),
     [
         ("logistik", "'logistik' is unknown; did you mean 'logistic'?"),
+        ("RandomForest", "'RandomForest' is unknown; did you mean 'forest'?"),
+        ("random_forest", "did you mean 'forest'?"),
+        ("Logistic-Regression", "did you mean 'logistic'?"),
+        ("GaussianNB", "did you mean 'naive_bayes'?"),
+        ("HistGradientBoosting", "did you mean 'hist_boosting'?"),
+        ("LightGBM", "did you mean 'lightgbm'?"),
+        ("xgb_classifier", "did you mean 'xgboost'?"),
+        ("Hist Boosting", "did you mean 'hist_boosting'?"),
         ("zzz", "known: logistic, sgd"),
         ({"name": 3}, "name is 3; it must be a text"),
         ({}, "name is None"),
@@ -88,6 +100,23 @@ def test_equal_seeds_give_equal_models() -> None:
 def test_unusable_spec_is_refused(spec: object, message: str) -> None:
     with pytest.raises(BadProject, match=message.replace("?", r"\?")):
         make_learner(spec, seed=0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["lightgbm", "xgboost"])
+def test_learner_that_is_not_installed_says_what_to_install(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(BadProject, match=r"pip install 'polydom\[boosting\]'"):
+        make_learner(name, seed=0)
+
+
+def test_named_lightgbm_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    X, y = bundled("iris")
+    make_learner({"name": "lightgbm", "n_estimators": 2}, seed=0).fit(
+        X[:30], y[:30] + np.arange(30) % 2
+    )
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
