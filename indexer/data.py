@@ -1,6 +1,5 @@
 """Labelled items: read from where a project says they are, and split for testing."""
 
-import csv
 import hashlib
 import importlib
 import sys
@@ -14,12 +13,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadItem, BadProject
+from ..features.errors import BadInput, BadItem, BadProject
 from ..features.items import Item, Kind, Value, image_item, record_item, text_item
+from ..features.nearest import hint
+from .csv_file import open_csv, refuse_decimal_commas
 from .progress import Tell
 from .project import Data, Project
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png")
+LABEL_OPTION = " [data] label names the column of classes"
+MOST_NUMBERS = 20  # different numbers that are classes without a doubt
 
 # what a reader yields: a name for messages, what it holds, its label and group
 Row = tuple[str, Any, Any, Any]
@@ -126,10 +129,53 @@ def load_data(project: Project, tell: Tell | None = None) -> Dataset:
         labels.append(_label(label))
         groups.append(len(groups) if group is None else group)
     if not items:
-        left_out = f": all {len(skipped)} were unusable" if skipped else ""
-        raise BadProject(f"the data holds no items{left_out}")
+        raise BadProject(_nothing(project, skipped))
+    refuse_regression(labels)
     project.costs.check(items[0].kind)
     return make_dataset(items, names, labels, groups, skipped)
+
+
+def _nothing(project: Project, skipped: Sequence[tuple[str, str]]) -> str:
+    """Say that there are no items, and what is needed."""
+    data = project.data
+    if skipped:
+        name, why = skipped[0]
+        return f"all {len(skipped)} items are unusable; the first, {name}: {why}"
+    if data.images is not None:
+        return (
+            f"{project.path(data.images)} holds no images "
+            f"({', '.join(IMAGE_ENDINGS)}), each in a folder named after its class"
+        )
+    if data.items is not None:
+        return f"{data.items} yields no items"
+    path = project.path(data.table or data.texts or "")
+    what = "names of columns, and no rows" if data.table else "no lines"
+    return f"{path} holds {what}; labelled items are needed"
+
+
+def refuse_regression(labels: Sequence[str]) -> None:
+    """Refuse labels that are quantities, where each would be a class of its own.
+
+    So are fractions of more than 20 values, and whole numbers of more than 20 that
+    come fewer than 5 times each.
+    """
+    values = set(labels)
+    if len(values) <= MOST_NUMBERS:
+        return
+    try:
+        numbers = [float(label) for label in values]
+    except ValueError:
+        return
+    if all(number.is_integer() for number in numbers) and len(labels) >= 5 * len(
+        values
+    ):
+        return
+    raise BadProject(
+        f"the labels are numbers of {len(values):,} different values, such as "
+        f"{labels[0]}: that looks like regression, and an index answers with one of a "
+        "few classes. Make classes of the numbers, such as low, middle and high, or "
+        "name the column of classes with [data] label"
+    )
 
 
 def make_dataset(
@@ -244,7 +290,7 @@ def _image_rows(folder: Path) -> Iterator[Row]:
 
 
 def _text_rows(path: Path, data: Data) -> Iterator[Row]:
-    with _open(path) as file:
+    with _open(path, data.encoding) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
@@ -261,13 +307,16 @@ def _text_rows(path: Path, data: Data) -> Iterator[Row]:
 
 def _table_rows(path: Path, data: Data) -> Iterator[Row]:
     columns = (
-        _parquet_columns(path) if path.suffix == ".parquet" else _csv_columns(path)
+        _parquet_columns(path)
+        if path.suffix == ".parquet"
+        else _csv_columns(path, data)
     )
     special = {data.label, *([data.group] if data.group else [])}
     for name in sorted({*special, *data.ignore}):
         if name not in columns:
             raise BadProject(
-                f"{path.name}: no column {name!r}; it has {', '.join(columns)}"
+                f"{path.name}: no column {name!r}; {hint(name, [*columns])}"
+                f"{LABEL_OPTION if name == data.label else ''}"
             )
     left_out = special | set(data.ignore)
     used = [name for name in columns if name not in left_out]
@@ -277,11 +326,13 @@ def _table_rows(path: Path, data: Data) -> Iterator[Row]:
         yield f"{path.name}, row {i + 1}", record, columns[data.label][i], group
 
 
-def _csv_columns(path: Path) -> dict[str, list[Value]]:
-    with _open(path, newline="") as file:
-        reader = csv.reader(file)
-        names = next(reader, [])
-        rows = [row for row in reader if row]
+def _csv_columns(path: Path, data: Data) -> dict[str, list[Value]]:
+    wanted = [data.label, *([data.group] if data.group else [])]
+    try:
+        file = open_csv(path, data.separator, data.encoding, wanted)
+        names, rows = file.names, list(file.rows())
+    except BadInput as error:
+        raise BadProject(str(error)) from error
     for name in sorted({name for name in names if names.count(name) > 1}):
         raise BadProject(
             f"{path.name}: {names.count(name)} columns are called {name!r}; each needs "
@@ -292,14 +343,21 @@ def _csv_columns(path: Path) -> dict[str, list[Value]]:
             raise BadProject(
                 f"{path.name}, row {number}: {len(row)} cells under {len(names)} names"
             )
-    return {name: _typed([row[i] for row in rows]) for i, name in enumerate(names)}
+    return {
+        name: _typed(path.name, name, [row[i] for row in rows])
+        for i, name in enumerate(names)
+    }
 
 
-def _typed(cells: list[str]) -> list[Value]:
+def _typed(where: str, name: str, cells: list[str]) -> list[Value]:
     """Read a column as numbers when every cell that is not empty is one."""
     try:
         return [float(cell) if cell.strip() else None for cell in cells]
     except ValueError:
+        try:
+            refuse_decimal_commas(where, name, cells)
+        except BadInput as error:
+            raise BadProject(str(error)) from error
         return [cell.strip() or None for cell in cells]
 
 
@@ -358,11 +416,14 @@ def _importable(folder: str) -> Iterator[None]:
 
 
 @contextmanager
-def _open(path: Path, newline: str | None = None) -> Iterator[Any]:
+def _open(path: Path, encoding: str | None) -> Iterator[Any]:
     try:
-        with path.open(encoding="utf-8-sig", newline=newline) as file:
+        with path.open(encoding=encoding or "utf-8-sig") as file:
             yield file
     except OSError as error:
         raise BadProject(f"{path}: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise BadProject(f"{path}: not UTF-8: {error}") from error
+    except UnicodeError as error:
+        raise BadProject(
+            f"{path}: not {encoding or 'UTF-8'}: {error}; [data] encoding says what it "
+            'is, such as "latin-1"'
+        ) from error

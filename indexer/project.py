@@ -10,10 +10,11 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 from msgspec import Meta
 
-from ..features.errors import BadProject
+from ..features.errors import BadInput, BadProject
 from ..features.items import SIZE_NAMES, Kind
 from ..features.nearest import nearest
 from ..features.sizes import Size, read_size
+from .csv_file import check_form
 
 AtLeastOne = Annotated[float, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
@@ -46,6 +47,9 @@ class Data(Part, frozen=True):
         between training and testing, such as a patient or an original image.
     ignore
         Columns of a table that are no features.
+    separator, encoding
+        Of a CSV file, where what is found is wrong: what is between cells, and how
+        characters are written, such as ";" and "latin-1". Texts have an encoding, too.
     on_bad_item
         "skip" leaves out unusable items, and says how many and why; "stop" stops.
     """
@@ -58,6 +62,8 @@ class Data(Part, frozen=True):
     text: str = "text"
     group: str | None = None
     ignore: list[str] = []
+    separator: str | None = None
+    encoding: str | None = None
     on_bad_item: Literal["skip", "stop"] = "skip"
 
 
@@ -301,6 +307,10 @@ class Project(Part, frozen=True):
         sources = (data.images, data.table, data.texts, data.items)
         if sum(source is not None for source in sources) != 1:
             raise BadProject("[data] needs exactly one of images, table, texts, items")
+        try:
+            check_form(data.separator, data.encoding)
+        except BadInput as error:
+            raise BadProject(f"[data] {error}") from error
         name = self.learner.get("name")
         if not isinstance(name, str):
             raise BadProject("[learner] needs a name, such as name = 'logistic'")

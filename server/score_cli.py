@@ -25,7 +25,8 @@ class OnError(Enum):
 def score(
     index: IndexFile,
     items: Annotated[
-        Path, typer.Argument(help="A folder, or a .jsonl, .csv or .parquet file.")
+        Path,
+        typer.Argument(help="A folder, or a .jsonl, .csv, .tsv or .parquet file."),
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="A .parquet, .jsonl or .csv file.")
@@ -49,6 +50,12 @@ def score(
     top: Annotated[
         int | None, typer.Option(min=1, help="Only the items most likely of --label.")
     ] = None,
+    separator: Annotated[
+        str | None, typer.Option(help="Between a CSV file's cells; else it is found.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="Of a CSV file, as latin-1; else it is found.")
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     resume: Annotated[
         bool,
@@ -66,7 +73,9 @@ def score(
     from ..indexer.bars import Bars
     from .score_run import ScoreRun
 
-    run = ScoreRun(index, items, output, features, resume, label, top)
+    run = ScoreRun(
+        index, items, output, features, resume, label, top, separator, encoding
+    )
     amount = _amount(total_budget, run.unit)
     try:
         with Bars(Console(stderr=True)).stage("scoring", run.count) as tell:

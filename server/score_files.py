@@ -13,6 +13,8 @@ import msgspec
 
 from ..features.errors import BadInput, BadItem
 from ..features.items import Kind
+from ..features.nearest import listed
+from ..indexer.csv_file import CsvFile, open_csv
 from ..indexer.package import Package
 from .columns import KnownColumns
 from .score import AnyItem, Scored
@@ -37,11 +39,17 @@ class Source(NamedTuple):
     number: int | None
 
 
-def read_items(path: Path, package: Package) -> Source:
+def read_items(
+    path: Path,
+    package: Package,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> Source:
     """Read a folder, a `.jsonl`, a `.csv` or a `.parquet` file, as it is needed.
 
     Rows are named by their number from 0, files by their path in the folder. Of tables
-    only the columns that the index knows are read.
+    only the columns that the index knows are read; `separator` and `encoding` are those
+    of a CSV file, found where None.
 
     Raises
     ------
@@ -63,11 +71,13 @@ def read_items(path: Path, package: Package) -> Source:
     if ending in JSON_LINES:
         reader = _Reader(package)
         return Source(_lines(path, reader), _count_lines(path))
-    if ending == ".csv":
-        return Source(_csv(path, _Reader(package)), None)
+    if ending in (".csv", ".tsv"):
+        reader = _Reader(package)
+        file = open_csv(path, separator, encoding, reader.wanted)
+        return Source(_csv(file, reader, reader.columns(path, file.names)), None)
     if ending == ".parquet":
         return _parquet(path, _Reader(package))
-    raise BadInput(f"{path}: a folder, .jsonl, .csv or .parquet is needed")
+    raise BadInput(f"{path}: a folder, .jsonl, .csv, .tsv or .parquet is needed")
 
 
 def _file(folder: Path, path: Path, kind: Kind) -> Named:
@@ -94,6 +104,13 @@ class _Reader:
         for feature in package.features:
             self._words |= set((feature.columns or {}).get("vocabularies") or {})
 
+    @property
+    def wanted(self) -> frozenset[str]:
+        """Names of the columns that can be used."""
+        if self.kind == "record":
+            return self._known
+        return frozenset([self.kind, "image_base64"])
+
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
         """Say which columns of a table to read.
 
@@ -109,7 +126,8 @@ class _Reader:
             wanted = [name for name in names if name in fields][:1]
         if not wanted:
             raise BadInput(
-                f"{path}: the index reads none of its columns {', '.join(names)[:200]}"
+                f"{path}: the index reads none of its columns {listed(names)}"
+                f"; it knows {listed(sorted(self.wanted))}"
             )
         return wanted
 
@@ -164,25 +182,18 @@ def _lines(path: Path, reader: _Reader) -> Iterator[Named]:
                 yield str(number), reader.item(row)
 
 
-def _csv(path: Path, reader: _Reader) -> Iterator[Named]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        try:
-            rows = csv.reader(file)
-            names = next(rows, [])
-            wanted = set(reader.columns(path, names))
-            for number, row in enumerate(row for row in rows if row):
-                if len(row) != len(names):
-                    why = f"{len(row)} cells under {len(names)} names"
-                    yield str(number), BadItem(why)
-                    continue
-                cells = {
-                    name: reader.cell(name, cell)
-                    for name, cell in zip(names, row, strict=True)
-                    if name in wanted
-                }
-                yield str(number), reader.item(cells)
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise BadInput(f"{path}: no CSV in UTF-8: {error}") from error
+def _csv(file: CsvFile, reader: _Reader, wanted: Sequence[str]) -> Iterator[Named]:
+    for number, row in enumerate(file.rows()):
+        if len(row) != len(file.names):
+            why = f"{len(row)} cells under {len(file.names)} names"
+            yield str(number), BadItem(why)
+            continue
+        cells = {
+            name: reader.cell(name, cell)
+            for name, cell in zip(file.names, row, strict=True)
+            if name in wanted
+        }
+        yield str(number), reader.item(cells)
 
 
 def _parquet(path: Path, reader: _Reader) -> Source:

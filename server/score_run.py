@@ -23,6 +23,8 @@ class ScoreRun:
         Go on after the rows of an interrupted run.
     label, top
         Keep only the `top` items most likely of class `label`.
+    separator, encoding
+        Of a CSV file of items; None where they are to be found.
 
     Attributes
     ----------
@@ -50,6 +52,8 @@ class ScoreRun:
         resume: bool,
         label: str | None,
         top: int | None,
+        separator: str | None = None,
+        encoding: str | None = None,
     ) -> None:
         loaded = Index.load(index)
         if loaded.package is None:
@@ -59,7 +63,7 @@ class ScoreRun:
         if resume and top is not None:
             raise BadInput("a run with --top has no rows before its end to resume from")
         self.unit = str(loaded.package.meta.get("unit", "s"))
-        source = read_items(items, loaded.package)
+        source = read_items(items, loaded.package, separator, encoding)
         self.count = source.number
         self._items = source.items
         self._index, self._features = index, features

@@ -92,13 +92,17 @@ def test_table_may_be_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "data", "message"),
     [
-        (CSV, {"label": "lable"}, "no column 'lable'; it has age, town, label"),
+        (CSV, {"label": "lable"}, "no column 'lable'; did you mean 'label'"),
+        (CSV, {"label": "zzz"}, "no column 'zzz'; there are age, town, label"),
         (CSV, {"ignore": ["id"]}, "no column 'id'"),
         (CSV + "5,Bonn,\n", {}, "row 4: no label"),
         (CSV + "5,Bonn\n", {}, "row 4: 2 cells under 3 names"),
         ("age,label\n1,a\n2,a\n", {}, "all 2 items have the label 'a'"),
-        ("age,label\n", {}, "no items"),
-        ("", {}, "no column 'label'"),
+        ("age,label\n", {}, "names of columns, and no rows; labelled items are"),
+        ("", {}, "is empty; a first line with the names of its columns is needed"),
+        ("\n\n", {}, "holds nothing but empty lines"),
+        ("a;label\n1,5;x\n2;y\n", {}, "'a' holds numbers with a decimal comma.* 1.5"),
+        ("a,label\n" + "x" * 200_000 + ",x\n", {}, "field larger than field limit"),
         ("x,x,label\n1,2,a\n3,4,b\n", {}, "2 columns are called 'x'"),
     ],
 )
@@ -108,6 +112,97 @@ def test_table_says_what_is_wrong_and_where(
     (tmp_path / "a.csv").write_text(content)
     with pytest.raises(BadProject, match=message):
         load(tmp_path, table="a.csv", **data)
+
+
+def test_table_may_be_written_as_spreadsheets_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "alter;straße;label\n31;Öl;ja\n;Äpfel;nein\n"
+    (tmp_path / "a.csv").write_text(text, encoding="cp1252")
+    dataset = load(tmp_path, table="a.csv")
+    assert dataset.items[0].payload == {"alter": 31.0, "straße": "Öl"}
+    assert caplog.messages == [
+        "a.csv is read in cp1252 and with ';' between cells; if that is wrong, give "
+        "`separator` or `encoding`"
+    ]
+    named = load(tmp_path, table="a.csv", separator=";", encoding="latin-1")
+    assert named.items[1].payload == dataset.items[1].payload
+    assert len(caplog.messages) == 1
+    with pytest.raises(
+        BadProject, match=r"a\.csv: this is no CSV in utf-8: .*give its"
+    ):
+        load(tmp_path, table="a.csv", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"separator": "||"}, r"\[data\] separator is '\|\|'; one character is needed"),
+        ({"separator": ""}, "one character is needed"),
+        ({"separator": "\n"}, "one character is needed"),
+        ({"encoding": "klingon"}, "encoding is 'klingon', which is unknown; 'utf-8'"),
+        ({"encoding": "base64"}, "encoding is 'base64', which is unknown"),
+    ],
+)
+def test_a_form_that_nothing_has_is_refused(
+    tmp_path: Path, data: dict[str, str], message: str
+) -> None:
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, table="a.csv", **data)
+
+
+def test_texts_may_have_another_encoding(tmp_path: Path) -> None:
+    lines = '{"text": "Öl", "label": "a"}\n{"text": "Fett", "label": "b"}\n'
+    (tmp_path / "a.jsonl").write_text(lines, encoding="latin-1")
+    with pytest.raises(BadProject, match=r"not UTF-8.*\[data\] encoding says what it"):
+        load(tmp_path, texts="a.jsonl")
+    dataset = load(tmp_path, texts="a.jsonl", encoding="latin-1")
+    assert dataset.items[0].payload == "Öl"
+
+
+@pytest.mark.parametrize(
+    ("labels", "refused"),
+    [
+        ([f"{n}.5" for n in range(20)] * 2, False),
+        ([f"{n}.5" for n in range(21)] * 2, True),
+        ([f"{n}.5" for n in range(21)] * 50, True),
+        ([str(n) for n in range(21)] * 4, True),
+        ([str(n) for n in range(21)] * 5, False),
+        (["x", *(f"{n}.5" for n in range(50))], False),
+    ],
+)
+def test_labels_that_are_quantities_are_refused(
+    tmp_path: Path, labels: list[str], refused: bool
+) -> None:
+    rows = "\n".join(f"1,{label}" for label in labels)
+    (tmp_path / "a.csv").write_text(f"x,label\n{rows}\n")
+    if refused:
+        message = "numbers of 21 different values, such as 0.*looks like regression"
+        with pytest.raises(BadProject, match=message):
+            load(tmp_path, table="a.csv")
+    else:
+        assert len(load(tmp_path, table="a.csv").labels) == len(set(labels))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            {"images": "empty"},
+            r"empty holds no images \(\.jpg, .*named after its class",
+        ),
+        ({"texts": "empty.jsonl"}, "holds no lines; labelled items are needed"),
+        ({"table": "empty.jsonl"}, "is empty; a first line"),
+        ({"table": "empty"}, "Is a directory"),
+    ],
+)
+def test_every_message_about_nothing_is_whole(
+    tmp_path: Path, data: dict[str, str], message: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, **data)
 
 
 def test_texts_come_from_json_lines(tmp_path: Path) -> None:

@@ -92,9 +92,25 @@ def test_csv_cells_are_numbers_but_where_words_are_known(tmp_path: Path) -> None
     assert read(path, package("text"))[0] == [("0", " 7 ")]
     with pytest.raises(BadInput, match="reads none of its columns text, label"):
         read(path, RECORDS)
-    path.write_bytes(b"age\n\xff\n")
-    with pytest.raises(BadInput, match="no CSV in UTF-8"):
+    path.write_text("age,job\n" + "1" * 200_000 + ",x\n")
+    with pytest.raises(BadInput, match="no CSV in utf-8: field larger"):
         read(path, RECORDS)
+    path.write_text("")
+    with pytest.raises(BadInput, match="is empty; a first line with the names"):
+        read_items(path, RECORDS)
+
+
+def test_csv_may_be_written_as_spreadsheets_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "items.csv"
+    path.write_text("id;age;job\nx;3;Köchin\n", encoding="utf-16")
+    assert read(path, RECORDS)[0] == [("0", {"age": 3.0, "job": "Köchin"})]
+    assert "in utf-16 and with ';' between cells" in caplog.text
+    tabs = path.rename(tmp_path / "items.tsv")
+    tabs.write_text("age\tjob\n3\tKöchin\n", encoding="latin-1")
+    items, _ = read_items(tabs, RECORDS, "\t", "latin-1")
+    assert list(items) == [("0", {"age": 3.0, "job": "Köchin"})]
 
 
 def test_parquet_is_read_column_by_column(tmp_path: Path) -> None:
@@ -116,7 +132,7 @@ def test_parquet_is_read_column_by_column(tmp_path: Path) -> None:
 
 def test_what_holds_no_items_is_refused(tmp_path: Path) -> None:
     (tmp_path / "x.xls").touch()
-    for name, message in (("x.xls", r"\.csv or \.parquet"), ("none", "no such file")):
+    for name, message in (("x.xls", r"\.tsv or \.parquet"), ("none", "no such file")):
         with pytest.raises(BadInput, match=message):
             read_items(tmp_path / name, RECORDS)
 
