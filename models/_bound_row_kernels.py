@@ -5,10 +5,11 @@ is in the cache, to find the array takes longer than to find what is in it.
 """
 
 import numpy as np
-from numba import carray, int64, njit, uint64
+from numba import carray, int64, uint64
 
 from ._lane_kernels import kernel, lane_side
 from ._layout_kernels import ONE_ROW, OPTIONS, decide, pointer
+from .declare import njit
 
 # Entries of the table of an array.
 START, COUNT, STRIDE, TREES, TABLE_SIZE = range(5)

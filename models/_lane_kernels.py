@@ -16,7 +16,7 @@ address of a table, which `lanes.py` fills, and that of a row.
 from typing import Any
 
 import numpy as np
-from numba import carray, float64, int64, njit, uint64, void
+from numba import carray, float64, int64, uint64, void
 from numpy.typing import NDArray
 
 from ._layout_kernels import (
@@ -39,6 +39,7 @@ from ._vector_kernels import (
     write_keys,
     write_vector,
 )
+from .declare import njit
 
 MOST_CUTS = 256  # of a slot; the last is above every value
 ABREAST = 8  # trees whose sums are kept between limits at once

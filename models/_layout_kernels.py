@@ -15,21 +15,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import (
-    carray,
-    config,
-    float32,
-    float64,
-    int32,
-    int64,
-    njit,
-    types,
-    uint64,
-    void,
-)
+from numba import carray, config, float32, float64, int32, int64, types, uint64, void
 from numba.core.types import Array
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from .declare import njit
 
 ROW = Array(float32, 1, "C", readonly=True)
 ROWS = Array(float32, 2, "C", readonly=True)

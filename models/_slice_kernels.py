@@ -13,7 +13,7 @@ one row to the bit. `slices.py` lays out the trees and is trusted.
 from typing import NamedTuple
 
 import numpy as np
-from numba import carray, float64, int64, njit, types, uint64, void
+from numba import carray, float64, int64, types, uint64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
@@ -52,6 +52,7 @@ from ._layout_kernels import (
     walk_abreast,
 )
 from ._stop_kernels import LIMITS, stop
+from .declare import njit
 
 CHUNK = 32768  # rows that are put together after a slice
 FEWEST_OPEN = 24  # fewer walk one by one
