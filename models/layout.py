@@ -19,6 +19,7 @@ from ._layout_kernels import (
     LOWER,
     LOWEST,
     NO_ZERO,
+    NODE_COUNT,
     NODES,
     ROOTS,
     SLOTS,
@@ -27,6 +28,7 @@ from ._layout_kernels import (
     TERMS,
     TREES,
     UPPER,
+    VALUE_COUNT,
     VALUES,
     ZEROS,
     decide,
@@ -215,7 +217,8 @@ def pack(
     if limits is not None:
         arrays |= dict(zip((LOWER, UPPER), limits, strict=True))
     sizes_of = {SLOTS: len(slots[COLUMNS]), TREES: len(order)}
-    sizes_of[TERMS] = trees.leaves.shape[1]
+    sizes_of |= {TERMS: trees.leaves.shape[1], NODE_COUNT: len(nodes)}
+    sizes_of[VALUE_COUNT] = arrays[VALUES].size
     if lead is not None:
         arrays[UPPER], sizes_of[GROUP] = lead
     parts = slots[COLUMNS], slots[LACKING], slots[ZEROS]
