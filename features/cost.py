@@ -234,8 +234,12 @@ def checked(coefficients: ArrayLike, *, ndim: int) -> Floats:
             f"cost coefficients of shape {array.shape} came; {ndim} dimension(s) with "
             "at least a constant are needed"
         )
-    if not np.all((array >= 0) & (array < np.inf)):
-        raise BadInput(f"cost coefficients must be finite and not negative: {array}")
+    sound = (array >= 0) & (array < np.inf)
+    if not sound.all():
+        raise BadInput(
+            "cost coefficients must be finite and not negative; "
+            f"{array[~sound][0]:g} is among them"
+        )
     array.flags.writeable = False
     return array
 

@@ -5,9 +5,11 @@ when a look-up is made. Cost polynomials are in the order of `features/sizes.py`
 """
 
 import numpy as np
-from numba import boolean, float64, int32, int64, njit, void
+from numba import boolean, float64, int32, int64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
+
+from ..models.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

@@ -8,9 +8,11 @@ one point report the same size. Curves that touch without crossing report nothin
 """
 
 import numpy as np
-from numba import boolean, float64, int64, njit
+from numba import boolean, float64, int64
 from numba.types import Array, Tuple, UniTuple
 from numpy.typing import NDArray
+
+from ..models.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_OUT = Array(float64, 1, "C")

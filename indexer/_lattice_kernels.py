@@ -10,9 +10,11 @@ its mask. The sparse ones scan the sets expanded so far and need no such arrays.
 """
 
 import numpy as np
-from numba import float64, int64, njit, uint64, void
+from numba import float64, int64, uint64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
+
+from ..models.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 MASKS = Array(uint64, 1, "C", readonly=True)

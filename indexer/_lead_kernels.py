@@ -7,9 +7,11 @@ the best class's running sum exceeds the second best's; of equals the first lead
 import math
 
 import numpy as np
-from numba import float64, int64, njit, types, void
+from numba import float64, int64, types, void
 from numba.core.types import Array
 from numpy.typing import NDArray
+
+from ..models.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

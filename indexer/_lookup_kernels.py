@@ -5,9 +5,11 @@ when a look-up is made. Costs are seconds (`_s`), `n` is the item size |x| of IC
 """
 
 import numpy as np
-from numba import float64, int32, int64, njit
+from numba import float64, int32, int64
 from numba.core.types import Array
 from numpy.typing import NDArray
+
+from ..models.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

@@ -6,9 +6,11 @@ A kernel never allocates, never raises and never checks.
 import math
 
 import numpy as np
-from numba import boolean, float64, int32, int64, njit
+from numba import boolean, float64, int32, int64
 from numba.core.types import Array
 from numpy.typing import NDArray
+
+from ..models.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

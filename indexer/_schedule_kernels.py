@@ -9,9 +9,11 @@ the positive ones (by the full decision) first. Nothing is checked here.
 import math
 
 import numpy as np
-from numba import boolean, float64, int32, int64, njit, types, void
+from numba import boolean, float64, int32, int64, types, void
 from numba.core.types import Array
 from numpy.typing import NDArray
+
+from ..models.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadIndexFile
 from ..features.sizes import degree_of
 from ._cell_kernels import best_in_cell, cell_of, pair_costs, scan_pairs, sift
+from .lookup import check_ranked
 from .rectangle import Floats, Pair, by_accuracy, check_pairs, control_values
 
 Ints = NDArray[np.int32]
@@ -175,6 +176,21 @@ class CellLookup:
         lookup._check()
         return lookup
 
+    def check_source(
+        self, coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
+    ) -> None:
+        """Refuse to look up other candidates than these.
+
+        Raises
+        ------
+        BadIndexFile
+            If what `build` copies from its arguments is not in the look-up.
+        """
+        check_ranked(self.rows, self.coefficients, coefficients, accuracies)
+        levels = np.unique(accuracies[self.rows], return_inverse=True)[1]
+        if not np.array_equal(self.levels, levels):
+            raise BadIndexFile("the look-up's levels are not the index's accuracies")
+
     def _check(self) -> None:
         """Refuse positions that point outside, and orders the search relies on."""
         cells, ranks = self.cells, self.rows.size
@@ -203,6 +219,8 @@ class CellLookup:
         for fault, found in faults.items():
             if found:
                 raise BadIndexFile(f"the look-up's {fault}")
+        if not self._descend():
+            raise BadIndexFile("the look-up's entries do not descend in each cell")
 
     def _is_tree(self) -> bool:
         """Say whether every descent ends, in a cell."""
@@ -211,7 +229,18 @@ class CellLookup:
         axes, children = self.nodes[:, 0], self.nodes[:, 1:]
         deeper = (children > np.arange(len(children))[:, np.newaxis]) | (children < 0)
         inside = (children < len(children)) & (~children < len(self.cells))
-        return bool(((axes == 0) | (axes == 1)).all() and (deeper & inside).all())
+        if not (((axes == 0) | (axes == 1)).all() and (deeper & inside).all()):
+            return False
+        # Nodes but the root, and cells, have one parent each.
+        known = np.sort(np.append(children, 0 if len(children) else -1))
+        return np.array_equal(known, np.arange(-len(self.cells), len(children)))
+
+    def _descend(self) -> bool:
+        """Say whether the ranks of each cell, whose ends are right, descend."""
+        ranks = np.where(self.entries < 0, ~self.entries, self.entries)
+        wrong = np.append(0, np.cumsum(ranks[1:] >= ranks[:-1]))
+        starts, ends = self.cells.T
+        return np.array_equal(wrong[ends - 1], wrong[starts])
 
 
 _LAYOUT = {

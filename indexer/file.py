@@ -207,7 +207,7 @@ def _decode_header(content: memoryview) -> _Header:
     try:
         # the padding byte 0xc1 is the one that msgpack never uses
         return _decode(bytes(content).rstrip(b"\xc1"))
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadIndexFile(f"damaged: its header cannot be read ({error})") from error
 
 

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
-from ..features.sizes import Size, cost_at, costs_at, degree_of, is_size, read_size
+from ..features.sizes import Size, cost_at, costs_at, is_size, read_size
 from .cells import CellLookup
 from .factors import Factors, rescale_costs
 from .file import read_file, write_file
 from .lookup import Lookup
-from .package import Package, pack, unpack
+from .package import Package, check_choice, pack, unpack
+from .rectangle import check_pairs
+from .skyline import check_candidates
 
 
 class Candidate(NamedTuple):
@@ -38,6 +40,14 @@ class SizeLookup(Protocol):
 
     def skyline(self, size: Any) -> NDArray[np.int64]:
         """Rows on the skyline of a size, by ascending cost and accuracy."""
+
+    def check_source(
+        self,
+        coefficients: NDArray[np.float64],
+        accuracies: NDArray[np.float64],
+        sizes: Any,
+    ) -> None:
+        """Refuse to look up other candidates than these, or for other sizes."""
 
     def facts(self) -> dict[str, int]:
         """How finely the sizes are divided."""
@@ -273,25 +283,16 @@ class Index:
     def _check(self) -> None:
         """Refuse arrays that contradict each other; the look-up checked its own."""
         low, high = self.sizes
-        count, variables = len(self.accuracies), self.lookup.variables
-        if self.coefficients.ndim != 2 or len(self.coefficients) != count:
-            raise BadIndexFile("damaged: costs and accuracies differ in number")
         if self.coefficients.dtype != np.float64 or self.accuracies.dtype != np.float64:
             raise BadIndexFile("damaged: costs or accuracies are not float64")
-        ends = is_size(low, variables) and is_size(high, variables)
-        if not (ends and np.less_equal(low, high).all()):
+        ends = is_size(low, self.lookup.variables), is_size(high, self.lookup.variables)
+        if not (all(ends) and np.less_equal(low, high).all()):
             raise BadIndexFile("damaged: its sizes are no range")
-        if not np.isfinite(self.coefficients).all():
-            raise BadIndexFile("damaged: its costs are not finite")
-        if degree_of(self.coefficients.shape[1], variables) < 0:
-            raise BadIndexFile("damaged: its costs are no polynomials of its sizes")
-        if not ((self.accuracies >= 0) & (self.accuracies <= 1)).all():
-            raise BadIndexFile("damaged: an accuracy outside [0, 1]")
-        if self.lookup.rows.max() >= count:
-            raise BadIndexFile("damaged: its look-up has other candidates")
-        if self.package is not None and len(self.package.masks) != count:
-            raise BadIndexFile("damaged: its package has other candidates")
-        if self.package is not None and (
-            len(self.package.costs.overhead) != self.coefficients.shape[1]
-        ):
-            raise BadIndexFile("damaged: its package has costs of another form")
+        check = check_pairs if self.pairs else check_candidates
+        try:
+            check(self.coefficients, self.accuracies, self.sizes)  # type: ignore[arg-type]
+        except BadInput as error:
+            raise BadIndexFile(f"damaged: {error}") from error
+        self.lookup.check_source(self.coefficients, self.accuracies, self.sizes)
+        if self.package is not None:
+            check_choice(self.package, self.coefficients, self.accuracies, high)

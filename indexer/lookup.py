@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,31 +178,54 @@ class Lookup:
         lookup._check()
         return lookup
 
+    def check_source(
+        self,
+        coefficients: NDArray[np.float64],
+        accuracies: NDArray[np.float64],
+        sizes: tuple[float, float],
+    ) -> None:
+        """Refuse to look up other candidates than these, or for other sizes.
+
+        Raises
+        ------
+        BadIndexFile
+            If what `build` copies from its arguments is not in the look-up.
+        """
+        check_ranked(self.rows, self.coefficients, coefficients, accuracies)
+        low, high = sizes
+        spacing = np.array([low, _per_unit(self.breakpoints.size + 1, sizes)])
+        inside = self.breakpoints[(self.breakpoints > low) & (self.breakpoints <= high)]
+        if inside.size < self.breakpoints.size or not np.array_equal(
+            self.spacing, spacing
+        ):
+            raise BadIndexFile("the look-up's ranges are not of the index's sizes")
+
     def _check(self) -> None:
         """Refuse positions that point outside, and orders the search relies on."""
-        ranges, stays = self.breakpoints.size + 1, self.stays
         ranks = self.rows.size
-        faults = {
-            "breakpoints do not ascend": not np.isfinite(self.breakpoints).all()
-            or not (np.diff(self.breakpoints) > 0).all(),
-            "guide does not fit its breakpoints": not self._guide_fits(),
-            "blocks do not fit its ranges": self.blocks.size != ranges
-            or self.blocks.min() < 0
-            or self.blocks.max() >= self.offsets.size - 1,
-            "offsets do not fit its stays": self.offsets[:1].tolist() != [0]
-            or self.offsets[-1:].tolist() != [len(stays)]
-            or not (np.diff(self.offsets) >= 0).all(),
-            "stays are no triples of a rank and its ranges": stays.shape[1:] != (3,)
-            or ranks == 0
-            or not ((stays[:, 0] >= 0) & (stays[:, 0] < ranks)).all(),
-            "costs are not one finite curve for each row": len(self.coefficients)
-            != ranks
-            or self.coefficients.size == 0
-            or not np.isfinite(self.coefficients).all(),
-            "rows are negative": bool((self.rows < 0).any()),
+        faults: dict[str, Callable[[], Any]] = {
+            "breakpoints do not ascend": lambda: (
+                np.isfinite(self.breakpoints).all()
+                and (np.diff(self.breakpoints) > 0).all()
+            ),
+            "guide does not fit its breakpoints": self._guide_fits,
+            "blocks do not fit its ranges": self._blocks_fit,
+            "offsets do not fit its stays": lambda: (
+                self.offsets[0] == 0
+                and self.offsets[-1] == len(self.stays)
+                and (np.diff(self.offsets) >= 0).all()
+            ),
+            "stays are no triples of a rank and its ranges": self._are_triples,
+            "stays are in no order, or overlap": self._stays_fit,
+            "costs are not one finite curve for each row": lambda: (
+                len(self.coefficients) == ranks
+                and self.coefficients.size > 0
+                and bool(np.isfinite(self.coefficients).all())
+            ),
+            "rows are negative": lambda: bool((self.rows >= 0).all()),
         }
-        for fault, found in faults.items():
-            if found:
+        for fault, is_fine in faults.items():
+            if not is_fine():
                 raise BadIndexFile(f"the look-up's {fault}")
 
     def _guide_fits(self) -> bool:
@@ -210,6 +234,61 @@ class Lookup:
         cells = _cells(self.breakpoints, self.spacing)
         counts = np.searchsorted(cells, np.arange(self.breakpoints.size + 2))
         return np.array_equal(self.guide, counts)
+
+    def _blocks_fit(self) -> bool:
+        """Say whether each range has the block of the one before, or the next."""
+        steps = np.diff(self.blocks.astype(np.int64))
+        return (
+            self.blocks.size == self.breakpoints.size + 1
+            and self.blocks[0] == 0
+            and bool(((steps == 0) | (steps == 1)).all())
+            and self.offsets.size == int(self.blocks[-1]) + 2
+        )
+
+    def _are_triples(self) -> bool:
+        if self.stays.shape[1:] != (3,):
+            return False
+        rank, begin, end = self.stays.T
+        inside = (begin >= 0) & (begin < end) & (end <= self.blocks.size)
+        return bool((inside & (rank >= 0) & (rank < self.rows.size)).all())
+
+    def _stays_fit(self) -> bool:
+        """Say whether a range has somebody on its skyline, and nobody there twice."""
+        rank, begin, end = self.stays.T.astype(np.int64)
+        block = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
+        together = block[1:] == block[:-1]
+        again = (rank[1:] == rank[:-1]) & (begin[1:] >= end[:-1])
+        if not ((rank[1:] > rank[:-1]) | again)[together].all():
+            return False
+        # A stay counts in those of its ranges that its block has.
+        first = np.searchsorted(self.blocks, np.arange(self.offsets.size))
+        begin, end = np.maximum(begin, first[block]), np.minimum(end, first[block + 1])
+        joined = np.bincount(begin, minlength=self.blocks.size + 1)
+        left = np.bincount(end, minlength=self.blocks.size + 1)
+        on_skyline = np.cumsum(joined - left)[: self.blocks.size]
+        return bool((begin < end).all() and (on_skyline > 0).all())
+
+
+def check_ranked(
+    rows: NDArray[np.int64],
+    ranked: NDArray[np.float64],
+    coefficients: NDArray[np.float64],
+    accuracies: NDArray[np.float64],
+) -> None:
+    """Refuse `rows` (K,) that are not some candidates, by ascending accuracy.
+
+    `ranked` (K, d + 1) are the costs that they must have.
+    """
+    if (
+        rows.max() >= len(accuracies)
+        or len(np.unique(rows)) < len(rows)
+        or not (np.diff(accuracies[rows]) >= 0).all()
+    ):
+        raise BadIndexFile("the look-up's rows are not the index's, by accuracy")
+    if accuracies[rows[-1]] < accuracies.max():
+        raise BadIndexFile("the look-up's rows lack the most accurate")
+    if not np.array_equal(ranked, coefficients[rows]):
+        raise BadIndexFile("the look-up's costs are not those of the index")
 
 
 _LAYOUT = {
@@ -228,19 +307,25 @@ def _guide(
     breakpoints: NDArray[np.float64], sizes: tuple[float, float]
 ) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
     """Count the breakpoints before each of as many equal cells as there are ranges."""
-    width = sizes[1] - sizes[0]
-    per_unit = (breakpoints.size + 1) / width if width > 0 else 0.0
-    spacing = np.array([sizes[0], per_unit if np.isfinite(per_unit) else 0.0])
+    spacing = np.array([sizes[0], _per_unit(breakpoints.size + 1, sizes)])
     cells = _cells(breakpoints, spacing)
     counts = np.searchsorted(cells, np.arange(breakpoints.size + 2))
     return counts.astype(np.int32), spacing
+
+
+def _per_unit(ranges: int, sizes: tuple[float, float]) -> float:
+    """Cells per unit of size; none where the sizes hardly differ."""
+    width = sizes[1] - sizes[0]
+    per_unit = ranges / width if width > 0 else 0.0
+    return per_unit if math.isfinite(per_unit) else 0.0
 
 
 def _cells(
     breakpoints: NDArray[np.float64], spacing: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Cell of each breakpoint, by the same arithmetic as in the kernel."""
-    places = (breakpoints - spacing[0]) * spacing[1]
+    with np.errstate(all="ignore"):  # of a file these may be any numbers
+        places = (breakpoints - spacing[0]) * spacing[1]
     cells: NDArray[np.float64] = np.floor(np.clip(places, 0, breakpoints.size))
     return cells
 

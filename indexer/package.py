@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.cost import CostTable
-from ..features.errors import BadIndexFile
+from ..features.errors import BadIndexFile, BadModel
 from ..features.extract import Extractor
 from ..features.items import Kind
+from ..features.sizes import Size, costs_at
 from ..models.load import load_model
 from ..models.model import Model
 from .stored import StoredColumns, StoredFeature, load_extractor
@@ -20,6 +21,7 @@ from .stored import StoredColumns, StoredFeature, load_extractor
 Array = NDArray[Any]
 
 MOST_COLUMNS = 2**24  # of a full row, which a server makes for every request
+MOST_BITS = 62  # features or steps, which kernels keep as bits of an int64
 NEVER = float(np.finfo(np.float64).max)  # a margin in a file, where all is finite
 
 
@@ -157,9 +159,8 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
     Raises
     ------
     BadIndexFile
-        If sets, orders, fallbacks or costs contradict each other.
-    BadModel
-        If a model's arrays would lead its evaluator astray.
+        If sets, orders, fallbacks or costs contradict each other, or a model's arrays
+        would lead its evaluator astray.
     """
     try:
         facts = msgspec.convert(plain, PackageFacts)
@@ -167,10 +168,10 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
         for feature in facts.features:
             msgspec.convert(feature.columns, StoredColumns | None)
         costs = CostTable(
-            _take(arrays, "costs/features", "<f8", 2),
-            _take(arrays, "costs/steps", "<f8", 2),
+            _take_costs(arrays, "costs/features", 2),
+            _take_costs(arrays, "costs/steps", 2),
             tuple(tuple(steps) for steps in facts.needs),
-            _take(arrays, "costs/overhead", "<f8", 1),
+            _take_costs(arrays, "costs/overhead", 1),
         )
     except (msgspec.ValidationError, ValueError) as error:
         raise BadIndexFile(f"damaged: {error}") from error
@@ -184,7 +185,7 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
         orders=_unpad(_take(arrays, "orders", "<i4", 2)),
         fallbacks=_unpad(_take(arrays, "fallbacks", "<i4", 2)),
         models=_models(facts, arrays),
-        model_s=_take(arrays, "model_s", "<f8", 1),
+        model_s=_take_costs(arrays, "model_s", 1),
         overhead_s=facts.overhead_s,
         meta=facts.meta,
         margins=_margins(arrays, len(masks)),
@@ -205,10 +206,14 @@ def _models(facts: PackageFacts, arrays: Mapping[str, Array]) -> tuple[Model, ..
                 raise BadIndexFile(f"damaged: array {name!r} belongs to no model")
             own[int(row)][part] = array
     width = sum(feature.width for feature in facts.features)
-    return tuple(
-        load_model(kind, own[row], width=width)
-        for row, kind in enumerate(facts.model_kinds)
-    )
+    models = []
+    for kind, own_arrays in zip(facts.model_kinds, own, strict=True):
+        try:
+            models.append(load_model(kind, own_arrays, width=width))
+        except BadModel as error:
+            place = f"models/{len(models)}"
+            raise BadIndexFile(f"damaged: {place}: {error}") from error
+    return tuple(models)
 
 
 def _take(arrays: Mapping[str, Array], name: str, dtype: str, axes: int) -> Array:
@@ -218,6 +223,13 @@ def _take(arrays: Mapping[str, Array], name: str, dtype: str, axes: int) -> Arra
     if not np.isfinite(array).all():
         raise BadIndexFile(f"damaged: array {name!r} holds numbers that are not finite")
     return array
+
+
+def _take_costs(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
+    costs = _take(arrays, name, "<f8", axes)
+    if (costs < 0).any():
+        raise BadIndexFile(f"damaged: array {name!r} holds a cost below zero")
+    return costs
 
 
 def _pad(rows: Sequence[Sequence[int]]) -> Array:
@@ -244,6 +256,8 @@ def _margins(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...]
     padded = _take(arrays, "margins", "<f8", 2)
     if len(padded) != count or padded.shape[1] != arrays["fallbacks"].shape[1]:
         raise BadIndexFile("damaged: its exits are not its candidates'")
+    if (padded < 0).any():
+        raise BadIndexFile("damaged: an exit at a lead below zero")
     lengths = (arrays["fallbacks"] >= 0).sum(axis=1)
     exits = np.where(padded < NEVER, padded, np.inf)
     return tuple(
@@ -254,7 +268,7 @@ def _margins(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...]
 
 def _check(package: Package) -> None:
     count, m = len(package.masks), len(package.features)
-    if not 0 <= m <= 62 or package.kind not in get_args(Kind):
+    if not 0 <= m <= MOST_BITS or package.kind not in get_args(Kind):
         raise BadIndexFile(f"damaged: {m} features of kind {package.kind!r}")
     if any(feature.width < 1 for feature in package.features):
         raise BadIndexFile("damaged: a feature without columns")
@@ -267,18 +281,60 @@ def _check(package: Package) -> None:
     fields = (package.orders, package.fallbacks, package.models, package.model_s)
     if any(len(field) != count for field in fields) or 0 not in package.masks:
         raise BadIndexFile("damaged: its candidates are incomplete")
-    if not package.overhead_s >= 0 or (package.model_s < 0).any():
-        raise BadIndexFile("damaged: a cost below zero")
+    if len(np.unique(package.masks)) != count:
+        raise BadIndexFile("damaged: two candidates have the same features")
+    if package.overhead_s != package.costs.overhead[0]:
+        raise BadIndexFile("damaged: its overhead is not that of its cost curves")
     if len(package.costs.needs) != m:
         raise BadIndexFile("damaged: its cost curves are not its features'")
     typical, steps = package.typical, len(package.costs.step_coefficients)
+    if steps > MOST_BITS or any(len(set(n)) < len(n) for n in package.costs.needs):
+        raise BadIndexFile("damaged: a feature needs a step twice, or too many")
     if len(typical) not in (0, m + steps) or not ((typical > 0) & (typical <= 1)).all():
         raise BadIndexFile("damaged: its typical times are not its curves'")
+    owner = np.repeat(np.arange(m), [feature.width for feature in package.features])
     for row in range(count):
-        _check_row(package, row)
+        _check_row(package, row, owner)
 
 
-def _check_row(package: Package, row: int) -> None:
+def check_choice(
+    package: Package, coefficients: Array, accuracies: Array, largest: Size
+) -> None:
+    """Refuse candidates, (C, T) and (C,), that promise what their plans cannot hold.
+
+    A candidate costs at least what its features and its model do, and the empty set's
+    model may be free; at the `largest` size all that can be computed costs a finite
+    amount. What answers after another feature is no less accurate.
+
+    Raises
+    ------
+    BadIndexFile
+        If one does not.
+    """
+    costs = package.costs
+    if len(package.masks) != len(coefficients):
+        raise BadIndexFile("damaged: its package has other candidates")
+    if len(costs.overhead) != coefficients.shape[1]:
+        raise BadIndexFile("damaged: its package has costs of another form")
+    with np.errstate(over="ignore", invalid="ignore"):
+        least = costs.of_many(package.masks)
+        least[:, 0] += np.where(package.masks > 0, package.model_s, 0.0)
+        whole = costs.of((1 << len(package.features)) - 1)
+        ends = costs_at(np.vstack([coefficients, whole]), largest)
+    if not np.isfinite(ends).all():
+        raise BadIndexFile("damaged: a cost is infinite at its largest size")
+    # Sums may be rounded in another order.
+    if not (coefficients >= least * (1 - 1e-9)).all():
+        raise BadIndexFile("damaged: a candidate costs less than its parts")
+    gains = accuracies.tolist()
+    for row, fallbacks in enumerate(package.fallbacks):
+        reached = [gains[other] for other in fallbacks]
+        if reached != sorted(reached) or reached[-1] < gains[row]:
+            raise BadIndexFile(f"damaged: candidate {row}'s fallbacks are no better")
+
+
+def _check_row(package: Package, row: int, owner: Array) -> None:
+    """Check one candidate; `owner` (width,) is the feature of each column."""
     order, fallbacks = package.orders[row], package.fallbacks[row]
     mask = int(package.masks[row])
     if len(set(order)) != len(order) or sum(1 << f for f in order) != mask:
@@ -298,3 +354,5 @@ def _check_row(package: Package, row: int) -> None:
         or not ((classes >= 0) & (classes < len(package.labels))).all()
     ):
         raise BadIndexFile(f"damaged: candidate {row}'s model answers no known class")
+    if not np.isin(owner[package.models[row].columns], order).all():
+        raise BadIndexFile(f"damaged: candidate {row}'s model reads other features")

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import float64, int32, int64, njit, types, uint8, uint16, uint64, void
+from numba import float64, int32, int64, types, uint8, uint16, uint64, void
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from ._layout_kernels import HIGHEST, NO_ZERO, OPTIONS, ROWS, TINY
+from .declare import njit
 
 WIDTH = 128  # rows in a vector
 BLOCK = 512  # rows whose codes are at hand at once

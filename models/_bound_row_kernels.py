@@ -5,13 +5,14 @@ is in the cache, to find the array takes longer than to find what is in it.
 """
 
 import numpy as np
-from numba import carray, int64, njit, uint64
+from numba import carray, int64, uint64
 
 from ._lane_kernels import kernel, lane_side
 from ._layout_kernels import ONE_ROW, OPTIONS, decide, pointer
+from .declare import njit
 
 # Entries of the table of an array.
-START, COUNT, STRIDE, TREES, TABLE_SIZE = range(5)
+START, COUNT, WIDTH, TREES, TABLE_SIZE = range(5)
 OUTSIDE = 3  # answer for a row that there is not
 
 
@@ -21,7 +22,7 @@ def place_of(i: int, address: int) -> int:
     table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
     if i < 0 or i >= int64(table[COUNT]):
         return int(uint64(0))
-    return int(table[START] + uint64(i) * table[STRIDE])
+    return int(table[START] + uint64(i) * table[WIDTH] * uint64(4))
 
 
 @njit(int64(int64, uint64), **ONE_ROW)
@@ -30,8 +31,9 @@ def decide_bound(i: int, address: int) -> int:
     row = place_of(i, address)
     if row == 0:
         return OUTSIDE
-    trees = carray(pointer(address), (TABLE_SIZE,), np.uint64)[TREES]
-    return int(decide(carray(pointer(row), (1,), np.float32), trees))
+    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
+    values = carray(pointer(row), (int64(table[WIDTH]),), np.float32)
+    return int(decide(values, table[TREES]))
 
 
 @kernel(int64(int64, uint64), ONE_ROW)

@@ -9,9 +9,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import boolean, float32, float64, int16, int32, int64, njit, uint64, void
+from numba import boolean, float32, float64, int16, int32, int64, uint64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
+
+from .declare import njit
 
 PLACES = Array(int16, 2, "C", readonly=True)
 PARTS = Array(float32, 2, "C", readonly=True)

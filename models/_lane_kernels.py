@@ -16,7 +16,7 @@ address of a table, which `lanes.py` fills, and that of a row.
 from typing import Any
 
 import numpy as np
-from numba import carray, float64, int64, njit, uint64, void
+from numba import carray, float64, int64, uint64, void
 from numpy.typing import NDArray
 
 from ._layout_kernels import (
@@ -39,6 +39,7 @@ from ._vector_kernels import (
     write_keys,
     write_vector,
 )
+from .declare import njit
 
 MOST_CUTS = 256  # of a slot; the last is above every value
 ABREAST = 8  # trees whose sums are kept between limits at once
@@ -67,8 +68,9 @@ SPAN = 16  # groups whose places are found before they are used
     UPPER,
     FLOORS,
     CEILINGS,
+    VALUE_COUNT,
     TABLE_SIZE,
-) = range(22)
+) = range(23)
 
 
 def kernel(signature: Any, options: dict[str, Any] = OPTIONS) -> Any:
@@ -131,7 +133,7 @@ def add_values(row: int, address: int) -> float:
     depths = carray(pointer(table[DEPTHS]), (groups,), np.int64)
     firsts = carray(pointer(table[FIRSTS]), (groups,), np.uint64)
     sizes = carray(pointer(table[SIZES]), (groups,), np.int64)
-    values = carray(pointer(table[VALUES]), (1,), np.float64)
+    values = carray(pointer(table[VALUES]), (int64(table[VALUE_COUNT]),), np.float64)
     codes, found = room(1), room(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
     read_codes(row, address, codes)
@@ -172,7 +174,7 @@ def lane_scores(X: NDArray[np.float32], address: int, out: NDArray[np.float64]) 
     firsts = carray(pointer(table[FIRSTS]), (groups,), np.uint64)
     trees = int64(table[TREES])
     targets = carray(pointer(table[TARGETS]), (trees,), np.int32)
-    values = carray(pointer(table[VALUES]), (1,), np.float64)
+    values = carray(pointer(table[VALUES]), (int64(table[VALUE_COUNT]),), np.float64)
     codes, found = room(1), room(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
     for i in range(X.shape[0]):
@@ -203,11 +205,12 @@ def lane_early(row: int, address: int, out: Any) -> int:
     depths = carray(pointer(table[DEPTHS]), (groups,), np.int64)
     firsts = carray(pointer(table[FIRSTS]), (groups,), np.uint64)
     sizes = carray(pointer(table[SIZES]), (groups,), np.int64)
-    values = carray(pointer(table[VALUES]), (1,), np.float64)
-    lower = carray(pointer(table[LOWER]), (1,), np.float64)
-    upper = carray(pointer(table[UPPER]), (1,), np.float64)
-    floors = carray(pointer(table[FLOORS]), (1,), np.float64)
-    ceilings = carray(pointer(table[CEILINGS]), (1,), np.float64)
+    values = carray(pointer(table[VALUES]), (int64(table[VALUE_COUNT]),), np.float64)
+    lower = carray(pointer(table[LOWER]), (LANES * groups,), np.float64)
+    upper = carray(pointer(table[UPPER]), (LANES * groups,), np.float64)
+    eights = LANES // ABREAST * groups
+    floors = carray(pointer(table[FLOORS]), (eights,), np.float64)
+    ceilings = carray(pointer(table[CEILINGS]), (eights,), np.float64)
     codes, found = room(1), room(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
     read_codes(row, address, codes)
@@ -273,7 +276,7 @@ def lane_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
     firsts = carray(pointer(table[FIRSTS]), (groups,), np.uint64)
     trees, group = int64(table[TREES]), int64(table[GROUP])
     targets = carray(pointer(table[TARGETS]), (trees,), np.int32)
-    values = carray(pointer(table[VALUES]), (1,), np.float64)
+    values = carray(pointer(table[VALUES]), (int64(table[VALUE_COUNT]),), np.float64)
     margins = carray(pointer(table[UPPER]), (trees // group,), np.float64)
     codes, found = room(1), room(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)

@@ -19,10 +19,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import boolean, float32, float64, int32, njit, uint64, void
+from numba import boolean, float32, float64, int32, uint64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
+from .declare import njit
 from .model import Rows
 
 SINGLES_2D = Array(float32, 2, "C", readonly=True)

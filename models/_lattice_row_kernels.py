@@ -15,7 +15,7 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import carray, float32, float64, int32, int64, njit, uint64, void
+from numba import carray, float32, float64, int32, int64, uint64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
@@ -35,6 +35,7 @@ from ._lattice_lane_kernels import (
     walk,
 )
 from ._layout_kernels import UNDECIDED, lead_of, on_stack, pointer
+from .declare import njit
 from .model import Rows
 
 ROW = Array(float32, 1, "C", readonly=True)

@@ -15,21 +15,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import (
-    carray,
-    config,
-    float32,
-    float64,
-    int32,
-    int64,
-    njit,
-    types,
-    uint64,
-    void,
-)
+from numba import carray, config, float32, float64, int32, int64, types, uint64, void
 from numba.core.types import Array
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+from .declare import njit
 
 ROW = Array(float32, 1, "C", readonly=True)
 ROWS = Array(float32, 2, "C", readonly=True)
@@ -55,8 +46,10 @@ ONE_ROW = {**OPTIONS, "nogil": False}
     UPPER,
     BIAS,
     GROUP,
+    NODE_COUNT,
+    VALUE_COUNT,
     TABLE_SIZE,
-) = range(17)
+) = range(19)
 ABREAST = 6
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
 NO_ZERO = 1  # in ZEROS: a zero is a value like any other
@@ -164,10 +157,10 @@ def margin(row: NDArray[np.float32], address: int) -> float:
     slots, trees = int64(table[SLOTS]), int64(table[TREES])
     keys = carray(on_stack(slots), (slots,), np.int32)
     read_keys(row, address, keys)
-    nodes = carray(pointer(table[NODES]), (1,), np.uint64)
+    nodes = carray(pointer(table[NODES]), (int64(table[NODE_COUNT]),), np.uint64)
     roots = carray(pointer(table[ROOTS]), (trees + 1,), np.int64)
     depths = carray(pointer(table[DEPTHS]), (trees,), np.int32)
-    values = carray(pointer(table[VALUES]), (1,), np.float64)
+    values = carray(pointer(table[VALUES]), (int64(table[VALUE_COUNT]),), np.float64)
     total = carray(pointer(table[BIAS]), (1,), np.float64)[0]
     whole = trees - trees % ABREAST
     for t in range(0, whole, ABREAST):
@@ -193,12 +186,12 @@ def raw_scores(X: NDArray[np.float32], address: int, out: NDArray[np.float64]) -
     slots, trees = int64(table[SLOTS]), int64(table[TREES])
     terms = int64(table[TERMS])
     keys = carray(on_stack(slots), (slots,), np.int32)
-    nodes = carray(pointer(table[NODES]), (1,), np.uint64)
+    nodes = carray(pointer(table[NODES]), (int64(table[NODE_COUNT]),), np.uint64)
     roots = carray(pointer(table[ROOTS]), (trees + 1,), np.int64)
     depths = carray(pointer(table[DEPTHS]), (trees,), np.int32)
-    leaves = carray(pointer(table[LEAVES]), (1,), np.int32)
+    leaves = carray(pointer(table[LEAVES]), (int64(table[NODE_COUNT]),), np.int32)
     targets = carray(pointer(table[TARGETS]), (trees,), np.int32)
-    values = carray(pointer(table[VALUES]), (1,), np.float64)
+    values = carray(pointer(table[VALUES]), (int64(table[VALUE_COUNT]),), np.float64)
     whole = trees - trees % ABREAST
     for i in range(X.shape[0]):
         read_keys(X[i], address, keys)
@@ -235,10 +228,10 @@ def early(row: NDArray[np.float32], address: int, out: NDArray[np.float64]) -> i
     slots, trees = int64(table[SLOTS]), int64(table[TREES])
     keys = carray(on_stack(slots), (slots,), np.int32)
     read_keys(row, address, keys)
-    nodes = carray(pointer(table[NODES]), (1,), np.uint64)
+    nodes = carray(pointer(table[NODES]), (int64(table[NODE_COUNT]),), np.uint64)
     roots = carray(pointer(table[ROOTS]), (trees + 1,), np.int64)
     depths = carray(pointer(table[DEPTHS]), (trees,), np.int32)
-    values = carray(pointer(table[VALUES]), (1,), np.float64)
+    values = carray(pointer(table[VALUES]), (int64(table[VALUE_COUNT]),), np.float64)
     lower = carray(pointer(table[LOWER]), (trees,), np.float64)
     upper = carray(pointer(table[UPPER]), (trees,), np.float64)
     total = 0.0
@@ -330,12 +323,12 @@ def early_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
     terms, group = int64(table[TERMS]), int64(table[GROUP])
     keys = carray(on_stack(slots), (slots,), np.int32)
     read_keys(row, address, keys)
-    nodes = carray(pointer(table[NODES]), (1,), np.uint64)
+    nodes = carray(pointer(table[NODES]), (int64(table[NODE_COUNT]),), np.uint64)
     roots = carray(pointer(table[ROOTS]), (trees + 1,), np.int64)
     depths = carray(pointer(table[DEPTHS]), (trees,), np.int32)
-    leaves = carray(pointer(table[LEAVES]), (1,), np.int32)
+    leaves = carray(pointer(table[LEAVES]), (int64(table[NODE_COUNT]),), np.int32)
     targets = carray(pointer(table[TARGETS]), (trees,), np.int32)
-    values = carray(pointer(table[VALUES]), (1,), np.float64)
+    values = carray(pointer(table[VALUES]), (int64(table[VALUE_COUNT]),), np.float64)
     margins = carray(pointer(table[UPPER]), (trees // group,), np.float64)
     whole = trees - trees % ABREAST
     left, used = group, 0

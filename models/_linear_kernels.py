@@ -8,10 +8,11 @@ bits. Nothing is checked here; `prepare.py`, `linear.py` and `bayes.py` do.
 import math
 
 import numpy as np
-from numba import float32, float64, int32, int64, njit, void
+from numba import float32, float64, int32, int64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
+from .declare import njit
 from .model import Rows
 
 FLOATS = Array(float64, 1, "C", readonly=True)

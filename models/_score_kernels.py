@@ -7,9 +7,11 @@ A kernel never checks; `head.py` does, when a model is made.
 import math
 
 import numpy as np
-from numba import float64, int64, njit, void
+from numba import float64, int64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
+
+from .declare import njit
 
 RAW = Array(float64, 2, "C", readonly=True)
 RAW_ROW = Array(float64, 1, "C", readonly=True)

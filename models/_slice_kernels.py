@@ -13,7 +13,7 @@ one row to the bit. `slices.py` lays out the trees and is trusted.
 from typing import NamedTuple
 
 import numpy as np
-from numba import carray, float64, int64, njit, types, uint64, void
+from numba import carray, float64, int64, types, uint64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
@@ -31,6 +31,7 @@ from ._layout_kernels import (
     ABREAST,
     DEPTHS,
     LEAVES,
+    NODE_COUNT,
     NODES,
     OPTIONS,
     ROOTS,
@@ -42,6 +43,7 @@ from ._layout_kernels import (
     TERMS,
     TREES,
     UNDECIDED,
+    VALUE_COUNT,
     VALUES,
     lead_of,
     on_stack,
@@ -52,6 +54,7 @@ from ._layout_kernels import (
     walk_abreast,
 )
 from ._stop_kernels import LIMITS, stop
+from .declare import njit
 
 CHUNK = 32768  # rows that are put together after a slice
 FEWEST_OPEN = 24  # fewer walk one by one
@@ -179,12 +182,12 @@ def resume(
         return none
     keys = carray(on_stack(slots), (slots,), np.int32)
     read_keys(row, address, keys)
-    nodes = carray(pointer(table[NODES]), (1,), np.uint64)
+    nodes = carray(pointer(table[NODES]), (int64(table[NODE_COUNT]),), np.uint64)
     roots = carray(pointer(table[ROOTS]), (trees + 1,), np.int64)
     depths = carray(pointer(table[DEPTHS]), (trees,), np.int32)
-    leaves = carray(pointer(table[LEAVES]), (1,), np.int32)
+    leaves = carray(pointer(table[LEAVES]), (int64(table[NODE_COUNT]),), np.int32)
     targets = carray(pointer(table[TARGETS]), (trees,), np.int32)
-    values = carray(pointer(table[VALUES]), (1,), np.float64)
+    values = carray(pointer(table[VALUES]), (int64(table[VALUE_COUNT]),), np.float64)
     model, left, nowhere = first // group, group, uint64(0)
     ends = nowhere, nowhere, nowhere, nowhere, nowhere, nowhere
     for t in range(first, trees, ABREAST):

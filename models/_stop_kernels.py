@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import boolean, float64, int64, njit, types, uint64, void
+from numba import boolean, float64, int64, types, uint64, void
 from numba.core.types import Array
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from ._block_kernels import BLOCK, WIDTH, load, spread, store
 from ._layout_kernels import OPTIONS
+from .declare import njit
 
 WORDS = WIDTH // 64  # of bits, one for each row of a vector
 LANES, CHAINS = 8, 4  # numbers compared at once, and comparisons under way

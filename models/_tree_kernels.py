@@ -9,10 +9,11 @@ import math
 
 import numba
 import numpy as np
-from numba import float32, float64, int32, int64, njit, uint32, void
+from numba import float32, float64, int32, int64, uint32, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
+from .declare import njit
 from .model import Rows
 
 # column < 0 marks a leaf; child is then its row in the leaf values, else its left one.

@@ -60,6 +60,12 @@ class Gaussian:
         """No faster way than `raw_one`."""
         return None
 
+    def reach(self) -> float:
+        """Give what no log-likelihood of a finite float32 row exceeds."""
+        gaps = self.preparation.reach() + np.abs(self.means)
+        terms = (gaps * gaps / self.variances).sum(axis=1)
+        return float((terms + np.abs(self.constants)).max())
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""
         return {

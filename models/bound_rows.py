@@ -11,9 +11,9 @@ from ..features.errors import BadInput
 from ._bound_row_kernels import (
     COUNT,
     START,
-    STRIDE,
     TABLE_SIZE,
     TREES,
+    WIDTH,
     decide_bound,
     lane_decide_bound,
 )
@@ -88,4 +88,4 @@ def fill_table(
 ) -> None:
     """Say where checked rows lie, and which trees decide them."""
     table[START], table[COUNT] = X.ctypes.data, len(X)
-    table[STRIDE], table[TREES] = X.itemsize * X.shape[1], layout.at
+    table[WIDTH], table[TREES] = X.shape[1], layout.at

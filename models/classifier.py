@@ -35,6 +35,9 @@ class Scorer(Protocol):
     def margin_one(self, row: Rows) -> float | None:
         """Raw score of one full row, if there is one and it is to be had faster."""
 
+    def reach(self) -> float:
+        """Give what no raw score of a finite float32 row exceeds."""
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything it consists of."""
 
@@ -103,4 +106,9 @@ def load_classifier(scorer: Scorer, stored: Stored) -> Classifier:
         raise stored.fail(
             f"it gives {scorer.outputs} raw scores, its head reads {head.inputs}"
         )
+    with np.errstate(over="ignore", invalid="ignore"):
+        # Scores are taken from each other before they are multiplied.
+        widest = 2.0 * scorer.reach() * max(head.gain, 1.0)
+    if not widest < np.inf:
+        raise stored.fail("its scores leave the range of float64")
     return Classifier(scorer, head)

@@ -90,10 +90,13 @@ def load_head(stored: Stored) -> Head:
     link, rule, inputs, gain = stored.finite("head", (4,)).tolist()
     if link not in range(MARGIN, EACH + 1) or rule not in range(LARGEST_SCORE + 1):
         raise stored.fail(f"unknown link {link:g} or rule {rule:g}")
+    if not gain > 0:
+        raise stored.fail(f"its scores are multiplied by {gain:g}, not above 0")
     classes = stored.classes()
     one = link not in (SOFTMAX, EACH) and rule != LARGEST
     binary = inputs == 1 and len(classes) == 2 and one
-    if not (binary or (inputs == len(classes) and rule >= LARGEST)):
+    several = inputs == len(classes) > 1 and rule >= LARGEST
+    if not (binary or several):
         raise stored.fail(
             f"{inputs:g} raw scores with link {link:g} and rule {rule:g} cannot choose "
             f"between {len(classes)} classes"

@@ -29,6 +29,7 @@ from ._lane_kernels import (
     TESTS,
     TREES,
     UPPER,
+    VALUE_COUNT,
     VALUES,
     ZEROS,
     lane_decide,
@@ -138,6 +139,7 @@ def pack_lanes(
         BIAS: trees.bias,
     }
     sizes = {SLOTS: len(cuts.slots), GROUPS: len(deep), TREES: len(order), TERMS: terms}
+    sizes[VALUE_COUNT] = arrays[VALUES].size
     if limits is not None:
         arrays |= _between(limits, trees, order, inner, len(padded))
     if lead is not None:

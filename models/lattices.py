@@ -139,6 +139,11 @@ class Lattices:
         out *= self.unit
         return out
 
+    def reach(self) -> float:
+        """Give what no raw score exceeds."""
+        most = self.size * float(np.abs(self.vertices).max())
+        return most * self.unit + float(np.abs(self.bias).max())
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""
         return {
@@ -174,7 +179,9 @@ class Lattices:
             raise stored.fail(f"{len(bias)} raw scores; it gives 1, or 3 and more")
         vertices = stored.array("vertices", np.int32, (T, len(bias), 2**S))
         _check_range(stored, "vertices", vertices, -MOST_UNITS, MOST_UNITS)
-        if np.frexp(unit)[0] != 0.5 or not (np.abs(bias) <= 2.0**52 * unit).all():
+        with np.errstate(over="ignore"):
+            room = 2.0**52 * unit
+        if np.frexp(unit)[0] != 0.5 or not (np.abs(bias) <= room).all():
             raise stored.fail("its unit is no power of two, or too small for its bias")
         if not np.array_equal(np.rint(bias / unit) * unit, bias):
             raise stored.fail("its bias is no whole number of units")

@@ -1,6 +1,7 @@
 """Trees packed for single rows: 64 bits per node, addresses at hand."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from ._layout_kernels import (
     LOWER,
     LOWEST,
     NO_ZERO,
+    NODE_COUNT,
     NODES,
     ROOTS,
     SLOTS,
@@ -27,6 +29,7 @@ from ._layout_kernels import (
     TERMS,
     TREES,
     UPPER,
+    VALUE_COUNT,
     VALUES,
     ZEROS,
     decide,
@@ -47,6 +50,7 @@ from .lanes import (
 from .slices import FEWEST_ROWS as FEWEST_TO_SLICE
 from .slices import Slices, pack_slices
 from .trial import PORTABLE, VECTOR, Stops, try_lanes
+from .walked import walk_plainly
 
 # NumPy keeps one object for it, and `is` is faster than a comparison; a row with
 # another object of the same meaning takes the longer way.
@@ -215,12 +219,14 @@ def pack(
     if limits is not None:
         arrays |= dict(zip((LOWER, UPPER), limits, strict=True))
     sizes_of = {SLOTS: len(slots[COLUMNS]), TREES: len(order)}
-    sizes_of[TERMS] = trees.leaves.shape[1]
+    sizes_of |= {TERMS: trees.leaves.shape[1], NODE_COUNT: len(nodes)}
+    sizes_of[VALUE_COUNT] = arrays[VALUES].size
     if lead is not None:
         arrays[UPPER], sizes_of[GROUP] = lead
     parts = slots[COLUMNS], slots[LACKING], slots[ZEROS]
     compared = Slots(*parts, np.where(inner, slot_of.astype(np.int64), -1), keys)
     lanes = pack_lanes(trees, order, depths, compared, limits, lead)
+    plain = partial(walk_plainly, trees, order, limits, lead)
     rule: Stops = "never"
     if limits is not None or lead is not None:
         rule = "lead" if limits is None else "limits"
@@ -237,7 +243,7 @@ def pack(
     width = int(nodes["column"].max(initial=-1)) + 1
     one_margin = one_score and not len(trees.preparation.operations)
     layout = _lay(arrays, sizes_of, width, one_margin, trees.bias, blocks, slices)
-    lanes = try_lanes(lanes, layout.address, compared, width, trees.bias, rule)
+    lanes = try_lanes(lanes, layout.address, compared, width, trees.bias, rule, plain)
     portable, vector = ONE_ROW[rule]
     if lanes is None:
         return replace(layout, enter=portable, at=layout.address)

@@ -79,6 +79,11 @@ class Linear:
         """No faster way than `raw_one`."""
         return None
 
+    def reach(self) -> float:
+        """Give what no raw score of a finite float32 row exceeds."""
+        terms = self.preparation.reach() @ np.abs(self.weights)
+        return float((terms + np.abs(self.intercepts)).max())
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""
         return {

@@ -66,6 +66,20 @@ class Preparation:
         prepare(as_rows(X), self.columns, self.operations, self.table, out)
         return out
 
+    def reach(self) -> NDArray[np.float64]:
+        """Give what no input (d,) of a finite float32 row exceeds; else infinity."""
+        most = np.full(len(self.columns), np.finfo(np.float32).max, np.float64)
+        for operation, row in zip(self.operations, self.table, strict=True):
+            if operation == AFFINE:
+                most = np.fmax(most, np.abs(row[FILL])) + np.abs(row[CENTER])
+                most = most / np.abs(row[SCALE])
+                most = most * np.abs(row[GAIN]) + np.abs(row[OFFSET])
+                ends = np.clip([most, -most], row[LOW], row[HIGH])
+                most = np.where(np.isfinite(most), np.abs(ends).max(axis=0), np.inf)
+            else:  # a flag, or a share of a norm, whose rounding may exceed it
+                most = np.where(np.isfinite(most), 2.0, np.inf)
+        return most
+
     def check(self, X: Rows) -> None:
         """Raise BadInput unless X is rows (N, width) wide enough for the columns."""
         last = int(self.columns.max(initial=-1))

@@ -1,8 +1,9 @@
 """What stored trees must be like: the kernels that walk them check nothing."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .stored import Stored
 
@@ -17,10 +18,12 @@ def check_order(made: "Trees", stored: Stored) -> None:
         raise stored.fail("its roots do not begin at 0 and end at the last node")
     if not (roots[1:] > roots[:-1]).all():
         raise stored.fail("its roots do not ascend")
-    if len(targets) != len(roots) - 1:
+    if not len(targets) or len(targets) != len(roots) - 1:
         raise stored.fail(f"{len(roots) - 1} trees and {len(targets)} targets")
+    if not made.leaves.shape[1]:
+        raise stored.fail("its leaves have no value")
     room = made.outputs - made.leaves.shape[1]
-    if targets.size and not (targets.min() >= 0 and targets.max() <= room):
+    if not (targets.min() >= 0 and targets.max() <= room):
         raise stored.fail("a tree adds to a raw score that does not exist")
     if not len(starts) or starts[0] != 0 or starts[-1] != len(made.set_bits):
         raise stored.fail("its category sets do not cover their bits")
@@ -28,13 +31,13 @@ def check_order(made: "Trees", stored: Stored) -> None:
         raise stored.fail("its category sets do not ascend")
 
 
-def check_nodes(made: "Trees", inputs: int, stored: Stored) -> None:
-    """Refuse nodes that lead out of their tree, or test what there is not."""
+def check_nodes(made: "Trees", inputs: NDArray[Any], stored: Stored) -> None:
+    """Refuse nodes that are no trees, or test none of the columns `inputs`."""
     nodes = made.nodes
     column, child, category = nodes["column"], nodes["child"], nodes["category"]
     leaf = column < 0
-    if not (column < inputs).all():
-        raise stored.fail(f"a node tests a column outside the {inputs} there are")
+    if not np.isin(column[~leaf], inputs).all():
+        raise stored.fail(f"a node tests none of its {len(inputs)} columns")
     if np.isnan(nodes["threshold"]).any():
         raise stored.fail("a threshold is NaN")
     if not ((child[leaf] >= 0) & (child[leaf] < len(made.leaves))).all():
@@ -43,5 +46,11 @@ def check_nodes(made: "Trees", inputs: int, stored: Stored) -> None:
     forward = (child > np.arange(len(nodes))) & (child.astype(np.int64) + 1 < end)
     if not forward[~leaf].all():
         raise stored.fail("a child does not follow its parent within its tree")
+    left = child[~leaf]
+    parents = np.bincount(left, minlength=len(nodes))
+    parents += np.bincount(left + 1, minlength=len(nodes))
+    parents[made.roots[:-1]] += 1
+    if not (parents == 1).all():
+        raise stored.fail("a node has no parent, or several")
     if not ((category >= -1) & (category < len(made.set_starts) - 1)).all():
         raise stored.fail("a node tests a category set that does not exist")

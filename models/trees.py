@@ -227,6 +227,11 @@ class Trees:
         """Give what the raw scores start from: (R,)."""
         return self.bias / self.divisor
 
+    def reach(self) -> float:
+        """Give what no raw score exceeds."""
+        most = len(self.targets) * np.abs(self.leaves).max() + np.abs(self.bias).max()
+        return float(most / self.divisor)
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads; the nodes as bytes, (M, itemsize)."""
         return {
@@ -262,7 +267,8 @@ class Trees:
             divisor,
             bool(single),
         )
-        inputs = len(made.columns) if len(preparation.operations) else width
+        prepared = len(preparation.operations) > 0
+        inputs = np.arange(len(made.columns)) if prepared else made.columns
         check_order(made, stored)
         check_nodes(made, inputs, stored)
         return made.packed()

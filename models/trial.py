@@ -8,11 +8,12 @@ missing and infinite ones, zeros, and the smallest numbers there are.
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..features.errors import BadModel
 from ._lane_kernels import (
     lane_early_many,
     lane_lead_many,
@@ -29,11 +30,11 @@ from ._layout_kernels import (
 )
 from ._vector_kernels import VECTORS
 from .lanes import Lanes, Slots
+from .walked import Answers
 
 ROWS = 64
 log = logging.getLogger("polydom")
 
-Answers = tuple[NDArray[Any], ...]
 Stops = Literal["limits", "lead", "never"]
 Kind = Literal["vector", "portable"]
 
@@ -86,9 +87,13 @@ def try_lanes(
     width: int,
     bias: NDArray[np.float64],
     stops: Stops,
+    plain: Callable[[NDArray[np.float32]], Answers],
     kernels: Kernels = VECTOR,
 ) -> Lanes | None:
     """Give trees for vectors back if both kernels answer drawn rows alike, to the bit.
+
+    Where they do not, the processor is to blame only if the portable kernels answer as
+    the trees themselves do.
 
     Parameters
     ----------
@@ -99,8 +104,15 @@ def try_lanes(
     bias : (R,)
     stops
         By which rule rows stop early.
+    plain
+        Answers rows by the trees as they are, without packing.
     kernels
         Those on trial. They are not trusted any more if they fail.
+
+    Raises
+    ------
+    BadModel
+        If the portable kernels differ from the trees, too.
     """
     if lanes is None or not TRUST.held:
         return None
@@ -108,10 +120,18 @@ def try_lanes(
     expected = _answers(PORTABLE, X, address, bias, stops)
     found = _answers(kernels, X, lanes.address, bias, stops)
     # As bytes: 0 and -0 are equal, and no two missing values are.
-    if all(a.tobytes() == b.tobytes() for a, b in zip(expected, found, strict=True)):
+    differ = [i for i in range(len(X)) if _row(expected, i) != _row(found, i)]
+    if not differ:
         return lanes
+    i = differ[0]
+    if _row(plain(X[i : i + 1]), 0) != _row(expected, i):
+        raise BadModel("its trees, once packed, do not answer as they are")
     TRUST.lose()
     return None
+
+
+def _row(answers: Answers, i: int) -> list[bytes]:
+    return [part[i].tobytes() for part in answers]
 
 
 def _answers(

@@ -28,6 +28,7 @@ from sklearn.svm import LinearSVC
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import compile_model
+from polydom.models.prepare import Preparation
 
 from .agreement import BUNDLED, assert_agrees, bundled, edge_rows
 
@@ -140,3 +141,26 @@ def test_rows_too_narrow_are_refused() -> None:
     model = compile_model(RidgeClassifier().fit(X, y), np.array([0, 1, 2, 9]))
     with pytest.raises(BadInput, match=r"rows of shape \(150, 4\).*width > 9"):
         model.predict(X)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_prepared_input_is_beyond_its_reach(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    shape = int(draw.integers(0, 4)), 3
+
+    def numbers(largest: int) -> Any:
+        return draw.normal(size=shape) * 10.0 ** draw.integers(-9, largest, shape)
+
+    fill = draw.choice([np.nan, 0.0, -1e300], shape)
+    ends = np.sort([numbers(300), numbers(300)], axis=0)
+    ends[:, draw.random(shape) < 0.5] = np.array([[-np.inf], [np.inf]])
+    parts = [fill, numbers(9), numbers(30), numbers(30), numbers(30), *ends]
+    operations = draw.integers(0, 5, shape[0])
+    columns = np.arange(3, dtype=np.int32)
+    made = Preparation(columns, operations, np.stack(parts, axis=1))
+    largest = np.finfo(np.float32).max
+    odd = np.array([largest, -largest, 0, 1e-45, 3.3, 1e20, np.nan], np.float32)
+    with np.errstate(all="ignore"):
+        reach, inputs = made.reach(), np.abs(made.apply(draw.choice(odd, (50, 3))))
+    assert not np.isnan(reach).any()
+    assert not (inputs > reach * (1 + 1e-9)).any()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polydom.features.errors import BadModel
 from polydom.models import trial
 from polydom.models._lane_kernels import lane_margins
 from polydom.models._layout_kernels import TINY
@@ -16,16 +17,29 @@ from polydom.models.classifier import Classifier
 from polydom.models.ensemble import EarlyExit, as_ensemble
 from polydom.models.head import Head
 from polydom.models.lanes import Lanes, Slots
-from polydom.models.layout import Layout
+from polydom.models.layout import Layout, pack
 from polydom.models.trees import Trees
-from polydom.models.trial import ROWS, VECTOR, Kernels, Trust, edge_rows, try_lanes
+from polydom.models.trial import (
+    PORTABLE,
+    ROWS,
+    VECTOR,
+    Kernels,
+    Trust,
+    _answers,
+    edge_rows,
+    try_lanes,
+)
+from polydom.models.walked import Answers, walk_plainly
 
 from .test_lanes import drawn_trees, packed, slots_of
 
 vectors = pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 VBMI")
 
 
-def tried(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Trust]:
+def tried(
+    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, wrong: float = 0.0
+) -> tuple[Any, Trust]:
+    """Put kernels on trial; `wrong` is added to what the trees themselves answer."""
     trust = Trust()
     monkeypatch.setattr(trial, "TRUST", trust)
     trees = drawn_trees(0)
@@ -33,7 +47,12 @@ def tried(kernels: Kernels, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, Trust
     assert isinstance(lanes, Lanes)
     slots, _ = slots_of(trees)
     width = len(trees.columns)
-    args = (lanes, layout.address, slots, width, trees.bias, "never", kernels)
+
+    def plain(X: Any) -> Answers:
+        (sums,) = walk_plainly(trees, np.arange(trees.size), None, None, X)
+        return (sums + wrong,)
+
+    args = (lanes, layout.address, slots, width, trees.bias, "never", plain, kernels)
     return try_lanes(*args), trust  # type: ignore[arg-type]
 
 
@@ -67,7 +86,42 @@ def test_kernels_that_differ_are_not_used(
         trust.lose()
     assert len(caplog.records) == 1  # said once
     assert "differ from the portable ones" in caplog.text
-    assert try_lanes(None, 0, *[None] * 4) is None  # type: ignore[arg-type]
+    assert try_lanes(None, 0, *[None] * 5) is None  # type: ignore[arg-type]
+
+
+@vectors
+@pytest.mark.jit
+def test_a_model_that_no_kernel_answers_right_is_to_blame_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trust = Trust()
+    monkeypatch.setattr(trial, "TRUST", trust)
+    other = replace(VECTOR, margins=lambda X, address, out: out.fill(7.0))
+    with pytest.raises(BadModel, match="packed"):
+        tried(other, monkeypatch, wrong=1.0)
+    assert trial.TRUST.kernels == "vector"
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("terms", [1, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_walking_plainly_answers_as_the_packed_kernels(seed: int, terms: int) -> None:
+    trees = drawn_trees(seed, count=40, scores=terms, terms=terms)
+    draw = np.random.default_rng(seed)
+    order, count = draw.permutation(trees.size), trees.size
+    slots, _ = slots_of(trees)
+    X = edge_rows(slots, len(trees.columns))
+    for rule in ("never", "limits" if trees.outputs == 1 else "lead"):
+        spread = np.abs(draw.normal(size=count)) * 3
+        limits = (-spread, spread) if rule == "limits" else None
+        lead = (spread / 2, 1) if rule == "lead" else None
+        layout = pack(trees, order, limits, lead)
+        assert layout is not None
+        expected = _answers(PORTABLE, X, layout.address, trees.bias, rule)
+        found = walk_plainly(trees, order, limits, lead, X)
+        assert [part.tobytes() for part in found] == [p.tobytes() for p in expected]
+        if rule != "never":
+            assert len(set(found[1].tolist())) > 2
 
 
 def test_edge_rows_meet_thresholds_and_what_is_no_number() -> None:

@@ -1,0 +1,120 @@
+"""A cached kernel is compiled again when anything that it imports has changed."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from polydom.models import declare
+
+ROOT = Path(declare.__file__).parents[1]
+
+PACKAGE = {
+    "__init__.py": "",
+    "limits.py": "LIMIT = 6\n",
+    "inner.py": """\
+from numba import int64
+
+from .declare import njit
+from .limits import (
+    LIMIT,
+)
+
+@njit(int64(int64), cache=True)
+def add(a):
+    return a + LIMIT
+""",
+    "outer.py": """\
+from numba import int64
+
+from . import inner
+from .declare import njit
+
+@njit(int64(int64), cache=True)
+def double(a):
+    return 2 * inner.add(a)
+""",
+}
+
+
+def answer(folder: Path, **environment: str) -> tuple[int, bool]:
+    """Ask a new process for 2 * (1 + LIMIT), and whether it came from the cache."""
+    code = (
+        "from kept.outer import double\n"
+        "print(double(1), sum(double.stats.cache_hits.values()))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, "NUMBA_CACHE_DIR": "", **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    value, hits = map(int, done.stdout.split())
+    return value, hits > 0
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "kept").mkdir()
+    for name, source in PACKAGE.items():
+        (tmp_path / "kept" / name).write_text(source)
+    shutil.copy(declare.__file__, tmp_path / "kept")
+    return tmp_path
+
+
+@pytest.mark.jit
+def test_a_constant_changed_in_another_file_is_seen(folder: Path) -> None:
+    assert answer(folder) == (14, False)
+    assert answer(folder) == (14, True)
+    limits = folder / "kept" / "limits.py"
+    stamps = limits.stat().st_atime_ns, limits.stat().st_mtime_ns
+    limits.write_text("LIMIT = 7\n")
+    os.utime(limits, ns=stamps)  # as wheels are that are built again alike
+    assert answer(folder) == (16, False)
+    assert answer(folder) == (16, True)
+
+
+@pytest.mark.jit
+def test_a_copy_elsewhere_uses_what_is_cached_in_it(folder: Path) -> None:
+    assert answer(folder) == (14, False)
+    shutil.copytree(folder, folder / "copy", ignore=shutil.ignore_patterns("copy"))
+    assert answer(folder / "copy") == (14, True)
+
+
+@pytest.mark.jit
+def test_kernels_that_check_indices_are_others(folder: Path) -> None:
+    assert answer(folder) == (14, False)
+    assert answer(folder, NUMBA_BOUNDSCHECK="1") == (14, False)
+    assert answer(folder) == (14, True)
+
+
+def test_every_kernel_is_declared_so() -> None:
+    numba_import = re.compile(r"^from numba import (\([^)]*\)|.*)$", re.MULTILINE)
+    files = [
+        f
+        for room in ("features", "models", "indexer", "server")
+        for f in (ROOT / room).glob("**/*.py")
+    ]
+    assert len(files) > 100
+    for file in files:
+        for names in numba_import.findall(file.read_text("utf-8")):
+            assert not re.search(r"\b(njit|jit|vectorize)\b", names), file
+
+
+def test_a_digest_is_that_of_sources_alone() -> None:
+    one = declare.digest("polydom.models._lane_kernels")
+    assert re.fullmatch("[0-9a-f]{16}", one)
+    assert one != declare.digest("polydom.models._layout_kernels")
+    found: dict[str, bytes] = {}
+    declare._collect("polydom.models._lane_kernels", found)
+    assert {"polydom.models._layout_kernels", "polydom.models._vector_kernels"} < set(
+        found
+    )
+    assert not any(name.startswith("polydom.server") for name in found)
