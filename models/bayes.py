@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ._linear_kernels import gaussian
 from .model import Rows
 from .prepare import Preparation, load_preparation
-from .stored import Stored
+from .stored import Stored, reduced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +41,11 @@ class Gaussian:
         return self.preparation.columns
 
     @property
+    def width(self) -> int:
+        """Columns that a full row must have."""
+        return self.preparation.width
+
+    @property
     def outputs(self) -> int:
         """K: a log-likelihood per class."""
         return len(self.constants)
@@ -68,6 +73,9 @@ class Gaussian:
             "variances": self.variances,
             "constants": self.constants,
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Gaussian":

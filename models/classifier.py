@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..features.errors import BadModel
 from .head import Head, load_head
 from .model import Rows
 from .stored import Stored
@@ -45,6 +46,16 @@ class Classifier:
 
     scorer: Scorer
     head: Head
+
+    def __post_init__(self) -> None:
+        if self.head.inputs != self.scorer.outputs:
+            raise BadModel(
+                f"a {self.kind} model gives {self.scorer.outputs} raw scores, its head "
+                f"reads {self.head.inputs}"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Classifier, (self.scorer, self.head)
 
     @property
     def kind(self) -> str:
@@ -98,9 +109,4 @@ class Classifier:
 
 def load_classifier(scorer: Scorer, stored: Stored) -> Classifier:
     """Give a loaded scorer its head; BadModel unless they fit together."""
-    head = load_head(stored)
-    if head.inputs != scorer.outputs:
-        raise stored.fail(
-            f"it gives {scorer.outputs} raw scores, its head reads {head.inputs}"
-        )
-    return Classifier(scorer, head)
+    return Classifier(scorer, load_head(stored))

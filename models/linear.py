@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ._linear_kernels import linear
 from .model import Rows
 from .prepare import Preparation, load_preparation
-from .stored import Stored
+from .stored import Stored, reduced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +38,11 @@ class Linear:
     def columns(self) -> NDArray[np.int32]:
         """(d,) positions of the inputs in the full row."""
         return self.preparation.columns
+
+    @property
+    def width(self) -> int:
+        """Columns that a full row must have."""
+        return self.preparation.width
 
     @property
     def outputs(self) -> int:
@@ -86,6 +91,9 @@ class Linear:
             "weights": self.weights,
             "intercepts": self.intercepts,
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Linear":

@@ -59,6 +59,14 @@ class Preparation:
     operations: NDArray[np.int64]
     table: NDArray[np.float64]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remake, (self.arrays(), self.width)
+
+    @property
+    def width(self) -> int:
+        """Columns that a full row must have."""
+        return int(self.columns.max(initial=-1)) + 1
+
     def apply(self, X: Rows) -> NDArray[np.float64]:
         """Make the inputs (N, d) of the full rows X (N, width)."""
         self.check(X)
@@ -68,10 +76,11 @@ class Preparation:
 
     def check(self, X: Rows) -> None:
         """Raise BadInput unless X is rows (N, width) wide enough for the columns."""
-        last = int(self.columns.max(initial=-1))
-        if X.ndim != 2 or X.shape[1] <= last:
+        width = self.width
+        if X.ndim != 2 or X.shape[1] < width:
             raise BadInput(
-                f"rows of shape {X.shape}; they must be (N, width) with width > {last}"
+                f"rows of shape {X.shape}; they must be (N, width) with width > "
+                f"{width - 1}"
             )
 
     def then_binarise(self, threshold: float) -> "Preparation":
@@ -234,6 +243,10 @@ def _affine(
 
 def _only_fills(row: NDArray[np.float64]) -> bool:
     return np.array_equal(row[1:], _affine(row.shape[1])[1:])
+
+
+def _remake(arrays: dict[str, NDArray[Any]], width: int) -> Preparation:
+    return load_preparation(Stored("preparation", arrays), width)
 
 
 def load_preparation(stored: Stored, width: int) -> Preparation:
