@@ -182,7 +182,8 @@ def unsettled(sums: Floats, chosen: Rows, whole: float) -> Flags:
 def check_choices(scores: Floats, bias: Floats, decisions: Rows | None) -> Rows:
     """Full decisions (N,), positions of classes."""
     if decisions is None:
-        return whole_sums(scores, bias).argmax(axis=1)
+        own: Rows = whole_sums(scores, bias).argmax(axis=1)
+        return own
     chosen, (N, _, K) = np.asarray(decisions), scores.shape
     whole = chosen.dtype.kind in "iu" and chosen.shape == (N,)
     if not whole or not (chosen.min() >= 0 and chosen.max() < K):

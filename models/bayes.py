@@ -18,7 +18,7 @@ class Gaussian:
 
     Log-likelihoods are summed input by input; NumPy sums pairwise, so they may differ
     from scikit-learn's in the last bits, and a choice only where classes tie within
-    that.
+    that. Like it, they refuse rows with NaN or infinity, with `BadRow`.
 
     Attributes
     ----------
@@ -54,7 +54,8 @@ class Gaussian:
         """Joint log-likelihoods (N, K) of the full rows X (N, width)."""
         out = np.empty((len(X), self.outputs))
         Z = self.preparation.apply(X)
-        gaussian(Z, self.means, self.variances, self.constants, out)
+        if not gaussian(Z, self.means, self.variances, self.constants, out):
+            self.preparation.refuse_gaps(X, Z, out)
         return out
 
     def raw_one(self, row: Rows) -> NDArray[np.float64]:

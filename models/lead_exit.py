@@ -211,13 +211,13 @@ def check_order(order: Any, size: int) -> NDArray[np.int64]:
 
 def check_limits(name: str, limits: Any, size: int) -> NDArray[np.float64]:
     """Limits of a schedule, (size,); BadInput if they are others, or NaN."""
-    limits = np.array(limits, np.float64)
-    if limits.shape != (size,) or np.isnan(limits).any():
+    given: NDArray[np.float64] = np.array(limits, np.float64)
+    if given.shape != (size,) or np.isnan(given).any():
         raise BadInput(
-            f"the schedule's {name!r} has shape {limits.shape}; it must be ({size},), "
+            f"the schedule's {name!r} has shape {given.shape}; it must be ({size},), "
             "a number for each base model, none of them NaN"
         )
-    return limits
+    return given
 
 
 def check_bias(

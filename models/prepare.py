@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput, BadModel
+from ..features.errors import BadInput, BadModel, BadRow
 from ._linear_kernels import (
     AFFINE,
     BINARISE,
@@ -73,6 +73,29 @@ class Preparation:
         out = np.empty((X.shape[0], len(self.columns)))
         prepare(as_rows(X), self.columns, self.operations, self.table, out)
         return out
+
+    def refuse_gaps(
+        self, X: Rows, Z: NDArray[np.float64], raw: NDArray[np.float64]
+    ) -> None:
+        """Raise BadRow for the first row whose inputs or raw scores are no numbers.
+
+        `Z` (N, d) are what `apply` made of X (N, width), `raw` (N, R) the scores. Where
+        finite inputs overflow to infinite scores, those decide.
+        """
+        known = np.isfinite(Z)
+        bad = ~known.all(axis=1) | np.isnan(raw).any(axis=1)
+        if not bad.any():
+            return
+        i = int(bad.argmax())
+        if known[i].all():
+            raise BadRow(f"the numbers of row {i} overflow the model's sums")
+        given = np.isfinite(X[i, self.columns])
+        column = int(self.columns[int((known[i] if given.all() else given).argmin())])
+        raise BadRow(
+            f"row {i} has {X[i, column]} in column {column}; this model takes finite "
+            "numbers only: fill what is missing, or train it behind a SimpleImputer",
+            column,
+        )
 
     def check(self, X: Rows) -> None:
         """Raise BadInput unless X is rows (N, width) wide enough for the columns."""

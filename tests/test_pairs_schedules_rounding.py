@@ -137,7 +137,7 @@ def test_evaluator_of_an_ensemble_keeps_to_alpha_ties_and_all(
 def test_decisions_that_do_not_fit_the_rows_are_refused() -> None:
     scores = np.array([[1.0, 2.0], [-1.0, -2.0], [0.5, 0.0]])
     with pytest.raises(BadInput, match=r"decisions are int64 of shape \(3,\)"):
-        fit_schedule(scores, 0.0, 0.0, decisions=np.array([1, 0, 1]))  # type: ignore[arg-type]
+        fit_schedule(scores, 0.0, 0.0, decisions=np.array([1, 0, 1]))
     with pytest.raises(BadInput, match=r"bool of shape \(2,\); .* bool, \(3,\)"):
         fit_schedule(scores, 0.0, 0.0, decisions=np.array([True, False]))
     with pytest.raises(BadInput, match="all 3 decisions are alike"):
