@@ -5,6 +5,7 @@ PolydomError
 ├── BadFeature         a feature broke its promise: raised, NaN, width changed
 ├── BadProject         PROJECT.toml or the data it names cannot be used
 ├── BadInput           a caller's argument is outside its range
+│   └── BadRow         a row holds what its model has no answer to: NaN, infinity
 ├── BadModel           an estimator or a stored model cannot be evaluated
 ├── BadIndexFile       an index file is damaged, foreign or of another version
 ├── WorkerLost         a process that did part of the work was killed or crashed
@@ -46,6 +47,17 @@ class BadInput(PolydomError, ValueError):
     """An argument is outside the range its documentation states."""
 
     code = "bad_input"
+
+
+class BadRow(BadInput):
+    """A row holds NaN or infinity where its model has no answer to that.
+
+    `column` is its position in the full row, None if finite numbers overflow together.
+    """
+
+    def __init__(self, message: str, column: int | None = None) -> None:
+        self.column = column
+        super().__init__(message)
 
 
 class BadModel(PolydomError):

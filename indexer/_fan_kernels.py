@@ -64,6 +64,9 @@ def walk_bins(
                 decisions[i] = total > upper[low]
                 break
             r += 1
-        if r == last:
+        if r == last:  # added as `models.sums` does
+            total = 0.0
+            for t in range(last):
+                total += scores[i, t]
             decisions[i] = total >= threshold
         used[i] = min(r + 1, last)

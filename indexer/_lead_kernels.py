@@ -45,18 +45,31 @@ def walk_leads(
     choices: NDArray[np.int64],
     used: NDArray[np.int64],
 ) -> None:
-    """Evaluate each row early; `choices` (N,) and `used` (N,) are filled."""
+    """Evaluate each row early; `choices` (N,) and `used` (N,) are filled.
+
+    Whole sums are added anew, as `models.sums` does: a schedule's order rounds
+    otherwise.
+    """
+    last = order.shape[0]
     sums = np.empty(bias.shape[0], np.float64)
     for i in range(scores.shape[0]):
         sums[:] = bias
-        for r in range(order.shape[0]):
+        r = 0
+        while r < last:
             for k in range(sums.shape[0]):
                 sums[k] += scores[i, order[r], k]
             best, lead = leader(sums)
-            choices[i] = best
-            used[i] = r + 1
             if lead > margin[r]:
                 break
+            r += 1
+        if r == last:
+            sums[:] = bias
+            for t in range(last):
+                for k in range(sums.shape[0]):
+                    sums[k] += scores[i, t, k]
+            best, lead = leader(sums)
+        choices[i] = best
+        used[i] = min(r + 1, last)
 
 
 @njit(void(FLOATS_3D, ROWS, FLOATS_2D, ROWS, ROWS, float64[::1]), **OPTIONS)

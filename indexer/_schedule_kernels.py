@@ -40,7 +40,11 @@ def walk(
     decisions: NDArray[np.bool_],
     used: NDArray[np.int64],
 ) -> None:
-    """Evaluate each row early; `decisions` (N,) and `used` (N,) are filled."""
+    """Evaluate each row early; `decisions` (N,) and `used` (N,) are filled.
+
+    Whole sums are added anew, as `models.sums` does: a schedule's order rounds
+    otherwise.
+    """
     last = order.shape[0]
     for i in range(scores.shape[0]):
         total = 0.0
@@ -54,6 +58,9 @@ def walk(
             decisions[i] = total > upper[r]
             used[i] = r + 1
         else:
+            total = 0.0
+            for t in range(last):
+                total += scores[i, t]
             decisions[i] = total >= threshold
             used[i] = last
 

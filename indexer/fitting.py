@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
+from ..models.sums import whole_sums
 from .calibrate import calibrate, fewest_rows, spread_of, widened
 from .doubt import order_by_doubt
 from .model_costs import ModelCosts
@@ -54,6 +55,7 @@ class Task:
         uses: NDArray[np.bool_] | None,
         sides: Sides,
         threads: int,
+        decisions: NDArray[np.bool_] | None = None,
     ) -> Self:
         """Take arguments of `fit_schedule`; BadInput where one is outside its range."""
         scores = check_scores(scores)
@@ -66,7 +68,7 @@ class Task:
         return cls(
             scores,
             float(threshold),
-            check_decisions(scores, threshold),
+            check_decisions(scores, threshold, decisions),
             alpha,
             ModelCosts.check(scores.shape[1], costs, feature_costs, uses),
             sides == "both",
@@ -89,6 +91,7 @@ def fit_schedule(
     method: Method = "polydom",
     order: OrderName | Sequence[int] | Rows | None = None,
     target: Floats | None = None,
+    decisions: NDArray[np.bool_] | None = None,
     sides: Sides = "both",
     confidence: float | None = None,
     calibration: Floats | None = None,
@@ -126,6 +129,11 @@ def fit_schedule(
     target
         (N,) for the two MSE orders: labels on the scale of the scores; default the
         ensemble's own scores, which needs no labels.
+    decisions
+        (N,) bool, the ensemble's own decisions, where at a tie it does not do as
+        `threshold` says: with those of its `predict`, its `early_exit` keeps to
+        `alpha` on these rows, ties and all. Default: positive iff the sum, added base
+        model by base model, is at least `threshold`.
     sides
         "negative" for filter-and-score (QWYC, section 3.1): positive rows are always
         evaluated whole.
@@ -148,7 +156,7 @@ def fit_schedule(
         one side of the threshold, or there are too few calibration rows.
     """
     task = Task.check(
-        scores, threshold, alpha, costs, feature_costs, uses, sides, threads
+        scores, threshold, alpha, costs, feature_costs, uses, sides, threads, decisions
     )
     kept = None if order is None else check_order(order, task, target, seed)
     check_method(method, order)
@@ -244,12 +252,26 @@ FITTERS: dict[Method, type[StoppingFitter | QuitFitter]] = {
 }
 
 
-def check_decisions(scores: Floats, threshold: float) -> NDArray[np.bool_]:
+def check_decisions(
+    scores: Floats, threshold: float, decisions: NDArray[np.bool_] | None
+) -> NDArray[np.bool_]:
     """Full decision of each row, (N,); both must occur."""
     if not np.isfinite(threshold):
         raise BadInput(f"threshold is {threshold!r}; it must be finite")
-    positive: NDArray[np.bool_] = scores.sum(axis=1) >= threshold
+    if decisions is None:
+        positive: NDArray[np.bool_] = whole_sums(scores) >= threshold
+    else:
+        positive = np.ascontiguousarray(decisions)
+        if positive.dtype != np.bool_ or positive.shape != (len(scores),):
+            raise BadInput(
+                f"decisions are {positive.dtype} of shape {positive.shape}; they must "
+                f"be bool, ({len(scores)},): whether each row is positive"
+            )
     if positive.all() or not positive.any():
+        if decisions is not None:
+            raise BadInput(
+                f"all {len(scores)} decisions are alike; both kinds are needed"
+            )
         side = "at or above" if positive.all() else "below"
         raise BadInput(
             f"the full scores of all {len(scores)} rows are {side} the threshold "
@@ -276,7 +298,7 @@ def check_order(
 ) -> Rows:
     """Order to keep, (T,) int64, by name or as given."""
     if isinstance(order, str):
-        full = task.scores.sum(axis=1)
+        full = whole_sums(task.scores)
         goal = full if target is None else np.asarray(target, np.float64)
         if goal.shape != full.shape or not np.isfinite(goal).all():
             raise BadInput(

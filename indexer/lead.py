@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadIndexFile, BadInput
+from ..models.sums import whole_sums
 from ._lead_kernels import walk_leads
 from .schedule import Promise, stored, stored_promise
 
@@ -20,8 +21,9 @@ class LeadSchedule:
 
     Each base model adds a score to every class, from `bias` on, in `order`. After the
     r-th the best class is answered if it leads the second best by more than
-    `margin[r]`, after the last in any case; of equals the first leads. Immutable;
-    safe to share between threads.
+    `margin[r]`, after the last in any case, by whole sums that are added in the base
+    models' own order; of equals the first leads. Immutable; safe to share between
+    threads.
 
     Attributes
     ----------
@@ -61,7 +63,7 @@ class LeadSchedule:
 
     def changed(self, scores: Floats) -> int:
         """Count the rows of `scores` (N, T, K) decided otherwise than by the whole."""
-        whole = (scores.sum(axis=1) + self.bias).argmax(axis=1)
+        whole = whole_sums(scores, self.bias).argmax(axis=1)
         return int(np.count_nonzero(self.evaluate(scores)[0] != whole))
 
     def wider(self, by: Floats | float) -> Self:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
+from ..models.sums import whole_sums
 from ._lead_kernels import measure_lead_doubt
 from ._schedule_kernels import cheapest_cuts
 from .calibrate import calibrate, spread_of, widened
@@ -35,6 +36,7 @@ def fit_lead_schedule(
     feature_costs: Sequence[float] | Floats | None = None,
     uses: Flags | None = None,
     order: Sequence[int] | Rows | None = None,
+    decisions: Rows | None = None,
     confidence: float | None = None,
     calibration: Floats | None = None,
 ) -> LeadSchedule:
@@ -59,6 +61,9 @@ def fit_lead_schedule(
     order
         Keep this order of the T base models; by default whichever of the next
         `AHEAD` takes away most doubt per cost, or of all, if they share features.
+    decisions
+        (N,) positions of the classes that the ensemble itself chooses, where at a tie
+        it does otherwise: as for `fit_schedule`. Default: the first largest sum.
     calibration
         (M, T, K) scores of rows used for nothing else.
 
@@ -74,11 +79,12 @@ def fit_lead_schedule(
         raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
     start = check_bias(bias, classes)
     prices = ModelCosts.check(models, costs, feature_costs, uses)
+    chosen = check_choices(scores, start, decisions)
     if order is None:
-        kept = order_by_lead(scores, start, prices)
+        kept = order_by_lead(scores, start, prices, chosen)
     else:
         kept = check_permutation(order, models)
-    fitter = LeadFitter(scores, kept, start, prices)
+    fitter = LeadFitter(scores, kept, start, prices, chosen)
     rows = check_confidence(calibration, confidence, alpha)
     if confidence is None or rows is None:
         return fitter.within(alpha)
@@ -90,10 +96,15 @@ class LeadFitter:
     """Thresholds on the lead by optimal stopping, along one order."""
 
     def __init__(
-        self, scores: Floats, order: Rows, bias: Floats, costs: ModelCosts
+        self,
+        scores: Floats,
+        order: Rows,
+        bias: Floats,
+        costs: ModelCosts,
+        chosen: Rows | None = None,
     ) -> None:
         self.order, self.bias = order, bias
-        track = LeadTrack(scores, order, bias)
+        track = LeadTrack(scores, order, bias, chosen)
         self.stopping = Stopping(track, costs=costs.along(order), both=False)
 
     def within(self, alpha: float) -> LeadSchedule:
@@ -116,7 +127,9 @@ class LeadFitter:
         return LeadSchedule(self.order, -lower, self.bias)
 
 
-def order_by_lead(scores: Floats, bias: Floats, costs: ModelCosts) -> Rows:
+def order_by_lead(
+    scores: Floats, bias: Floats, costs: ModelCosts, chosen: Rows | None = None
+) -> Rows:
     """Order base models by how much doubt about the final choice each takes away.
 
     As `order_by_doubt`, with the lead in the running sum's place: the doubt of rows
@@ -126,9 +139,11 @@ def order_by_lead(scores: Floats, bias: Floats, costs: ModelCosts) -> Rows:
     they share features: of all there are, the one that seems best on the rows at hand
     is too often so by chance, and boosting's own order is a good one to begin with.
     """
+    if chosen is None:
+        chosen = whole_sums(scores, bias).argmax(axis=1)
     every = -(-len(scores) // SAMPLE)
     rows = np.arange(0, len(scores), every)
-    chosen = (scores[rows].sum(axis=1) + bias).argmax(axis=1)
+    chosen = chosen[rows]
     sums = np.tile(bias, (len(rows), 1))
     left, order = np.arange(scores.shape[1]), []
     done: Flags = np.zeros(len(costs.features), np.bool_)
@@ -162,6 +177,21 @@ def unsettled(sums: Floats, chosen: Rows, whole: float) -> Flags:
     )
     lower, _ = thresholds_at(values[ascending], *cuts)
     return values >= lower
+
+
+def check_choices(scores: Floats, bias: Floats, decisions: Rows | None) -> Rows:
+    """Full decisions (N,), positions of classes."""
+    if decisions is None:
+        own: Rows = whole_sums(scores, bias).argmax(axis=1)
+        return own
+    chosen, (N, _, K) = np.asarray(decisions), scores.shape
+    whole = chosen.dtype.kind in "iu" and chosen.shape == (N,)
+    if not whole or not (chosen.min() >= 0 and chosen.max() < K):
+        raise BadInput(
+            f"decisions are {chosen.dtype} of shape {chosen.shape}; they must be "
+            f"({N},) positions of classes, 0 ... {K - 1}"
+        )
+    return np.ascontiguousarray(chosen, np.int64)
 
 
 def check_bias(bias: Sequence[float] | Floats | None, classes: int) -> Floats:

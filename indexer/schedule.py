@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadIndexFile, BadInput
+from ..models.sums import whole_sums
 from ._schedule_kernels import walk
 
 Floats = NDArray[np.float64]
@@ -52,9 +53,11 @@ class Schedule:
     """The order of T base models, and the running sums at which to stop.
 
     Base models are added up in `order`, from zero. After the r-th, a sum above
-    `upper[r]` stops positive, one below `lower[r]` negative; after the last, a sum is
-    positive iff it is at least `threshold`. An ensemble with an intercept subtracts
-    it from the threshold before fitting. Immutable; safe to share between threads.
+    `upper[r]` stops positive, one below `lower[r]` negative; after the last, a row is
+    positive iff its whole sum is at least `threshold`, added in the base models' own
+    order, so that no schedule rounds it otherwise. An ensemble with an intercept
+    subtracts it from the threshold before fitting. Immutable; safe to share between
+    threads.
 
     Attributes
     ----------
@@ -104,7 +107,7 @@ class Schedule:
 
     def changed(self, scores: Floats) -> int:
         """Count the rows of `scores` (N, T) decided otherwise than by the whole sum."""
-        full = scores.sum(axis=1) >= self.threshold
+        full = whole_sums(scores) >= self.threshold
         return int(np.count_nonzero(self.evaluate(scores)[0] != full))
 
     def wider(self, by: Floats | float) -> Self:

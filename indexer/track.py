@@ -5,6 +5,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..models.sums import whole_sums
+
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
@@ -47,7 +49,7 @@ class SumTrack:
     """
 
     def __init__(self, scores: Floats, order: Rows, positive: Flags) -> None:
-        self.final = scores.sum(axis=1)
+        self.final = whole_sums(scores)
         self._scores, self._order, self._positive = scores, order, positive
         self.restart()
 
@@ -73,13 +75,17 @@ class LeadTrack:
     order : (T,)
     bias : (K,)
         Added before the first base model.
+    chosen : (N,)
+        Full decisions; by default those of the whole sums.
     """
 
-    def __init__(self, scores: Floats, order: Rows, bias: Floats) -> None:
+    def __init__(
+        self, scores: Floats, order: Rows, bias: Floats, chosen: Rows | None = None
+    ) -> None:
         self._scores, self._order, self._bias = scores, order, bias
-        whole = scores.sum(axis=1) + bias
+        whole = whole_sums(scores, bias)
         self.final = -lead(whole)
-        self.chosen: Rows = whole.argmax(axis=1)
+        self.chosen: Rows = whole.argmax(axis=1) if chosen is None else chosen
         self.restart()
 
     def restart(self) -> None:

@@ -8,7 +8,7 @@ bits. Nothing is checked here; `prepare.py`, `linear.py` and `bayes.py` do.
 import math
 
 import numpy as np
-from numba import float32, float64, int32, int64, void
+from numba import boolean, float32, float64, int32, int64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
@@ -82,7 +82,8 @@ def _prepare(
                 rescale(out[i], table[s])
             elif operations[s] == BINARISE:
                 for j in range(columns.shape[0]):
-                    out[i, j] = 1.0 if out[i, j] > table[s, CENTER, j] else 0.0
+                    if not math.isnan(out[i, j]):
+                        out[i, j] = 1.0 if out[i, j] > table[s, CENTER, j] else 0.0
             else:
                 normalise(out[i], operations[s])
 
@@ -111,18 +112,23 @@ def dot(z: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
     return (a + b) + (c + d)
 
 
-@njit(void(FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
+@njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
 def linear(
     Z: NDArray[np.float64],
     weights: NDArray[np.float64],
     intercepts: NDArray[np.float64],
     out: NDArray[np.float64],
-) -> None:
-    """Z (N, d) times `weights` (d, R) plus `intercepts` (R,): `out` (N, R)."""
+) -> bool:
+    """Z (N, d) times `weights` (d, R) plus `intercepts` (R,): `out` (N, R).
+
+    Says whether all of `out` is finite, as it cannot be where Z is not.
+    """
     outputs = weights.shape[1]
+    finite = True
     for i in range(Z.shape[0]):
         if outputs == 1:
             out[i, 0] = dot(Z[i], weights) + intercepts[0]
+            finite &= math.isfinite(out[i, 0])
             continue
         for r in range(outputs):
             out[i, r] = 0.0
@@ -131,21 +137,24 @@ def linear(
                 out[i, r] += Z[i, j] * weights[j, r]
         for r in range(outputs):
             out[i, r] += intercepts[r]
+            finite &= math.isfinite(out[i, r])
+    return finite
 
 
-@njit(void(FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
+@njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
 def gaussian(
     Z: NDArray[np.float64],
     means: NDArray[np.float64],
     variances: NDArray[np.float64],
     constants: NDArray[np.float64],
     out: NDArray[np.float64],
-) -> None:
+) -> bool:
     """Joint log-likelihood of each class: `out` (N, K).
 
     `means` and `variances` are (K, d); `constants` (K,) hold what does not depend on
-    the row.
+    the row. Says whether all of `out` is finite, as it cannot be where Z is not.
     """
+    finite = True
     for i in range(Z.shape[0]):
         for k in range(means.shape[0]):
             total = 0.0
@@ -153,3 +162,5 @@ def gaussian(
                 gap = Z[i, j] - means[k, j]
                 total += gap * gap / variances[k, j]
             out[i, k] = constants[k] - 0.5 * total
+            finite &= math.isfinite(out[i, k])
+    return finite

@@ -43,13 +43,16 @@ def probability(margin: float, link: int) -> float:
 
 @njit(void(RAW_ROW, float64, float64[::1]), **OPTIONS)
 def softmax(raw: NDArray[np.float64], gain: float, out: NDArray[np.float64]) -> None:
-    """exp(gain * raw) / sum(exp(gain * raw)), shifted by the largest."""
+    """exp(gain * raw) / sum(exp(gain * raw)), shifted by the largest.
+
+    Infinite ones share alike: the difference of two is no number.
+    """
     largest = raw[0]
     for k in range(1, raw.shape[0]):
         largest = max(largest, raw[k])
     total = 0.0
     for k in range(raw.shape[0]):
-        out[k] = math.exp(gain * (raw[k] - largest))
+        out[k] = 1.0 if raw[k] == largest else math.exp(gain * (raw[k] - largest))
         total += out[k]
     for k in range(raw.shape[0]):
         out[k] /= total

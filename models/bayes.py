@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ._linear_kernels import gaussian
 from .model import Rows
 from .prepare import Preparation, load_preparation
-from .stored import Stored
+from .stored import Stored, reduced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,7 +18,7 @@ class Gaussian:
 
     Log-likelihoods are summed input by input; NumPy sums pairwise, so they may differ
     from scikit-learn's in the last bits, and a choice only where classes tie within
-    that.
+    that. Like it, they refuse rows with NaN or infinity, with `BadRow`.
 
     Attributes
     ----------
@@ -41,6 +41,11 @@ class Gaussian:
         return self.preparation.columns
 
     @property
+    def width(self) -> int:
+        """Columns that a full row must have."""
+        return self.preparation.width
+
+    @property
     def outputs(self) -> int:
         """K: a log-likelihood per class."""
         return len(self.constants)
@@ -49,7 +54,8 @@ class Gaussian:
         """Joint log-likelihoods (N, K) of the full rows X (N, width)."""
         out = np.empty((len(X), self.outputs))
         Z = self.preparation.apply(X)
-        gaussian(Z, self.means, self.variances, self.constants, out)
+        if not gaussian(Z, self.means, self.variances, self.constants, out):
+            self.preparation.refuse_gaps(X, Z, out)
         return out
 
     def raw_one(self, row: Rows) -> NDArray[np.float64]:
@@ -74,6 +80,9 @@ class Gaussian:
             "variances": self.variances,
             "constants": self.constants,
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Gaussian":

@@ -21,6 +21,7 @@ from ._block_kernels import (
     Room,
     add_blocks,
 )
+from .pinned import Pinned
 
 # Every node of a tree is tested for every row: in larger trees walking is shorter.
 MOST_LEAVES = 256
@@ -34,7 +35,7 @@ Slots = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Blocks:
+class Blocks(Pinned):
     """Packed trees, for batches of float32 rows.
 
     Attributes

@@ -20,13 +20,14 @@ from ._bound_row_kernels import (
 from ._layout_kernels import UNDECIDED, entry
 from ._vector_kernels import VECTORS
 from .layout import Layout
+from .pinned import Pinned
 
 PORTABLE = entry(decide_bound)
 VECTOR = entry(lane_decide_bound) if VECTORS else lane_decide_bound
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoundRows:
+class BoundRows(Pinned):
     """An array of rows (N, width), and what decides one of them.
 
     Attributes

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ..features.errors import BadModel
 from .head import Head, load_head
 from .model import Rows
 from .stored import Stored
@@ -48,6 +49,16 @@ class Classifier:
 
     scorer: Scorer
     head: Head
+
+    def __post_init__(self) -> None:
+        if self.head.inputs != self.scorer.outputs:
+            raise BadModel(
+                f"a {self.kind} model gives {self.scorer.outputs} raw scores, its head "
+                f"reads {self.head.inputs}"
+            )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Classifier, (self.scorer, self.head)
 
     @property
     def kind(self) -> str:
@@ -102,10 +113,6 @@ class Classifier:
 def load_classifier(scorer: Scorer, stored: Stored) -> Classifier:
     """Give a loaded scorer its head; BadModel unless they fit together."""
     head = load_head(stored)
-    if head.inputs != scorer.outputs:
-        raise stored.fail(
-            f"it gives {scorer.outputs} raw scores, its head reads {head.inputs}"
-        )
     with np.errstate(over="ignore", invalid="ignore"):
         # Scores are taken from each other before they are multiplied.
         widest = 2.0 * scorer.reach() * max(head.gain, 1.0)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,9 +16,18 @@ from .lattice_layout import LatticeLayout, pack_lattices
 from .lattice_layout import early_entry as lattice_entry
 from .lattices import Lattices
 from .layout import DENSE, SINGLE, Layout, pack
-from .lead_exit import ClassSums, LeadExit, LeadSchedule, Terms, make_lead_exit
+from .lead_exit import (
+    ClassSums,
+    LeadExit,
+    LeadSchedule,
+    Terms,
+    check_limits,
+    check_order,
+    make_lead_exit,
+)
 from .model import Rows
 from .remainder import score_bounds
+from .sums import whole_sums
 from .trees import Trees
 from .uses import columns_used
 
@@ -30,7 +39,9 @@ class Schedule(Protocol):
     """In which order base models are evaluated, and when that is enough.
 
     After base model `order[t]` the answer is the negative class if the sum so far is
-    below `lower[t]`, the positive one if it is above `upper[t]`.
+    below `lower[t]`, the positive one if it is above `upper[t]`. Where it has a
+    `threshold` of its own, a whole sum is positive iff it is at least that; without
+    one the original's rule decides.
     """
 
     @property
@@ -66,6 +77,9 @@ class Ensemble:
     classifier: Classifier
     margin: Terms | None
     sums: ClassSums | None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return as_ensemble, (self.classifier,)
 
     @property
     def size(self) -> int:
@@ -159,35 +173,25 @@ class Ensemble:
         Raises
         ------
         BadInput
-            If the schedule is not one for T base models and as many classes.
+            If the schedule is not one for T base models and as many classes, or its
+            bias is another ensemble's.
         """
         if isinstance(schedule, LeadSchedule):
             if self.sums is None:
                 raise BadInput("this schedule is for more than two classes")
             return make_lead_exit(self.classifier, self.sums, schedule, batches=batches)
-        margin, T = self._margin(), self.size
-        order = np.asarray(schedule.order)
-        if order.shape != (T,) or not np.array_equal(np.sort(order), np.arange(T)):
-            raise BadInput(f"the schedule is not an order of {T} base models")
+        self._margin()
+        order = check_order(schedule.order, self.size)
         lower, upper = (
-            np.array(limits, np.float64) for limits in (schedule.lower, schedule.upper)
+            check_limits(name, getattr(schedule, name), self.size)
+            for name in ("lower", "upper")
         )
-        if lower.shape != (T,) or upper.shape != (T,):
-            raise BadInput(f"the schedule's limits are not {T} each")
-        layout: Layout | LatticeLayout | None = None
-        enter, at = None, 0
-        if isinstance(margin, Lattices):
-            layout = pack_lattices(margin, order, np.stack((lower, upper)))
-            if layout is not None:
-                enter, at = _by_sum(self.threshold), layout.address
-        elif isinstance(margin, Trees) and not len(margin.preparation.operations):
-            layout = pack(margin, order, (lower, upper), batches=batches)
-            if layout is not None:
-                enter, at = layout.enter, layout.at
-        width = sys.maxsize if layout is None else layout.width
-        return EarlyExit(
-            self, order, lower, upper, layout, self.threshold, width, enter, at
-        )
+        threshold = float(getattr(schedule, "threshold", self.threshold))
+        if not np.isfinite(threshold):
+            raise BadInput(
+                f"the schedule's threshold is {threshold}; it must be finite"
+            )
+        return make_early_exit(self, order, lower, upper, threshold, batches)
 
     def _margin(self) -> Terms:
         if self.margin is None:
@@ -197,7 +201,11 @@ class Ensemble:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EarlyExit:
-    """An ensemble for two classes that stops where a schedule says so."""
+    """An ensemble for two classes that stops where a schedule says so.
+
+    At the ensemble's own threshold whole sums decide as the original's `predict`, at
+    another operating point as `Schedule.evaluate` does.
+    """
 
     ensemble: Ensemble
     order: NDArray[Any]
@@ -208,6 +216,11 @@ class EarlyExit:
     width: int  # of rows for the kernel; without one, of none
     enter: Any  # the kernel: from a row and an address to an answer
     at: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        batches = isinstance(self.layout, Layout) and self.layout.slices is not None
+        parts = (self.ensemble, self.order, self.lower, self.upper, self.threshold)
+        return make_early_exit, (*parts, batches)
 
     @property
     def near(self) -> float:
@@ -221,7 +234,7 @@ class EarlyExit:
             answer: int = self.enter(row, self.at)
             if answer != UNDECIDED:
                 return answer
-            return self.ensemble.classifier.choose(row)
+            return int(self._exact(row[None])[0])
         return int(self.choices(row[None])[0][0])
 
     def over(self, X: NDArray[np.float32]) -> Callable[[int], int]:
@@ -249,14 +262,17 @@ class EarlyExit:
         if layout is not None and X.dtype == np.float32 and X.shape[1] >= layout.width:
             sums, codes = layout.exits(np.ascontiguousarray(X))
         else:
-            sums, codes = self._walk(X)
+            sums, codes = None, self._walk(X)
         used, answers = codes >> 2, codes & 3
         open_ = answers == UNDECIDED
-        answers[open_] = self._finish(X[open_], sums[open_])
+        if sums is None:
+            answers[open_] = self._exact(X[open_])
+        else:
+            answers[open_] = self._finish(X[open_], sums[open_])
         return answers, used
 
-    def _walk(self, X: Rows) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Find the sums and codes of `layout.exits` from all base scores."""
+    def _walk(self, X: Rows) -> NDArray[np.int64]:
+        """Find the codes of `layout.exits` from all base scores."""
         sums = self.ensemble.base_scores(X)[:, self.order].cumsum(axis=1)
         negative, positive = sums < self.lower, sums > self.upper
         stops = negative | positive
@@ -264,16 +280,48 @@ class EarlyExit:
         rows = np.arange(len(X))
         answers = np.where(positive[rows, last], POSITIVE, 0)
         answers = np.where(stops[rows, last], answers, UNDECIDED)
-        return sums[rows, last], 4 * (last + 1) + answers
+        return 4 * (last + 1) + answers
 
     def _finish(self, X: Rows, sums: NDArray[np.float64]) -> NDArray[np.int64]:
         """Choices for rows whose whole sum is known."""
         chosen = (sums > self.threshold).astype(np.int64)
         near = np.abs(sums - self.threshold) <= self.near
         if near.any():
-            exact = self.ensemble.classifier
-            chosen[near] = exact.head.choose(exact.scorer.raw(X[near]))
+            chosen[near] = self._exact(X[near])
         return chosen
+
+    def _exact(self, X: Rows) -> NDArray[np.int64]:
+        """Choices by whole sums, added in the order that rounds as it should."""
+        if self.threshold == self.ensemble.threshold:
+            exact = self.ensemble.classifier
+            return exact.head.choose(exact.scorer.raw(X))
+        sums = whole_sums(self.ensemble.base_scores(X))
+        return (sums >= self.threshold).astype(np.int64)
+
+
+def make_early_exit(
+    ensemble: Ensemble,
+    order: NDArray[np.int64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    threshold: float,
+    batches: bool,
+) -> EarlyExit:
+    """Pack an ensemble for two classes for checked limits, where that goes."""
+    margin = ensemble.margin
+    layout: Layout | LatticeLayout | None = None
+    enter, at = None, 0
+    if isinstance(margin, Lattices):
+        layout = pack_lattices(margin, order, np.stack((lower, upper)))
+        if layout is not None:
+            enter, at = _by_sum(threshold), layout.address
+    elif isinstance(margin, Trees) and margin.packable(_near(threshold)):
+        moved = replace(margin, bias=np.array([-threshold]))
+        layout = pack(moved, order, (lower, upper), batches=batches)
+        if layout is not None:
+            enter, at = layout.enter, layout.at
+    width = sys.maxsize if layout is None else layout.width
+    return EarlyExit(ensemble, order, lower, upper, layout, threshold, width, enter, at)
 
 
 def _near(threshold: float) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..features.errors import BadModel
 from ._layout_kernels import entry
 from ._score_kernels import (
     EACH,
@@ -50,6 +51,14 @@ class Head:
     inputs: int
     gain: float = 1.0
 
+    def __post_init__(self) -> None:
+        flaw = find_flaw(self.classes, self.link, self.rule, self.inputs, self.gain)
+        if flaw:
+            raise BadModel(f"head of a model: {flaw}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Head, (self.classes, self.link, self.rule, self.inputs, self.gain)
+
     def scores(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
         """Class scores (N, K) of raw scores (N, R)."""
         out = np.empty((raw.shape[0], len(self.classes)))
@@ -88,17 +97,28 @@ class Head:
 def load_head(stored: Stored) -> Head:
     """Read a head; BadModel unless link, rule and classes fit together."""
     link, rule, inputs, gain = stored.finite("head", (4,)).tolist()
-    if link not in range(MARGIN, EACH + 1) or rule not in range(LARGEST_SCORE + 1):
-        raise stored.fail(f"unknown link {link:g} or rule {rule:g}")
-    if not gain > 0:
-        raise stored.fail(f"its scores are multiplied by {gain:g}, not above 0")
     classes = stored.classes()
+    flaw = find_flaw(classes, link, rule, inputs, gain)
+    if not flaw and len(classes) == 1:
+        flaw = "one class leaves nothing to choose"
+    if flaw:
+        raise stored.fail(flaw)
+    return Head(classes, int(link), int(rule), int(inputs), gain)
+
+
+def find_flaw(
+    classes: NDArray[Any], link: float, rule: float, inputs: float, gain: float
+) -> str | None:
+    """Say why kernels could not choose by such a head; None where they can."""
+    if link not in range(MARGIN, EACH + 1) or rule not in range(LARGEST_SCORE + 1):
+        return f"unknown link {link:g} or rule {rule:g}"
+    if not gain > 0:
+        return f"its scores are multiplied by {gain:g}, not above 0"
     one = link not in (SOFTMAX, EACH) and rule != LARGEST
     binary = inputs == 1 and len(classes) == 2 and one
-    several = inputs == len(classes) > 1 and rule >= LARGEST
-    if not (binary or several):
-        raise stored.fail(
-            f"{inputs:g} raw scores with link {link:g} and rule {rule:g} cannot choose "
-            f"between {len(classes)} classes"
-        )
-    return Head(classes, int(link), int(rule), int(inputs), gain)
+    if binary or (inputs == len(classes) and rule >= LARGEST):
+        return None
+    return (
+        f"{inputs:g} raw scores with link {link:g} and rule {rule:g} cannot choose "
+        f"between {len(classes)} classes"
+    )

@@ -38,6 +38,7 @@ from ._lane_kernels import (
 )
 from ._layout_kernels import HIGHEST, entry
 from ._vector_kernels import LANES, MOST_DEPTH, STEP, VECTORS
+from .pinned import Pinned
 
 # A tree's room for values is that of a whole tree as deep as the deepest in its group.
 MOST_VALUES = 2**21
@@ -54,7 +55,7 @@ lane_decide_entry, lane_lead_entry, lane_margin_entry = (
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lanes:
+class Lanes(Pinned):
     """Packed trees, for one float32 row at a time.
 
     Attributes

@@ -46,6 +46,7 @@ from ._lattice_row_kernels import (
 from ._layout_kernels import COMPILED, entry
 from .layout import MOST_SLOTS, SINGLE
 from .model import Rows
+from .pinned import Pinned
 
 # A place between keypoints is a whole number of 32 bits; so is one among vertices.
 MOST_KEYPOINTS = 2000
@@ -58,7 +59,7 @@ raw_entry, early_entry, lead_entry = entry(raw), entry(early), entry(lead)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LatticeLayout:
+class LatticeLayout(Pinned):
     """Lattices in the order of a schedule, for rows of at least `width` columns.
 
     Attributes

@@ -10,7 +10,7 @@ from ._lattice_kernels import PARTS, base
 from .lattice_layout import LatticeLayout, pack_lattices, raw_entry
 from .model import Rows
 from .prepare import Preparation, as_rows, load_preparation
-from .stored import Stored
+from .stored import Stored, reduced
 
 MOST_INPUTS = 10
 MOST_LATTICES = 2**20
@@ -65,6 +65,11 @@ class Lattices:
     def columns(self) -> NDArray[np.int32]:
         """(d,) positions of the inputs in the full row."""
         return self.preparation.columns
+
+    @property
+    def width(self) -> int:
+        """Columns that a full row must have."""
+        return self.preparation.width
 
     @property
     def outputs(self) -> int:
@@ -156,6 +161,9 @@ class Lattices:
             "unit": np.array([self.unit]),
             "simplex": np.array([self.simplex], np.uint8),
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self, packed=self.layout is not None)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Lattices":

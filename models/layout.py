@@ -47,6 +47,7 @@ from .lanes import (
     lane_margin_entry,
     pack_lanes,
 )
+from .pinned import Pinned
 from .slices import FEWEST_ROWS as FEWEST_TO_SLICE
 from .slices import Slices, pack_slices
 from .trial import PORTABLE, VECTOR, Stops, try_lanes
@@ -73,7 +74,7 @@ ONE_ROW: dict[Stops, tuple[Any, Any]] = {
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Layout:
+class Layout(Pinned):
     """Packed trees, for float32 rows of at least `width` columns.
 
     Attributes

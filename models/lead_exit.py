@@ -69,6 +69,9 @@ class ClassSums:
             if np.array_equal(targets, np.tile(np.arange(K), rounds)):
                 self.group = K
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ClassSums, (self.scorer,)
+
     @property
     def size(self) -> int:
         """T, the number of base models."""
@@ -96,7 +99,7 @@ class ClassSums:
         scorer = self.scorer
         if isinstance(scorer, Lattices):
             return pack_lattices(scorer, order, margin)
-        if not isinstance(scorer, Trees) or len(scorer.preparation.operations):
+        if not isinstance(scorer, Trees) or not scorer.packable(NEAR):
             return None
         trees = order[:, None] * self.group + np.arange(self.group)
         return pack(scorer, trees.ravel(), lead=(margin, self.group), batches=batches)
@@ -114,6 +117,11 @@ class LeadExit:
     layout: Layout | LatticeLayout | None
     enter: Any  # the kernel that reads the layout, and the address it takes
     at: int
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        batches = isinstance(self.layout, Layout) and self.layout.slices is not None
+        parts = (self.classifier, self.sums, self.order, self.margin)
+        return pack_lead_exit, (*parts, batches)
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row (width,)."""
@@ -139,7 +147,12 @@ class LeadExit:
         else:
             totals, codes = self._walk(X)
         chosen = totals.argmax(axis=1)
-        for i in np.flatnonzero(codes & 1 == 0):
+        open_ = codes & 1 == 0
+        if layout is None:
+            exact = self.classifier
+            chosen[open_] = exact.head.choose(exact.scorer.raw(X[open_]))
+            return chosen, codes >> 1
+        for i in np.flatnonzero(open_):
             chosen[i] = self._finish_one(X[i], totals[i])
         return chosen, codes >> 1
 
@@ -170,15 +183,71 @@ def make_lead_exit(
     batches: bool = True,
 ) -> LeadExit:
     """Make the evaluator that follows a schedule; BadInput if it is for another one."""
-    T, K = sums.size, len(classifier.classes)
-    order, margin = np.asarray(schedule.order), np.array(schedule.margin, np.float64)
-    if order.shape != (T,) or not np.array_equal(np.sort(order), np.arange(T)):
-        raise BadInput(f"the schedule is not an order of {T} base models")
-    if margin.shape != (T,):
-        raise BadInput(f"the schedule has {len(margin)} margins, {T} are needed")
+    order = check_order(schedule.order, sums.size)
+    margin = check_limits("margin", schedule.margin, sums.size)
+    check_bias(np.asarray(schedule.bias), sums.bias, classifier.classes)
+    return pack_lead_exit(classifier, sums, order, margin, batches)
+
+
+def check_order(order: Any, size: int) -> NDArray[np.int64]:
+    """Order of a schedule, for `size` base models; BadInput if it is for others."""
+    order = np.asarray(order)
+    if order.ndim != 1 or order.dtype.kind not in "iu":
+        raise BadInput(
+            f"the schedule's order is {order.dtype} of shape {order.shape}; it must "
+            f"name {size} base models"
+        )
+    if len(order) != size:
+        raise BadInput(
+            f"the schedule orders {len(order)} base models; this ensemble has {size}"
+        )
+    if not np.array_equal(np.sort(order), np.arange(size)):
+        raise BadInput(
+            f"the schedule is not an order of {size} base models: each of 0 to "
+            f"{size - 1} must be there once"
+        )
+    return np.ascontiguousarray(order, np.int64)
+
+
+def check_limits(name: str, limits: Any, size: int) -> NDArray[np.float64]:
+    """Limits of a schedule, (size,); BadInput if they are others, or NaN."""
+    given: NDArray[np.float64] = np.array(limits, np.float64)
+    if given.shape != (size,) or np.isnan(given).any():
+        raise BadInput(
+            f"the schedule's {name!r} has shape {given.shape}; it must be ({size},), "
+            "a number for each base model, none of them NaN"
+        )
+    return given
+
+
+def check_bias(
+    given: NDArray[Any], own: NDArray[np.float64], classes: NDArray[Any]
+) -> None:
+    """Refuse the bias of a schedule that was fitted for another ensemble."""
+    if given.shape != own.shape:
+        raise BadInput(
+            f"the schedule's bias has shape {given.shape}; this ensemble has "
+            f"{len(own)} classes"
+        )
+    # What went through a text may have lost the last digit.
+    apart = np.abs(given - own) > NEAR * np.maximum(1.0, np.abs(own))
+    if apart.any():
+        k = int(apart.argmax())
+        raise BadInput(
+            f"the schedule's bias is not this ensemble's: class {classes[k]!r} begins "
+            f"at {given[k]:g} instead of {own[k]:g}"
+        )
+
+
+def pack_lead_exit(
+    classifier: Classifier,
+    sums: ClassSums,
+    order: NDArray[np.int64],
+    margin: NDArray[np.float64],
+    batches: bool,
+) -> LeadExit:
+    """Pack an ensemble for K > 2 classes for checked margins, where that goes."""
     bias = sums.bias
-    if schedule.bias.shape != (K,) or not np.allclose(schedule.bias, bias):
-        raise BadInput(f"the schedule's bias is not this ensemble's, {bias}")
     layout = sums.layout(order, margin, batches)
     if isinstance(layout, LatticeLayout):
         enter, at = lattice_entry, layout.address

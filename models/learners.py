@@ -65,8 +65,8 @@ def make_learner(spec: Mapping[str, Any] | str, seed: int) -> Any:
     spec
         A name, or a mapping with `name` and the classifier's parameters. The name is
         one of `LEARNERS` (which scale and fill their inputs as they need it) or
-        "module:Class" (which gets its inputs as they are), be it scikit-learn's,
-        LightGBM's or XGBoost's.
+        "module:Class" (which gets its inputs as they are, but for missing values that
+        it refuses: those are filled), be it scikit-learn's, LightGBM's or XGBoost's.
     seed
         Becomes `random_state` where there is one and the spec gives none.
 
@@ -84,9 +84,10 @@ def make_learner(spec: Mapping[str, Any] | str, seed: int) -> Any:
         raise BadProject(f"learner: name is {name!r}; it must be a text")
     path, preparations, defaults = _known(name)
     classifier = _instance(name, path, {**defaults, **parameters}, seed)
-    learner = _pipeline(preparations, classifier)
-    compilable(learner)
-    return learner
+    compilable(classifier)
+    if not (preparations or _takes_missing(classifier)):
+        preparations = ("fill",)
+    return _pipeline(preparations, classifier)
 
 
 def _known(name: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
@@ -150,6 +151,12 @@ def _class(path: str) -> Any:
     if not (inspect.isclass(found) and hasattr(found, "_validate_params")):
         raise BadModel(f"learner {path!r} is not a scikit-learn classifier")
     return found
+
+
+def _takes_missing(classifier: Any) -> bool:
+    from sklearn.utils import get_tags
+
+    return bool(get_tags(classifier).input_tags.allow_nan)
 
 
 def _pipeline(preparations: tuple[str, ...], classifier: Any) -> Any:

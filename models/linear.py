@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from ._linear_kernels import linear
 from .model import Rows
 from .prepare import Preparation, load_preparation
-from .stored import Stored
+from .stored import Stored, reduced
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,7 +18,8 @@ class Linear:
 
     Sums run in float64 in a fixed order. scikit-learn leaves the order to BLAS, so raw
     scores may differ from its own in the last bits (about 1e-15 of the largest term),
-    and a choice only where two classes tie within that.
+    and a choice only where two classes tie within that. Like it, they refuse rows with
+    NaN or infinity, with `BadRow`.
 
     Attributes
     ----------
@@ -40,6 +41,11 @@ class Linear:
         return self.preparation.columns
 
     @property
+    def width(self) -> int:
+        """Columns that a full row must have."""
+        return self.preparation.width
+
+    @property
     def outputs(self) -> int:
         """R, the number of raw scores."""
         return len(self.intercepts)
@@ -52,7 +58,9 @@ class Linear:
     def raw(self, X: Rows) -> NDArray[np.float64]:
         """Raw scores (N, R) of the full rows X (N, width)."""
         out = np.empty((len(X), self.outputs))
-        linear(self.preparation.apply(X), self.weights, self.intercepts, out)
+        Z = self.preparation.apply(X)
+        if not linear(Z, self.weights, self.intercepts, out):
+            self.preparation.refuse_gaps(X, Z, out)
         return out
 
     def margin(self) -> "Linear":
@@ -91,6 +99,9 @@ class Linear:
             "weights": self.weights,
             "intercepts": self.intercepts,
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Linear":

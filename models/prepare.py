@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput, BadModel
+from ..features.errors import BadInput, BadModel, BadRow
 from ._linear_kernels import (
     AFFINE,
     BINARISE,
@@ -59,6 +59,14 @@ class Preparation:
     operations: NDArray[np.int64]
     table: NDArray[np.float64]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remake, (self.arrays(), self.width)
+
+    @property
+    def width(self) -> int:
+        """Columns that a full row must have."""
+        return int(self.columns.max(initial=-1)) + 1
+
     def apply(self, X: Rows) -> NDArray[np.float64]:
         """Make the inputs (N, d) of the full rows X (N, width)."""
         self.check(X)
@@ -80,12 +88,36 @@ class Preparation:
                 most = np.where(np.isfinite(most), 2.0, np.inf)
         return most
 
+    def refuse_gaps(
+        self, X: Rows, Z: NDArray[np.float64], raw: NDArray[np.float64]
+    ) -> None:
+        """Raise BadRow for the first row whose inputs or raw scores are no numbers.
+
+        `Z` (N, d) are what `apply` made of X (N, width), `raw` (N, R) the scores. Where
+        finite inputs overflow to infinite scores, those decide.
+        """
+        known = np.isfinite(Z)
+        bad = ~known.all(axis=1) | np.isnan(raw).any(axis=1)
+        if not bad.any():
+            return
+        i = int(bad.argmax())
+        if known[i].all():
+            raise BadRow(f"the numbers of row {i} overflow the model's sums")
+        given = np.isfinite(X[i, self.columns])
+        column = int(self.columns[int((known[i] if given.all() else given).argmin())])
+        raise BadRow(
+            f"row {i} has {X[i, column]} in column {column}; this model takes finite "
+            "numbers only: fill what is missing, or train it behind a SimpleImputer",
+            column,
+        )
+
     def check(self, X: Rows) -> None:
         """Raise BadInput unless X is rows (N, width) wide enough for the columns."""
-        last = int(self.columns.max(initial=-1))
-        if X.ndim != 2 or X.shape[1] <= last:
+        width = self.width
+        if X.ndim != 2 or X.shape[1] < width:
             raise BadInput(
-                f"rows of shape {X.shape}; they must be (N, width) with width > {last}"
+                f"rows of shape {X.shape}; they must be (N, width) with width > "
+                f"{width - 1}"
             )
 
     def then_binarise(self, threshold: float) -> "Preparation":
@@ -248,6 +280,10 @@ def _affine(
 
 def _only_fills(row: NDArray[np.float64]) -> bool:
     return np.array_equal(row[1:], _affine(row.shape[1])[1:])
+
+
+def _remake(arrays: dict[str, NDArray[Any]], width: int) -> Preparation:
+    return load_preparation(Stored("preparation", arrays), width)
 
 
 def load_preparation(stored: Stored, width: int) -> Preparation:

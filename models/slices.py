@@ -11,6 +11,7 @@ from ._layout_kernels import ABREAST
 from ._slice_kernels import CHUNK, Open, Stops, exit_slices
 from ._stop_kernels import WORDS
 from .blocks import Blocks, Slots, pack_blocks
+from .pinned import Pinned
 
 # Trees of the first slice, at least; each of the following is twice as long.
 FEWEST_TREES = 12
@@ -21,7 +22,7 @@ STEPS_PER_SLOT, NODES_PER_STEP = 3, 96
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Slices:
+class Slices(Pinned):
     """Packed trees in slices, for batches of float32 rows that stop early.
 
     Attributes

@@ -12,9 +12,11 @@ from ._tree_kernels import NODE, add_trees, find_leaves
 from .layout import Layout, pack
 from .model import Rows
 from .prepare import Preparation, as_rows, load_preparation
-from .stored import Stored
+from .stored import Stored, reduced
 from .tree_checks import check_nodes, check_order
 from .tree_nodes import lay_out, pack_sets
+
+EPSILON = 2.0**-53  # what one addition can round, as a share of its sum
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -93,6 +95,13 @@ class Trees:
     def columns(self) -> NDArray[np.int32]:
         """(d,) positions of the inputs in the full row."""
         return self.preparation.columns
+
+    @property
+    def width(self) -> int:
+        """Columns that a full row must have."""
+        if len(self.preparation.operations):
+            return self.preparation.width
+        return max(self.preparation.width, int(self.nodes["column"].max()) + 1)
 
     @property
     def outputs(self) -> int:
@@ -196,6 +205,21 @@ class Trees:
             layout=None,
         )
 
+    def packable(self, near: float) -> bool:
+        """Say if sums further than `near` from a tie may decide, whatever their order.
+
+        Rows are not prepared then, and the leaves are not so large that adding trees
+        in another order rounds otherwise by that much.
+        """
+        if len(self.preparation.operations):
+            return False
+        ends = self.nodes["column"] < 0
+        leaf = np.where(ends, self.nodes["child"], 0)
+        sizes = np.where(ends, np.abs(self.leaves).max(axis=1)[leaf], 0.0)
+        largest = np.maximum.reduceat(sizes, self.roots[:-1]).sum()
+        rounding = 2 * self.size * EPSILON * (largest + np.abs(self.bias).max())
+        return bool(rounding <= near)
+
     def _signs(self) -> NDArray[np.float64]:
         """-1 for the leaves (L, 1) of trees that speak for the first of two classes."""
         target = np.repeat(self.targets, np.diff(self.roots))
@@ -245,6 +269,9 @@ class Trees:
             "bias": self.bias,
             "sum": np.array([self.divisor, self.single], np.float64),
         }
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return reduced(self, packed=self.layout is not None)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Trees":

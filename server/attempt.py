@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 import numpy as np
 
+from ..features.errors import BadItem, BadRow
 from ..features.extract import Extraction
 from ..features.sizes import costs_at
+from .columns import gap_of
 from .course import Course
 from .drift import LEAST_S
 from .errors import Abandoned
@@ -156,8 +158,8 @@ class Attempt:
             extraction.compute(plan.features[k])
         models = engine.package.models
         first, last = plan.answers[done], plan.row
-        early = models[first].answer(self._row)[0]
-        whole = models[last].answer(self._row)[0]
+        early, _ = self._ask(first)
+        whole, _ = self._ask(last)
         classes = models[first].classes[early], models[last].classes[whole]
         changes = bool(classes[0] != classes[1])
         self._reached = Reached(len(plan.features), audit=changes)
@@ -168,7 +170,7 @@ class Attempt:
         margin = plan.margins[k]
         if margin == math.inf:
             return False
-        _, scores = self._engine.package.models[plan.answers[k]].answer(self._row)
+        _, scores = self._ask(plan.answers[k])
         second, best = sorted(scores)[-2:]
         return best - second > margin
 
@@ -183,8 +185,8 @@ class Attempt:
             row, features = course.reached
             charged = self._with_model(features, row)
             reason = self._reason_of_course(row)
-        model, labels = engine.package.models[row], engine._labels[row]
-        code, scores = model.answer(self._row)
+        labels = engine._labels[row]
+        code, scores = self._ask(row)
         return Outcome(
             label=labels[code],
             scores=dict(zip(labels, scores, strict=True)),
@@ -199,6 +201,14 @@ class Attempt:
             audit=reached.audit,
             passed=self._passed,
         )
+
+    def _ask(self, row: int) -> tuple[int, list[float]]:
+        """Evaluate a row's model; BadItem where the item has a gap it cannot take."""
+        package = self._engine.package
+        try:
+            return package.models[row].answer(self._row)
+        except BadRow as error:
+            raise BadItem(gap_of(package.features, error.column)) from error
 
     def _charged(self, done: int) -> float:
         """Sum up what the curves say of the plan's first features, with drift."""

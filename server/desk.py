@@ -220,12 +220,13 @@ class Desk:
                 for feature in range(len(extractor.features)):
                     extraction.compute(feature)
                     yield
+            whole = np.nan_to_num(rows)  # not every model takes what is missing
             for model in engine.package.models:
-                model.scores(rows[-1])
-                model.choose(rows[-1])
+                model.scores(whole[-1])
+                model.choose(whole[-1])
                 yield
         if rescales and self._pace is not None:
-            self.rescaling = yield from rescale(engine, self._pace, items, list(rows))
+            self.rescaling = yield from rescale(engine, self._pace, items, list(whole))
 
     def item(self, ask: Ask) -> Item:
         """Make the item that a request holds.

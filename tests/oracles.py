@@ -528,7 +528,15 @@ def early_decision(
             return False, t + 1
         if total > upper[t]:
             return True, t + 1
-    return total > threshold, len(order)
+    return add_up(scores) > threshold, len(order)
+
+
+def add_up(scores: Sequence[float] | NDArray[np.float64], start: float = 0.0) -> float:
+    """One after the other, as they stand; each addition rounds."""
+    total = start
+    for score in scores:
+        total += float(score)
+    return total
 
 
 Numbers = Sequence[float] | NDArray[np.float64]
@@ -551,7 +559,7 @@ def walk_early(
                 decisions.append(bool(total > upper[r]))
                 break
         else:
-            decisions.append(bool(total >= threshold))
+            decisions.append(bool(add_up(row) >= threshold))
         used.append(r + 1)
     return decisions, used
 
@@ -705,7 +713,7 @@ def fan_early(
                 decisions.append(bool(g > middle + spreads * sigma))
                 break
         else:
-            decisions.append(bool(g >= threshold))
+            decisions.append(bool(add_up(row) >= threshold))
         used.append(r + 1)
     return decisions, used
 
@@ -983,8 +991,9 @@ def walk_leads(
         sums = [total + float(scores[model, k]) for k, total in enumerate(sums)]
         best, second = sorted(sums, reverse=True)[:2]
         if best - second > margin[r]:
-            break
-    return sums.index(best), r + 1
+            return sums.index(best), r + 1
+    sums = [add_up(scores[:, k], float(start)) for k, start in enumerate(bias)]
+    return sums.index(max(sums)), len(order)
 
 
 def lead_doubt(sums: NDArray[np.float64], chosen: Sequence[int], bins: int) -> float:

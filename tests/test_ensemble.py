@@ -1,5 +1,6 @@
 """Ensembles: files, base scores, early exit."""
 
+import math
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -22,8 +23,14 @@ from sklearn.naive_bayes import GaussianNB
 from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, BadModel
+from polydom.indexer.fitting import fit_schedule
 from polydom.models import compile_ensemble
-from polydom.models.ensemble import Ensemble
+from polydom.models._score_kernels import LOGISTIC, POSITIVE
+from polydom.models.classifier import Classifier
+from polydom.models.ensemble import Ensemble, as_ensemble
+from polydom.models.head import Head
+from polydom.models.prepare import plain
+from polydom.models.trees import Tree, join
 
 from . import oracles
 from .agreement import bundled
@@ -159,10 +166,80 @@ def test_early_decisions_are_those_of_a_walk_by_hand(
 def test_schedule_of_another_length_is_refused() -> None:
     ensemble = ENSEMBLES["forest"][1]
     limits = np.zeros(3)
-    with pytest.raises(BadInput, match="not an order of 10 base models"):
+    with pytest.raises(BadInput, match="orders 3 base models; this ensemble has 10"):
         ensemble.predict_early(X_TWO, Plan(np.arange(3), limits, limits))
-    with pytest.raises(BadInput, match="limits are not 10 each"):
+    twice = np.array([0, *range(9)])
+    with pytest.raises(BadInput, match="not an order of 10 base models"):
+        ensemble.predict_early(X_TWO, Plan(twice, limits, limits))
+    with pytest.raises(BadInput, match=r"order is float64 .* name 10 base models"):
+        ensemble.predict_early(X_TWO, Plan(np.zeros(10), limits, limits))  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match=r"'lower' has shape \(3,\).* \(10,\)"):
         ensemble.predict_early(X_TWO, Plan(np.arange(10), limits, limits))
+    nan = np.full(10, np.nan)
+    with pytest.raises(BadInput, match=r"'upper' .* none of them NaN"):
+        ensemble.predict_early(X_TWO, Plan(np.arange(10), np.zeros(10), nan))
+
+
+@pytest.mark.parametrize("shift", [-0.3, 0.2])
+@pytest.mark.parametrize("name", ENSEMBLES)
+def test_schedule_for_another_operating_point_is_honoured(
+    name: str, shift: float
+) -> None:
+    ensemble = ENSEMBLES[name][1]
+    scores = ensemble.base_scores(X_TWO)
+    sums = scores.sum(axis=1)
+    threshold = float(np.quantile(sums, 0.5 + shift))
+    schedule = fit_schedule(scores, threshold, 0.0)
+    decisions, used = schedule.evaluate(scores)
+    exits = ensemble.early_exit(schedule)
+    for X in (X_TWO, X_TWO.astype(np.float32)):
+        chosen, steps = exits.choices(X)
+        expected = decisions
+        if X.dtype == np.float32:
+            expected = schedule.evaluate(ensemble.base_scores(X))[0]
+        else:
+            np.testing.assert_array_equal(steps, used)
+        np.testing.assert_array_equal(chosen, expected)
+        np.testing.assert_array_equal([exits.choose(row) for row in X], chosen)
+    assert np.mean(decisions != (ensemble.predict(X_TWO) == 1)) > 0.01
+
+
+def test_threshold_that_is_no_number_is_refused() -> None:
+    ensemble = ENSEMBLES["forest"][1]
+    plan: Any = Plan(np.arange(10), np.full(10, -1.0), np.full(10, 1.0))
+    plan.threshold = math.nan
+    with pytest.raises(BadInput, match="threshold is nan"):
+        ensemble.early_exit(plan)
+
+
+def test_whole_sums_of_huge_scores_decide_as_the_original() -> None:
+    """Leaves that cancel: another order of adding them rounds by more than 1e-9."""
+    rng = np.random.default_rng(0)
+    T = 60
+    huge = rng.choice([-1.0, 1.0], T) * 10.0 ** rng.uniform(6, 9, T)
+    stumps = [
+        Tree(
+            column=np.array([t % 5, -1, -1]),
+            threshold=np.zeros(3),
+            left=np.array([1, 0, 0]),
+            right=np.array([2, 0, 0]),
+            values=np.array([[0.0], [value], [-value]]),
+            flags=np.zeros(3, int),
+        )
+        for t, value in enumerate(np.concatenate([huge, -huge]))
+    ]
+    trees = join(
+        stumps, [0] * 2 * T, plain(np.arange(5)), bias=np.zeros(1), single=True
+    )
+    made = Classifier(trees, Head(np.array([0, 1]), LOGISTIC, POSITIVE, 1))
+    ensemble = as_ensemble(made)
+    order = rng.permutation(2 * T)
+    never = np.full(2 * T, np.inf)
+    exits = ensemble.early_exit(Plan(order, -never, never))
+    X = rng.choice([-1.0, 1.0], (200, 5)).astype(np.float32)
+    expected = ensemble.predict(X)
+    np.testing.assert_array_equal(exits.predict(X), expected)
+    np.testing.assert_array_equal([exits.choose(row) for row in X], expected)
 
 
 def test_model_that_is_no_sum_is_refused() -> None:

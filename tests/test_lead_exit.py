@@ -121,10 +121,15 @@ def test_a_fitted_schedule_changes_what_it_may_and_uses_fewer() -> None:
 def test_schedules_for_other_ensembles_are_refused() -> None:
     ensemble, T = ENSEMBLES["boosting"][1], 9
     limits = np.zeros(T)
-    with pytest.raises(BadInput, match="not an order of 9 base models"):
+    with pytest.raises(BadInput, match="orders 3 base models; this ensemble has 9"):
         ensemble.early_exit(LeadSchedule(np.arange(3), np.zeros(3), ensemble.bias))
     with pytest.raises(BadInput, match="bias is not this ensemble's"):
         ensemble.early_exit(LeadSchedule(np.arange(T), limits, ensemble.bias + 1))
+    near = ensemble.bias + np.array([0.0, 1e-6, 0.0])
+    with pytest.raises(BadInput, match=r"class .*1.* begins at"):
+        ensemble.early_exit(LeadSchedule(np.arange(T), limits, near))
+    with pytest.raises(BadInput, match=r"shape \(2,\); this ensemble has 3 classes"):
+        ensemble.early_exit(LeadSchedule(np.arange(T), limits, np.zeros(2)))
     with pytest.raises(BadInput, match="only an ensemble for two classes"):
         ensemble.early_exit(Schedule(np.arange(T), limits, limits, 0.0))
     two = compile_ensemble(RandomForestClassifier(3).fit(X_WINE, Y_WINE > 0))
