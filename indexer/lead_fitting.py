@@ -37,6 +37,7 @@ def fit_lead_schedule(
     order: Sequence[int] | Rows | None = None,
     confidence: float | None = None,
     calibration: Floats | None = None,
+    groups: Rows | None = None,
 ) -> LeadSchedule:
     """Order an ensemble's base models and say at which lead of a class to stop.
 
@@ -61,6 +62,8 @@ def fit_lead_schedule(
         `AHEAD` takes away most doubt per cost, or of all, if they share features.
     calibration
         (M, T, K) scores of rows used for nothing else.
+    groups
+        (M,) as for `fit_schedule`.
 
     Raises
     ------
@@ -79,11 +82,11 @@ def fit_lead_schedule(
     else:
         kept = check_permutation(order, models)
     fitter = LeadFitter(scores, kept, start, prices)
-    rows = check_confidence(calibration, confidence, alpha)
+    rows = check_confidence(calibration, confidence, alpha, groups)
     if confidence is None or rows is None:
         return fitter.within(alpha)
     fresh = check_class_scores(rows, (models, classes))
-    return calibrate(fitter.ladder(), fresh, alpha, confidence)
+    return calibrate(fitter.ladder(), fresh, alpha, confidence, groups)
 
 
 class LeadFitter:

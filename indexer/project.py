@@ -48,6 +48,13 @@ class Data(Part, frozen=True):
         Columns of a table that are no features.
     on_bad_item
         "skip" leaves out unusable items, and says how many and why; "stop" stops.
+    on_rare_class
+        What becomes of classes with too few independent items to be divided into what
+        is trained and tested on: "stop" names them, "skip" leaves their items out,
+        "merge" makes them one class, "other".
+    rare_below
+        Independent items below which a class is rare, where that is to be more than
+        dividing them needs.
     """
 
     images: str | None = None
@@ -59,6 +66,8 @@ class Data(Part, frozen=True):
     group: str | None = None
     ignore: list[str] = []
     on_bad_item: Literal["skip", "stop"] = "skip"
+    on_rare_class: Literal["stop", "skip", "merge"] = "stop"
+    rare_below: Positive | None = None
 
 
 class Columns(Part, frozen=True):
@@ -187,8 +196,9 @@ class Exits(Part, frozen=True):
         exits. They are fitted on the held-out items, or with `search.folds` on all of
         them, each as answered by models of the other folds.
     confidence
-        Make that share hold on fresh items with this confidence: half of the held-out
-        items then calibrate. Without it nothing is promised.
+        Make that share hold on fresh items with this confidence: half of `held_out`,
+        drawn by whole groups, then calibrates, and nothing else of a build sees it.
+        Without it nothing is promised.
     """
 
     alpha: Annotated[float, Meta(ge=0, lt=1)] | None = None
