@@ -15,7 +15,7 @@ from polydom.indexer import Index
 from polydom.indexer.data import make_item
 from polydom.indexer.exits import answers_of
 from polydom.indexer.package import Package
-from polydom.indexer.plan_exits import PlanExitFitter
+from polydom.indexer.plan_exits import FreshAnswers, PlanExitFitter
 from polydom.indexer.project import Exits as ExitTerms
 from polydom.indexer.stored import StoredFeature
 from polydom.models.compile import compile_ensemble
@@ -37,7 +37,7 @@ def index_of(stream: Stream) -> Index:
     """Build an index of as many sets as there are groups, each with the ones before.
 
     Models are trained on the stream's first part; accuracies are measured and exits
-    fitted, with a confidence, on its second.
+    fitted and calibrated, with a confidence, on halves of its second.
     """
     groups = len(stream.groups)
     models = [Prior.fit(stream.codes[: stream.trained]), *train(stream)]
@@ -53,7 +53,10 @@ def index_of(stream: Stream) -> Index:
         needs=[()] * groups,
         overhead=np.array([0.0]),
     )
-    exits = PlanExitFitter(ExitTerms(ALPHA, CONFIDENCE), leads, choices, 0).all(
+    half = len(leads) // 2
+    fresh = FreshAnswers(leads[half:], choices[half:], np.arange(len(leads) - half))
+    terms = ExitTerms(ALPHA, CONFIDENCE)
+    exits = PlanExitFitter(terms, leads[:half], choices[:half], fresh).all(
         orders,
         fallbacks,
         model_costs,

@@ -14,15 +14,40 @@ from .cache import Cache, digest
 from .catalogue import project_files
 from .costing import Curve, measure_pace, time_models
 from .data import Dataset, make_item
+from .exits import answers_of
 from .feature_order import Rows
 from .index import Index
 from .package import Package
-from .plan_exits import PlanExitFitter, PlanExits
-from .progress import Progress
+from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
+from .progress import Progress, skip
 from .project import Project
 from .searching import CostOf, Found
 from .stored import StoredFeature, load_extractor
 from .training import Trainer
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fresh:
+    """Items that were set aside to calibrate exits on.
+
+    Attributes
+    ----------
+    values : (M, width) float32
+        What describes them.
+    groups : (M,) int64
+        Number of each one's group.
+    """
+
+    values: NDArray[np.float32]
+    groups: NDArray[np.int64]
+
+    def answers(self, models: Sequence[Model]) -> FreshAnswers:
+        """Give what some models answer for them."""
+        pairs = [answers_of(model, self.values) for model in models]
+        leads, choices = zip(*pairs, strict=True)
+        return FreshAnswers(
+            np.column_stack(leads), np.column_stack(choices), self.groups
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,6 +66,8 @@ class Assembly:
         What a set's features cost at the size to order them for.
     trainer, found
         What was trained, and which of it may serve.
+    fresh
+        Items to calibrate exits on; None without a confidence.
     """
 
     project: Project
@@ -54,6 +81,7 @@ class Assembly:
     cost_of: CostOf
     trainer: Trainer
     found: Found
+    fresh: Fresh | None = None
 
     def index(self, report: dict[str, Any]) -> Index:
         """Drop what is dominated, order the rest, and put all in one package.
@@ -75,7 +103,7 @@ class Assembly:
         if self.project.costs.weights.get("s"):
             key = digest(trainer.task.key, masks)
             report["pace"] = self._pace(report["samples"], models, key)
-        exits = self._exits(masks, orders, fallbacks, model_costs[kept])
+        exits = self._exits(masks, models, orders, fallbacks, model_costs[kept])
         curves_of_sets[kept, 0] += exits.checks
         report["exits"] = exits.facts
         package = Package(
@@ -103,7 +131,8 @@ class Assembly:
     def _model_costs(self, sets: Sequence[int]) -> NDArray[np.float64]:
         """Cost of evaluating each set's model, measured once and then recalled."""
         quantile = self.project.costs.quantile
-        name = f"times/{digest(self.trainer.task.key, list(sets), quantile)}"
+        key = digest(self.trainer.task.key, list(sets), quantile, "answer")
+        name = f"times/{key}"
         stored = self.cache.load(name)
         if stored is None:
             with self.progress.stage("timing models", len(sets)) as tell:
@@ -111,12 +140,14 @@ class Assembly:
                 seconds = time_models(models, self.values, quantile, tell)
             self.cache.store(name, {}, {"models": seconds})
         else:
+            skip(self.progress, "timing models")
             seconds = np.asarray(stored[1]["models"])
         return seconds * self.project.costs.weights.get("s", 0.0)
 
     def _exits(
         self,
         masks: Sequence[int],
+        models: Sequence[Model],
         orders: Rows,
         fallbacks: Rows,
         model_costs: NDArray[np.float64],
@@ -127,21 +158,22 @@ class Assembly:
             return PlanExits((), np.zeros(len(masks)), {})
         with self.progress.stage("fitting exits", len(masks)) as tell:
             leads, choices = self.trainer.answers(masks)
-            fitter = PlanExitFitter(terms, leads, choices, self.project.seed)
+            fresh = None if self.fresh is None else self.fresh.answers(models)
+            fitter = PlanExitFitter(terms, leads, choices, fresh)
             return fitter.all(orders, fallbacks, model_costs, self.cost_of, tell)
 
     def _pace(
         self, samples: Sequence[Any], models: Sequence[Model], key: str
     ) -> dict[str, Any]:
         """Time the samples, by which a server will tell its machine from this one."""
-        with self.progress.stage("timing samples", None):
-            return measure_pace(
-                load_extractor(self.features, project_files(self.project)),
-                [make_item(one, pair=self.project.costs.pair) for one in samples],
-                models,
-                cache=self.cache,
-                name=f"paces/{key}",
-            ).facts()
+        return measure_pace(
+            load_extractor(self.features, project_files(self.project)),
+            [make_item(one, pair=self.project.costs.pair) for one in samples],
+            models,
+            cache=self.cache,
+            name=f"paces/{key}",
+            progress=self.progress,
+        ).facts()
 
     def _sizes(self) -> tuple[Size, Size]:
         """Return the range of sizes to choose for."""

@@ -40,17 +40,21 @@ class Bars:
             Left(),
             console=self.console,
         ) as bars:
-            task = bars.add_task(name, total=total, bounded=False)
+            task = bars.add_task(
+                name, total=total, bounded=False, open=total is None, rate=None
+            )
 
             def tell(done: int, left: int | None = None) -> None:
-                if left is None:
-                    bars.update(task, completed=done)
-                else:
-                    bars.update(task, completed=done, total=done + left, bounded=True)
+                bars.update(task, completed=done)
+                if left is not None:
+                    bars.update(task, total=done + left, bounded=True, open=False)
 
             self._shown = bars
             try:
                 yield tell
+                # it took as many steps as it took, whatever was thought before
+                done, rate = bars.tasks[0].completed, bars.tasks[0].speed
+                bars.update(task, total=done, bounded=False, rate=rate)
             finally:
                 self._shown, bars.note = None, ""
 
@@ -87,13 +91,18 @@ def latest(race: Race) -> str:
 
 
 class Count(ProgressColumn):
-    """Steps done, and of how many: `5/8`, `5 of at most 8`, or `5`."""
+    """Steps done, and of how many: `5/8`, `5 of at most 8`, or `5`.
+
+    Of a stage without a step: that its work was kept.
+    """
 
     def render(self, task: Task) -> Text:
         """Write the column."""
         done = f"{task.completed:,.0f}"
         if task.total is None:
             return Text(done)
+        if task.total == 0:
+            return Text("from the cache")
         open_ended = task.fields["bounded"] and not task.finished
         between = " of at most " if open_ended else "/"
         return Text(f"{done}{between}{task.total:,.0f}")
@@ -104,8 +113,8 @@ class Left(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         """Write the column."""
-        if task.total is None:
-            speed = task.speed
+        if task.fields["open"]:
+            speed = task.fields["rate"] or task.speed
             if not speed:
                 return Text("")
             return Text(f"{speed:,.0f}/s" if speed >= FAST else f"{speed:.2g}/s")

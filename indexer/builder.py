@@ -1,8 +1,10 @@
 """The whole build: from a project's items to an index, one hop after the other."""
 
+import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from ..features.cost import CostTable
 from ..features.sizes import cost_at, read_size
 from ..models.learners import make_learner
-from .assembly import Assembly
+from .assembly import Assembly, Fresh
 from .cache import FOLDER, Cache
 from .catalogue import choose_features, project_files
 from .choosing import (
@@ -25,13 +27,15 @@ from .choosing import (
     Watch,
 )
 from .costing import Curve, measure_curves, weigh_costs
-from .data import Dataset, load_data, split
+from .data import Dataset, load_data, parts_of, split
+from .dealing import draw_groups
 from .description import describe
 from .index import Index
 from .keys import Keys
 from .plan_exits import check_exits
 from .progress import Progress, Silence
 from .project import Project
+from .rare import settle_rare
 from .searching import CostOf, Found, search_sets
 from .stored import StoredFeature, load_extractor
 from .training import Task, Trainer
@@ -85,7 +89,7 @@ def build(
     return index
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Builder:
     """One build's settings, and its hops."""
 
@@ -102,8 +106,7 @@ class Builder:
     def index(self) -> Index:
         """Build: the hops in order."""
         dataset, features, values = self.data()
-        tested = sum(len(test) for _, test in self.splits(dataset))
-        check_exits(self.project.exits, tested)
+        fresh = self.fresh(features)
         curves, costs = self.costs(dataset, features)
         choice = self.choose(dataset, features, values)
         trainer = self.trainer(dataset, features, values, choice)
@@ -126,34 +129,93 @@ class Builder:
             cost_of=cost_of,
             trainer=trainer,
             found=found,
+            fresh=fresh,
         )
         return assembly.index(report)
 
     def select(self, strategy: str) -> Choice:
         """Go only as far as the choice of a learner."""
-        dataset, features, values = self.data()
+        dataset, features, values = self.data(race=True)
         return self.choose(dataset, features, values, strategy)
 
     def data(
-        self,
+        self, *, race: bool = False
     ) -> tuple[Dataset, tuple[StoredFeature, ...], NDArray[np.float32]]:
-        """Read the items and compute their features."""
+        """Read the items and compute their features, but for those that calibrate.
+
+        What the labels tell is checked before any feature is computed, `race` says
+        whether for a race too, and again where unusable items were left out.
+        """
         project = self.project
-        if project.learner["name"] != AUTO:
+        race = race or project.learner["name"] == AUTO
+        if not race:
             make_learner(project.learner, project.seed)  # wrong names cost no wait
-        with self.progress.stage("reading items", None) as tell:
-            dataset = load_data(project, tell)
+        check_exits(project.exits, self.items[1].groups)
+        fewest = self._fewest(race)
+        dataset, _ = settle_rare(self.items[0], project.data, fewest)
+        with self.progress.stage("dividing items", None) as tell:
+            self._race_division(dataset) if race else self.splits(dataset)
+            tell(len(dataset.items))
         features = choose_features(project, dataset)
-        dataset, values = compute_values(
+        dataset, values = self._values(dataset, features)
+        dataset, rows = settle_rare(dataset, project.data, fewest)
+        return dataset, features, values[rows]
+
+    @cached_property
+    def items(self) -> tuple[Dataset, Dataset]:
+        """The items, and those set aside to calibrate exits on, of which may be none.
+
+        They are drawn by whole groups and before anything else is done, so that what a
+        build makes of the others depends on none of them.
+        """
+        with self.progress.stage("reading items", None) as tell:
+            whole = load_data(self.project, tell)
+        share = 0.0
+        if self.project.exits.confidence is not None:
+            share = 1 / (2 * parts_of(self.project.search.held_out))
+        drawn = draw_groups(whole.groups, share, self.project.seed)
+        rest, fresh = (whole.only(np.flatnonzero(part)) for part in (~drawn, drawn))
+        return replace(rest, skipped=whole.skipped), fresh
+
+    def fresh(self, features: Sequence[StoredFeature]) -> Fresh | None:
+        """Give the items set aside to calibrate exits on, if there are such."""
+        fresh = self.items[1]
+        if not fresh.items:
+            return None
+        dataset, values = self._values(fresh, features)
+        check_exits(self.project.exits, dataset.groups)
+        return Fresh(values, dataset.groups)
+
+    def _values(
+        self, dataset: Dataset, features: Sequence[StoredFeature]
+    ) -> tuple[Dataset, NDArray[np.float32]]:
+        return compute_values(
             dataset,
             features,
-            project_files(project),
-            on_bad_item=project.data.on_bad_item,
+            project_files(self.project),
+            on_bad_item=self.project.data.on_bad_item,
             workers=self.workers,
             cache=self.cache,
             progress=self.progress,
         )
-        return dataset, features, values
+
+    @property
+    def _parts(self) -> int:
+        """Parts that the items are divided into, of which one at a time is tested on.
+
+        Where items were set aside to calibrate exits on, they are half of what the
+        project holds out, and what is tested on is the other half.
+        """
+        search = self.project.search
+        count = search.folds or parts_of(search.held_out)
+        return count if self.project.exits.confidence is None else 2 * count - 1
+
+    def _fewest(self, race: bool) -> int:
+        """Count the groups that a class must come in; a race is divided twice."""
+        fewest = self._parts
+        while race and fewest - math.ceil(fewest / self._parts) < parts_of(VALIDATION):
+            fewest += 1
+        return fewest
 
     def choose(
         self,
@@ -170,14 +232,11 @@ class Builder:
         project = self.project
         if strategy is None and project.learner["name"] != AUTO:
             return Choice(project.learner, {})
-        ((train, _), *_) = self.splits(dataset)
-        part = dataset.only(train)
-        ((fit, test),) = split(part, seed=project.seed, held_out=VALIDATION, folds=None)
         strategy = strategy or DEFAULT_STRATEGY
         contest = Contest(
             values,
             dataset.codes,
-            (train[fit], train[test]),
+            self._race_division(dataset),
             seed=project.seed,
             cache=self.cache,
             name=Keys.of(project, dataset, features).race(strategy),
@@ -192,13 +251,20 @@ class Builder:
 
     def splits(self, dataset: Dataset) -> list[Division]:
         """Split the items for measuring accuracy."""
-        search = self.project.search
         return split(
             dataset,
             seed=self.project.seed,
-            held_out=search.held_out,
-            folds=search.folds,
+            held_out=1 / self._parts,
+            folds=self.project.search.folds,
         )
+
+    def _race_division(self, dataset: Dataset) -> Division:
+        """Split what accuracy is not measured on, for a race between learners."""
+        ((train, _), *_) = self.splits(dataset)
+        ((fit, test),) = split(
+            dataset.only(train), seed=self.project.seed, held_out=VALIDATION, folds=None
+        )
+        return train[fit], train[test]
 
     def costs(
         self, dataset: Dataset, features: Sequence[StoredFeature]

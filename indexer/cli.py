@@ -92,6 +92,7 @@ def build(
 
     from .bars import Bars
     from .builder import build as build_index
+    from .chatter import chatter_to_stderr
     from .project import Project
     from .report import facts_of, show
 
@@ -101,7 +102,7 @@ def build(
     if workers is not None:
         plan = msgspec.structs.replace(plan, workers=workers)
     bars = Bars(Console(stderr=True))
-    with _resumable():
+    with _resumable(), chatter_to_stderr():
         index = build_index(
             plan, output=output, cache=cache, progress=bars, watch=bars.follow
         )
@@ -135,6 +136,7 @@ def select(
     from .bars import Bars
     from .builder import Builder
     from .cache import FOLDER, Cache
+    from .chatter import chatter_to_stderr
     from .project import Project
     from .report import plot_race, show_race
 
@@ -142,7 +144,7 @@ def select(
     plan = Project.load(project)
     kept = Cache(cache or plan.path(FOLDER))
     builder = Builder(plan, kept, bars, bars.follow)
-    with _resumable():
+    with _resumable(), chatter_to_stderr():
         facts = builder.select(strategy).facts
     if plot is not None:
         plot_race(facts, plot)
@@ -182,8 +184,10 @@ def features(
     from rich.table import Table
 
     from ..features.registry import load_features, ready_made_features
+    from .chatter import chatter_to_stderr
 
-    found = [*ready_made_features(), *load_features([], files or [])]
+    with chatter_to_stderr():
+        found = [*ready_made_features(), *load_features([], files or [])]
     rows: list[dict[str, str]] = [
         {
             "name": feature.name,

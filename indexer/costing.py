@@ -19,7 +19,7 @@ from .cache import Cache
 from .data import Dataset, make_item
 from .pace import Pace, compared_models, finish, pace_of, time_features
 from .pace import time_models as time_rows
-from .progress import Progress, Tell
+from .progress import Progress, Tell, skip
 from .project import Costs
 
 Seconds = NDArray[np.float64]
@@ -124,6 +124,7 @@ def measure_curves(
         }
         cache.store(name, {}, arrays)
     else:
+        skip(progress, "measuring costs")
         arrays = stored[1]
     sizes, quantile = np.asarray(arrays["sizes"]), costs.quantile
 
@@ -183,7 +184,7 @@ def time_models(
     quantile: float,
     tell: Tell,
 ) -> Seconds:
-    """Seconds of one evaluation of each model, at a quantile over different rows.
+    """Seconds that each model takes to answer, at a quantile over different rows.
 
     The models come one at a time: all of them together may not fit into memory.
     """
@@ -197,13 +198,12 @@ def time_models(
 
 
 def _time_model(model: Model, rows: Sequence[NDArray[np.float32]]) -> list[float]:
-    """Seconds of one evaluation on each row, but for those that were interrupted."""
-    model.scores(rows[0])
+    """Seconds to answer each row as a server does, but for those interrupted."""
+    model.answer(rows[0])
     times: list[float] = []
     for row in rows:
         before, start = interruptions(), time.perf_counter()
-        model.choose(row)
-        model.scores(row)
+        model.answer(row)
         taken_s = time.perf_counter() - start
         if interruptions() == before or not times:
             times.append(taken_s)
@@ -217,6 +217,7 @@ def measure_pace(
     *,
     cache: Cache,
     name: str,
+    progress: Progress,
 ) -> Pace:
     """Time samples and models as a server will when it starts, or recall the times.
 
@@ -229,16 +230,26 @@ def measure_pace(
     """
     stored = cache.load(name)
     if stored is None:
-        compared = [models[row] for row in compared_models(len(models))]
-        with quiet():
-            rows = [extractor.extract(item) for item in items]
-            parts = finish(time_features(extractor, items, limit_s=PACE_LIMIT_S))
-            evaluations = finish(time_rows(compared, rows, limit_s=PACE_LIMIT_S))
-        arrays = {"parts": parts, "models": evaluations}
+        with progress.stage("timing samples", None) as tell, quiet():
+            arrays = time_samples(extractor, items, models, tell)
         cache.store(name, {}, arrays)
     else:
+        skip(progress, "timing samples")
         arrays = stored[1]
     return pace_of(arrays["parts"], arrays["models"], len(extractor.steps))
+
+
+def time_samples(
+    extractor: Extractor, items: Sequence[Item], models: Sequence[Model], tell: Tell
+) -> dict[str, Seconds]:
+    """Time the samples' features, then a few models on them, round after round."""
+    compared = [models[row] for row in compared_models(len(models))]
+    rows = [extractor.extract(item) for item in items]
+    parts = finish(time_features(extractor, items, limit_s=PACE_LIMIT_S))
+    tell(len(parts))
+    evaluations = finish(time_rows(compared, rows, limit_s=PACE_LIMIT_S))
+    tell(len(parts) + len(evaluations))
+    return {"parts": parts, "models": evaluations}
 
 
 def time_overhead(extractor: Extractor, items: Sequence[Item]) -> Seconds:

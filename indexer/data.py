@@ -17,6 +17,7 @@ from ..features.errors import BadInput, BadItem, BadProject
 from ..features.items import Item, Kind, Value, image_item, record_item, text_item
 from ..features.nearest import hint
 from .csv_file import open_csv, refuse_decimal_commas
+from .dealing import deal, groups_of_classes
 from .progress import Tell
 from .project import Data, Project
 
@@ -190,6 +191,7 @@ def make_dataset(
     if len(kinds) > 1:
         raise BadProject(f"the data mixes {' and '.join(kinds)} items; one kind only")
     known = sorted(set(labels))
+    codes = {label: code for code, label in enumerate(known)}
     if len(known) < 2:
         raise BadProject(
             f"all {len(items)} items have the label {known[0]!r}; "
@@ -200,7 +202,7 @@ def make_dataset(
         tuple(items),
         tuple(names),
         tuple(known),
-        np.array([known.index(label) for label in labels], np.int64),
+        np.array([codes[label] for label in labels], np.int64),
         np.array([numbers.setdefault(g, len(numbers)) for g in groups], np.int64),
         tuple(skipped),
     )
@@ -211,28 +213,68 @@ def split(
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
     """Split into (training rows, testing rows), once or once for each fold.
 
-    Classes keep their shares as far as groups allow (scikit-learn's
-    StratifiedGroupKFold). A held-out share s is one fold of round(1 / s).
+    Classes keep their shares as far as groups allow (`deal`). A held-out share s is
+    one part of round(1 / s).
 
     Raises
     ------
     BadProject
-        If a class has too few groups to be in every part.
+        If a class has too few groups to be in every part, or its groups are so mixed
+        with others that one training would see none of it.
     """
-    from sklearn.model_selection import StratifiedGroupKFold
-
-    count = folds or max(2, round(1 / held_out))
-    for code, label in enumerate(dataset.labels):
-        have = len(np.unique(dataset.groups[dataset.codes == code]))
-        if have < count:
+    count = folds or parts_of(held_out)
+    refuse_rare(dataset, count)
+    part = deal(dataset.codes, dataset.groups, count, seed)
+    pairs = [
+        (np.flatnonzero(part != fold), np.flatnonzero(part == fold))
+        for fold in range(folds or 1)
+    ]
+    for train, _ in pairs:
+        seen = np.bincount(dataset.codes[train], minlength=len(dataset.labels))
+        if not seen.all():
             raise BadProject(
-                f"class {label!r} has {have} independent items; splitting "
-                f"into {count} parts needs at least {count} of each class"
+                f"all items of class {dataset.labels[int(seen.argmin())]!r} would be "
+                "tested on and none trained on: its groups also hold other classes; "
+                "another seed, or more groups of it, are needed"
             )
-    parts = StratifiedGroupKFold(count, shuffle=True, random_state=seed)
-    rows = np.zeros(len(dataset.codes))
-    pairs = list(parts.split(rows, dataset.codes, dataset.groups))
-    return pairs if folds else pairs[:1]
+    return pairs
+
+
+def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
+    """Classes that come in fewer groups than that: in how many each."""
+    have = groups_of_classes(dataset.codes, dataset.groups, len(dataset.labels))
+    named = zip(dataset.labels, have.tolist(), strict=True)
+    return {label: count for label, count in named if count < fewest}
+
+
+def refuse_rare(dataset: Dataset, fewest: int) -> None:
+    """Name the classes that come in fewer groups, and what can be done, in an error.
+
+    Raises
+    ------
+    BadProject
+        If there is such a class.
+    """
+    rare = rare_classes(dataset, fewest)
+    if not rare:
+        return
+    label, have = next(iter(rare.items()))
+    more = (
+        f", and {len(rare) - 1} more classes are as rare"
+        if rare.keys() > {label}
+        else ""
+    )
+    raise BadProject(
+        f"class {label!r} has {have} independent items{more}; dividing them for "
+        f"training and testing needs at least {fewest} of each class: add items, or "
+        "leave such classes out with [data] on_rare_class = 'skip', or make them one "
+        "with 'merge'"
+    )
+
+
+def parts_of(held_out: float) -> int:
+    """Parts of equal size that items are divided into to hold out a share of them."""
+    return max(2, round(1 / held_out))
 
 
 def _rows(project: Project) -> Iterator[Row]:

@@ -48,6 +48,7 @@ def fit_exits(
     *,
     confidence: float | None = None,
     calibration: Answers | None = None,
+    groups: Rows | None = None,
 ) -> Exits:
     """Say at which leads a plan's checkpoints answer.
 
@@ -64,7 +65,7 @@ def fit_exits(
     alpha
         Share of decisions that may change, in [0, 1): on these items, or with
         `confidence` on fresh ones.
-    confidence, calibration
+    confidence, calibration, groups
         As for `fit_schedule`: with answers for items used for nothing else.
 
     Raises
@@ -81,10 +82,10 @@ def fit_exits(
     if not prices[1:].any():
         return Exits(np.full(count, np.inf))
     fitter = ExitFitter(answers, prices)
-    check_confidence(calibration, confidence, alpha)
+    check_confidence(calibration, confidence, alpha, groups)
     if confidence is None or calibration is None:
         return fitter.within(alpha)
-    return calibrate(fitter.ladder(), calibration, alpha, confidence)
+    return calibrate(fitter.ladder(), calibration, alpha, confidence, groups)
 
 
 class ExitFitter:

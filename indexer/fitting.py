@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from ..models.sums import whole_sums
-from .calibrate import calibrate, fewest_rows, spread_of, widened
+from .calibrate import calibrate, fewest_rows, lacking_rows, spread_of, widened
 from .doubt import order_by_doubt
 from .model_costs import ModelCosts
 from .model_order import OrderName, make_order
@@ -95,6 +95,7 @@ def fit_schedule(
     sides: Sides = "both",
     confidence: float | None = None,
     calibration: Floats | None = None,
+    groups: Rows | None = None,
     seed: int = 0,
     threads: int = 2,
 ) -> Schedule:
@@ -144,6 +145,10 @@ def fit_schedule(
     calibration
         (M, T) scores of rows used for nothing else: not for training the ensemble,
         not in `scores`.
+    groups
+        (M,) numbers of the groups that calibration rows belong to, where rows of one
+        group, such as one patient's, are no independent draws; only groups then are
+        (`indexer.calibrate.most_changed`).
     seed
         Of the random order.
     threads
@@ -160,12 +165,12 @@ def fit_schedule(
     )
     kept = None if order is None else check_order(order, task, target, seed)
     check_method(method, order)
-    rows = check_confidence(calibration, confidence, alpha)
+    rows = check_confidence(calibration, confidence, alpha, groups)
     fitter = FITTERS[method](task, kept)
     if confidence is None or rows is None:
         return fitter.within(alpha)
     fresh = check_scores(rows, models=task.scores.shape[1])
-    return calibrate(fitter.ladder(), fresh, alpha, confidence)
+    return calibrate(fitter.ladder(), fresh, alpha, confidence, groups)
 
 
 class StoppingFitter:
@@ -320,11 +325,14 @@ def check_permutation(order: Sequence[int] | Rows, models: int) -> Rows:
 
 
 def check_confidence(
-    calibration: RowsGiven | None, confidence: float | None, alpha: float
+    calibration: RowsGiven | None,
+    confidence: float | None,
+    alpha: float,
+    groups: Rows | None = None,
 ) -> RowsGiven | None:
     """Calibration rows where a confidence is asked for: enough of them, else None."""
     if confidence is None:
-        if calibration is not None:
+        if calibration is not None or groups is not None:
             raise BadInput("calibration rows are given without a confidence")
         return None
     if not 0 < confidence < 1:
@@ -339,10 +347,15 @@ def check_confidence(
             "alpha is 0, which no number of calibration rows can show; it must be "
             "above 0 when a confidence is given"
         )
-    fewest = fewest_rows(alpha, confidence)
-    if len(calibration) < fewest:
+    if groups is not None and np.shape(groups) != (len(calibration),):
         raise BadInput(
-            f"there are {len(calibration)} calibration rows; alpha {alpha:g} with "
-            f"confidence {confidence:g} needs at least {fewest}"
+            f"groups have shape {np.shape(groups)}; one of each of the "
+            f"{len(calibration)} calibration rows is needed"
+        )
+    if too_few := lacking_rows(len(calibration), alpha, confidence, groups):
+        raise BadInput(
+            f"of calibration rows there are {too_few}; alpha {alpha:g} with confidence "
+            f"{confidence:g} needs at least {fewest_rows(alpha, confidence)} that are "
+            "independent"
         )
     return calibration

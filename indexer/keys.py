@@ -81,5 +81,5 @@ class Keys:
         return digest(
             self.data,
             self.features,
-            [self.project.seed, search.held_out, search.folds],
+            [self.project.seed, search.held_out, search.folds, "dealt"],
         )

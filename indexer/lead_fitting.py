@@ -39,6 +39,7 @@ def fit_lead_schedule(
     decisions: Rows | None = None,
     confidence: float | None = None,
     calibration: Floats | None = None,
+    groups: Rows | None = None,
 ) -> LeadSchedule:
     """Order an ensemble's base models and say at which lead of a class to stop.
 
@@ -66,6 +67,8 @@ def fit_lead_schedule(
         it does otherwise: as for `fit_schedule`. Default: the first largest sum.
     calibration
         (M, T, K) scores of rows used for nothing else.
+    groups
+        (M,) as for `fit_schedule`.
 
     Raises
     ------
@@ -85,11 +88,11 @@ def fit_lead_schedule(
     else:
         kept = check_permutation(order, models)
     fitter = LeadFitter(scores, kept, start, prices, chosen)
-    rows = check_confidence(calibration, confidence, alpha)
+    rows = check_confidence(calibration, confidence, alpha, groups)
     if confidence is None or rows is None:
         return fitter.within(alpha)
     fresh = check_class_scores(rows, (models, classes))
-    return calibrate(fitter.ladder(), fresh, alpha, confidence)
+    return calibrate(fitter.ladder(), fresh, alpha, confidence, groups)
 
 
 class LeadFitter:

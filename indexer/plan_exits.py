@@ -1,4 +1,7 @@
-"""Exits for every plan of an index, fitted on the items that measured its accuracy."""
+"""Exits for every plan of an index, fitted on the items that measured its accuracy.
+
+Where a confidence is asked for, they are calibrated on items that nothing else saw.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadProject
-from .calibrate import fewest_rows
+from .calibrate import Groups, fewest_rows, lacking_rows
 from .exit_fitting import fit_exits
 from .exits import Answers
 from .feature_order import prefixes
@@ -40,6 +43,23 @@ class PlanExits:
     facts: dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FreshAnswers:
+    """What C candidates answer for M items that nothing of a build has seen.
+
+    Attributes
+    ----------
+    leads, choices
+        (M, C), as those of `PlanExitFitter`.
+    groups : (M,)
+        Number of each item's group.
+    """
+
+    leads: NDArray[np.float64]
+    choices: Rows
+    groups: Groups
+
+
 class PlanExitFitter:
     """Fits the exits of one index's plans.
 
@@ -52,8 +72,8 @@ class PlanExitFitter:
         trained on.
     choices : (N, C) int64
         Class that each candidate chooses.
-    seed
-        Of the division of the items into fitting and calibration ones.
+    fresh
+        The same for the items to calibrate on; None without a confidence.
     """
 
     def __init__(
@@ -61,13 +81,12 @@ class PlanExitFitter:
         terms: ExitTerms,
         leads: NDArray[np.float64],
         choices: Rows,
-        seed: int,
+        fresh: FreshAnswers | None = None,
     ) -> None:
-        self.terms, self.leads, self.choices = terms, leads, choices
-        count = len(leads)
-        order = np.random.default_rng(seed).permutation(count)
-        half = count // 2 if terms.confidence is not None else count
-        self.fit, self.rest = order[:half], order[half:]
+        self.terms, self.fresh = terms, fresh
+        self.fit = leads, choices
+        self.leads = leads if fresh is None else np.vstack([leads, fresh.leads])
+        self.choices = choices if fresh is None else np.vstack([choices, fresh.choices])
 
     def all(
         self,
@@ -101,21 +120,18 @@ class PlanExitFitter:
         if len(places) > 1:
             starts = np.concatenate([[0], np.array(places[:-1]) + 1])
             prices = np.add.reduceat(costs[: places[-1] + 1], starts)
-            fitting, fresh = self._answers([answers[k] for k in places])
-            confidence = self.terms.confidence
+            rows, fresh = [answers[k] for k in places], self.fresh
             margins[places] = fit_exits(
-                fitting,
+                _answers(*self.fit, rows),
                 prices,
                 self.terms.alpha or 0.0,
-                confidence=confidence,
-                calibration=None if confidence is None else fresh,
+                confidence=self.terms.confidence,
+                calibration=None
+                if fresh is None
+                else _answers(fresh.leads, fresh.choices, rows),
+                groups=None if fresh is None else fresh.groups,
             ).margins
         return tuple(margins.tolist())
-
-    def _answers(self, rows: list[int]) -> tuple[Answers, Answers]:
-        """Answers of these candidates for the items to fit on, and for the others."""
-        every = Answers(self.leads[:, rows], self.choices[:, rows])
-        return every.only(self.fit), every.only(self.rest) if len(self.rest) else every
 
     def _facts(
         self,
@@ -142,14 +158,26 @@ class PlanExitFitter:
         return {
             "alpha": self.terms.alpha,
             "confidence": self.terms.confidence,
-            "fitted": len(self.fit),
-            "calibrated": len(self.rest),
+            "fitted": len(self.fit[0]),
+            "calibrated": len(self.leads) - len(self.fit[0]),
             "plans": plans,
         }
 
 
-def check_exits(terms: ExitTerms, items: int) -> None:
-    """Refuse a confidence that half of so many held-out items cannot give."""
+def _answers(
+    leads: NDArray[np.float64], choices: Rows, candidates: list[int]
+) -> Answers:
+    return Answers(leads[:, candidates], choices[:, candidates])
+
+
+def check_exits(terms: ExitTerms, groups: Groups) -> None:
+    """Refuse a confidence that the items set aside to calibrate on cannot give.
+
+    Parameters
+    ----------
+    groups : (M,)
+        Number of each such item's group.
+    """
     if terms.alpha is None or terms.confidence is None:
         return
     if terms.alpha == 0:
@@ -157,9 +185,10 @@ def check_exits(terms: ExitTerms, items: int) -> None:
             "exits.alpha is 0, which no number of items can show; with a confidence "
             "it must be above 0"
         )
-    fewest = fewest_rows(terms.alpha, terms.confidence)
-    if items - items // 2 < fewest or items < 2:
+    if there := lacking_rows(len(groups), terms.alpha, terms.confidence, groups):
         raise BadProject(
             f"exits.alpha = {terms.alpha:g} with exits.confidence = "
-            f"{terms.confidence:g} needs {2 * fewest} held-out items; there are {items}"
+            f"{terms.confidence:g} needs at least "
+            f"{fewest_rows(terms.alpha, terms.confidence)} independent items, half of "
+            f"held_out; there are {there}"
         )

@@ -18,6 +18,8 @@ class Progress(Protocol):
     def stage(self, name: str, total: int | None) -> AbstractContextManager[Tell]:
         """Begin a stage of `total` steps (None: not known in advance).
 
+        One of 0 steps is skipped: an earlier run did its work, and it was kept.
+
         Entering the context gives a function to call with the steps done so far and,
         where that is known only then, how many more there can be at most.
         """
@@ -30,3 +32,9 @@ class Silence:
     def stage(self, name: str, total: int | None) -> Iterator[Tell]:
         """Ignore the stage."""
         yield lambda done, left=None: None
+
+
+def skip(progress: Progress, name: str) -> None:
+    """Tell that a stage's work was found, as an earlier run had kept it."""
+    with progress.stage(name, 0):
+        pass

@@ -52,6 +52,13 @@ class Data(Part, frozen=True):
         characters are written, such as ";" and "latin-1". Texts have an encoding, too.
     on_bad_item
         "skip" leaves out unusable items, and says how many and why; "stop" stops.
+    on_rare_class
+        What becomes of classes with too few independent items to be divided into what
+        is trained and tested on: "stop" names them, "skip" leaves their items out,
+        "merge" makes them one class, "other".
+    rare_below
+        Independent items below which a class is rare, where that is to be more than
+        dividing them needs.
     """
 
     images: str | None = None
@@ -65,6 +72,8 @@ class Data(Part, frozen=True):
     separator: str | None = None
     encoding: str | None = None
     on_bad_item: Literal["skip", "stop"] = "skip"
+    on_rare_class: Literal["stop", "skip", "merge"] = "stop"
+    rare_below: Positive | None = None
 
 
 class Columns(Part, frozen=True):
@@ -193,8 +202,9 @@ class Exits(Part, frozen=True):
         exits. They are fitted on the held-out items, or with `search.folds` on all of
         them, each as answered by models of the other folds.
     confidence
-        Make that share hold on fresh items with this confidence: half of the held-out
-        items then calibrate. Without it nothing is promised.
+        Make that share hold on fresh items with this confidence: half of `held_out`,
+        drawn by whole groups, then calibrates, and nothing else of a build sees it.
+        Without it nothing is promised.
     """
 
     alpha: Annotated[float, Meta(ge=0, lt=1)] | None = None

@@ -126,6 +126,8 @@ def _instance(name: str, path: str, parameters: dict[str, Any], seed: int) -> An
             )
     if open_ or "random_state" in known:
         parameters.setdefault("random_state", seed)
+    if path.startswith("lightgbm:") and not {"verbose", "verbosity"} & set(parameters):
+        parameters["verbose"] = -1  # else it writes lines for every training
     classifier = made(**parameters)
     if not hasattr(classifier, "_parameter_constraints"):
         return classifier

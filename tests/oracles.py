@@ -4,6 +4,7 @@ import itertools
 import math
 import string
 import struct
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from statistics import NormalDist
@@ -1217,3 +1218,44 @@ def boost_in_stages(
             added.append(rate * step)
             raw = raw + added[-1]
     return np.column_stack(added)
+
+
+def deal(
+    codes: Sequence[int], groups: Sequence[int], parts: int, seed: int
+) -> list[int]:
+    """Largest group first, each where its classes' shares are least so far."""
+    names = sorted(set(groups))
+    shuffled = np.random.default_rng(seed).permutation(len(names))
+    total = Counter(codes)
+    part_of: dict[int, int] = {}
+    for name in sorted((names[i] for i in shuffled), key=lambda n: -groups.count(n)):
+        scores = []
+        for part in range(parts):
+            held = Counter(
+                c for c, g in zip(codes, groups, strict=True) if part_of.get(g) == part
+            )
+            own = Counter(c for c, g in zip(codes, groups, strict=True) if g == name)
+            grows = sum(
+                1 / float(total[c]) ** 2 * own[c] * held[c] for c in sorted(own)
+            )
+            scores.append((grows, held.total(), part))
+        part_of[name] = min(scores)[2]
+    return [part_of[group] for group in groups]
+
+
+def chance_of_so_few(sizes: Sequence[int], changed: int, alpha: float) -> float:
+    """Chance that at most so many rows change, at most, where a share alpha does."""
+    count, rows, largest = len(sizes), sum(sizes), max(sizes)
+    chance = alpha * rows / (count * largest)
+    masses = [
+        math.comb(count, k) * chance**k * (1 - chance) ** (count - k)
+        for k in range(count + 1)
+    ]
+    if largest == 1:
+        return sum(masses[: changed + 1])
+    weight = changed / largest
+    ratios = [
+        sum(mass * max(a - k, 0) for k, mass in enumerate(masses)) / (a - weight)
+        for a in range(math.floor(weight) + 1, count + 2)
+    ]
+    return min(1.0, *ratios)

@@ -1,6 +1,7 @@
 """What people see of a build's progress."""
 
 import io
+from contextlib import suppress
 
 import pytest
 from rich.console import Console
@@ -9,12 +10,16 @@ from polydom.indexer.bars import Bars, latest
 from polydom.models.allocation import Outcome, Race
 
 
-def shown(total: int | None, *steps: tuple[int, int | None]) -> str:
-    """The line of a stage after these steps."""
+def shown(
+    total: int | None, *steps: tuple[int, int | None], fails: bool = False
+) -> str:
+    """The line of a stage that ends after these steps, be it by an error."""
     console = Console(file=io.StringIO(), width=100)
-    with Bars(console).stage("training sets", total) as tell:
+    with suppress(KeyError), Bars(console).stage("training sets", total) as tell:
         for done, left in steps:
             tell(done, left)
+        if fails:
+            raise KeyError
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -27,16 +32,35 @@ def shown(total: int | None, *steps: tuple[int, int | None]) -> str:
         (None, [(1, 1023), (12, 1012)], "12 of at most 1,024", "/s"),
         (None, [(1, 1023), (12, 0)], "12/12", "most"),
         (None, [(1234, None)], "1,234", "left"),
-        (None, [], "0", "left"),
     ],
 )
 def test_bar_says_what_is_known(
     total: int | None, steps: list[tuple[int, int | None]], seen: str, unseen: str
 ) -> None:
-    line = shown(total, *steps)
+    line = shown(total, *steps, fails=True)
     assert line.startswith("training sets")
     assert seen in line
     assert unseen not in line
+
+
+@pytest.mark.parametrize(
+    ("total", "steps", "end"),
+    [
+        (8, [(8, None)], "8/8"),
+        (8, [(5, None)], "5/5"),
+        (None, [(1, 1023), (12, 1012)], "12/12"),
+        (None, [(1234, None)], "1,234/1,234"),
+        (None, [], "from the cache"),
+        (0, [], "from the cache"),
+    ],
+)
+def test_bar_of_a_stage_that_is_done_ends_at_its_end(
+    total: int | None, steps: list[tuple[int, int | None]], end: str
+) -> None:
+    line = shown(total, *steps)
+    assert end in line
+    assert "most" not in line
+    assert "left" not in line
 
 
 @pytest.mark.parametrize(
@@ -64,12 +88,14 @@ def test_bar_tells_the_time_left_or_the_rate() -> None:
     with bars.stage("a", None) as tell:
         for done in range(20):
             tell(done)
-    with bars.stage("b", None) as tell:
+    with suppress(KeyError), bars.stage("b", None) as tell:
         for done in range(20):
             tell(done, 1000 - done)
-    with bars.stage("c", 1000) as tell:
+        raise KeyError  # as a build that is stopped
+    with suppress(KeyError), bars.stage("c", 1000) as tell:
         for done in range(20):
             tell(done)
+        raise KeyError
     assert isinstance(console.file, io.StringIO)
     first, second, third = console.file.getvalue().splitlines()
     assert first.endswith("/s")

@@ -1,8 +1,6 @@
 """Whole builds of small real projects."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,31 +12,14 @@ from rich.console import Console
 from polydom.features.errors import BadFeature, BadProject
 from polydom.indexer import Index, build
 from polydom.indexer.pace import Pace
-from polydom.indexer.progress import Tell
 from polydom.indexer.project import Project
 from polydom.indexer.report import band_of, facts_of, plot_race, show
 from polydom.models.portfolio import installed
 
 from . import projects, servers
+from .progresses import Stages
 
 pytestmark = pytest.mark.jit
-
-
-class Stages:
-    """Records the stages of a build, and stops it in the middle of one if asked."""
-
-    def __init__(self, stop_in: str | None = None) -> None:
-        self.done: dict[str, int] = {}
-        self.stop_in = stop_in
-
-    @contextmanager
-    def stage(self, name: str, total: int | None) -> Iterator[Tell]:
-        def tell(done: int, left: int | None = None) -> None:
-            self.done[name] = done
-            if name == self.stop_in and done > 0:
-                raise KeyboardInterrupt
-
-        yield tell
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,10 @@
 import itertools
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from polydom.features.cost import CostCurve
 from polydom.features.extract import Extractor
@@ -95,6 +97,27 @@ def test_models_are_timed_as_they_come() -> None:
     assert seconds.shape == (3,)
     assert (seconds > 0).all()
     assert told == [1, 2, 3]
+
+
+def test_models_are_charged_what_the_server_calls() -> None:
+    answered: list[float] = []
+
+    class Watched(Prior):
+        def answer(self, row: Any) -> tuple[int, list[float]]:
+            answered.append(float(row[0]))
+            return 0, self.shares.tolist()
+
+        def scores(self, row: Any) -> NDArray[np.float64]:
+            raise AssertionError("a server asks for the answer, once")
+
+        def choose(self, row: Any) -> int:
+            raise AssertionError("a server asks for the answer, once")
+
+    rows = np.arange(40, dtype=np.float32).reshape(20, 2)
+    model = Watched.fit(np.array([0, 1]))
+    (seconds,) = time_models([model], rows, 0.5, lambda done, left=None: None)
+    assert seconds > 0
+    assert set(answered) == set(rows[:, 0].tolist())
 
 
 def pair_dataset() -> Dataset:

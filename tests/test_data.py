@@ -294,6 +294,23 @@ def test_split_needs_enough_of_each_class() -> None:
         split(texts(16, per_group=4), seed=0, held_out=0.25, folds=None)
 
 
+def test_split_names_a_class_that_none_would_be_trained_on() -> None:
+    """Whose few items are in large groups of other classes, all on one side."""
+    groups = [{"a": 100}, {"b": 60}, {"b": 50, "c": 1}, {"d": 30}, {"e": 28}]
+    groups += [{"d": 25, "c": 1}, {"e": 24, "c": 1}, {"a": 1}]
+    rows = [
+        (label, str(number))
+        for number, group in enumerate(groups)
+        for label, count in group.items()
+        for _ in range(count)
+    ]
+    labels, names = zip(*rows, strict=True)
+    items = [make_item(f"text {i}") for i in range(len(rows))]
+    dataset = make_dataset(items, names, labels, names)
+    with pytest.raises(BadProject, match=r"class 'c' would be tested on and none"):
+        split(dataset, seed=0, held_out=0.5, folds=None)
+
+
 def test_digest_ignores_names_but_not_labels_or_contents() -> None:
     one = texts(4)
     items, groups = one.items, one.groups.tolist()

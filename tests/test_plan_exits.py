@@ -13,7 +13,7 @@ from polydom.indexer.builder import Builder
 from polydom.indexer.cache import Cache
 from polydom.indexer.exits import answers_of
 from polydom.indexer.file import read_file, write_file
-from polydom.indexer.plan_exits import PlanExitFitter, check_exits
+from polydom.indexer.plan_exits import FreshAnswers, PlanExitFitter, check_exits
 from polydom.indexer.progress import Silence
 from polydom.indexer.project import Exits, Project
 from polydom.indexer.report import facts_of
@@ -44,7 +44,11 @@ def fitter_of(terms: Exits) -> tuple[Index, PlanExitFitter]:
     given = [answers_of(model, rows) for model in package.models]
     leads = np.column_stack([leads for leads, _ in given])
     choices = np.column_stack([choices for _, choices in given])
-    return index, PlanExitFitter(terms, leads, choices, seed=0)
+    if terms.confidence is None:
+        return index, PlanExitFitter(terms, leads, choices)
+    half = len(leads) // 2
+    fresh = FreshAnswers(leads[half:], choices[half:], np.arange(len(leads) - half))
+    return index, PlanExitFitter(terms, leads[:half], choices[:half], fresh)
 
 
 @pytest.mark.parametrize("terms", [Exits(0.0), Exits(0.1), Exits(0.2, 0.9)])
@@ -191,10 +195,21 @@ def test_terms_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_confidence_that_so_few_items_cannot_give_is_refused_at_once() -> None:
-    check_exits(Exits(0.1, 0.9), 44)
-    check_exits(Exits(0.1), 1)
-    check_exits(Exits(), 0)
-    with pytest.raises(BadProject, match=r"needs 44 held-out items; there are 42"):
-        check_exits(Exits(0.1, 0.9), 42)
+    check_exits(Exits(0.1, 0.9), np.arange(22))
+    check_exits(Exits(0.1), np.arange(0))
+    check_exits(Exits(), np.arange(0))
+    with pytest.raises(BadProject, match=r"at least 22 independent .* there are 21"):
+        check_exits(Exits(0.1, 0.9), np.arange(21))
+    with pytest.raises(BadProject, match=r"at least 22 independent .* there are 0"):
+        check_exits(Exits(0.1, 0.9), np.arange(0))
     with pytest.raises(BadProject, match=r"exits.alpha is 0"):
-        check_exits(Exits(0.0, 0.9), 1000)
+        check_exits(Exits(0.0, 0.9), np.arange(1000))
+
+
+def test_items_of_few_groups_are_not_taken_for_many() -> None:
+    check_exits(Exits(0.1, 0.9), np.repeat(np.arange(22), 8))
+    with pytest.raises(BadProject, match=r"there are 168 .* in 21 groups, which weigh"):
+        check_exits(Exits(0.1, 0.9), np.repeat(np.arange(21), 8))
+    one_large = np.concatenate([np.zeros(100, np.int64), np.arange(1, 101)])
+    with pytest.raises(BadProject, match=r"as much as 2 like the largest, of 1"):
+        check_exits(Exits(0.1, 0.9), one_large)

@@ -435,7 +435,7 @@ def test_schedule_refuses_crossed_thresholds() -> None:
         ({"calibration": SCORES}, "without a confidence"),
         (
             {"confidence": 0.95, "calibration": SCORES, "alpha": 0.01},
-            "5 calibration rows; .* at least 299",
+            "there are 5 .*; .* at least 299",
         ),
         ({"confidence": 0.95, "calibration": SCORES}, "alpha is 0"),
         (

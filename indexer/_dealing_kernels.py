@@ -1,0 +1,47 @@
+"""Dealing groups of items to parts, one group after the other."""
+
+import numpy as np
+from numba import float64, int64, njit, void
+from numba.core.types import Array
+from numpy.typing import NDArray
+
+INTS = Array(int64, 1, "C", readonly=True)
+FLOATS = Array(float64, 1, "C", readonly=True)
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+
+
+@njit(
+    void(INTS, INTS, INTS, INTS, FLOATS, float64[:, ::1], int64[::1], int64[::1]),
+    **OPTIONS,
+)
+def deal_in_order(
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    classes: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    held: NDArray[np.float64],
+    sizes: NDArray[np.int64],
+    dealt: NDArray[np.int64],
+) -> None:
+    """Give each group, in this order, to the part that holds least of its classes.
+
+    Group g has `counts[j]` items of class `classes[j]`, for j from `starts[g]` to
+    `starts[g + 1]`. `held` (P, K) and `sizes` (P,) count what the parts hold, from
+    zero, and `dealt` (G,) takes the part of each group.
+    """
+    parts = held.shape[0]
+    for place in range(order.shape[0]):
+        group = order[place]
+        best, least = 0, np.inf
+        for part in range(parts):
+            score = 0.0
+            for j in range(starts[group], starts[group + 1]):
+                k = classes[j]
+                score += weights[k] * counts[j] * held[part, k]
+            if score < least or (score == least and sizes[part] < sizes[best]):
+                best, least = part, score
+        for j in range(starts[group], starts[group + 1]):
+            held[best, classes[j]] += counts[j]
+            sizes[best] += counts[j]
+        dealt[group] = best
