@@ -3,9 +3,9 @@
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
 
+from ..features.errors import BadFeature
 from ..features.extract import Extraction
 from ..features.sizes import costs_at
 from .course import Course
@@ -78,7 +78,7 @@ class Attempt:
     def _left(self) -> float:
         """Tell what may still be spent now, as the curves count."""
         engine = self._engine
-        return self._question.budget.left(engine.now()) / engine.drift.factor
+        return self._question.budget.left(engine.now()) / self.choice.drift
 
     @property
     def longest(self) -> float:
@@ -87,17 +87,44 @@ class Attempt:
         return cost if self._course is None else max(cost, self._left())
 
     def run(self) -> Outcome:
-        """Compute features while the budget lasts, and answer."""
-        if self.longest < LEAST_S:
+        """Compute features while the budget lasts, and answer.
+
+        What that took is learned from here, so once, whoever has concluded meanwhile.
+        """
+        engine = self._engine
+        if self.longest < LEAST_S and not engine.suspects:
             self._compute()
-            return self.conclude()
-        busy = self._engine.busy
-        began_s = busy()
-        self._compute()
-        outcome = self.conclude()
-        if self._cut_short:
+            outcome = self.conclude()
+            if outcome.finished_s - outcome.started_s > LEAST_S:
+                engine.suspects = True  # the next one is timed
             return outcome
-        return msgspec.structs.replace(outcome, busy_s=busy() - began_s)
+        began_s = engine.busy()
+        try:
+            self._compute()
+        except (Abandoned, BadFeature) as error:
+            failed = isinstance(error, BadFeature)
+            charged_s, busy_s = self._spent(failed=failed), engine.busy() - began_s
+            # what failed may have done so at its very beginning
+            if (charged_s and not failed) or busy_s > charged_s:
+                engine.learn(charged_s, busy_s)
+            raise
+        outcome = self.conclude()
+        done = self._reached.done if self._course is None else self._course.done
+        if done and not self._cut_short:
+            engine.learn(outcome.charged, engine.busy() - began_s)
+        return outcome
+
+    def _spent(self, *, failed: bool = False) -> float:
+        """Sum up what the curves say of the features begun; 0 where none was."""
+        features, drift = self.choice.plan.features, self.choice.drift
+        if self._course is not None:
+            return self._course.spent(failed=failed) * drift
+        begun = features[: self._reached.done + failed]
+        return self._features_s(begun) * drift if begun else 0.0
+
+    def _features_s(self, features: tuple[int, ...]) -> float:
+        curve = self._engine.package.costs.of(sum(1 << feature for feature in features))
+        return float(costs_at(curve[None], self._question.item.size)[0])
 
     def _compute(self) -> None:
         if self._course is not None:
@@ -118,7 +145,7 @@ class Attempt:
     def _keep_to_plan(self) -> None:
         """Compute the plan's features while they lead to a better answer in time."""
         engine, question, plan = self._engine, self._question, self.choice.plan
-        size, budget, drift = question.item.size, question.budget, engine.drift.factor
+        size, budget, drift = question.item.size, question.budget, self.choice.drift
         extraction = engine.extractor.begin(question.item, self._row)
         for k, feature in enumerate(plan.features):
             if self.stopped or question.caller.gone:
@@ -195,24 +222,23 @@ class Attempt:
             reason=reason,
             accuracy=engine.accuracies[plan.row if reached.sure else row],
             charged=charged,
-            busy_s=None,
+            drift=self.choice.drift,
             audit=reached.audit,
             passed=self._passed,
         )
 
     def _charged(self, done: int) -> float:
         """Sum up what the curves say of the plan's first features, with drift."""
-        plan, costs = self.choice.plan, self._engine.package.costs
+        plan = self.choice.plan
         if done == len(plan.features):
             return self.choice.cost
-        curve = costs.of(sum(1 << feature for feature in plan.features[:done]))
-        features = float(costs_at(curve[None], self._question.item.size)[0])
+        features = self._features_s(plan.features[:done])
         return self._with_model(features, plan.answers[done])
 
     def _with_model(self, features: float, row: int) -> float:
         """Add to a cost of features that of a row's model; with drift."""
-        engine = self._engine
-        return (features + float(engine.package.model_s[row])) * engine.drift.factor
+        model_s = float(self._engine.package.model_s[row])
+        return (features + model_s) * self.choice.drift
 
     def _reason(self, reached: Reached) -> Reason | None:
         """Say why a plan ends where it did."""

@@ -102,6 +102,7 @@ class Desk:
         self.engine = engine
         self.settings = settings
         engine.audit.share = settings.audit
+        engine.corrects &= settings.correct
         package = engine.package
         self.unit = str(package.meta.get("unit", "s"))
         self.samples = [
@@ -193,7 +194,7 @@ class Desk:
                 for row in sorted(index.lookup.rows.tolist())
             ],
             rescaling=self.rescaling,
-            drift=self.engine.drift.factor,
+            drift=self.engine.drift.at(self.engine.now()),
             kernels=TRUST.kernels,
             exits=read_exits(package, self.names),
         )

@@ -170,11 +170,11 @@ class Families(Collector):
         )
         for model in self._counted:
             if self._repository.state(model).state == "READY":
-                desk = self._repository.get(model).desk
+                engine = (desk := self._repository.get(model).desk).engine
                 for part in desk.rescaling.parts():
                     rescale.add_metric([model, part.part, part.name], part.factor)
-                drift.add_metric([model], desk.engine.drift.factor)
-                hits.add_metric([model], desk.engine.drift.bound_hits)
+                drift.add_metric([model], engine.drift.at(engine.now()))
+                hits.add_metric([model], engine.drift.bound_hits)
         yield rescale
         yield drift
         yield hits

@@ -11,7 +11,7 @@ from ..features.items import Item
 from .attempt import Attempt
 from .budget import Allowance
 from .desk import Desk
-from .errors import NotReady, Overloaded, TooLittleLeft
+from .errors import NotReady, Overloaded
 from .job import Job
 from .metrics import Metrics
 from .outcome import Outcome
@@ -137,16 +137,12 @@ class Serving:
         kept_s = self.loop_reserve.seconds
         question = self.desk.question(ask, arrived_s, caller, kept_s)
         asked_s = self.now()
-        try:
-            outcome = self._at_once(question)
-            by_thread = outcome is None
-            if outcome is None:
-                budget = question.budget.keeping(self.thread_reserve.seconds)
-                question = msgspec.structs.replace(question, budget=budget)
-                outcome = await self._ask_thread(question)
-        except TooLittleLeft as error:
-            self.desk.engine.refused(error)
-            raise
+        outcome = self._at_once(question)
+        by_thread = outcome is None
+        if outcome is None:
+            budget = question.budget.keeping(self.thread_reserve.seconds)
+            question = msgspec.structs.replace(question, budget=budget)
+            outcome = await self._ask_thread(question)
         return self._reply(question, outcome, arrived_s, asked_s, by_thread=by_thread)
 
     def answer_at_once(
@@ -187,8 +183,6 @@ class Serving:
         *,
         by_thread: bool = False,
     ) -> Reply:
-        if self._time_counts and self.desk.settings.correct:
-            self.desk.engine.follow(outcome, question)
         self.desk.engine.audit.answered(outcome)
         answer = self.desk.answer(question, outcome, arrived_s, asked_s)
         both = (self.loop_reserve, self.thread_reserve)

@@ -913,13 +913,33 @@ def concave_hull(points: Sequence[tuple[float, float]]) -> list[tuple[float, flo
     return kept
 
 
-def drift(late: Sequence[bool], quantile: float, step: float, largest: float) -> float:
-    """Multiply by e to the step's share after each plan, and keep within the bounds."""
-    factor = 1.0
-    for exceeded in late:
-        factor *= math.exp(step * (exceeded - (1 - quantile)))
-        factor = min(max(factor, 1.0), largest)
-    return factor
+def drift(
+    plans: Sequence[tuple[bool, float]],
+    now_s: float,
+    quantile: float,
+    step: float,
+    largest: float,
+) -> float:
+    """Multiply by e to the step's share after each plan, and keep within the bounds.
+
+    What was learned holds for half a second after the last that exceeded, then less by
+    and by until it is nothing at one second; of that an eighth is believed with each
+    plan in time.
+    """
+    learned, last_s = 1.0, -math.inf
+
+    def held(at_s: float) -> float:
+        share = float(np.interp(at_s - last_s, [0.5, 1.0], [1.0, 0.0]))
+        return math.exp(share * math.log(learned))
+
+    for exceeded, at_s in plans:
+        if exceeded:
+            learned, last_s = learned * math.exp(step * quantile), at_s
+        else:
+            doubted = (learned / held(at_s)) ** 0.125
+            learned /= max(math.exp(step * (1 - quantile)), doubted)
+        learned = min(max(learned, 1.0), largest)
+    return held(now_s)
 
 
 def exact_pair_cost(coefficients: Sequence[float], a: float, b: float) -> Fraction:
