@@ -30,6 +30,9 @@ class Reached(NamedTuple):
     audit: bool | None = None
 
 
+NOTHING = Reached()
+
+
 class Attempt:
     """One question being answered; its plan is chosen when this is made.
 
@@ -48,6 +51,7 @@ class Attempt:
         "_reached",
         "_row",
         "choice",
+        "longest",
         "started_s",
         "stopped",
     )
@@ -56,13 +60,15 @@ class Attempt:
         self._engine = engine
         self._question = question
         self._row = np.empty(engine.extractor.width, np.float32)
-        self._reached = Reached()
+        self._reached = NOTHING
         self._passed = False
         self._cut_short = False  # an audit, so that more was computed than is charged
         self.stopped = False
         self.started_s = engine.now()
         self.choice = engine.choose(question, self.started_s, waiting)
         self._alone = not waiting
+        # what it may come to cost: its plan, or all that is left where it steers
+        self.longest = self.choice.cost
         self._course = None if waiting else self._set_out()
 
     def _set_out(self) -> Course | None:
@@ -72,19 +78,16 @@ class Attempt:
             return None
         if question.budget.due_s == math.inf:  # it would never run out
             return None
-        course = Course(onward, question.item.size)
-        return course if course.next(self._left()) >= 0 else None
+        course, left = Course(onward, question.item.size), self._left()
+        if course.next(left) < 0:
+            return None
+        self.longest = max(self.longest, left)
+        return course
 
     def _left(self) -> float:
         """Tell what may still be spent now, as the curves count."""
         engine = self._engine
         return self._question.budget.left(engine.now()) / self.choice.drift
-
-    @property
-    def longest(self) -> float:
-        """What it may come to cost: its plan, or all that is left where it steers."""
-        cost = self.choice.cost
-        return cost if self._course is None else max(cost, self._left())
 
     def run(self) -> Outcome:
         """Compute features while the budget lasts, and answer.

@@ -194,6 +194,14 @@ class Engine:
         row = self.index.lookup.best(size, left) if left > 0 else -1
         return row if row >= 0 else self.prior
 
+    def accuracy_within(self, question: Question, left_s: float, now_s: float) -> float:
+        """Return the accuracy that so much buys at `now_s`; 0 if that is of no use."""
+        if not left_s > 0:
+            return 0.0
+        row = self._best(question.item.size, left_s / self._drift_at(now_s))
+        accuracy = self.accuracies[row]
+        return accuracy if accuracy >= question.min_accuracy else 0.0
+
     def _drift_at(self, now_s: float) -> float:
         return 1.0 if self.drift.factor == 1.0 else self.drift.at(now_s)
 

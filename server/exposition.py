@@ -19,10 +19,10 @@ from .peers import Samples
 from .repository import Repository
 
 HELP = {
-    "polydom_request_seconds": "From a request's first byte to its answer sent.",
+    "polydom_request_seconds": "From a request's first byte to its answer written.",
     "polydom_queue_seconds": "From a question read to work on it begun.",
     "polydom_plan_seconds": "Features and model of one answer.",
-    "polydom_encode_seconds": "From a plan's end to its answer sent.",
+    "polydom_encode_seconds": "From a plan's end to its answer written.",
     "polydom_plan_ratio": "Actual over predicted time of a plan.",
     "polydom_answers": "Answers by feature set, why not the best, and budget met.",
     "polydom_errors": "Requests that got an error, by its code.",

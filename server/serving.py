@@ -17,14 +17,16 @@ from .metrics import Metrics
 from .outcome import Outcome
 from .question import Caller, Question
 from .queue import WorkQueue
-from .reserve import WINDOW, Reserve
+from .reserve import WINDOW, Reserve, Way, weigh
 from .wire import Answer, Ask, Terms, encode
 
 # A plan that costs no more than this is carried out on the event loop if nothing
 # waits: two changes of thread cost more, and the loop is kept from reading requests no
 # longer than the computing thread may keep the interpreter from it (app.py).
 QUICK_S = 0.0005
-FIRST_RESERVE_S = 1e-4
+# Where more than this share of a budget would be kept for what follows the plan, it is
+# weighed how much is: else a busy machine answers small budgets with the prior, all.
+HEAVY = 0.25
 # A reload rests this many times as long as a piece of its warm-up took: it has the
 # computing thread for a fifth of the time at most.
 REST = 4.0
@@ -34,14 +36,15 @@ LONGEST_REST_S = 0.1
 class Reply(NamedTuple):
     """An answer and what it came of.
 
-    `asked_s` is when the question had been read; `reserves` are to be given the seconds
-    that the rest of the answer's way took.
+    `asked_s` is when the question had been read, `due_s` when the answer must be out;
+    `reserve` is to be given the seconds that the rest of the answer's way took.
     """
 
     answer: Answer
     outcome: Outcome
     asked_s: float
-    reserves: tuple[Reserve, ...]
+    due_s: float
+    reserve: Reserve
 
 
 class Serving:
@@ -65,13 +68,8 @@ class Serving:
         Checksum of the index.
     ready
         Whether every feature and model has run and the reserves are measured.
-    loop_reserve, thread_reserve
-        What is kept of every budget for the way from a plan's end to the wire, where
-        the event loop carried it out and where the computing thread did. The way from
-        the thread begins with the loop's waking up and is then the same, so what the
-        loop took is a lower bound for it, and counts in both: old stalls leave the
-        thread's even while it has nothing to do, at the price that it is then too
-        small for the thread's next answers.
+    way
+        What is kept of a budget between a plan's end and its answer's.
     """
 
     def __init__(
@@ -82,8 +80,8 @@ class Serving:
         self.version = desk.engine.index.version
         self.now = desk.engine.now
         self.ready = False
-        self.loop_reserve = Reserve([FIRST_RESERVE_S])
-        self.thread_reserve = Reserve([FIRST_RESERVE_S])
+        self.way = Way(Reserve(), Reserve())
+        self._ways: dict[tuple[str, int], Way] = {}
         self.queue = queue
         self._time_counts = desk.unit == "s"
 
@@ -109,14 +107,24 @@ class Serving:
                 await asyncio.sleep(min(REST * took_s, LONGEST_REST_S))
                 began_s = self.now()
         if old is not None and old.ready:
-            self.loop_reserve = old.loop_reserve
-            self.thread_reserve = old.thread_reserve
+            self.way, self._ways = old.way, old._ways
         elif self.desk.samples:
-            self.loop_reserve = await self._measure(self._ask_loop)
-            self.thread_reserve = await self._measure(self._ask_thread)
+            loop = await self._measure(self._ask_loop)
+            self.way = Way(loop, await self._measure(self._ask_thread))
         self.ready = True
 
-    async def answer(self, ask: Ask, arrived_s: float, caller: Caller) -> Reply:
+    def way_of(self, transport: str, items: int) -> Way:
+        """Return what is kept where about so many items are answered together."""
+        key = transport, items.bit_length()
+        way = self._ways.get(key)
+        if way is None:
+            loop, thread = (Reserve(usual=like.usual) for like in self.way[:2])
+            way = self._ways[key] = Way(loop, thread, weighs=items == 1)
+        return way
+
+    async def answer(
+        self, ask: Ask, arrived_s: float, caller: Caller, way: Way | None = None
+    ) -> Reply:
         """Answer a request whose first byte was read at `arrived_s`.
 
         A quick plan is carried out at once if nothing waits, others in their turn.
@@ -134,16 +142,18 @@ class Serving:
         """
         if not self.ready:
             raise NotReady("the index is still being warmed up; see /readyz")
-        kept_s = self.loop_reserve.seconds
-        question = self.desk.question(ask, arrived_s, caller, kept_s)
+        way = way or self.way
+        question = self._question(ask, arrived_s, caller, way)
         asked_s = self.now()
-        outcome = self._at_once(question)
-        by_thread = outcome is None
-        if outcome is None:
-            budget = question.budget.keeping(self.thread_reserve.seconds)
-            question = msgspec.structs.replace(question, budget=budget)
-            outcome = await self._ask_thread(question)
-        return self._reply(question, outcome, arrived_s, asked_s, by_thread=by_thread)
+        if (outcome := self._at_once(question)) is not None:
+            return self._reply(question, outcome, arrived_s, asked_s, way.loop)
+        kept_s = way.thread.at(asked_s)
+        budget = question.budget.keeping(kept_s)
+        question = msgspec.structs.replace(question, budget=budget)
+        if kept_s > HEAVY * budget.amount and way.weighs:
+            question = self._weighed(question, way.thread)
+        outcome = await self._ask_thread(question)
+        return self._reply(question, outcome, arrived_s, asked_s, way.thread)
 
     def answer_at_once(
         self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller
@@ -159,20 +169,42 @@ class Serving:
         """
         if not self.ready:
             return None
-        kept_s = self.loop_reserve.seconds
-        question = self.desk.question(ask, arrived_s, caller, kept_s)
+        question = self._question(ask, arrived_s, caller, self.way)
         asked_s = self.now()
         outcome = self._at_once(question)
         if outcome is None:
             return None
-        return self._reply(question, outcome, arrived_s, asked_s)
+        return self._reply(question, outcome, arrived_s, asked_s, self.way.loop)
 
-    def sent(self, reply: Reply, arrived_s: float) -> None:
-        """Count an answer that has just been handed over to be sent."""
-        sent_s = self.now()
-        for reserve in reply.reserves:
-            reserve.add(sent_s - reply.outcome.finished_s)
+    def sent(self, reply: Reply, arrived_s: float, sent_s: float | None = None) -> None:
+        """Count an answer whose last byte was written at `sent_s`, by default now."""
+        if sent_s is None:
+            sent_s = self.now()
+        reply.reserve.add(sent_s - reply.outcome.finished_s, sent_s)
         self.metrics.answered(reply, arrived_s, sent_s)
+
+    def _question(
+        self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller, way: Way
+    ) -> Question:
+        """Read a request as one that the event loop answers."""
+        kept_s = way.loop.at(arrived_s)
+        question = self.desk.question(ask, arrived_s, caller, kept_s)
+        if kept_s > HEAVY * question.budget.amount and way.weighs:
+            return self._weighed(question, way.loop)
+        return question
+
+    def _weighed(self, question: Question, reserve: Reserve) -> Question:
+        """Keep as much of a small budget as promises most that is right and in time."""
+        if not self._time_counts:
+            return question
+        now_s, engine = self.now(), self.desk.engine
+        left_s = question.budget.keeping(0.0).left(now_s)
+        kept_s = weigh(
+            reserve.levels(now_s),
+            lambda kept_s: engine.accuracy_within(question, left_s - kept_s, now_s),
+        )
+        budget = question.budget.keeping(kept_s)
+        return msgspec.structs.replace(question, budget=budget)
 
     def _reply(
         self,
@@ -180,13 +212,12 @@ class Serving:
         outcome: Outcome,
         arrived_s: float,
         asked_s: float,
-        *,
-        by_thread: bool = False,
+        reserve: Reserve,
     ) -> Reply:
         self.desk.engine.audit.answered(outcome)
-        answer = self.desk.answer(question, outcome, arrived_s, asked_s)
-        both = (self.loop_reserve, self.thread_reserve)
-        return Reply(answer, outcome, asked_s, both[1:] if by_thread else both)
+        out_s = outcome.finished_s + reserve.usual
+        answer = self.desk.answer(question, outcome, arrived_s, asked_s, out_s)
+        return Reply(answer, outcome, asked_s, question.budget.due_s, reserve)
 
     def _at_once(self, question: Question) -> Outcome | None:
         """Answer at once where that is quick and nothing waits; else None."""
@@ -225,4 +256,4 @@ class Serving:
             if (outcome := await ask(question)) is not None:
                 encode(self.desk.answer(question, outcome, arrived_s, arrived_s))
                 after_s.append(self.now() - outcome.finished_s)
-        return Reserve(after_s or [FIRST_RESERVE_S])
+        return Reserve(after_s, self.now())

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import statistics
 import string
 import struct
 from collections.abc import Callable, Mapping, Sequence
@@ -940,6 +941,45 @@ def drift(
             learned /= max(math.exp(step * (1 - quantile)), doubted)
         learned = min(max(learned, 1.0), largest)
     return held(now_s)
+
+
+def reserve(
+    measured_s: Sequence[float],
+    timed: Sequence[tuple[float, float]],
+    now_s: float,
+    chances: Sequence[float],
+) -> tuple[float, list[float]]:
+    """What is usual, and the quantiles of the last second's times, at most 200.
+
+    The first ones were measured at 50 s. Where they are fewer than 20, as many others
+    take twice what is usual: 5 % more or less after each that took longer or not.
+    """
+    usual = statistics.median(measured_s) if measured_s else 1e-4
+    all_timed = [*((50.0, seconds) for seconds in measured_s), *timed]
+    for k, (_, seconds) in enumerate(timed):
+        if k == 0 and not measured_s:
+            usual = seconds
+        else:
+            usual = usual * 1.05 if seconds > usual else usual / 1.05
+    latest = [seconds for at_s, seconds in all_timed[-200:] if at_s >= now_s - 1.0]
+    latest.sort()
+    few = len(latest) < 20
+    latest = sorted(latest + [2 * usual] * (20 - len(latest)))
+    quantiles = [
+        next(s for s in latest if sum(t <= s for t in latest) >= chance * len(latest))
+        for chance in chances
+    ]
+    assert not few or quantiles[0] == latest[-1]
+    return usual, quantiles
+
+
+def right_in_time(
+    levels: Sequence[tuple[float, float]], worths: Sequence[float]
+) -> float:
+    """The largest chance of a right answer in time, of all that may be kept."""
+    return max(
+        chance * worth for (chance, _), worth in zip(levels, worths, strict=True)
+    )
 
 
 def exact_pair_cost(coefficients: Sequence[float], a: float, b: float) -> Fraction:
