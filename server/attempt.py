@@ -1,6 +1,7 @@
 """One question being answered, feature by feature, against the clock."""
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -36,6 +37,9 @@ NOTHING = Reached()
 class Attempt:
     """One question being answered; its plan is chosen when this is made.
 
+    `waiting` is how many others wait then, and `others` says how many do later, for
+    whom what an any-time course would still spend is left.
+
     One thread runs it. Others may `conclude` it at any time, from the features that
     are complete by then: the running one only writes columns that no model of an
     earlier checkpoint reads. Setting `stopped` ends it at its next checkpoint.
@@ -46,23 +50,33 @@ class Attempt:
         "_course",
         "_cut_short",
         "_engine",
+        "_others",
         "_passed",
         "_question",
         "_reached",
         "_row",
+        "_yielded",
         "choice",
         "longest",
         "started_s",
         "stopped",
     )
 
-    def __init__(self, engine: "Engine", question: Question, waiting: int = 0) -> None:
+    def __init__(
+        self,
+        engine: "Engine",
+        question: Question,
+        waiting: int = 0,
+        others: Callable[[], int] = int,
+    ) -> None:
         self._engine = engine
         self._question = question
         self._row = np.empty(engine.extractor.width, np.float32)
         self._reached = NOTHING
         self._passed = False
         self._cut_short = False  # an audit, so that more was computed than is charged
+        self._others = others
+        self._yielded = False  # to others that came while it spent what was left over
         self.stopped = False
         self.started_s = engine.now()
         self.choice = engine.choose(question, self.started_s, waiting)
@@ -142,8 +156,16 @@ class Attempt:
         while (feature := course.next(self._left())) >= 0:
             if self.stopped or question.caller.gone:
                 raise Abandoned("nobody waits for this answer any more")
+            if self._others() and self._has_enough(course):
+                self._yielded = True
+                return
             extraction.compute(feature)
             course.computed(feature)
+
+    def _has_enough(self, course: Course) -> bool:
+        """Say whether the course has reached what was chosen at its beginning."""
+        accuracies = self._engine.accuracies
+        return accuracies[course.reached[0]] >= accuracies[self.choice.plan.row]
 
     def _keep_to_plan(self) -> None:
         """Compute the plan's features while they lead to a better answer in time."""
@@ -179,7 +201,7 @@ class Attempt:
         size = question.item.size
         paid = self.choice.late and question.budget.due_s == math.inf
         for k in range(done, len(plan.features)):
-            out = self.stopped or question.caller.gone
+            out = self.stopped or question.caller.gone or self._others()
             if out or not (paid or plan.worth_going_on(k, size, self._left())):
                 self._cut_short = True
                 return
@@ -255,9 +277,13 @@ class Attempt:
         engine, choice = self._engine, self.choice
         reached = engine.accuracies[row]
         chosen = engine.accuracies[choice.plan.row]
-        if reached <= chosen:
-            return "overrun" if reached < chosen else choice.reason
+        if reached < chosen:
+            return "overrun"
+        if reached == chosen and not self._yielded:
+            return choice.reason
         top, _ = engine._top(self._question.item.size)
         if reached >= engine.accuracies[top]:
             return None
+        if self._yielded:
+            return "pressure"
         return "waited" if choice.reason == "waited" else "budget"

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import math
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -93,7 +94,8 @@ class Serving:
     async def start(self, old: "Serving | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
 
-        The warming is done in small pieces while no question waits. With an `old` one,
+        The warming is done in small pieces while no question waits, or once those of
+        a whole largest budget were answered meanwhile. With an `old` one,
         whose place this will take under load, there is a rest after each piece, since
         a question that comes meanwhile waits for its end; and the reserves are the old
         one's: to measure them now would tell of the load and add to it.
@@ -101,7 +103,8 @@ class Serving:
         steps = self.desk.warm_up_steps()
         done = object()
         began_s = self.now()
-        while await self.queue.patiently(functools.partial(next, steps, done)) != done:
+        step = functools.partial(next, steps, done)
+        while await self.queue.patiently(step, self._in_the_end_s()) != done:
             if old is not None:
                 took_s = self.now() - began_s
                 await asyncio.sleep(min(REST * took_s, LONGEST_REST_S))
@@ -232,14 +235,20 @@ class Serving:
     async def _ask_thread(self, question: Question) -> Outcome:
         if self.waiting >= self.desk.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
-        job = Job(self.desk.engine, question, self._pressure, self._one_less)
-        self.queue.waiting += 1
-        self.queue.post(question.budget.due_s, job.compute)
+        queue, due_s = self.queue, question.budget.due_s
+        engine, defer = self.desk.engine, queue.defer if self._time_counts else None
+        job = Job(engine, question, self._pressure, self._one_less, defer)
+        queue.waiting += 1
+        queue.post(due_s if due_s < math.inf else self._in_the_end_s(), job.compute)
         return await job.result()
 
+    def _in_the_end_s(self) -> float:
+        """When work that no deadline drives is due: behind every request of now."""
+        return self.now() + self.desk.settings.max_budget_s
+
     def _pressure(self) -> int:
-        """How many wait; none where time is not what the costs count."""
-        return self.waiting if self._time_counts else 0
+        """How many wait for others' sake; none where time is not what costs count."""
+        return self.waiting - self.queue.late if self._time_counts else 0
 
     def _one_less(self) -> None:
         self.queue.waiting -= 1

@@ -982,6 +982,21 @@ def right_in_time(
     )
 
 
+def queue_order(
+    dues_s: Sequence[float], late_s: Sequence[float], share: float
+) -> list[tuple[str, int]]:
+    """Order of work that all waits at 0 s: by deadline; late work has its own.
+
+    That is when a share of the time would have done it and all late work before it.
+    """
+    order = [
+        (sum(late_s[: number + 1]) / share, 0, ("late", number))
+        for number in range(len(late_s))
+    ]
+    order += [(due_s, 1, ("timely", number)) for number, due_s in enumerate(dues_s)]
+    return [name for *_, name in sorted(order)]
+
+
 def exact_pair_cost(coefficients: Sequence[float], a: float, b: float) -> Fraction:
     """Cost in two numbers without rounding, term by term: 1, a, b, a^2, ab, b^2 ..."""
     cost, degree, left = Fraction(0), 0, list(coefficients)

@@ -1,10 +1,8 @@
-"""The three text features of tiny_features.py, of which the first takes 12 ms."""
+"""The three text features of tiny_features.py, of which the first takes its time."""
 
 import time
 
 from polydom.features import feature, step
-
-SPIN_S = 12e-3
 
 
 @step(kind="text")
@@ -14,7 +12,9 @@ def lowered(text: str) -> str:
 
 @feature(kind="text")
 def length(text: str) -> list[int]:
-    end_s = time.thread_time() + SPIN_S
+    """Take as many milliseconds as the text begins with, and 12 if it does not."""
+    first = text.split(" ")[0]
+    end_s = time.thread_time() + (int(first) if first.isdigit() else 12) / 1e3
     while time.thread_time() < end_s:
         pass
     return [len(text)]

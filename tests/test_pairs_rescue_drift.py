@@ -28,9 +28,9 @@ SLOW_FILE = Path(__file__).with_name("slow_features.py")
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 
 
-def slow_index(folder: Path) -> Path:
+def slow_index(folder: Path, scale: float = 1.0) -> Path:
     """The usual index, whose first feature takes 12 ms where it says 1."""
-    index = make_index()
+    index = make_index(scale=scale)
     assert index.package is not None
     features = tuple(
         StoredFeature(f.name, width, fingerprint(f), False)
