@@ -40,7 +40,8 @@ class Job:
     ) -> None:
         self._engine = engine
         self._question = question
-        self._waiting = waiting
+        # kept by the attempt, so it must not hold this job
+        self._others: Callable[[], int] = lambda: max(waiting() - 1, 0)
         self._when_computed = when_computed
         self._defer = defer
         self._loop = asyncio.get_running_loop()
@@ -53,9 +54,8 @@ class Job:
             if self._outcome.done():
                 result: Outcome | BaseException | None = None
             else:
-                attempt = Attempt(
-                    self._engine, self._question, self._others(), self._others
-                )
+                others = self._others
+                attempt = Attempt(self._engine, self._question, others(), others)
                 if attempt.choice.late and self._defer is not None:
                     defer, self._defer = self._defer, None
                     defer(attempt.choice.cost, self.compute)
@@ -65,9 +65,6 @@ class Job:
         except BaseException as error:  # whatever it is, the waiting task gets it
             result = error
         self._loop.call_soon_threadsafe(self._deliver, result)
-
-    def _others(self) -> int:
-        return max(self._waiting() - 1, 0)
 
     async def result(self) -> Outcome:
         """Wait for the outcome, until the budget is up."""
