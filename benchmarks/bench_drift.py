@@ -101,8 +101,6 @@ class Asker:
             deadline = Deadline(arrived_s, budget_ms / 1e3)
             question = Question(image_item(item.payload), deadline)
             outcome = engine.answer(question)
-            if self.desk.settings.correct:
-                engine.follow(outcome, question)
             in_time += outcome.finished_s <= deadline.due_s
             right += outcome.label == label
         return in_time / len(items), right / len(items)
@@ -183,7 +181,7 @@ def slowed_down(
         in_time, right = asker.ask(items[some], labels[some], SLOW_BUDGET_MS)
         at += count
         row |= {f"{name}: in time": in_time, f"{name}: right": right}
-        row[f"{name}: drift"] = asker.desk.engine.drift.factor
+        row[f"{name}: drift"] = asker.desk.engine.drift.at(asker.desk.engine.now())
     return row
 
 

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from .batch import BATCH, BatchEndpoint
 from .body import read_body
 from .desk import Settings
 from .errors import NotReady
+from .handing import hand_over
 from .listener import GrpcAt
 from .names import AnyPath
 from .oip import Oip
@@ -162,10 +164,11 @@ class PredictRoute:
             return
         if read_headers(scope["headers"])[0] in MSGPACK:
             packed = encode_msgpack(reply.answer)
-            await _send(send, 200, packed, kind=MSGPACK[0].encode())
+            sending = _send(send, 200, packed, kind=MSGPACK[0].encode())
         else:
-            await _send(send, 200, encode(reply.answer))
-        serving.sent(reply, arrived_s)
+            sending = _send(send, 200, encode(reply.answer))
+        count = partial(serving.sent, reply, arrived_s)
+        await hand_over(sending, caller, serving.now, count)
 
 
 async def _send(

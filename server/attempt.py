@@ -1,12 +1,12 @@
 """One question being answered, feature by feature, against the clock."""
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import numpy as np
 
-from ..features.errors import BadItem, BadRow
+from ..features.errors import BadFeature, BadItem, BadRow
 from ..features.extract import Extraction
 from ..features.sizes import costs_at
 from .columns import gap_of
@@ -32,8 +32,14 @@ class Reached(NamedTuple):
     audit: bool | None = None
 
 
+NOTHING = Reached()
+
+
 class Attempt:
     """One question being answered; its plan is chosen when this is made.
+
+    `waiting` is how many others wait then, and `others` says how many do later, for
+    whom what an any-time course would still spend is left.
 
     One thread runs it. Others may `conclude` it at any time, from the features that
     are complete by then: the running one only writes columns that no model of an
@@ -45,26 +51,39 @@ class Attempt:
         "_course",
         "_cut_short",
         "_engine",
+        "_others",
         "_passed",
         "_question",
         "_reached",
         "_row",
+        "_yielded",
         "choice",
+        "longest",
         "started_s",
         "stopped",
     )
 
-    def __init__(self, engine: "Engine", question: Question, waiting: int = 0) -> None:
+    def __init__(
+        self,
+        engine: "Engine",
+        question: Question,
+        waiting: int = 0,
+        others: Callable[[], int] = int,
+    ) -> None:
         self._engine = engine
         self._question = question
         self._row = np.empty(engine.extractor.width, np.float32)
-        self._reached = Reached()
+        self._reached = NOTHING
         self._passed = False
         self._cut_short = False  # an audit, so that more was computed than is charged
+        self._others = others
+        self._yielded = False  # to others that came while it spent what was left over
         self.stopped = False
         self.started_s = engine.now()
         self.choice = engine.choose(question, self.started_s, waiting)
         self._alone = not waiting
+        # what it may come to cost: its plan, or all that is left where it steers
+        self.longest = self.choice.cost
         self._course = None if waiting else self._set_out()
 
     def _set_out(self) -> Course | None:
@@ -74,32 +93,56 @@ class Attempt:
             return None
         if question.budget.due_s == math.inf:  # it would never run out
             return None
-        course = Course(onward, question.item.size)
-        return course if course.next(self._left()) >= 0 else None
+        course, left = Course(onward, question.item.size), self._left()
+        if course.next(left) < 0:
+            return None
+        self.longest = max(self.longest, left)
+        return course
 
     def _left(self) -> float:
         """Tell what may still be spent now, as the curves count."""
         engine = self._engine
-        return self._question.budget.left(engine.now()) / engine.drift.factor
-
-    @property
-    def longest(self) -> float:
-        """What it may come to cost: its plan, or all that is left where it steers."""
-        cost = self.choice.cost
-        return cost if self._course is None else max(cost, self._left())
+        return self._question.budget.left(engine.now()) / self.choice.drift
 
     def run(self) -> Outcome:
-        """Compute features while the budget lasts, and answer."""
-        if self.longest < LEAST_S:
+        """Compute features while the budget lasts, and answer.
+
+        What that took is learned from here, so once, whoever has concluded meanwhile.
+        """
+        engine = self._engine
+        if self.longest < LEAST_S and not engine.suspects:
             self._compute()
-            return self.conclude()
-        busy = self._engine.busy
-        began_s = busy()
-        self._compute()
-        outcome = self.conclude()
-        if self._cut_short:
+            outcome = self.conclude()
+            if outcome.finished_s - outcome.started_s > LEAST_S:
+                engine.suspects = True  # the next one is timed
             return outcome
-        return msgspec.structs.replace(outcome, busy_s=busy() - began_s)
+        began_s = engine.busy()
+        try:
+            self._compute()
+        except (Abandoned, BadFeature) as error:
+            failed = isinstance(error, BadFeature)
+            charged_s, busy_s = self._spent(failed=failed), engine.busy() - began_s
+            # what failed may have done so at its very beginning
+            if (charged_s and not failed) or busy_s > charged_s:
+                engine.learn(charged_s, busy_s)
+            raise
+        outcome = self.conclude()
+        done = self._reached.done if self._course is None else self._course.done
+        if done and not self._cut_short:
+            engine.learn(outcome.charged, engine.busy() - began_s)
+        return outcome
+
+    def _spent(self, *, failed: bool = False) -> float:
+        """Sum up what the curves say of the features begun; 0 where none was."""
+        features, drift = self.choice.plan.features, self.choice.drift
+        if self._course is not None:
+            return self._course.spent(failed=failed) * drift
+        begun = features[: self._reached.done + failed]
+        return self._features_s(begun) * drift if begun else 0.0
+
+    def _features_s(self, features: tuple[int, ...]) -> float:
+        curve = self._engine.package.costs.of(sum(1 << feature for feature in features))
+        return float(costs_at(curve[None], self._question.item.size)[0])
 
     def _compute(self) -> None:
         if self._course is not None:
@@ -114,13 +157,21 @@ class Attempt:
         while (feature := course.next(self._left())) >= 0:
             if self.stopped or question.caller.gone:
                 raise Abandoned("nobody waits for this answer any more")
+            if self._others() and self._has_enough(course):
+                self._yielded = True
+                return
             extraction.compute(feature)
             course.computed(feature)
+
+    def _has_enough(self, course: Course) -> bool:
+        """Say whether the course has reached what was chosen at its beginning."""
+        accuracies = self._engine.accuracies
+        return accuracies[course.reached[0]] >= accuracies[self.choice.plan.row]
 
     def _keep_to_plan(self) -> None:
         """Compute the plan's features while they lead to a better answer in time."""
         engine, question, plan = self._engine, self._question, self.choice.plan
-        size, budget, drift = question.item.size, question.budget, engine.drift.factor
+        size, budget, drift = question.item.size, question.budget, self.choice.drift
         extraction = engine.extractor.begin(question.item, self._row)
         for k, feature in enumerate(plan.features):
             if self.stopped or question.caller.gone:
@@ -151,7 +202,7 @@ class Attempt:
         size = question.item.size
         paid = self.choice.late and question.budget.due_s == math.inf
         for k in range(done, len(plan.features)):
-            out = self.stopped or question.caller.gone
+            out = self.stopped or question.caller.gone or self._others()
             if out or not (paid or plan.worth_going_on(k, size, self._left())):
                 self._cut_short = True
                 return
@@ -197,7 +248,7 @@ class Attempt:
             reason=reason,
             accuracy=engine.accuracies[plan.row if reached.sure else row],
             charged=charged,
-            busy_s=None,
+            drift=self.choice.drift,
             audit=reached.audit,
             passed=self._passed,
         )
@@ -212,17 +263,16 @@ class Attempt:
 
     def _charged(self, done: int) -> float:
         """Sum up what the curves say of the plan's first features, with drift."""
-        plan, costs = self.choice.plan, self._engine.package.costs
+        plan = self.choice.plan
         if done == len(plan.features):
             return self.choice.cost
-        curve = costs.of(sum(1 << feature for feature in plan.features[:done]))
-        features = float(costs_at(curve[None], self._question.item.size)[0])
+        features = self._features_s(plan.features[:done])
         return self._with_model(features, plan.answers[done])
 
     def _with_model(self, features: float, row: int) -> float:
         """Add to a cost of features that of a row's model; with drift."""
-        engine = self._engine
-        return (features + float(engine.package.model_s[row])) * engine.drift.factor
+        model_s = float(self._engine.package.model_s[row])
+        return (features + model_s) * self.choice.drift
 
     def _reason(self, reached: Reached) -> Reason | None:
         """Say why a plan ends where it did."""
@@ -236,9 +286,13 @@ class Attempt:
         engine, choice = self._engine, self.choice
         reached = engine.accuracies[row]
         chosen = engine.accuracies[choice.plan.row]
-        if reached <= chosen:
-            return "overrun" if reached < chosen else choice.reason
+        if reached < chosen:
+            return "overrun"
+        if reached == chosen and not self._yielded:
+            return choice.reason
         top, _ = engine._top(self._question.item.size)
         if reached >= engine.accuracies[top]:
             return None
+        if self._yielded:
+            return "pressure"
         return "waited" if choice.reason == "waited" else "budget"

@@ -78,7 +78,7 @@ class Allowance(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def due_s(self) -> float:
-        """Return infinity: such a request waits behind all that have a deadline."""
+        """Return infinity: time does not make such an answer late."""
         return math.inf
 
     def left(self, now_s: float) -> float:

@@ -189,7 +189,8 @@ class Bulk:
         self._spent += result.predicted
         self._hoped += result.accuracy
         took_s = result.finished_s - result.started_s
-        self._chunk.append((result.predicted, took_s))
+        # menus are of the curves, and the pace is what corrects them here
+        self._chunk.append((result.predicted / result.drift, took_s))
 
     def improve(self, before: Outcome, after: Outcome) -> None:
         """Book a second, better answer to an item."""
@@ -198,9 +199,8 @@ class Bulk:
         self._hoped += after.accuracy - before.accuracy
 
     def cost_of(self, dish: Dish) -> float:
-        """Return what a plan is predicted to cost."""
-        engine = self.desk.engine
-        return engine.index.cost_s(dish.row, dish.item.size) * engine.drift.factor
+        """Return what a plan is predicted to cost, by the curves."""
+        return self.desk.engine.index.cost_s(dish.row, dish.item.size)
 
     def promise(self, cost: float) -> None:
         """Keep what plans will cost that others carry out; take it back when done.

@@ -31,18 +31,28 @@ class Course:
         the row's model; one value, since any thread may read it at any time.
     """
 
-    __slots__ = ("_at", "_onward", "done", "reached")
+    __slots__ = ("_at", "_next", "_onward", "done", "reached")
 
     def __init__(self, onward: Onward, size: Size) -> None:
         self._onward = onward
         self._at = onward.at(size)
+        self._next = -1
         self.done = 0
         self.reached = onward.answer(0), onward.overhead_s(size)
 
     def next(self, left: float) -> int:
         """Feature that is worth beginning with so much time left, -1 for none."""
         row = self._onward.target(self._at, self.done, left)
-        return row if row < 0 else self._onward.next(row, self.done)
+        self._next = row if row < 0 else self._onward.next(row, self.done)
+        return self._next
+
+    def spent(self, *, failed: bool = False) -> float:
+        """High seconds of the features begun, of the last even if it `failed`."""
+        if failed:
+            return self.reached[1] + self._onward.high_s(
+                self._at, self.done, self._next
+            )
+        return self.reached[1] if self.done else 0.0
 
     def computed(self, feature: int) -> None:
         """Take a feature into account that is complete now."""

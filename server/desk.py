@@ -102,6 +102,7 @@ class Desk:
         self.engine = engine
         self.settings = settings
         engine.audit.share = settings.audit
+        engine.corrects &= settings.correct
         package = engine.package
         self.unit = str(package.meta.get("unit", "s"))
         self.samples = [
@@ -140,11 +141,17 @@ class Desk:
         return Question(item, budget, terms.on_infeasible, accuracy, caller)
 
     def answer(
-        self, question: Question, outcome: Outcome, arrived_s: float, asked_s: float
+        self,
+        question: Question,
+        outcome: Outcome,
+        arrived_s: float,
+        asked_s: float,
+        out_s: float = 0.0,
     ) -> Answer:
         """Say what came of a question that was ready to be computed at `asked_s`.
 
-        Whether the budget was met is judged now: only encoding and sending follow.
+        Whether the budget was met is judged now; `out_s` is when the answer will be
+        written, if that is known: encoding and sending follow.
         """
         now_s = self.engine.now()
         answer = Answer(
@@ -153,7 +160,7 @@ class Desk:
             features=self.names[outcome.row],
             expected_accuracy=outcome.accuracy,
             reason=outcome.reason,
-            budget_met=now_s <= question.budget.due_s,
+            budget_met=(out_s if out_s > now_s else now_s) <= question.budget.due_s,
             actual_us=_us(outcome.finished_s - outcome.started_s),
             queue_us=_us(outcome.started_s - asked_s),
             elapsed_us=_us(now_s - arrived_s),
@@ -193,7 +200,7 @@ class Desk:
                 for row in sorted(index.lookup.rows.tolist())
             ],
             rescaling=self.rescaling,
-            drift=self.engine.drift.factor,
+            drift=self.engine.drift.at(self.engine.now()),
             kernels=TRUST.kernels,
             exits=read_exits(package, self.names),
         )

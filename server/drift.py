@@ -1,6 +1,7 @@
 """How much longer plans take than the cost curves say, followed while serving."""
 
 import math
+from threading import Lock
 
 from ..features.errors import BadInput
 
@@ -13,6 +14,13 @@ LARGEST = 4.0
 # Cheaper plans are not judged: half of their time is the interpreter's, which no curve
 # of a feature describes, and they would raise the factor for the dear ones.
 LEAST_S = 2e-4
+# What was learned holds for so long after the last plan that took too long, and is then
+# doubted more and more until nothing of it is left: machines recover without a plan to
+# tell it, and where it holds plans back none ever would.
+HOLD_S, FORGET_S = 0.5, 1.0
+# Share of a doubt that one more plan in time confirms. Until then what was learned is
+# remembered, so that the first plan that takes too long brings it back at once.
+CONFIRMED = 0.125
 
 
 class Drift:
@@ -22,12 +30,17 @@ class Drift:
     than predicted and falls by `step * (1 - q)` for every other one. That is the
     stochastic approximation of a quantile (Robbins and Monro, 1951) with a step that
     does not shrink, so that it goes on following (Gibbs and Candes, Adaptive Conformal
-    Inference Under Distribution Shift, 2021). Whatever the times are, among N plans
-    the share that exceeds is at most `1 - q + (log(largest) + step) / (step * N)` as
-    long as `bound_hits` is 0.
+    Inference Under Distribution Shift, 2021). It also falls with time: from `HOLD_S`
+    after the last plan that took too long until `FORGET_S`, when the factor is 1.
 
-    The factor is never below 1: predictions do not fall below the measured curves.
-    Not for several threads at once, but `factor` may be read from any.
+    Whatever the times are, among N plans in T seconds the share that exceeds is at most
+    `1 - q + (log(largest) * (1 + T / HOLD_S) + step) / (step * N)` as long as
+    `bound_hits` is 0: each forgetting takes a longer silence than `HOLD_S`, and loses
+    what so many plans have to teach again. Where the slowness lasts, mostly one does.
+
+    The factor is never below 1: predictions do not fall below the measured curves. It
+    is one for all features: the look-up is by what whole plans cost, and what slows
+    machines down slows all. Safe to share between threads.
 
     Parameters
     ----------
@@ -46,12 +59,23 @@ class Drift:
     Attributes
     ----------
     factor
-        What to multiply predicted times with; from 1 to `largest`.
+        What was learned, from 1 to `largest`, whenever that was; for now, see `at`.
+    plans
+        How many plans were learned from.
     bound_hits
         How often the factor would have risen above `largest`.
     """
 
-    __slots__ = ("_fall", "_log", "_log_largest", "_rise", "bound_hits", "factor")
+    __slots__ = (
+        "_fall",
+        "_learned",
+        "_lock",
+        "_log_largest",
+        "_rise",
+        "bound_hits",
+        "factor",
+        "plans",
+    )
 
     def __init__(
         self, quantile: float = 0.99, *, step: float = STEP, largest: float = LARGEST
@@ -60,26 +84,43 @@ class Drift:
             raise BadInput(f"quantile is {quantile!r}; between 0 and 1 is needed")
         self._rise = step * quantile
         self._fall = step * (1 - quantile)
-        self._log = 0.0
+        # the logarithm, and when a plan last took too long; one value for all threads
+        self._learned = 0.0, -math.inf
         self._log_largest = math.log(largest)
+        self._lock = Lock()
         self.factor = 1.0
-        self.bound_hits = 0
+        self.plans = self.bound_hits = 0
 
-    def add(self, exceeded: bool) -> None:
-        """Take one more plan into account.
+    def at(self, now_s: float) -> float:
+        """Return what to multiply predicted times with; from 1 to `largest`."""
+        log, since_s = self._learned
+        return math.exp(log * _kept(now_s - since_s)) if log else 1.0
+
+    def add(self, exceeded: bool, now_s: float) -> None:
+        """Take one more plan into account, that ended at `now_s`.
 
         Parameters
         ----------
         exceeded
             Whether it took longer than was predicted with the factor of that time.
         """
-        if exceeded:
-            self._log += self._rise
-        elif self._log:
-            self._log = max(self._log - self._fall, 0.0)
-        else:
-            return
-        if self._log > self._log_largest:
-            self._log = self._log_largest
-            self.bound_hits += 1
-        self.factor = math.exp(self._log)
+        with self._lock:
+            self.plans += 1
+            log, since_s = self._learned
+            if exceeded:
+                log, since_s = log + self._rise, now_s
+            elif log:
+                doubt = log * (1 - _kept(now_s - since_s))
+                log = max(log - max(self._fall, CONFIRMED * doubt), 0.0)
+            else:
+                return
+            if log > self._log_largest:
+                log = self._log_largest
+                self.bound_hits += 1
+            self._learned = log, since_s
+            self.factor = math.exp(log)
+
+
+def _kept(silence_s: float) -> float:
+    """Share of what was learned that still holds so long after the last proof."""
+    return min(max((FORGET_S - silence_s) / (FORGET_S - HOLD_S), 0.0), 1.0)

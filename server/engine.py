@@ -42,12 +42,14 @@ class Choice(msgspec.Struct, frozen=True):
     "infeasible" where the whole budget buys nothing that was asked for. The whole
     budget is without the reserve for what follows the plan.
 
-    `late` says that the plan does not fit and is to be carried out all the same.
+    `cost` is with the correction of that moment, `drift`. `late` says that the plan
+    does not fit and is to be carried out all the same.
     """
 
     plan: Plan
     cost: float
     reason: Reason | None
+    drift: float = 1.0
     late: bool = False
 
 
@@ -71,8 +73,11 @@ class Engine:
     onward
         How to go on while time is left; None where plans are kept to.
     drift
-        Corrects every predicted cost; stays 1 unless somebody gives outcomes to
-        `follow`. Whoever does does so in one thread, as with `refused`.
+        Corrects every predicted cost by what plans turn out to take.
+    corrects
+        Whether it does; True by default where the costs are times.
+    suspects
+        Whether a plan too cheap to be judged seemed to take long.
     audit
         Which early exits to check; none unless its `share` is set.
 
@@ -96,6 +101,8 @@ class Engine:
         self.now = now
         self.busy = busy or (busy_clock() if now is time.monotonic else now)
         self.drift = Drift(float(index.package.meta.get("quantile", 0.99)))
+        self.corrects = index.package.meta.get("unit", "s") == "s"
+        self.suspects = False
         self.audit = Audit(promised_alpha(index))
         self.adopt(index, index.package)
 
@@ -146,28 +153,28 @@ class Engine:
         """
         size, budget = question.item.size, question.budget
         # as much as the curves must fit into, which know of no drift
-        drift = self.drift.factor
+        drift = self._drift_at(now_s)
         left, in_all = budget.left(now_s) / drift, budget.whole / drift
         top, cost = self._top(size)
         if cost <= left > 0:
             row = top
             if not waiting and self.accuracies[top] >= question.min_accuracy:
-                return Choice(self.plans[top], cost * drift, None)
+                return Choice(self.plans[top], cost * drift, None, drift)
         else:
             row = self._best(size, left)
         if not self._serves(row, question, top):
-            return self._choose_infeasible(question, now_s)
+            return self._choose_infeasible(question, now_s, drift)
         whole = self._best(size, in_all) if row != top or waiting else top
         if waiting:
             gain = self.accuracies[whole] - self.accuracies[self.prior]
             price = PRESSURE * waiting * gain / in_all
             worth = self._most_worth(question, left, price)
             if worth != row:
-                return self._choice(worth, size, "pressure")
+                return self._choice(worth, size, "pressure", drift)
         if self.accuracies[row] == self.accuracies[top]:
-            return self._choice(row, size, None)
+            return self._choice(row, size, None, drift)
         waited = self.accuracies[whole] > self.accuracies[row]
-        return self._choice(row, size, "waited" if waited else "budget")
+        return self._choice(row, size, "waited" if waited else "budget", drift)
 
     def _serves(self, row: int, question: Question, top: int) -> bool:
         """Say whether a row is what was asked for: accurate enough, and no prior."""
@@ -187,18 +194,32 @@ class Engine:
         row = self.index.lookup.best(size, left) if left > 0 else -1
         return row if row >= 0 else self.prior
 
-    def _choice(self, row: int, size: Size, reason: Reason | None) -> Choice:
-        cost = self.index.cost_s(row, size) * self.drift.factor
-        return Choice(self.plans[row], cost, reason)
+    def accuracy_within(self, question: Question, left_s: float, now_s: float) -> float:
+        """Return the accuracy that so much buys at `now_s`; 0 if that is of no use."""
+        if not left_s > 0:
+            return 0.0
+        row = self._best(question.item.size, left_s / self._drift_at(now_s))
+        accuracy = self.accuracies[row]
+        return accuracy if accuracy >= question.min_accuracy else 0.0
 
-    def _choose_infeasible(self, question: Question, now_s: float) -> Choice:
+    def _drift_at(self, now_s: float) -> float:
+        return 1.0 if self.drift.factor == 1.0 else self.drift.at(now_s)
+
+    def _choice(
+        self, row: int, size: Size, reason: Reason | None, drift: float
+    ) -> Choice:
+        cost = self.index.cost_s(row, size) * drift
+        return Choice(self.plans[row], cost, reason, drift)
+
+    def _choose_infeasible(
+        self, question: Question, now_s: float, drift: float
+    ) -> Choice:
         size = question.item.size
-        drift = self.drift.factor
         whole = self._best(size, question.budget.whole / drift)
         waited = self._serves(whole, question, self._top(size)[0])
         reason: Reason = "waited" if waited else "infeasible"
         if question.on_infeasible == "prior":
-            return self._choice(self.prior, size, reason)
+            return self._choice(self.prior, size, reason, drift)
         cheapest = self._cheapest(size, question.min_accuracy)
         if question.on_infeasible == "error":
             raise TooLittleLeft(
@@ -208,41 +229,26 @@ class Engine:
                 size=size,
                 unit=str(self.package.meta.get("unit", "s")),
             )
-        choice = self._choice(cheapest, size, reason)
+        choice = self._choice(cheapest, size, reason, drift)
         return msgspec.structs.replace(choice, late=True)
 
-    def follow(self, outcome: Outcome, question: Question | None = None) -> None:
-        """Learn from a plan that was carried out whether the curves still hold.
+    def learn(self, charged_s: float, busy_s: float) -> None:
+        """Learn from what was computed whether the curves still hold.
 
-        What counts is the processor's time for what was computed: a thread that had
-        to wait for a processor is late however cheap its plan is, and the checkpoints
-        see to that. The prior tells nothing: it has no features, and nothing is
-        cheaper. But where a dearer plan was held back from `question` because of
-        earlier ones, the correction falls as if it had held: else it would hold all
-        back for ever.
+        What counts is the processor's time: a thread that had to wait for a processor
+        is late however cheap its plan is, and the checkpoints see to that.
+
+        Parameters
+        ----------
+        charged_s
+            What the curves say of it, with the correction it was begun with.
+        busy_s
+            What it took of a processor.
         """
-        tells = outcome.row != self.prior or outcome.reason == "overrun"
-        if tells and outcome.busy_s is not None and outcome.charged >= LEAST_S:
-            self.drift.add(outcome.busy_s > outcome.charged)
-        elif question is not None and self._held_back(outcome, question):
-            self.drift.add(False)
-
-    def refused(self, error: TooLittleLeft) -> None:
-        """Learn from a question that asked for an error and got it.
-
-        As in `follow`: the correction falls where the curves alone would have bought
-        an answer.
-        """
-        if error.budget_s < error.cheapest_s <= error.budget_s * self.drift.factor:
-            self.drift.add(False)
-
-    def _held_back(self, outcome: Outcome, question: Question) -> bool:
-        """Say whether the curves alone would have bought something better."""
-        if self.drift.factor == 1 or outcome.reason == "pressure":
-            return False
-        left = question.budget.left(outcome.started_s)
-        row = self._best(question.item.size, left)
-        return self.accuracies[row] > self.accuracies[outcome.row]
+        exceeded = busy_s > max(charged_s, LEAST_S)
+        self.suspects = exceeded
+        if self.corrects and (exceeded or charged_s >= LEAST_S):
+            self.drift.add(exceeded, self.now())
 
     def _cheapest(self, size: Size, min_accuracy: float) -> int:
         """Cheapest row beyond the prior that is accurate enough, else the best."""

@@ -19,10 +19,10 @@ from .peers import Samples
 from .repository import Repository
 
 HELP = {
-    "polydom_request_seconds": "From a request's first byte to its answer sent.",
+    "polydom_request_seconds": "From a request's first byte to its answer written.",
     "polydom_queue_seconds": "From a question read to work on it begun.",
     "polydom_plan_seconds": "Features and model of one answer.",
-    "polydom_encode_seconds": "From a plan's end to its answer sent.",
+    "polydom_encode_seconds": "From a plan's end to its answer written.",
     "polydom_plan_ratio": "Actual over predicted time of a plan.",
     "polydom_answers": "Answers by feature set, why not the best, and budget met.",
     "polydom_errors": "Requests that got an error, by its code.",
@@ -170,11 +170,11 @@ class Families(Collector):
         )
         for model in self._counted:
             if self._repository.state(model).state == "READY":
-                desk = self._repository.get(model).desk
+                engine = (desk := self._repository.get(model).desk).engine
                 for part in desk.rescaling.parts():
                     rescale.add_metric([model, part.part, part.name], part.factor)
-                drift.add_metric([model], desk.engine.drift.factor)
-                hits.add_metric([model], desk.engine.drift.bound_hits)
+                drift.add_metric([model], engine.drift.at(engine.now()))
+                hits.add_metric([model], engine.drift.bound_hits)
         yield rescale
         yield drift
         yield hits

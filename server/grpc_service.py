@@ -22,11 +22,13 @@ from .grpc_messages import (
     response_of,
 )
 from .listener import DRAIN_S, KEEP_ALIVE_S, GrpcAt
-from .oip import Oip
+from .oip import Inferred, Oip
 from .oip_config import config_of
 from .question import Caller
 from .wire import Headers
 
+# Sending is watched for so long: what a caller makes it wait is not the server's time.
+SENDING_S = 1e-3
 # Requests under way at once, as many as connections over HTTP.
 CALL_LIMIT = 4096
 CODES = {
@@ -107,8 +109,11 @@ class GrpcService:
             try:
                 self._check_token(self._infer, context)
                 asked = _decode(request, received)
-                answer = await self._infer(asked, received.arrived_s, context)
+                inferred = await self._inferred(asked, received.arrived_s, context)
+                answer = _response(asked, inferred)
+                handed_s = time.monotonic()
                 yield response(infer_response=answer)
+                inferred.sent(_written_s(handed_s))
             except Exception as error:
                 model, arrived_s = asked.model_name, received.arrived_s
                 _, failure = self._oip.failure(error, model, arrived_s)
@@ -123,6 +128,15 @@ class GrpcService:
             self._oip.access.tokens.check(_headers(context))
 
     async def _infer(self, asked: Message, arrived_s: float, context: Any) -> Message:
+        inferred = await self._inferred(asked, arrived_s, context)
+        response = _response(asked, inferred)
+        handed_s = time.monotonic()
+        context.add_done_callback(lambda _: inferred.sent(_written_s(handed_s)))
+        return response
+
+    async def _inferred(
+        self, asked: Message, arrived_s: float, context: Any
+    ) -> Inferred:
         caller = Caller()
         inference = inference_of(asked)
         waited_s = time.monotonic() - arrived_s
@@ -130,12 +144,12 @@ class GrpcService:
         if patience_s is not None:
             patience_s += waited_s
         try:
-            inferred = await self._oip.infer(inference, arrived_s, caller, patience_s)
+            return await self._oip.infer(
+                inference, arrived_s, caller, patience_s, "grpc"
+            )
         except asyncio.CancelledError:
             caller.gone = True
             raise
-        context.add_done_callback(lambda _: inferred.sent())
-        return response_of(inferred, raw=bool(asked.raw_input_contents))
 
     async def _server_live(self, *_: Any) -> Message:
         return message_class("ServerLiveResponse")(live=True)
@@ -192,6 +206,15 @@ def _headers(context: Any) -> Headers:
         (name.encode(), value if isinstance(value, bytes) else value.encode())
         for name, value in context.invocation_metadata()
     ]
+
+
+def _response(asked: Message, inferred: Inferred) -> Message:
+    return response_of(inferred, raw=bool(asked.raw_input_contents))
+
+
+def _written_s(handed_s: float) -> float:
+    """Say when what was handed over at `handed_s` and is sent now was written."""
+    return min(time.monotonic(), handed_s + SENDING_S)
 
 
 def _receive(data: bytes) -> Received:

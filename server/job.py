@@ -25,6 +25,9 @@ class Job:
         thread begins with the job, so that its plan suits the pressure then.
     when_computed
         Called on the event loop when the thread is done with the job.
+    defer
+        Takes seconds and what to call then: where it turns out to be too late for this
+        job when its turn comes, it waits again, once, behind those that can be in time.
     """
 
     def __init__(
@@ -33,11 +36,14 @@ class Job:
         question: Question,
         waiting: Callable[[], int],
         when_computed: Callable[[], None],
+        defer: Callable[[float, Callable[[], None]], None] | None = None,
     ) -> None:
         self._engine = engine
         self._question = question
-        self._waiting = waiting
+        # kept by the attempt, so it must not hold this job
+        self._others: Callable[[], int] = lambda: max(waiting() - 1, 0)
         self._when_computed = when_computed
+        self._defer = defer
         self._loop = asyncio.get_running_loop()
         self._outcome: asyncio.Future[Outcome] = self._loop.create_future()
         self._attempt: Attempt | None = None
@@ -48,9 +54,14 @@ class Job:
             if self._outcome.done():
                 result: Outcome | BaseException | None = None
             else:
-                others = max(self._waiting() - 1, 0)
-                self._attempt = Attempt(self._engine, self._question, others)
-                result = self._attempt.run()
+                others = self._others
+                attempt = Attempt(self._engine, self._question, others(), others)
+                if attempt.choice.late and self._defer is not None:
+                    defer, self._defer = self._defer, None
+                    defer(attempt.choice.cost, self.compute)
+                    return
+                self._attempt = attempt
+                result = attempt.run()
         except BaseException as error:  # whatever it is, the waiting task gets it
             result = error
         self._loop.call_soon_threadsafe(self._deliver, result)

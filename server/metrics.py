@@ -7,6 +7,7 @@ Prometheus library's own counters take locks and several times as long.
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET
@@ -52,8 +53,8 @@ class Metrics:
     Attributes
     ----------
     request, queue, plan, encode : Histogram
-        Seconds: first byte to answer sent, question read to work begun, features and
-        model, plan's end to answer sent.
+        Seconds: first byte to answer written, question read to work begun, features and
+        model, plan's end to answer written.
     ratio : Histogram
         Actual over predicted time of plans; stays empty where costs are no time.
     answers
@@ -63,7 +64,7 @@ class Metrics:
     failed_s
         Seconds that requests took which got an error, from their first byte.
     answered_s
-        When the last answer was sent, on the monotonic clock; 0 before the first.
+        When the last answer was written, on the monotonic clock; 0 before the first.
     reloads
         How often an index was to be loaded while serving: "ok", "failed".
     """
@@ -81,7 +82,11 @@ class Metrics:
         self.reloads = Counter({"ok": 0, "failed": 0})
 
     def answered(self, reply: "Reply", arrived_s: float, sent_s: float) -> None:
-        """Count an answer whose last byte was handed over at `sent_s`."""
+        """Count an answer whose last byte was written at `sent_s`.
+
+        Where time counts, whether the budget was met is judged by that, and no longer
+        by what the answer could foresee.
+        """
         outcome = reply.outcome
         took_s = outcome.finished_s - outcome.started_s
         self.answered_s = sent_s
@@ -92,5 +97,6 @@ class Metrics:
         if reply.answer.predicted_us is not UNSET and outcome.predicted > 0:
             self.ratio.add(took_s / outcome.predicted)
         answer = reply.answer
-        key = (answer.features, answer.reason or "", answer.budget_met)
+        met = sent_s <= reply.due_s if reply.due_s < inf else answer.budget_met
+        key = (answer.features, answer.reason or "", met)
         self.answers[key] += 1

@@ -72,8 +72,8 @@ class Inferred:
     serving: Serving
     replies: list[tuple[Reply, float, float]]
 
-    def sent(self) -> None:
-        """Count the answer, whose last byte was just handed over.
+    def sent(self, sent_s: float) -> None:
+        """Count the answer, whose last byte was written at `sent_s`.
 
         Every item of several counts from when its turn came; the last one alone shows
         how long an answer is on its way.
@@ -81,7 +81,7 @@ class Inferred:
         *others, (last, last_arrived_s, _) = self.replies
         for reply, arrived_s, answered_s in others:
             self.serving.metrics.answered(reply, arrived_s, answered_s)
-        self.serving.sent(last, last_arrived_s)
+        self.serving.sent(last, last_arrived_s, sent_s)
 
 
 class Oip:
@@ -254,6 +254,7 @@ class Oip:
         arrived_s: float,
         caller: Caller,
         patience_s: float | None = None,
+        transport: str = "http",
     ) -> Inferred:
         """Answer every item of a request inside the one budget.
 
@@ -267,6 +268,8 @@ class Oip:
             Who waits for the answer.
         patience_s
             Seconds from then on that the caller waits at most, where that is known.
+        transport
+            What carries it: the answers of each take their own time to be sent.
 
         Raises
         ------
@@ -279,7 +282,8 @@ class Oip:
         items.check(inference.outputs)
         terms = Terms.read(inference.parameters, patience_s)
         asks = items.read(inference.inputs)
-        reserve_s = serving.thread_reserve.seconds
+        way = serving.way_of(transport, len(asks))
+        reserve_s = max(reserve.at(arrived_s) for reserve in (way.loop, way.thread))
         purse = terms.purse(desk.unit, desk.settings, arrived_s, reserve_s)
         replies = []
         for i, ask in enumerate(asks):
@@ -289,12 +293,14 @@ class Oip:
                 begun_s = serving.now()
             terms.give(ask)
             purse.give(ask, begun_s, len(asks) - i)
-            reply = await serving.answer(ask, begun_s, caller)
+            reply = await serving.answer(ask, begun_s, caller, way)
             purse.spend(reply.outcome.predicted)
             replies.append((reply, begun_s, serving.now()))
         done_s = replies[-1][2]
         answers = [reply.answer for reply, _, _ in replies]
-        met = answers[0].budget_met if len(answers) == 1 else purse.kept(done_s)
+        last = replies[-1][0]
+        out_s = max(done_s, last.outcome.finished_s + last.reserve.usual)
+        met = answers[0].budget_met if len(answers) == 1 else purse.kept(out_s)
         return Inferred(
             inference.model,
             serving.version,

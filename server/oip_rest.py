@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..features.errors import BadInput
 from .access import CHALLENGE
 from .body import read_body
+from .handing import hand_over
 from .oip import Oip
 from .oip_body import decode_infer
 from .oip_config import config_of
@@ -25,12 +26,12 @@ _Call = Callable[[], Awaitable["Answered"]]
 
 
 class Answered(msgspec.Struct):
-    """What is sent back, and what is to be done once it is sent."""
+    """What is sent back, and what is to be told when it was written."""
 
     status: int
     body: bytes
     headers: Extra = ()
-    when_sent: Callable[[], None] | None = None
+    when_sent: Callable[[float], None] | None = None
 
 
 class OipRoutes:
@@ -48,9 +49,11 @@ class OipRoutes:
             return
         exchange = Exchange(self._oip, scope, receive)
         answered = await exchange.answer(path)
-        await _send(send, answered)
-        if answered.when_sent is not None:
-            answered.when_sent()
+        sending, caller = _send(send, answered), exchange.caller
+        if answered.when_sent is None:
+            await sending
+        else:
+            await hand_over(sending, caller, time.monotonic, answered.when_sent)
 
 
 class Exchange:
@@ -62,7 +65,7 @@ class Exchange:
         self._receive = receive
         state = scope.get("state", {})
         self._arrived_s: float = state.get("arrived_s") or time.monotonic()
-        self._caller: Caller = state.get("caller") or Caller()
+        self.caller: Caller = state.get("caller") or Caller()
         self._model = ""
 
     async def answer(self, path: str) -> Answered:
@@ -149,7 +152,7 @@ class Exchange:
         headers = self._scope["headers"]
         body = await read_body(self._receive, headers, limit)
         decoded = decode_infer(name, version, body, _json_length(headers))
-        inferred = await oip.infer(decoded.inference, self._arrived_s, self._caller)
+        inferred = await oip.infer(decoded.inference, self._arrived_s, self.caller)
         payload, length = decoded.encode(inferred)
         if length is None:
             return Answered(200, payload, when_sent=inferred.sent)

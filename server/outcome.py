@@ -29,9 +29,8 @@ class Outcome(msgspec.Struct, frozen=True):
         Expected, in [0, 1]: that of the row, or where it was sure that of the plan.
     charged
         What the curves say of all that was computed, in the unit of the costs.
-    busy_s
-        Processor seconds of the thread that computed; None where it was not the one
-        that answered.
+    drift
+        The correction that is in `predicted` and `charged`.
     audit
         Where an early exit was audited: whether the whole plan's answer, which this
         is, differs from the one that the first features gave. None elsewhere.
@@ -49,6 +48,6 @@ class Outcome(msgspec.Struct, frozen=True):
     reason: Reason | None
     accuracy: float
     charged: float
-    busy_s: float | None
+    drift: float = 1.0
     audit: bool | None = None
     passed: bool = False

@@ -41,7 +41,7 @@ class StampingProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.caller = Caller()
+        self.caller = Caller(prompt=True)
         self.read_s = 0.0
         self._head_bytes = 0
         self._in_head = False
@@ -152,6 +152,11 @@ class StampingProtocol(HttpToolsProtocol):
             cycle.message_event.set()
         super().connection_lost(exc)
 
+    def pause_writing(self) -> None:
+        """Stop sending to a client that does not read, and know it for such."""
+        self.caller.prompt = False
+        super().pause_writing()
+
     def timeout_keep_alive_handler(self) -> None:
         """Close, unless the shortcut has answered since the time was set."""
         left_s = self._idle_since_s + self.timeout_keep_alive - time.monotonic()
@@ -193,7 +198,7 @@ class StampingProtocol(HttpToolsProtocol):
             shortcut.reply_head(self.server_state.default_headers)
             + b"%d\r\n\r\n%b" % (len(answer), answer)
         )
-        serving.sent(reply, self.read_s)
+        self.loop.call_soon(serving.sent, reply, self.read_s)  # when it is written
         self.server_state.total_requests += 1
         self._wait_no_more()
         # One timer for many answers: to cancel and set it anew for each takes longer

@@ -11,12 +11,22 @@ OnInfeasible = Literal["prior", "cheapest", "error"]
 
 
 class Caller:
-    """Who waits for an answer; `gone` turns true when the connection is lost."""
+    """Who waits for an answer.
 
-    __slots__ = ("gone",)
+    Attributes
+    ----------
+    gone
+        Turns true when the connection is lost.
+    prompt
+        Whether all that was sent so far was taken from the transport at once; False
+        where nobody knows.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("gone", "prompt")
+
+    def __init__(self, *, prompt: bool = False) -> None:
         self.gone = False
+        self.prompt = prompt
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -5,13 +5,19 @@ import heapq
 import itertools
 import math
 import threading
+import time
 from collections.abc import Callable
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 T = TypeVar("T")
 Work = Callable[[], None]
 _Entry = tuple[float, int, Work]
+
+# What late work gets of the thread's time while other work waits; never more, and it
+# never has to wait for ever.
+LATE_SHARE = 0.2
 
 
 class WorkQueue:
@@ -21,19 +27,37 @@ class WorkQueue:
     which it empties before every choice. So posting takes no lock that the thread
     could hold, and the order is right for all that was posted before a choice.
 
+    Parameters
+    ----------
+    name
+        Of the thread.
+    now
+        Monotonic clock of all that is due.
+
     Attributes
     ----------
     waiting
         How many questions were posted and are not done yet. Whoever posts them counts
         them, on the event loop; what `patiently` does is none.
+    late
+        How many pieces of late work wait behind what can be in time.
+    busy
+        Whether the thread does some work.
     """
 
-    def __init__(self, name: str = "polydom-compute") -> None:
+    def __init__(
+        self,
+        name: str = "polydom-compute",
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._mailbox: SimpleQueue[_Entry | None] = SimpleQueue()
         self._heap: list[_Entry] = []
         self._sequence = itertools.count()
         self._closing = False
-        self.waiting = 0
+        self._now = now
+        self._late_due_s = -math.inf
+        self.waiting = self.late = 0
+        self.busy = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -58,6 +82,27 @@ class WorkQueue:
             delivers its errors with its results.
         """
         self._mailbox.put((due_s, next(self._sequence), work))
+
+    def defer(self, cost_s: float, work: Work) -> None:
+        """Have late `work` done behind what can still be in time.
+
+        The earliest deadline first is the best order only for what can keep its own. So
+        late work gets one that it keeps: the time at which a thread that gives it
+        `LATE_SHARE` of its time has done it, and all late work before it (the total
+        bandwidth server of Spuri and Buttazzo, 1996). For the computing thread.
+
+        Parameters
+        ----------
+        cost_s
+            Seconds that it takes.
+        """
+        self._late_due_s = max(self._late_due_s, self._now()) + cost_s / LATE_SHARE
+        self.late += 1
+        self.post(self._late_due_s, partial(self._do_late, work))
+
+    def _do_late(self, work: Work) -> None:
+        self.late -= 1
+        work()
 
     async def patiently(self, work: Callable[[], T], due_s: float = math.inf) -> T:
         """Have `work` done while nothing due before waits; give or raise its result."""
@@ -85,11 +130,13 @@ class WorkQueue:
 
     def _run(self) -> None:
         while (work := self.take()) is not None:
+            self.busy = True
             work()
 
     def take(self) -> Work | None:
         """Return the most urgent work, waiting for some; None once all is done."""
         if not self._heap and not self._closing:
+            self.busy = False
             self._receive(self._mailbox.get())
         while True:
             try:

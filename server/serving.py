@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import math
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -11,20 +12,22 @@ from ..features.items import Item
 from .attempt import Attempt
 from .budget import Allowance
 from .desk import Desk
-from .errors import NotReady, Overloaded, TooLittleLeft
+from .errors import NotReady, Overloaded
 from .job import Job
 from .metrics import Metrics
 from .outcome import Outcome
 from .question import Caller, Question
 from .queue import WorkQueue
-from .reserve import WINDOW, Reserve
+from .reserve import WINDOW, Reserve, Way, weigh
 from .wire import Answer, Ask, Terms, encode
 
 # A plan that costs no more than this is carried out on the event loop if nothing
 # waits: two changes of thread cost more, and the loop is kept from reading requests no
 # longer than the computing thread may keep the interpreter from it (app.py).
 QUICK_S = 0.0005
-FIRST_RESERVE_S = 1e-4
+# Where more than this share of a budget would be kept for what follows the plan, it is
+# weighed how much is: else a busy machine answers small budgets with the prior, all.
+HEAVY = 0.25
 # A reload rests this many times as long as a piece of its warm-up took: it has the
 # computing thread for a fifth of the time at most.
 REST = 4.0
@@ -34,14 +37,15 @@ LONGEST_REST_S = 0.1
 class Reply(NamedTuple):
     """An answer and what it came of.
 
-    `asked_s` is when the question had been read; `reserves` are to be given the seconds
-    that the rest of the answer's way took.
+    `asked_s` is when the question had been read, `due_s` when the answer must be out;
+    `reserve` is to be given the seconds that the rest of the answer's way took.
     """
 
     answer: Answer
     outcome: Outcome
     asked_s: float
-    reserves: tuple[Reserve, ...]
+    due_s: float
+    reserve: Reserve
 
 
 class Serving:
@@ -65,13 +69,8 @@ class Serving:
         Checksum of the index.
     ready
         Whether every feature and model has run and the reserves are measured.
-    loop_reserve, thread_reserve
-        What is kept of every budget for the way from a plan's end to the wire, where
-        the event loop carried it out and where the computing thread did. The way from
-        the thread begins with the loop's waking up and is then the same, so what the
-        loop took is a lower bound for it, and counts in both: old stalls leave the
-        thread's even while it has nothing to do, at the price that it is then too
-        small for the thread's next answers.
+    way
+        What is kept of a budget between a plan's end and its answer's.
     """
 
     def __init__(
@@ -82,8 +81,8 @@ class Serving:
         self.version = desk.engine.index.version
         self.now = desk.engine.now
         self.ready = False
-        self.loop_reserve = Reserve([FIRST_RESERVE_S])
-        self.thread_reserve = Reserve([FIRST_RESERVE_S])
+        self.way = Way(Reserve(), Reserve())
+        self._ways: dict[tuple[str, int], Way] = {}
         self.queue = queue
         self._time_counts = desk.unit == "s"
 
@@ -95,7 +94,8 @@ class Serving:
     async def start(self, old: "Serving | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
 
-        The warming is done in small pieces while no question waits. With an `old` one,
+        The warming is done in small pieces while no question waits, or once those of
+        a whole largest budget were answered meanwhile. With an `old` one,
         whose place this will take under load, there is a rest after each piece, since
         a question that comes meanwhile waits for its end; and the reserves are the old
         one's: to measure them now would tell of the load and add to it.
@@ -103,20 +103,31 @@ class Serving:
         steps = self.desk.warm_up_steps()
         done = object()
         began_s = self.now()
-        while await self.queue.patiently(functools.partial(next, steps, done)) != done:
+        step = functools.partial(next, steps, done)
+        while await self.queue.patiently(step, self._in_the_end_s()) != done:
             if old is not None:
                 took_s = self.now() - began_s
                 await asyncio.sleep(min(REST * took_s, LONGEST_REST_S))
                 began_s = self.now()
         if old is not None and old.ready:
-            self.loop_reserve = old.loop_reserve
-            self.thread_reserve = old.thread_reserve
+            self.way, self._ways = old.way, old._ways
         elif self.desk.samples:
-            self.loop_reserve = await self._measure(self._ask_loop)
-            self.thread_reserve = await self._measure(self._ask_thread)
+            loop = await self._measure(self._ask_loop)
+            self.way = Way(loop, await self._measure(self._ask_thread))
         self.ready = True
 
-    async def answer(self, ask: Ask, arrived_s: float, caller: Caller) -> Reply:
+    def way_of(self, transport: str, items: int) -> Way:
+        """Return what is kept where about so many items are answered together."""
+        key = transport, items.bit_length()
+        way = self._ways.get(key)
+        if way is None:
+            loop, thread = (Reserve(usual=like.usual) for like in self.way[:2])
+            way = self._ways[key] = Way(loop, thread, weighs=items == 1)
+        return way
+
+    async def answer(
+        self, ask: Ask, arrived_s: float, caller: Caller, way: Way | None = None
+    ) -> Reply:
         """Answer a request whose first byte was read at `arrived_s`.
 
         A quick plan is carried out at once if nothing waits, others in their turn.
@@ -134,20 +145,18 @@ class Serving:
         """
         if not self.ready:
             raise NotReady("the index is still being warmed up; see /readyz")
-        kept_s = self.loop_reserve.seconds
-        question = self.desk.question(ask, arrived_s, caller, kept_s)
+        way = way or self.way
+        question = self._question(ask, arrived_s, caller, way)
         asked_s = self.now()
-        try:
-            outcome = self._at_once(question)
-            by_thread = outcome is None
-            if outcome is None:
-                budget = question.budget.keeping(self.thread_reserve.seconds)
-                question = msgspec.structs.replace(question, budget=budget)
-                outcome = await self._ask_thread(question)
-        except TooLittleLeft as error:
-            self.desk.engine.refused(error)
-            raise
-        return self._reply(question, outcome, arrived_s, asked_s, by_thread=by_thread)
+        if (outcome := self._at_once(question)) is not None:
+            return self._reply(question, outcome, arrived_s, asked_s, way.loop)
+        kept_s = way.thread.at(asked_s)
+        budget = question.budget.keeping(kept_s)
+        question = msgspec.structs.replace(question, budget=budget)
+        if kept_s > HEAVY * budget.amount and way.weighs:
+            question = self._weighed(question, way.thread)
+        outcome = await self._ask_thread(question)
+        return self._reply(question, outcome, arrived_s, asked_s, way.thread)
 
     def answer_at_once(
         self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller
@@ -163,20 +172,42 @@ class Serving:
         """
         if not self.ready:
             return None
-        kept_s = self.loop_reserve.seconds
-        question = self.desk.question(ask, arrived_s, caller, kept_s)
+        question = self._question(ask, arrived_s, caller, self.way)
         asked_s = self.now()
         outcome = self._at_once(question)
         if outcome is None:
             return None
-        return self._reply(question, outcome, arrived_s, asked_s)
+        return self._reply(question, outcome, arrived_s, asked_s, self.way.loop)
 
-    def sent(self, reply: Reply, arrived_s: float) -> None:
-        """Count an answer that has just been handed over to be sent."""
-        sent_s = self.now()
-        for reserve in reply.reserves:
-            reserve.add(sent_s - reply.outcome.finished_s)
+    def sent(self, reply: Reply, arrived_s: float, sent_s: float | None = None) -> None:
+        """Count an answer whose last byte was written at `sent_s`, by default now."""
+        if sent_s is None:
+            sent_s = self.now()
+        reply.reserve.add(sent_s - reply.outcome.finished_s, sent_s)
         self.metrics.answered(reply, arrived_s, sent_s)
+
+    def _question(
+        self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller, way: Way
+    ) -> Question:
+        """Read a request as one that the event loop answers."""
+        kept_s = way.loop.at(arrived_s)
+        question = self.desk.question(ask, arrived_s, caller, kept_s)
+        if kept_s > HEAVY * question.budget.amount and way.weighs:
+            return self._weighed(question, way.loop)
+        return question
+
+    def _weighed(self, question: Question, reserve: Reserve) -> Question:
+        """Keep as much of a small budget as promises most that is right and in time."""
+        if not self._time_counts:
+            return question
+        now_s, engine = self.now(), self.desk.engine
+        left_s = question.budget.keeping(0.0).left(now_s)
+        kept_s = weigh(
+            reserve.levels(now_s),
+            lambda kept_s: engine.accuracy_within(question, left_s - kept_s, now_s),
+        )
+        budget = question.budget.keeping(kept_s)
+        return msgspec.structs.replace(question, budget=budget)
 
     def _reply(
         self,
@@ -184,15 +215,12 @@ class Serving:
         outcome: Outcome,
         arrived_s: float,
         asked_s: float,
-        *,
-        by_thread: bool = False,
+        reserve: Reserve,
     ) -> Reply:
-        if self._time_counts and self.desk.settings.correct:
-            self.desk.engine.follow(outcome, question)
         self.desk.engine.audit.answered(outcome)
-        answer = self.desk.answer(question, outcome, arrived_s, asked_s)
-        both = (self.loop_reserve, self.thread_reserve)
-        return Reply(answer, outcome, asked_s, both[1:] if by_thread else both)
+        out_s = outcome.finished_s + reserve.usual
+        answer = self.desk.answer(question, outcome, arrived_s, asked_s, out_s)
+        return Reply(answer, outcome, asked_s, question.budget.due_s, reserve)
 
     def _at_once(self, question: Question) -> Outcome | None:
         """Answer at once where that is quick and nothing waits; else None."""
@@ -207,14 +235,20 @@ class Serving:
     async def _ask_thread(self, question: Question) -> Outcome:
         if self.waiting >= self.desk.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
-        job = Job(self.desk.engine, question, self._pressure, self._one_less)
-        self.queue.waiting += 1
-        self.queue.post(question.budget.due_s, job.compute)
+        queue, due_s = self.queue, question.budget.due_s
+        engine, defer = self.desk.engine, queue.defer if self._time_counts else None
+        job = Job(engine, question, self._pressure, self._one_less, defer)
+        queue.waiting += 1
+        queue.post(due_s if due_s < math.inf else self._in_the_end_s(), job.compute)
         return await job.result()
 
+    def _in_the_end_s(self) -> float:
+        """When work that no deadline drives is due: behind every request of now."""
+        return self.now() + self.desk.settings.max_budget_s
+
     def _pressure(self) -> int:
-        """How many wait; none where time is not what the costs count."""
-        return self.waiting if self._time_counts else 0
+        """How many wait for others' sake; none where time is not what costs count."""
+        return self.waiting - self.queue.late if self._time_counts else 0
 
     def _one_less(self) -> None:
         self.queue.waiting -= 1
@@ -231,4 +265,4 @@ class Serving:
             if (outcome := await ask(question)) is not None:
                 encode(self.desk.answer(question, outcome, arrived_s, arrived_s))
                 after_s.append(self.now() - outcome.finished_s)
-        return Reserve(after_s or [FIRST_RESERVE_S])
+        return Reserve(after_s, self.now())

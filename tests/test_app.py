@@ -14,7 +14,6 @@ from polydom.models import trial
 from polydom.models._vector_kernels import VECTORS
 from polydom.server.app import create_app
 from polydom.server.desk import Settings
-from polydom.server.reserve import WINDOW
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 
@@ -78,20 +77,6 @@ def test_app_answers_with_the_marked_prior_when_nothing_fits(
     answer = client.post("/v1/predict", json={"text": SPAM, "budget_ms": 0}).json()
     assert (answer["label"], answer["features"]) == ("ham", [])
     assert (answer["reason"], answer["budget_met"]) == ("infeasible", False)
-
-
-def test_app_forgets_stalls_of_the_thread_though_only_the_loop_answers(
-    client: TestClient,
-) -> None:
-    serving = client.app.state.repository.get()  # type: ignore[attr-defined]
-    for _ in range(WINDOW):
-        serving.thread_reserve.add(60.0)
-    assert serving.thread_reserve.seconds == 60.0
-    for _ in range(WINDOW):
-        client.post("/v1/predict", json={"text": SPAM, "budget_ms": 0})
-    assert 0 < serving.thread_reserve.seconds < 10.0
-    answer = client.post("/v1/predict", json={"text": SPAM, "budget_ms": 900}).json()
-    assert answer["features"] == ["length", "marks", "words"]
 
 
 def test_app_takes_the_default_budget_and_caps_what_is_asked(tmp_path: Path) -> None:

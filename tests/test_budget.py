@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.server.budget import Allowance, Deadline
-from polydom.server.reserve import QUANTILE, WINDOW, Reserve
+from polydom.server.reserve import CHANCES, RESTING, WINDOW, Reserve
+
+from . import oracles
 
 
 def test_deadline_counts_from_the_first_byte_and_keeps_its_reserve() -> None:
@@ -27,13 +29,31 @@ def test_allowance_is_the_same_at_any_time(now_s: float) -> None:
     assert allowance.due_s == math.inf
 
 
-@given(st.lists(st.floats(0, 10), min_size=1, max_size=3 * WINDOW))
-def test_reserve_is_the_quantile_of_the_latest(measured_s: list[float]) -> None:
-    reserve = Reserve(measured_s[:1])
-    for seconds in measured_s[1:]:
-        reserve.add(seconds)
-    latest = measured_s[-WINDOW:]
-    assert reserve.seconds == np.quantile(latest, QUANTILE, method="inverted_cdf")
+PAUSES = st.sampled_from([0.0, 1e-3, 0.02, 0.2, 0.5, 1.0, 1.5])
+
+
+@given(
+    measured_s=st.lists(st.floats(1e-6, 10), max_size=WINDOW),
+    later=st.lists(st.tuples(PAUSES, st.floats(1e-6, 10)), max_size=3 * WINDOW),
+    pause_s=PAUSES,
+)
+def test_reserve_agrees_with_its_slow_twin(
+    measured_s: list[float], later: list[tuple[float, float]], pause_s: float
+) -> None:
+    now_s = 50.0
+    reserve = Reserve(measured_s, now_s)
+    timed = []
+    for before_s, seconds in later:
+        now_s += before_s
+        reserve.add(seconds, now_s)
+        timed.append((now_s, seconds))
+    now_s += pause_s
+    usual, levels = oracles.reserve(measured_s, timed, now_s, CHANCES)
+    assert reserve.usual == pytest.approx(usual)
+    assert reserve.at(now_s) == pytest.approx(levels[0])
+    found = reserve.levels(now_s)
+    assert [level.chance for level in found] == list(CHANCES)
+    assert [level.seconds for level in found] == pytest.approx(levels)
 
 
 def test_reserve_covers_its_share_of_what_comes_next() -> None:
@@ -41,8 +61,8 @@ def test_reserve_covers_its_share_of_what_comes_next() -> None:
     reserve = Reserve(draws[:WINDOW])
     within = []
     for seconds in draws[WINDOW:]:
-        within.append(seconds <= reserve.seconds)
-        reserve.add(seconds)
+        within.append(seconds <= reserve.at(0.0))
+        reserve.add(seconds, 0.0)
     # the next of 200 exceeds the third largest of them in 3 of 201 cases
     assert np.mean(within) == pytest.approx(1 - 3 / 201, abs=0.003)
 
@@ -50,14 +70,21 @@ def test_reserve_covers_its_share_of_what_comes_next() -> None:
 def test_reserve_is_not_moved_by_two_stalls_in_its_window() -> None:
     reserve = Reserve([1e-4] * WINDOW)
     for expected_s in (1e-4, 1e-4, 10.0):
-        reserve.add(10.0)
-        assert reserve.seconds == expected_s
+        reserve.add(10.0, 0.0)
+        assert reserve.at(0.0) == expected_s
 
 
 @pytest.mark.parametrize("stalls", [3, 50, 10 * WINDOW])
 def test_reserve_has_forgotten_any_burst_after_one_window(stalls: int) -> None:
     reserve = Reserve([1e-4] * WINDOW + [1.0] * stalls)
-    assert reserve.seconds == 1.0
+    assert reserve.at(0.0) == 1.0
     for _ in range(WINDOW):
-        reserve.add(1e-4)
-    assert reserve.seconds == 1e-4
+        reserve.add(1e-4, 0.0)
+    assert reserve.at(0.0) == 1e-4
+
+
+def test_reserve_takes_what_is_usual_from_the_first_where_nothing_is_known() -> None:
+    reserve = Reserve(usual=3e-4)
+    assert (reserve.usual, reserve.at(0.0)) == (3e-4, RESTING * 3e-4)
+    reserve.add(0.2, 1.0)
+    assert (reserve.usual, reserve.at(1.0)) == (0.2, RESTING * 0.2)

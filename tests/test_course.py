@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.features.registry import Feature
@@ -118,16 +119,38 @@ def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
 def test_course_tells_the_drift_what_all_that_was_computed_should_take() -> None:
     engine = make_engine(FAST)
     engine.drift = Drift(0.5)
-    engine.follow(engine.answer(question(4.5e-3)))
-    assert engine.drift.factor == 1.0
+    engine.answer(question(4.5e-3))
+    assert (engine.drift.factor, engine.drift.plans) == (1.0, 1)
     late = make_engine((5e-3, 9.0, 9.0))
-    late.follow(late.answer(question(4.5e-3)))
+    late.answer(question(4.5e-3))
     assert late.drift.factor > 1.0
-    # one that ends below its plan because it gambled took no longer than it should
-    short = make_engine(FAST)
-    attempt = Attempt(short, question(4.5e-3))
-    short.follow(attempt.conclude())
-    assert short.drift.factor == 1.0
+
+
+def test_course_that_fails_or_is_left_tells_what_it_took() -> None:
+    def fail(*inputs: Any) -> Any:
+        raise ValueError
+
+    for seconds, exceeds in ((0.5e-3, False), (9e-3, True)):
+        engine = make_engine((0.5e-3, seconds, 0.5e-3))
+        first, marks, words = engine.extractor.features
+        slow = marks.function
+        broken = replace(marks, function=lambda *x, slow=slow: fail(slow(*x)))
+        engine.extractor = Extractor([first, broken, words], WIDTHS)
+        with pytest.raises(BadFeature):
+            engine.answer(question(4.5e-3))
+        assert engine.drift.plans == exceeds
+        attempt = Attempt(left := make_engine(FAST), question(4.5e-3))
+        length = left.extractor.features[0]
+
+        def leave(*inputs: Any, own: Any = length, end: Any = attempt) -> Any:
+            end.stopped = True
+            return own.function(*inputs)
+
+        stop = replace(length, function=leave)
+        left.extractor = Extractor([stop, *left.extractor.features[1:]], WIDTHS)
+        with pytest.raises(Abandoned):
+            attempt.run()
+        assert left.drift.plans == 1
 
 
 def test_course_is_not_set_for_money_or_unknown_times() -> None:

@@ -54,7 +54,7 @@ def extractor_of(index: Index) -> Extractor:
     return index.package.extractor([FEATURES_FILE])
 
 
-def slow_engine(clock: Clock, seconds: Sequence[float]) -> Engine:
+def slow_engine(clock: Clock, seconds: Sequence[float], index: Index = INDEX) -> Engine:
     """An engine whose features move the clock by so much, whatever they promise."""
 
     def slowed(feature: Feature, pause_s: float) -> Feature:
@@ -64,9 +64,9 @@ def slow_engine(clock: Clock, seconds: Sequence[float]) -> Engine:
 
         return replace(feature, function=function)
 
-    own = extractor_of(INDEX)
+    own = extractor_of(index)
     features = [slowed(f, s) for f, s in zip(own.features, seconds, strict=True)]
-    return Engine(INDEX, Extractor(features, WIDTHS), now=clock)
+    return Engine(index, Extractor(features, WIDTHS), now=clock)
 
 
 def ask(engine: Engine, budget: Budget, **terms: Any) -> Any:

@@ -16,9 +16,8 @@ from polydom.features.items import text_item
 from polydom.server.app import create_app
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.desk import Desk, Settings
-from polydom.server.drift import Drift
 from polydom.server.engine import Engine
-from polydom.server.errors import Overloaded, TooLittleLeft
+from polydom.server.errors import Overloaded
 from polydom.server.job import Job
 from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
@@ -185,35 +184,6 @@ def test_serving_computes_quick_plans_on_the_loop_and_others_beside_it() -> None
         loop_thread = run(main())
         where[name] = gate.threads[-1] == loop_thread
     assert where == {"quick": True, "slow": False}
-
-
-def test_serving_counts_what_the_thread_refuses_once_and_on_the_loop() -> None:
-    engine, _ = gated_engine()
-    engine.now = lambda: 50.0
-    drift, once = engine.drift, Drift()
-    while drift.factor < 3:
-        drift.add(True)
-        once.add(True)
-    once.add(False)
-
-    async def main() -> None:
-        queue = WorkQueue()
-        serving = Serving(Desk(engine, Settings()), queue)
-        serving.ready = True
-        queue.waiting = 1  # somebody else, so that the thread is asked
-        request = Ask(text="x" * 100, budget_ms=3, on_infeasible="error")
-        asked = asyncio.create_task(serving.answer(request, 50.0, Caller()))
-        await asyncio.sleep(0)
-        assert (queue.waiting, drift.factor > once.factor) == (2, True)
-        queue.start()
-        try:
-            with pytest.raises(TooLittleLeft):
-                await asked
-        finally:
-            await asyncio.to_thread(queue.stop)
-
-    run(main())
-    assert drift.factor == once.factor
 
 
 def test_serving_turns_away_what_exceeds_its_queue() -> None:

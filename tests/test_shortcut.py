@@ -15,7 +15,6 @@ from polydom.features.errors import PolydomError
 from polydom.indexer.index import Index
 from polydom.server.app import create_app
 from polydom.server.desk import Desk, Settings
-from polydom.server.drift import Drift
 from polydom.server.engine import Engine
 from polydom.server.protocol import StampingProtocol
 from polydom.server.question import Caller
@@ -315,20 +314,3 @@ def test_conversations_are_the_same_on_the_wire(tmp_path: Path) -> None:
     for name, said in ordinary.items():
         assert timeless(short[name]) == timeless(said), name
     assert b'"label":"stays"' in short["the same again"]
-
-
-def test_error_for_too_little_is_counted_once() -> None:
-    one = One(served.make_index(scale=0.01))
-    drift, once = one.serving.desk.engine.drift, Drift()
-    while drift.factor < 3:
-        drift.add(True)
-        once.add(True)
-    once.add(False)
-    terms = b'"budget_ms": 0.115, "on_infeasible": "error"'
-    body = b'{"text": "%b", %b}' % (b"x" * 100, terms)
-    head = Head((JSON,), b"", len(body), True)
-    assert quick(one, head, body, NOW_S) is None
-    assert drift.factor > once.factor
-    status, answer = ordinary(one, head, body, NOW_S)
-    assert (status, json.loads(answer)["code"]) == (504, "nothing_fits")
-    assert drift.factor == once.factor
