@@ -53,7 +53,9 @@ class StampingProtocol(HttpToolsProtocol):
         self._raw_head: bytes | None = None
         self._idle_since_s = 0.0
         self._read_bytes = 0
+        self._first_in_read = True
         self._refusal: bytes | None = None
+        self._closes_unread = False
         self._earlier: list[Any] = []
 
     def connection_made(  # type: ignore[override]  # as uvicorn does
@@ -83,6 +85,7 @@ class StampingProtocol(HttpToolsProtocol):
                 data = _OFFER.sub(b"", data[:end]) + data[end:] if end > 0 else data
         self._read_bytes = len(data)
         self._head_bytes += len(data)
+        self._first_in_read = self._between
         super().data_received(data)
         if not self._between and self._head_bytes > self.head_limit:
             limit = f"{self.head_limit:,} bytes"
@@ -92,7 +95,10 @@ class StampingProtocol(HttpToolsProtocol):
         """Stamp the request that begins; the parser calls this at its first byte."""
         super().on_message_begin()
         self._between = False
-        self._in_head, self._head_bytes = True, self._read_bytes
+        # where it begins within a read, behind others, only the parser knows
+        self._in_head = True
+        self._head_bytes = self._read_bytes if self._first_in_read else 0
+        self._first_in_read = False
         self._wait_patiently()
         self.scope["state"]["arrived_s"] = self.read_s
         self.scope["state"]["caller"] = self.caller
@@ -101,7 +107,7 @@ class StampingProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin to answer, or to wait for the answers to requests before."""
         if (
-            self._head_bytes > self.head_limit
+            self._head_bytes + self._read_bytes > self.head_limit
             and self._size_of_head() > self.head_limit
         ):
             raise ValueError("the headers are over the limit")
@@ -115,6 +121,9 @@ class StampingProtocol(HttpToolsProtocol):
         else:
             self._earlier.append(self.cycle)
         super().on_headers_complete()
+        if self.expect_100_continue and self.cycle.keep_alive:
+            # answered before a body came: whether one follows, nobody can know
+            self.cycle.keep_alive, self._closes_unread = False, True
         if raw is not None and self._shortcut is not None and self._is_plain():
             self._shortcut.learn(raw, self.url, self.headers)
         # Headers may come behind a body too, and must not pass for those before it.
@@ -123,6 +132,8 @@ class StampingProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Count what comes between two pieces of a body like headers."""
         self._head_bytes = 0
+        if self._closes_unread and not self.cycle.response_started:
+            self.cycle.keep_alive, self._closes_unread = True, False
         super().on_body(body)
 
     def on_response_complete(self) -> None:
@@ -151,6 +162,11 @@ class StampingProtocol(HttpToolsProtocol):
             cycle.disconnected = True
             cycle.message_event.set()
         super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Close once all is answered."""
+        self._closes_unread = False
+        super().shutdown()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close, unless the shortcut has answered since the time was set."""
