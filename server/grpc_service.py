@@ -118,6 +118,8 @@ class GrpcService:
 
     def _check_token(self, answer: "_Answer", context: Any) -> None:
         """Ask for a token where there are some; probes need none, admins their own."""
+        if answer in (self._load, self._unload):
+            self._oip.refuse_change(_headers(context))
         free = (self._server_live, self._server_ready, self._load, self._unload)
         if self._oip.access.tokens is not None and answer not in free:
             self._oip.access.tokens.check(_headers(context))

@@ -222,7 +222,7 @@ class Oip:
         UnknownModel, ReloadFailed
             As `Repository.load`.
         """
-        self._refuse_change(headers)
+        self.refuse_change(headers)
         if parameters:
             raise BadInput(
                 "a model is loaded from the operator's own file: no configuration and "
@@ -243,7 +243,7 @@ class Oip:
         UnknownModel
             As `Repository.unload`.
         """
-        self._refuse_change(headers)
+        self.refuse_change(headers)
         if self.tell_others is not None:
             raise NotAllowed("one of several workers cannot unload a model for all")
         await self.repository.unload(model)
@@ -311,7 +311,14 @@ class Oip:
             items = self._items[serving] = Items(serving.desk.engine.package)
         return items
 
-    def _refuse_change(self, headers: Headers) -> None:
+    def refuse_change(self, headers: Headers) -> None:
+        """Refuse to load or unload, but for who may: before anything of it is read.
+
+        Raises
+        ------
+        NotAllowed, Unauthorized
+            If the operator lets nobody, or not who sends these headers.
+        """
         if self.access.admin is None:
             raise NotAllowed(
                 "the operator lets nobody load or unload models over the wire"
