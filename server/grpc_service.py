@@ -89,6 +89,8 @@ class GrpcService:
         model = ""
         try:
             self._check_token(answer, context)
+            if answer == self._infer and self._oip.admission is not None:
+                await self._oip.admission.wait()
             asked = _decode(request, received)
             model = getattr(asked, "model_name", "")
             return await answer(asked, received.arrived_s, context)
@@ -106,6 +108,8 @@ class GrpcService:
             asked = request()
             try:
                 self._check_token(self._infer, context)
+                if self._oip.admission is not None:
+                    await self._oip.admission.wait()
                 asked = _decode(request, received)
                 answer = await self._infer(asked, received.arrived_s, context)
                 yield response(infer_response=answer)

@@ -14,6 +14,7 @@ import msgspec
 
 from ..features.errors import BadInput, PolydomError
 from .access import Access
+from .admission import Admission
 from .errors import NotAllowed, NotReady
 from .oip_items import Items, Requested
 from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
@@ -99,12 +100,15 @@ class Oip:
     tell_others
         Called after a model was loaded, to make other processes that serve the same
         follow; None where there are none.
+    admission
+        Lets requests in that come some other way than over HTTP; None lets in all.
     """
 
     def __init__(self, repository: Repository, access: Access) -> None:
         self.repository = repository
         self.access = access
         self.tell_others: Callable[[], None] | None = None
+        self.admission: Admission | None = None
         self._items: WeakKeyDictionary[Serving, Items] = WeakKeyDictionary()
 
     def server_metadata(self) -> ServerFacts:

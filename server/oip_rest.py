@@ -14,13 +14,13 @@ from .oip import Oip
 from .oip_body import decode_infer
 from .oip_config import config_of
 from .question import Caller
+from .ready_made import RETRY_AFTER_S
 from .wire import Failure, Headers, encode
 
 ROOT = "/v2"
 # Bytes of a body that says which models are listed, loaded or unloaded.
 SMALL_BODY = 16 << 10
 JSON_LENGTH = b"inference-header-content-length"
-RETRY_AFTER_S = b"1"
 
 Extra = tuple[tuple[bytes, bytes], ...]
 _Call = Callable[[], Awaitable["Answered"]]
