@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from ..features.errors import BadInput, PolydomError
 from .access import CHALLENGE, Access, TokenGate
 from .admin import RELOAD, Admin
+from .admission import Admission
 from .batch import BATCH, BatchEndpoint
 from .body import read_body
 from .desk import Settings
@@ -34,6 +35,7 @@ from .oip_rest import OipRoutes
 from .openapi import describe_routes
 from .peers import Peers
 from .question import Caller
+from .ready_made import RETRY_AFTER_S, ReadyMade
 from .repository import Repository
 from .shortcut import PREDICT, Shortcut
 from .wire import (
@@ -49,7 +51,6 @@ from .wire import (
     read_headers,
 )
 
-RETRY_AFTER_S = b"1"
 # Longest time that the computing thread may keep the interpreter from the one that
 # reads requests; Python's own 5 ms is a whole budget.
 SWITCH_INTERVAL_S = 0.0005
@@ -290,10 +291,21 @@ def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
 
 
 def _state(app: FastAPI) -> dict[str, Any]:
-    """Give connections a way past the application, unless tokens are asked for."""
-    if app.state.access.tokens is not None:
-        return {}
-    return {"shortcut": Shortcut(app.state.repository)}
+    """Give connections what is before the application, and ways past it.
+
+    The shortcut is none where tokens are asked for.
+    """
+    repository: Repository = app.state.repository
+    call_soon = asyncio.get_running_loop().call_soon
+    admission = Admission(repository.settings.budget_s, call_soon)
+    app.state.oip.admission = admission
+    state: dict[str, Any] = {
+        "admission": admission,
+        "ready_made": ReadyMade(repository),
+    }
+    if app.state.access.tokens is None:
+        state["shortcut"] = Shortcut(repository)
+    return state
 
 
 def _log_failure(warming: asyncio.Task[None]) -> None:

@@ -92,6 +92,7 @@ class BatchEndpoint:
         if not serving.ready:
             raise NotReady("the index is still being warmed up; see /readyz")
         batch = Batch(serving, terms, source, lambda: repository.leaving)
+        await source.begin()
         writer = Writer(send, kind)
         await writer.start()
         await batch.run(chunks, writer)

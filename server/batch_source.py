@@ -10,6 +10,7 @@ from starlette.types import Receive, Scope
 
 from ..features.errors import PolydomError
 from .batch_wire import JsonLines, MsgpackStream
+from .body import declared, expects
 from .errors import Abandoned, ReceiveTimeout, TooLarge
 from .question import Caller
 
@@ -35,10 +36,28 @@ class Source:
         self.arrived_s: float = state.get("arrived_s") or time.monotonic()
         self.caller: Caller = state.get("caller") or Caller()
         self._receive = receive
+        self._headers = scope.get("headers", ())
         self._more = True
+        self._first: bytes | None = None
         self._wait_no_more: Callable[[], None] = state.get("wait_no_more", bool)
 
+    async def begin(self) -> None:
+        """Wait for the first bytes; a caller who asked whether to send them is told so.
+
+        Nobody is told any more once the answer has begun.
+
+        Raises
+        ------
+        ReceiveTimeout, Abandoned
+            If none come.
+        """
+        if self._more:
+            self._first = await self._next()
+
     async def _next(self) -> bytes:
+        if self._first is not None:
+            first, self._first = self._first, None
+            return first
         try:
             message = await asyncio.wait_for(self._receive(), RECEIVE_S)
         except TimeoutError as error:
@@ -53,6 +72,10 @@ class Source:
     async def whole(self, limit: int) -> bytes:
         """Read all of a body that may have up to `limit` bytes."""
         body = bytearray()
+        if expects(self._headers) and declared(self._headers) > limit:
+            raise TooLarge(
+                f"the body is over the limit of {limit:,} bytes; send a stream"
+            )
         while self._more:
             body += await self._next()
             if len(body) > limit:
@@ -74,7 +97,7 @@ class Source:
         """
         self._wait_no_more()  # a stream may take longer than other bodies
         chunk: list[Any] = []
-        while self._more:
+        while self._more or self._first is not None:
             broken: PolydomError | None = None
             try:
                 data = await self._next()
@@ -101,6 +124,7 @@ class Source:
         """
         with contextlib.suppress(PolydomError, TimeoutError):
             async with asyncio.timeout(RECEIVE_S):
+                self._first = None
                 while self._more:
                     await self._next()
 

@@ -36,6 +36,8 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
         If the caller leaves before all of it is there.
     """
     coding = coding_of(headers)
+    if expects(headers) and declared(headers) > limit:
+        raise TooLarge(f"the body is over the limit of {limit:,} bytes")
     chunks: list[bytes] = []
     size = 0
     more = True
@@ -55,6 +57,20 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
     body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
     # zlib lets others run; how long it takes, only its end would tell
     return await asyncio.to_thread(unpack, body, coding, limit) if coding else body
+
+
+def expects(headers: Headers) -> bool:
+    """Say whether the caller sends no body before it was told to go on."""
+    return any(
+        name == b"expect" and value.lower() == b"100-continue"
+        for name, value in headers
+    )
+
+
+def declared(headers: Headers) -> int:
+    """Bytes that a body has by its header; 0 where none says so."""
+    lengths = [value for name, value in headers if name == b"content-length"]
+    return int(lengths[0]) if lengths and lengths[0].isdigit() else 0
 
 
 def coding_of(headers: Headers) -> bytes:

@@ -91,6 +91,8 @@ class GrpcService:
         model = ""
         try:
             self._check_token(answer, context)
+            if answer == self._infer and self._oip.admission is not None:
+                await self._oip.admission.wait()
             asked = _decode(request, received)
             model = getattr(asked, "model_name", "")
             return await answer(asked, received.arrived_s, context)
@@ -108,6 +110,8 @@ class GrpcService:
             asked = request()
             try:
                 self._check_token(self._infer, context)
+                if self._oip.admission is not None:
+                    await self._oip.admission.wait()
                 asked = _decode(request, received)
                 inferred = await self._inferred(asked, received.arrived_s, context)
                 answer = _response(asked, inferred)
@@ -123,6 +127,8 @@ class GrpcService:
 
     def _check_token(self, answer: "_Answer", context: Any) -> None:
         """Ask for a token where there are some; probes need none, admins their own."""
+        if answer in (self._load, self._unload):
+            self._oip.refuse_change(_headers(context))
         free = (self._server_live, self._server_ready, self._load, self._unload)
         if self._oip.access.tokens is not None and answer not in free:
             self._oip.access.tokens.check(_headers(context))

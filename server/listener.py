@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..features.errors import BadInput
+from .admission import ACCEPTED
 from .errors import ReloadFailed
 from .exposition import samples_of
 from .peers import Samples
@@ -176,8 +177,13 @@ class Server(uvicorn.Server):
             life.info("stopped", extra={"event": "stop"})
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to take connections; from here on signals are heard."""
-        await super().startup(sockets)
+        """Begin to take connections; from here on signals are heard.
+
+        The loop takes one a turn from every socket that listens, which would leave
+        others waiting in the kernel where turns are long; so it has each several times.
+        """
+        copies = [s.dup() for s in sockets or () for _ in range(ACCEPTED - 1)]
+        await super().startup([*sockets, *copies] if sockets else None)
         self.when_started()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from ..features.errors import BadInput, PolydomError
 from .access import Access
+from .admission import Admission
 from .errors import NotAllowed, NotReady
 from .oip_items import Items, Requested
 from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
@@ -99,12 +100,15 @@ class Oip:
     tell_others
         Called after a model was loaded, to make other processes that serve the same
         follow; None where there are none.
+    admission
+        Lets requests in that come some other way than over HTTP; None lets in all.
     """
 
     def __init__(self, repository: Repository, access: Access) -> None:
         self.repository = repository
         self.access = access
         self.tell_others: Callable[[], None] | None = None
+        self.admission: Admission | None = None
         self._items: WeakKeyDictionary[Serving, Items] = WeakKeyDictionary()
 
     def server_metadata(self) -> ServerFacts:
@@ -222,7 +226,7 @@ class Oip:
         UnknownModel, ReloadFailed
             As `Repository.load`.
         """
-        self._refuse_change(headers)
+        self.refuse_change(headers)
         if parameters:
             raise BadInput(
                 "a model is loaded from the operator's own file: no configuration and "
@@ -243,7 +247,7 @@ class Oip:
         UnknownModel
             As `Repository.unload`.
         """
-        self._refuse_change(headers)
+        self.refuse_change(headers)
         if self.tell_others is not None:
             raise NotAllowed("one of several workers cannot unload a model for all")
         await self.repository.unload(model)
@@ -317,7 +321,14 @@ class Oip:
             items = self._items[serving] = Items(serving.desk.engine.package)
         return items
 
-    def _refuse_change(self, headers: Headers) -> None:
+    def refuse_change(self, headers: Headers) -> None:
+        """Refuse to load or unload, but for who may: before anything of it is read.
+
+        Raises
+        ------
+        NotAllowed, Unauthorized
+            If the operator lets nobody, or not who sends these headers.
+        """
         if self.access.admin is None:
             raise NotAllowed(
                 "the operator lets nobody load or unload models over the wire"

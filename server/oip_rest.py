@@ -15,11 +15,13 @@ from .oip import Oip
 from .oip_body import decode_infer
 from .oip_config import config_of
 from .question import Caller
+from .ready_made import RETRY_AFTER_S
 from .wire import Failure, Headers, encode
 
 ROOT = "/v2"
+# Bytes of a body that says which models are listed, loaded or unloaded.
+SMALL_BODY = 16 << 10
 JSON_LENGTH = b"inference-header-content-length"
-RETRY_AFTER_S = b"1"
 
 Extra = tuple[tuple[bytes, bytes], ...]
 _Call = Callable[[], Awaitable["Answered"]]
@@ -170,6 +172,7 @@ class Exchange:
         return Answered(200, encode(self._oip.index(ready_only=ready)))
 
     async def _load(self, name: str) -> Answered:
+        self._oip.refuse_change(self._scope["headers"])
         given = await self._read_object()
         await self._oip.load(
             name, given.get("parameters") or {}, self._scope["headers"]
@@ -177,13 +180,14 @@ class Exchange:
         return Answered(200, b"{}")
 
     async def _unload(self, name: str) -> Answered:
+        self._oip.refuse_change(self._scope["headers"])
         await self._read_object()
         await self._oip.unload(name, self._scope["headers"])
         return Answered(200, b"{}")
 
     async def _read_object(self) -> dict[str, Any]:
         """Read a JSON object; an empty body is an empty one."""
-        limit = self._oip.repository.settings.body_limit
+        limit = min(SMALL_BODY, self._oip.repository.settings.body_limit)
         body = await read_body(self._receive, self._scope["headers"], limit)
         try:
             return msgspec.json.decode(body or b"{}", type=dict[str, Any])

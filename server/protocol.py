@@ -3,17 +3,24 @@
 import asyncio
 import re
 import time
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from .admission import Admission
 from .question import Caller
+from .ready_made import UNREFUSED, ReadyMade, framing_of
 from .shortcut import Head, Shortcut
 from .wire import Failure, encode
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
 # the parser would take such a request's body for the other protocol.
 _OFFER = re.compile(rb"\r\n(?:upgrade|http2-settings):[^\r\n]*", re.IGNORECASE)
+
+
+# Longest wait for a caller who was refused to have read so, and to have gone.
+LINGER_S = 1.0
 
 
 class StampingProtocol(HttpToolsProtocol):
@@ -49,11 +56,17 @@ class StampingProtocol(HttpToolsProtocol):
         self._shortcut: Shortcut | None = self.app_state.get("shortcut")
         if self.access_log or self.limit_concurrency is not None or self.root_path:
             self._shortcut = None
+        self._admission: Admission | None = self.app_state.get("admission")
+        self._ready_made: ReadyMade | None = self.app_state.get("ready_made")
+        self._held: bytes | None = None
+        self._skip = 0
         self._between = True
         self._raw_head: bytes | None = None
         self._idle_since_s = 0.0
         self._read_bytes = 0
+        self._first_in_read = True
         self._refusal: bytes | None = None
+        self._closes_unread = False
         self._earlier: list[Any] = []
 
     def connection_made(  # type: ignore[override]  # as uvicorn does
@@ -61,16 +74,33 @@ class StampingProtocol(HttpToolsProtocol):
     ) -> None:
         """Take the connection, or turn it away where there are too many."""
         super().connection_made(transport)
+        if self._admission is not None:
+            self._admission.accept()
         if len(self.connections) > self.connection_limit:
             self._refuse(503, "too many connections are open", "overloaded")
         else:
             self._wait_patiently()
 
     def data_received(self, data: bytes) -> None:
-        """Take the time, then parse."""
+        """Take the time; then begin with a request, or with what to do instead."""
         if self._refusal is not None:
             return
+        if self._skip or self._held is not None:
+            data = self._set_aside(data)
+            if not data:
+                return
         self.read_s = time.monotonic()
+        if self._between:
+            if data.startswith(b"GET /") and self._probed(data):
+                return
+            admission = self._admission
+            if admission is not None and not admission.enter(self.read_s):
+                self._put_off(admission, data)
+                return
+        self._begin(data)
+
+    def _begin(self, data: bytes) -> None:
+        """Answer by the shortcut, or parse."""
         if self._between:
             end = data.find(b"\r\n\r\n")
             if self._shortcut is not None:
@@ -83,6 +113,7 @@ class StampingProtocol(HttpToolsProtocol):
                 data = _OFFER.sub(b"", data[:end]) + data[end:] if end > 0 else data
         self._read_bytes = len(data)
         self._head_bytes += len(data)
+        self._first_in_read = self._between
         super().data_received(data)
         if not self._between and self._head_bytes > self.head_limit:
             limit = f"{self.head_limit:,} bytes"
@@ -92,7 +123,10 @@ class StampingProtocol(HttpToolsProtocol):
         """Stamp the request that begins; the parser calls this at its first byte."""
         super().on_message_begin()
         self._between = False
-        self._in_head, self._head_bytes = True, self._read_bytes
+        # where it begins within a read, behind others, only the parser knows
+        self._in_head = True
+        self._head_bytes = self._read_bytes if self._first_in_read else 0
+        self._first_in_read = False
         self._wait_patiently()
         self.scope["state"]["arrived_s"] = self.read_s
         self.scope["state"]["caller"] = self.caller
@@ -101,7 +135,7 @@ class StampingProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Begin to answer, or to wait for the answers to requests before."""
         if (
-            self._head_bytes > self.head_limit
+            self._head_bytes + self._read_bytes > self.head_limit
             and self._size_of_head() > self.head_limit
         ):
             raise ValueError("the headers are over the limit")
@@ -115,6 +149,9 @@ class StampingProtocol(HttpToolsProtocol):
         else:
             self._earlier.append(self.cycle)
         super().on_headers_complete()
+        if self.expect_100_continue and self.cycle.keep_alive:
+            # answered before a body came: whether one follows, nobody can know
+            self.cycle.keep_alive, self._closes_unread = False, True
         if raw is not None and self._shortcut is not None and self._is_plain():
             self._shortcut.learn(raw, self.url, self.headers)
         # Headers may come behind a body too, and must not pass for those before it.
@@ -123,6 +160,8 @@ class StampingProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Count what comes between two pieces of a body like headers."""
         self._head_bytes = 0
+        if self._closes_unread and not self.cycle.response_started:
+            self.cycle.keep_alive, self._closes_unread = True, False
         super().on_body(body)
 
     def on_response_complete(self) -> None:
@@ -146,6 +185,7 @@ class StampingProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Let the work for this connection know that nobody waits for it."""
         self.caller.gone = True
+        self._held = None
         self._wait_no_more()
         for cycle in self._earlier:  # uvicorn tells only the latest
             cycle.disconnected = True
@@ -156,6 +196,12 @@ class StampingProtocol(HttpToolsProtocol):
         """Stop sending to a client that does not read, and know it for such."""
         self.caller.prompt = False
         super().pause_writing()
+
+    def shutdown(self) -> None:
+        """Close once all is answered, also what waits for its turn."""
+        self._resume()
+        self._closes_unread = False
+        super().shutdown()
 
     def timeout_keep_alive_handler(self) -> None:
         """Close, unless the shortcut has answered since the time was set."""
@@ -199,6 +245,11 @@ class StampingProtocol(HttpToolsProtocol):
             + b"%d\r\n\r\n%b" % (len(answer), answer)
         )
         self.loop.call_soon(serving.sent, reply, self.read_s)  # when it is written
+        self._be_idle()
+        return True
+
+    def _be_idle(self) -> None:
+        """Wait for the next request, for a while, after an answer without uvicorn's."""
         self.server_state.total_requests += 1
         self._wait_no_more()
         # One timer for many answers: to cancel and set it anew for each takes longer
@@ -206,16 +257,97 @@ class StampingProtocol(HttpToolsProtocol):
         self._idle_since_s = self.read_s
         if self.timeout_keep_alive_task is None:
             self._close_in(self.timeout_keep_alive)
+
+    def _probed(self, data: bytes) -> bool:
+        """Answer a probe before all others; what else must not be refused, in turn."""
+        target = data[4 : data.find(b" ", 4, 64)]
+        if target not in UNREFUSED or data.find(b"\r\n\r\n") != len(data) - 4:
+            return False
+        framing = framing_of(data[:-4])
+        if self._ready_made is None or framing is None or framing.length:
+            return False
+        if self._is_idle():
+            default = self.server_state.default_headers
+            said = self._ready_made.probe(target, default, keeps=framing.keeps)
+            if said is not None:
+                self._say(said, keeps=framing.keeps)
+                return True
+        self._begin(data)
         return True
+
+    def _say(self, said: bytes, *, keeps: bool) -> None:
+        self.transport.write(said)
+        if keeps:
+            self._be_idle()
+        else:
+            self.transport.close()
+
+    def _put_off(self, admission: Admission, data: bytes) -> None:
+        """Have a request wait for its turn, or refuse it where it would be late."""
+        if admission.hold(self._resume):
+            self._unset_keepalive_if_required()
+            self._held = data
+        elif self._is_idle():
+            self._shed(data)
+            admission.refused(self.read_s)
+        else:  # it waits for the answer to one before
+            self._begin(data)
+
+    def _resume(self) -> None:
+        """Begin with what waited; its time is still that at which it came."""
+        data, self._held = self._held, None
+        if data is not None and not self.transport.is_closing():
+            self.flow.resume_reading()
+            self._begin(data)
+
+    def _set_aside(self, data: bytes) -> bytes:
+        """Throw away what was refused, and keep what waits; the rest is returned."""
+        if self._held is not None:
+            self._held += data
+            self.flow.pause_reading()
+            return b""
+        skipped = min(self._skip, len(data))
+        self._skip -= skipped
+        if not self._skip:
+            self._wait_no_more()
+        return data[skipped:]
+
+    def _shed(self, data: bytes) -> None:
+        """Refuse the requests that were read, without a look at what they ask for."""
+        assert self._ready_made is not None
+        ready_made, default = self._ready_made, self.server_state.default_headers
+        while data:
+            end = data.find(b"\r\n\r\n")
+            framing = ready_made.framing(data[:end]) if end > 0 else None
+            keeps = framing is not None and framing.keeps
+            self._say(ready_made.refusal(default, keeps=keeps), keeps=True)
+            size = len(data) + 1 if framing is None else end + 4 + framing.length
+            if not keeps:
+                self._leave(at_once=size <= len(data))
+                return
+            self._skip = max(size - len(data), 0)
+            data = data[size:]
+        if self._skip:
+            self._wait_patiently(self._leave)
+
+    def _leave(self, *, at_once: bool = False) -> None:
+        """Close; not at once where the caller may still send.
+
+        They would not see what was said.
+        """
+        self._refusal = b""
+        self._wait_no_more()
+        linger_s = 0.0 if at_once else LINGER_S
+        self._patience = self.loop.call_later(linger_s, self.transport.close)
 
     def _close_in(self, seconds: float) -> None:
         self.timeout_keep_alive_task = self.loop.call_later(
             seconds, self.timeout_keep_alive_handler
         )
 
-    def _wait_patiently(self) -> None:
+    def _wait_patiently(self, then: Callable[[], None] | None = None) -> None:
         self._wait_no_more()
-        self._patience = self.loop.call_later(self.receive_s, self._give_up)
+        self._patience = self.loop.call_later(self.receive_s, then or self._give_up)
 
     def _wait_no_more(self) -> None:
         if self._patience is not None:

@@ -58,6 +58,7 @@ class Shortcut:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
+        self._longest = min(LONGEST_BODY, repository.settings.body_limit)
         self.heads: dict[bytes, Head] = {}
         self._default: list[tuple[bytes, bytes]] | None = None
         self._reply_head = b""
@@ -89,7 +90,7 @@ class Shortcut:
             or not _UNUSUAL.isdisjoint(names)
             or len(lengths) != 1
             or not lengths[0].isdigit()
-            or int(lengths[0]) > LONGEST_BODY
+            or int(lengths[0]) > self._longest
             or read_headers(known)[0] in MSGPACK
         ):
             return

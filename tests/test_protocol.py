@@ -218,3 +218,48 @@ def test_protocol_turns_away_connections_over_the_limit() -> None:
     assert reply.startswith(b"HTTP/1.1 503")
     assert b'"overloaded"' in reply
     assert stamped_s > 0
+
+
+GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("cut", [3, 20, len(GET) - 1])
+def test_protocol_answers_any_number_of_requests_in_one_read(cut: int) -> None:
+    count = (StampingProtocol.head_limit << 1) // len(GET)
+
+    async def ask(reader: Any, writer: Any, connections: Any) -> int:
+        while not connections:
+            await asyncio.sleep(0)
+        (connection,) = connections
+        # as one read may bring them: the last one is cut off within its head
+        connection.data_received(GET * count + GET[:cut])
+        connection.data_received(GET[cut:])
+        return len([await stamp(reader) for _ in range(count + 1)])
+
+    async def main() -> Any:
+        return await talk(Echo(), ask)
+
+    assert asyncio.run(main()) == count + 1
+
+
+@pytest.mark.parametrize("before", [0, 1, 3000])
+def test_protocol_refuses_a_long_head_behind_any_number_of_requests(
+    before: int,
+) -> None:
+    async def ask(reader: Any, writer: Any, connections: Any) -> bytes:
+        while not connections:
+            await asyncio.sleep(0)
+        (connection,) = connections
+        connection.data_received(GET * before + GET[:-2] + b"x: ")
+        for _ in range(5):
+            connection.data_received(b"y" * (StampingProtocol.head_limit // 4))
+        for _ in range(before):
+            await stamp(reader)
+        return bytes(await reader.read())
+
+    async def main() -> Any:
+        return await talk(Echo(), ask)
+
+    head, _, body = asyncio.run(main()).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400")
+    assert json.loads(body)["code"] == "bad_input"

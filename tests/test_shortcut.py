@@ -37,8 +37,8 @@ class One(Repository):
         assert index.package is not None
         files = [served.FEATURES_FILE] if index.package.kind == "text" else []
         engine = Engine(index, index.package.extractor(files), now=lambda: NOW_S)
-        self.queue = WorkQueue()
-        self.serving = Serving(Desk(engine, Settings()), self.queue)
+        self.queue, self.settings = WorkQueue(), Settings()
+        self.serving = Serving(Desk(engine, self.settings), self.queue)
         self.serving.ready = True
 
     def get(self, name: str | None = None, version: str | None = None) -> Serving:
@@ -200,6 +200,18 @@ def test_unusual_head_is_not_remembered(
     shortcut = Shortcut(RECORDS)
     shortcut.learn(raw, target, headers)
     assert not shortcut.heads
+
+
+def test_bodies_over_the_operators_limit_take_the_ordinary_way() -> None:
+    small = One(records.make_index())
+    small.settings = Settings(body_limit=11)
+    shortcut = Shortcut(small)
+    shortcut.learn(RAW, PREDICT.encode(), (LENGTH,))
+    assert not shortcut.heads
+    small.settings = Settings(body_limit=12)
+    shortcut = Shortcut(small)
+    shortcut.learn(RAW, PREDICT.encode(), (LENGTH,))
+    assert RAW in shortcut.heads
 
 
 def test_heads_that_never_come_again_take_no_more_room() -> None:

@@ -1,0 +1,169 @@
+"""Which requests begin at once, which wait a moment, and which are refused at once.
+
+The event loop works in turns: it reads from every connection on which something came,
+then goes on with what that began. What comes meanwhile waits in the kernel, unseen, for
+as long as the turn takes; so a turn begins few requests, and others wait here, where it
+is known how long that will be.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+
+from .errors import Overloaded
+
+# Seconds that what one turn begins should take: probes wait for little more.
+TURN_S = 0.008
+# Share of a request's budget that it may wait before it is begun.
+PATIENCE = 0.3
+# Requests that a turn begins, however long they take.
+LEAST = 8
+# Connections that are taken in a turn. Where so many came more wait, unseen, and turns
+# are short so that they are taken: so few are begun.
+ACCEPTED, CROWDED = 16, 2
+# What a request is thought to take of the loop, before any was seen.
+FIRST_COST_S = 2e-4
+# What turns took is forgotten after so long without another that told.
+FORGET_S = 1.0
+# Weight of the latest turn in what is thought; none counts for more than MOST times
+# that, but the first one, which is all that is known then.
+LATEST, MOST, FIRST_MOST = 1 / 4, 2, 4
+
+
+class Admission:
+    """Lets in what can be begun in time; for the event loop alone.
+
+    Parameters
+    ----------
+    budget_s
+        Seconds that a usual request has.
+    call_soon
+        The loop's: has a function called in the loop's next turn.
+    now
+        The monotonic clock.
+
+    Attributes
+    ----------
+    cost_s
+        What a request takes of the loop, by the last turns; with all that the loop did
+        beside, but for refusing others.
+    pace_s
+        Seconds between two that are begun; with refusing others.
+    """
+
+    def __init__(
+        self,
+        budget_s: float,
+        call_soon: Callable[[Callable[[], None]], object],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._patience_s = PATIENCE * budget_s
+        self._longest_s = min(TURN_S, self._patience_s)
+        self._call_soon = call_soon
+        self._now = now
+        self._believe(FIRST_COST_S, FIRST_COST_S)
+        self._knows = False
+        self._learned_s = self._began_s = self._refusing_s = 0.0
+        self._begun = self._accepted = 0
+        self._left = self._quota
+        self._held: deque[Callable[[], None]] = deque()
+
+    def accept(self) -> None:
+        """Count a connection that was taken."""
+        if not self._accepted:
+            self._call_soon(self._when_accepted)
+        self._accepted += 1
+        if self._accepted >= ACCEPTED:
+            self._left = min(self._left, CROWDED)
+
+    def enter(self, read_s: float) -> bool:
+        """Say whether a request that was read now may begin; it then has to."""
+        if self._held or self._left <= 0:
+            return False
+        if not self._begun:
+            if read_s - self._learned_s > FORGET_S:
+                self._learned_s = read_s
+                self._knows = False
+                self._believe(FIRST_COST_S, FIRST_COST_S)
+            self._open(read_s)
+        self._begun += 1
+        self._left -= 1
+        return True
+
+    def hold(self, begin: Callable[[], None]) -> bool:
+        """Have a request that may not enter begun in its turn; False if that is late.
+
+        `begin` must not raise.
+        """
+        if len(self._held) * self.pace_s > self._patience_s:
+            return False
+        self._held.append(begin)
+        return True
+
+    def refused(self, read_s: float) -> None:
+        """Take note that a request which was read then has been refused just now."""
+        self._refusing_s += self._now() - read_s
+
+    async def wait(self) -> None:
+        """Wait for the turn of a request that came some other way.
+
+        Raises
+        ------
+        Overloaded
+            If that would be late.
+        """
+        if self.enter(self._now()):
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def begin() -> None:
+            if not turn.done():
+                turn.set_result(None)
+
+        if not self.hold(begin):
+            raise Overloaded("more requests came than can be answered in time")
+        await turn
+
+    def _open(self, now_s: float) -> None:
+        self._began_s, self._refusing_s = now_s, 0.0
+        self._call_soon(self._when_read)
+
+    def _when_accepted(self) -> None:
+        self._accepted = 0
+
+    def _when_read(self) -> None:
+        """All that came was read; what it began is done after this is called."""
+        if self._begun == 1 and not self._held:
+            self._begun, self._left = 0, self._quota
+        else:
+            self._left = 0  # what is read now is of the next turn
+            self._call_soon(self._when_done)
+
+    def _when_done(self) -> None:
+        """Learn from a turn, and begin the next with those that wait."""
+        self._learned_s = now_s = self._now()
+        took_s, count = now_s - self._began_s, self._begun
+        self._believe(
+            self._follow(self.cost_s, (took_s - self._refusing_s) / count),
+            self._follow(self.pace_s, took_s / count),
+        )
+        self._knows = True
+        self._begun, self._left = 0, self._quota
+        if self._held:
+            self._open(now_s)
+        while self._held and self._left > 0:
+            self._begun += 1
+            self._left -= 1
+            self._held.popleft()()
+
+    def _believe(self, cost_s: float, pace_s: float) -> None:
+        self.cost_s, self.pace_s = cost_s, pace_s
+        self._quota = max(LEAST, int(self._longest_s / cost_s))
+
+    def _follow(self, before_s: float, latest_s: float) -> float:
+        """Move towards the latest; whatever a stalled machine makes of it, not far."""
+        if not self._knows:
+            return min(max(latest_s, before_s / FIRST_MOST), before_s * FIRST_MOST)
+        latest_s = min(max(latest_s, before_s / MOST), before_s * MOST)
+        return before_s + LATEST * (latest_s - before_s)
