@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..features.errors import BadInput
 from .access import CHALLENGE
 from .body import read_body
+from .json_keys import Twice, refuse_twice, twice_in_json
 from .oip import Oip
 from .oip_body import decode_infer
 from .oip_config import config_of
@@ -183,9 +184,12 @@ class Exchange:
         limit = self._oip.repository.settings.body_limit
         body = await read_body(self._receive, self._scope["headers"], limit)
         try:
-            return msgspec.json.decode(body or b"{}", type=dict[str, Any])
+            given = msgspec.json.decode(body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadInput(f"body: {error}") from error
+        if body.count(b":") > len(given):
+            refuse_twice("body", Twice(twice_in_json(body).any))
+        return given
 
 
 def _json_length(headers: Headers) -> int | None:

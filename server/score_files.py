@@ -4,7 +4,7 @@ import base64
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,9 @@ from ..features.errors import BadInput, BadItem
 from ..features.items import Kind
 from ..indexer.package import Package
 from .columns import KnownColumns
+from .json_keys import twice_in_json, twice_in_record
 from .score import AnyItem, Scored
+from .wire import decode_record
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 ENDINGS: Mapping[Kind, Sequence[str]] = {
@@ -26,22 +28,28 @@ ENDINGS: Mapping[Kind, Sequence[str]] = {
 JSON_LINES = (".jsonl", ".ndjson")
 OUTPUTS = (".parquet", ".jsonl", ".csv")
 ROWS = 1024  # of a table that are in memory at a time
+SHOWN = 20
 
 Named = tuple[str, AnyItem]
 
 
 class Source(NamedTuple):
-    """Items with their names, and how many there are where that is known."""
+    """Items with their names, and how many there are where that is known.
+
+    `remarks` says what of the rows was not read so far, and what they lack.
+    """
 
     items: Iterator[Named]
     number: int | None
+    remarks: Callable[[], list[str]] = list
 
 
 def read_items(path: Path, package: Package) -> Source:
     """Read a folder, a `.jsonl`, a `.csv` or a `.parquet` file, as it is needed.
 
     Rows are named by their number from 0, files by their path in the folder. Of tables
-    only the columns that the index knows are read.
+    only the columns that the index knows are read, and of rows that have none of them
+    all, so that they are refused.
 
     Raises
     ------
@@ -62,9 +70,10 @@ def read_items(path: Path, package: Package) -> Source:
     ending = path.suffix.lower()
     if ending in JSON_LINES:
         reader = _Reader(package)
-        return Source(_lines(path, reader), _count_lines(path))
+        return Source(_lines(path, reader), _count_lines(path), reader.remarks)
     if ending == ".csv":
-        return Source(_csv(path, _Reader(package)), None)
+        reader = _Reader(package)
+        return Source(_csv(path, reader), None, reader.remarks)
     if ending == ".parquet":
         return _parquet(path, _Reader(package))
     raise BadInput(f"{path}: a folder, .jsonl, .csv or .parquet is needed")
@@ -76,10 +85,12 @@ def _file(folder: Path, path: Path, kind: Kind) -> Named:
         data = path.read_bytes()
         if kind == "image":
             return name, data
-        return name, data.decode() if kind == "text" else json.loads(data)
+        return name, data.decode() if kind == "text" else decode_record(data)
     except OSError as error:
         return name, BadItem(error.strerror or str(error))
-    except ValueError as error:
+    except BadItem as error:
+        return name, error
+    except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors
         return name, BadItem(f"this is no {kind}: {error}")
 
 
@@ -88,11 +99,11 @@ class _Reader:
 
     def __init__(self, package: Package) -> None:
         self.kind = package.kind
-        known = KnownColumns(package.features).names
-        self._known = frozenset(known)
-        self._words: set[str] = set()
-        for feature in package.features:
-            self._words |= set((feature.columns or {}).get("vocabularies") or {})
+        columns = KnownColumns(package.features)
+        self._known = dict.fromkeys(columns.names)
+        self._words = columns.words
+        self._lacking = dict(self._known)
+        self._left_out: dict[str, None] = {}
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
         """Say which columns of a table to read.
@@ -111,18 +122,36 @@ class _Reader:
             raise BadInput(
                 f"{path}: the index reads none of its columns {', '.join(names)[:200]}"
             )
+        self._note(names)
         return wanted
+
+    def remarks(self) -> list[str]:
+        """Say which columns were not read, and which there never were, if any."""
+        remarks = []
+        if self._left_out:
+            shown = ", ".join(list(self._left_out)[:SHOWN])
+            remarks.append(f"columns that the index does not know, not read: {shown}")
+        if self._lacking:
+            shown = ", ".join(list(self._lacking)[:SHOWN])
+            remarks.append(f"columns that the index knows, in no row: {shown}")
+        return remarks
+
+    def _note(self, names: Iterable[str]) -> None:
+        for name in names if self._known else ():
+            self._lacking.pop(name, None)
+            if name not in self._known and len(self._left_out) < SHOWN:
+                self._left_out[name[:80]] = None
 
     def item(self, row: Mapping[str, Any]) -> AnyItem:
         """Make the item of a row."""
         if self.kind == "record":
             own = row.get("record")
-            record = own if isinstance(own, Mapping) else row
-            if not self._known:
-                return dict(record)
-            return {
-                name: value for name, value in record.items() if name in self._known
-            }
+            if isinstance(own, Mapping):
+                self._note(name for name in own if name in self._known)
+                return own
+            self._note(row)
+            known = {name: row[name] for name in row if name in self._known}
+            return known or dict(row)
         if self.kind == "text":
             return _needed(row, "text")
         data = row.get("image") or row.get("image_base64")
@@ -160,8 +189,11 @@ def _lines(path: Path, reader: _Reader) -> Iterator[Named]:
                 row = msgspec.json.decode(line, type=dict[str, Any])
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
                 yield str(number), BadItem(f"no JSON object: {error}")
-            else:
-                yield str(number), reader.item(row)
+                continue
+            many = line.count(b":") > len(row)
+            name = twice_in_json(line).any if many else None
+            twice = None if name is None else twice_in_record(name)
+            yield str(number), reader.item(row) if twice is None else twice
 
 
 def _csv(path: Path, reader: _Reader) -> Iterator[Named]:
@@ -202,7 +234,7 @@ def _parquet(path: Path, reader: _Reader) -> Source:
                 yield str(number), reader.item(row)
                 number += 1
 
-    return Source(rows(), file.metadata.num_rows)
+    return Source(rows(), file.metadata.num_rows, reader.remarks)
 
 
 def import_parquet(path: Path) -> Any:
@@ -346,7 +378,7 @@ def _write_csv(lines: Iterable[bytes], path: Path) -> None:
         writer.writerow(Scored.__struct_fields__)
         for line in lines:
             row = msgspec.structs.asdict(_decode(line))
-            for name in ("scores", "features"):
+            for name in ("scores", "features", "unknown"):
                 row[name] = None if row[name] is None else json.dumps(row[name])
             writer.writerow(row.values())
 
@@ -363,6 +395,8 @@ def _write_parquet(lines: Iterable[bytes], path: Path) -> None:
             "expected_accuracy": pa.float64(),
             "cost": pa.float64(),
             "error": pa.string(),
+            "unknown": pa.list_(pa.string()),
+            "missing": pa.int64(),
         }
     )
     rows: list[dict[str, Any]] = []

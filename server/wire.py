@@ -1,7 +1,7 @@
 """What goes over the wire: requests, answers and errors; times in microseconds."""
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -14,7 +14,7 @@ from ..features.errors import (
     NothingFits,
     PolydomError,
 )
-from ..features.items import Kind
+from ..features.items import Gaps, Kind
 from ..features.sizes import Size
 from ..models.trial import Kind as Kernels
 from .errors import (
@@ -30,11 +30,21 @@ from .errors import (
     UnsupportedEncoding,
 )
 from .exit_facts import ExitFacts
+from .json_keys import Twice, refuse_twice, twice_in_json, twice_in_msgpack
 from .outcome import Reason
 from .pace_facts import Rescaling
 from .question import OnInfeasible
 
-Record = dict[str, float | int | str | None]
+# What it holds is looked at by `Desk.read`, which is the same for every entrance.
+Record = Annotated[
+    Any,
+    msgspec.Meta(
+        extra_json_schema={
+            "type": ["object", "null"],
+            "additionalProperties": {"type": ["number", "string", "boolean", "null"]},
+        }
+    ),
+]
 Headers = Iterable[tuple[bytes, bytes]]
 
 STATUS: dict[type[PolydomError], int] = {
@@ -72,7 +82,7 @@ class Ask(Terms, forbid_unknown_fields=True, kw_only=True):
     """
 
     text: str | None = None
-    record: Record | None = None
+    record: Record = None
     image_base64: bytes | None = None
 
 
@@ -80,7 +90,9 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     """Answer of `POST /v1/predict`.
 
     Indexes that count seconds have the `_us` fields, others `predicted` and `budget`
-    in their own unit. `size_in_range` is there only where it is false.
+    in their own unit. `size_in_range` is there only where it is false; `unknown` where
+    a record's columns hold what the index never saw in them, and `missing` where more
+    than half of its columns hold nothing.
     """
 
     label: str
@@ -99,6 +111,15 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     elapsed_us: float
     index_version: str
     size_in_range: bool | UnsetType = UNSET
+    unknown: tuple[str, ...] | UnsetType = UNSET
+    missing: int | UnsetType = UNSET
+
+    def tell(self, gaps: Gaps) -> None:
+        """Say what the index cannot tell of the record."""
+        if gaps.unknown:
+            self.unknown = gaps.unknown
+        if gaps.missing:
+            self.missing = gaps.missing
 
 
 class Failure(msgspec.Struct):
@@ -238,10 +259,13 @@ def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
     if content_type == "application/json" or content_type in MSGPACK:
         try:
             if content_type in MSGPACK:
-                return _decode_msgpack(body)
-            return _decode_json(body)
+                ask = _decode_msgpack(body)
+            else:
+                ask = _decode_json(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadInput(f"body: {error}") from error
+        refuse_keys(ask, body, msgpack=content_type in MSGPACK)
+        return ask
     if content_type == "application/octet-stream" and kind != "record":
         content_type = "text/plain" if kind == "text" else "image/*"
     if content_type.startswith("image/"):
@@ -258,6 +282,55 @@ def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
         "application/msgpack, or the item itself as image/*, text/plain or "
         "application/octet-stream"
     )
+
+
+def refuse_keys(
+    ask: Ask, body: bytes, *, where: str = "body", msgpack: bool = False
+) -> None:
+    """Refuse what was decoded from an object that has a key twice.
+
+    Raises
+    ------
+    BadInput, BadItem
+        If the body has, or its record.
+    """
+    if msgpack:
+        # the first byte of a small map counts its keys
+        if ask.record is not None or body[0] != 0x80 + _keys_given(ask):
+            refuse_twice(where, twice_in_msgpack(body))
+        return
+    # Each key has a colon: only if there are more than that can one have come twice.
+    colons = body.count(b":")
+    if ask.text is not None and b"\\u003" not in body:  # no colon is written as that
+        colons -= ask.text.count(":")
+    if isinstance(ask.record, dict):
+        colons -= len(ask.record)
+    few = 1 if ask.budget_ms is None else 2
+    if colons > few and colons > _keys_given(ask):
+        refuse_twice(where, twice_in_json(body))
+
+
+def _keys_given(ask: Ask) -> int:
+    """Count the keys that were given for certain: their values are not the default."""
+    return sum(getattr(ask, name) != value for name, value in _ALL_DEFAULTS)
+
+
+def decode_record(data: str | bytes) -> Any:
+    """Read a record that came as JSON alone.
+
+    Raises
+    ------
+    msgspec.DecodeError, UnicodeDecodeError, RecursionError
+        If it is no JSON.
+    BadItem
+        If it has a column twice.
+    """
+    record = msgspec.json.decode(data)
+    document = data.encode() if isinstance(data, str) else data
+    if isinstance(record, dict) and document.count(b":") > len(record):
+        twice = twice_in_json(document)
+        refuse_twice("record", Twice(None, twice.any))
+    return record
 
 
 def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
@@ -285,6 +358,7 @@ def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
 
 
 _DEFAULTS = {name: getattr(Ask(), name) for name in _TERMS}
+_ALL_DEFAULTS = [(name, getattr(Ask(), name)) for name in Ask.__struct_fields__]
 
 
 def describe(error: PolydomError) -> tuple[int, Failure]:
