@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, NamedTuple
-from urllib.parse import parse_qsl
 
 import msgpack
 import msgspec
@@ -16,7 +15,16 @@ from .json_keys import (
     twice_in_json,
     twice_in_record,
 )
-from .wire import Answer, Ask, Headers, Record, describe, refuse_keys
+from .wire import (
+    Answer,
+    Ask,
+    Headers,
+    Record,
+    content_type_in,
+    describe,
+    read_query,
+    refuse_keys,
+)
 
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")
 JSON = "application/json"
@@ -104,16 +112,15 @@ def content_type_of(headers: Headers) -> str:
     ------
     UnsupportedEncoding
         If it is compressed.
+    BadInput
+        As `content_type_in`.
     """
-    content_type = ""
-    for name, value in headers:
-        if name == b"content-encoding" and value != b"identity":
-            raise UnsupportedEncoding(
-                "compressed batches are not read; send the body as it is"
-            )
-        if name == b"content-type":
-            content_type = value.decode("latin-1").partition(";")[0].strip().lower()
-    return content_type
+    codings = (value for name, value in headers if name == b"content-encoding")
+    if any(coding.strip().lower() not in (b"", b"identity") for coding in codings):
+        raise UnsupportedEncoding(
+            "compressed batches are not read; send the body as it is"
+        )
+    return content_type_in(headers)
 
 
 def read_terms(query: bytes) -> BatchTerms:
@@ -124,16 +131,9 @@ def read_terms(query: bytes) -> BatchTerms:
     BadInput
         If a term is unknown, malformed or given twice.
     """
+    given = read_query(query)
     try:
-        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True)
-    except UnicodeDecodeError as error:
-        raise BadInput("the query is not ASCII; escape it with %") from error
-    names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise BadInput(f"{twice[:80]} is given twice")
-    try:
-        return msgspec.convert(dict(pairs), BatchTerms, strict=False)
+        return msgspec.convert(given, BatchTerms, strict=False)
     except msgspec.ValidationError as error:
         raise BadInput(f"query: {error}") from error
 

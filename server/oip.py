@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ..features.errors import BadInput, PolydomError
+from ..features.errors import BadInput
 from .access import Access
 from .errors import NotAllowed, NotReady
 from .oip_items import Items, Requested
@@ -199,9 +199,7 @@ class Oip:
         arrived_s
             When its first byte came.
         """
-        status, failure = 500, UNEXPECTED
-        if isinstance(error, PolydomError):
-            status, failure = describe(error)
+        status, failure = describe(error)
         if failure is UNEXPECTED:
             log.error("a request failed", exc_info=error)
         known = model in self.repository.names()

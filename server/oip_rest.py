@@ -15,7 +15,7 @@ from .oip import Oip
 from .oip_body import decode_infer
 from .oip_config import config_of
 from .question import Caller
-from .wire import Failure, Headers, encode
+from .wire import Failure, Headers, encode, only_header
 
 ROOT = "/v2"
 JSON_LENGTH = b"inference-header-content-length"
@@ -193,15 +193,12 @@ class Exchange:
 
 
 def _json_length(headers: Headers) -> int | None:
-    for name, value in headers:
-        if name == JSON_LENGTH:
-            if not value.isdigit() or len(value) > 18:
-                shown = value[:40].decode("latin-1")
-                raise BadInput(
-                    f"{JSON_LENGTH.decode()} is {shown!r}, no number of bytes"
-                )
-            return int(value)
-    return None
+    value = only_header(headers, JSON_LENGTH)
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdigit()) or len(value) > 18:
+        raise BadInput(f"{JSON_LENGTH.decode()} is {value[:40]!r}, no number of bytes")
+    return int(value)
 
 
 def _readiness(ready: bool, body: dict[str, Any]) -> Answered:

@@ -198,6 +198,8 @@ _TERMS = ("model", "budget_ms", "budget", "on_infeasible", "min_accuracy")
 # What a request has whose sender did not think of it: nothing, or curl's default.
 _UNSAID = ("", "application/x-www-form-urlencoded")
 MSGPACK = ("application/msgpack", "application/x-msgpack")
+_IN_UTF8 = ("application/json", "text/plain")
+_UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
 _decode_json = msgspec.json.Decoder(Ask).decode
 _decode_msgpack = msgspec.msgpack.Decoder(Ask).decode
 encode = msgspec.json.Encoder().encode
@@ -233,22 +235,94 @@ def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
     return ask
 
 
+def read_query(query: bytes) -> dict[str, str]:
+    """Split a query into its names and values.
+
+    Raises
+    ------
+    BadInput
+        If it is not ASCII, or has a name twice.
+    """
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True)
+    except UnicodeDecodeError as error:
+        raise BadInput("the query is not ASCII; escape it with %") from error
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        name = next(name for name in names if names.count(name) > 1)
+        raise BadInput(f"query: {name[:80]!r} is given twice")
+    return found
+
+
 def model_in(query: bytes) -> str | None:
-    """Name of the model that a query asks for; None where it asks for none."""
-    if b"model" not in query:
-        return None
-    return dict(parse_qsl(query.decode("latin-1"))).get("model")
+    """Name of the model that a query asks for; None where it asks for none.
+
+    Raises
+    ------
+    BadInput
+        As `read_query`.
+    """
+    return read_query(query).get("model") if b"model" in query else None
+
+
+def only_model_in(query: bytes) -> str | None:
+    """Return the same where a query can ask for nothing else.
+
+    Raises
+    ------
+    BadInput
+        As `read_query`, and if it does.
+    """
+    found = read_query(query)
+    other = next((name for name in found if name != "model"), None)
+    if other is not None:
+        raise BadInput(f"query: {other[:80]!r} is unknown; only 'model' is read here")
+    return found.get("model")
+
+
+def only_header(headers: Headers, name: bytes) -> str | None:
+    """Value of a header that is no list, without the space around it; None without one.
+
+    Raises
+    ------
+    BadInput
+        If it came more than once (RFC 9110, 5.3).
+    """
+    found = [value for own, value in headers if own == name]
+    if len(found) > 1:
+        raise BadInput(f"the header {name.decode()} is given twice")
+    return found[0].decode("latin-1").strip(" \t") if found else None
+
+
+def content_type_in(headers: Headers) -> str:
+    """Content type in lower case, without parameters; empty where there is none.
+
+    Raises
+    ------
+    BadInput
+        If it came more than once, or with a charset that is not read.
+    """
+    value = only_header(headers, b"content-type") or ""
+    kind, _, parameters = value.partition(";")
+    kind = kind.strip().lower()
+    for parameter in parameters.split(";") if kind in _IN_UTF8 else ():
+        name, _, given = parameter.partition("=")
+        charset = given.strip(' \t"').lower()
+        if name.strip().lower() == "charset" and charset not in _UTF8:
+            raise BadInput(f"charset {charset[:40]!r} is not read; send UTF-8")
+    return kind
 
 
 def read_headers(headers: Headers) -> tuple[str, str | None]:
-    """Content type without parameters, and the budget in milliseconds, as they came."""
-    content_type, budget = "", None
-    for name, value in headers:
-        if name == b"content-type":
-            content_type = value.decode("latin-1").partition(";")[0].strip().lower()
-        elif name == b"x-budget-ms":
-            budget = value.decode("latin-1")
-    return content_type, budget
+    """Content type, and the budget in milliseconds as it came.
+
+    Raises
+    ------
+    BadInput
+        As `content_type_in`, and if the budget came more than once.
+    """
+    return content_type_in(headers), only_header(headers, b"x-budget-ms")
 
 
 def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
@@ -335,20 +409,16 @@ def decode_record(data: str | bytes) -> Any:
 
 def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
     """Set what query and header say, each at most once and not in the body too."""
-    terms: list[tuple[str, str]] = []
-    try:
-        terms += parse_qsl(query.decode("ascii"), keep_blank_values=True)
-    except UnicodeDecodeError as error:
-        raise BadInput("the query is not ASCII; escape it with %") from error
+    given: dict[str, Any] = dict(read_query(query))
     if header_budget is not None:
-        terms.append(("budget_ms", header_budget))
-    given: dict[str, Any] = {}
-    for name, value in terms:
+        if "budget_ms" in given:
+            raise BadInput("budget_ms is given twice")
+        given["budget_ms"] = header_budget
+    for name in given:
         if name not in _TERMS:
             raise BadInput(f"query: {name[:80]!r} is none of {', '.join(_TERMS)}")
-        if name in given or getattr(ask, name) != _DEFAULTS[name]:
+        if getattr(ask, name) != _DEFAULTS[name]:
             raise BadInput(f"{name} is given twice")
-        given[name] = value
     try:
         read = msgspec.convert(given, Ask, strict=False)
     except msgspec.ValidationError as error:
@@ -361,8 +431,11 @@ _DEFAULTS = {name: getattr(Ask(), name) for name in _TERMS}
 _ALL_DEFAULTS = [(name, getattr(Ask(), name)) for name in Ask.__struct_fields__]
 
 
-def describe(error: PolydomError) -> tuple[int, Failure]:
-    """Status and body for an error; of one that is not the caller's, no details."""
+def describe(error: Exception) -> tuple[int, Failure]:
+    """Status and body for an error; of one that is not the caller's, no details.
+
+    That is `UNEXPECTED` then, and belongs in the log.
+    """
     if isinstance(error, BadFeature) and error.__cause__ is not None:
         # what the operator's own code said may tell about the machine
         message = str(error).removesuffix(f": {error.__cause__}")
