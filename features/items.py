@@ -43,6 +43,21 @@ class ReadRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
     row: NDArray[np.float32]
 
 
+class Gaps(msgspec.Struct, frozen=True):
+    """What an index cannot tell of a record.
+
+    Attributes
+    ----------
+    unknown
+        Columns that hold a word, or anything but a word, that was never seen in them.
+    missing
+        How many of its columns hold nothing, where that is more than half; else 0.
+    """
+
+    unknown: tuple[str, ...] = ()
+    missing: int = 0
+
+
 class Item(msgspec.Struct, frozen=True):
     """One thing to be classified; made by the functions below, which check it.
 
@@ -55,11 +70,14 @@ class Item(msgspec.Struct, frozen=True):
     size
         n > 0: pixels, characters (1 for the empty text), or 1 for a record; a pair
         where it was asked for.
+    gaps
+        Of a record that an index read; None where there are none.
     """
 
     kind: Kind
     payload: bytes | str | Mapping[str, Value] | ReadRecord
     size: Size
+    gaps: Gaps | None = None
 
     @property
     def pair(self) -> bool:

@@ -67,6 +67,17 @@ class Columns:
             packed = struct.pack(self._format, *values)
         return np.frombuffer(packed, np.float32)
 
+    def check(self, record: Mapping[str, Value]) -> None:
+        """Refuse a record whose columns cannot be read.
+
+        Raises
+        ------
+        BadItem
+            As a call; also where it would give an infinite number.
+        """
+        for name, codes in zip(self.names, self._codes, strict=True):
+            self._number(name, codes, record)
+
     @staticmethod
     def _number(name: str, codes: Codes | None, record: Mapping[str, Value]) -> float:
         """Read one column, which may be missing, unknown, a string or too large."""

@@ -80,7 +80,8 @@ class Tokens:
             If it has none of them, or several `authorization` headers.
         """
         given = [value for name, value in headers if name == b"authorization"]
-        scheme, _, token = (given[0] if len(given) == 1 else b"").partition(b" ")
+        value = given[0].strip() if len(given) == 1 else b""
+        scheme, _, token = value.partition(b" ")
         token = token.strip()
         same = [hmac.compare_digest(token, known) for known in self._tokens]
         if scheme.lower() != b"bearer" or not any(same):

@@ -7,7 +7,7 @@ from fastapi import Request, Response
 
 from .access import Tokens
 from .repository import Repository
-from .wire import encode
+from .wire import encode, only_model_in
 
 RELOAD = "/v1/admin/reload"
 
@@ -38,7 +38,7 @@ class Admin:
     async def reload(self, request: Request) -> Response:
         """Load one model's file again, or all; say then what is served."""
         self._tokens.check(request.headers.raw)
-        await self._repository.reload(request.query_params.get("model"))
+        await self._repository.reload(only_model_in(request.scope["query_string"]))
         self.tell_others()
         body = encode(self._repository.facts())
         return Response(body, media_type="application/json")

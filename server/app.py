@@ -16,7 +16,7 @@ import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
 from ..features.errors import BadInput, PolydomError
@@ -48,6 +48,7 @@ from .wire import (
     encode,
     encode_msgpack,
     model_in,
+    only_model_in,
     read_headers,
 )
 
@@ -96,6 +97,7 @@ def create_app(
     app.state.repository, app.state.access = repository, access
     app.state.peers = None  # workers have some
     app.state.oip, app.state.grpc_at = Oip(repository, access), grpc_at
+    app.add_middleware(LastResort, repository=repository)
     app.add_middleware(OipRoutes, oip=app.state.oip)
     app.add_middleware(PredictRoute, repository=repository)
     app.add_exception_handler(HTTPException, _answer_http_error)
@@ -156,10 +158,10 @@ class PredictRoute:
                 metrics = serving.metrics
             caller = state.get("caller") or Caller()
             reply = await serving.answer(ask, arrived_s, caller)
-        except PolydomError as error:
+        except Exception as error:
             status, failure = describe(error)
             metrics.errors[failure.code] += 1
-            if status >= 500 and failure.code == "internal":
+            if failure is UNEXPECTED:
                 log.exception("a request failed")
             await _send(send, status, encode(failure))
             return
@@ -170,6 +172,38 @@ class PredictRoute:
             sending = _send(send, 200, encode(reply.answer))
         count = partial(serving.sent, reply, arrived_s)
         await hand_over(sending, caller, serving.now, count)
+
+
+class LastResort:
+    """Answers where `app` raised what nobody expected: logs it and counts it, once.
+
+    What has begun to be answered is counted too, and left to the server, which logs it
+    and closes the connection.
+    """
+
+    def __init__(self, app: ASGIApp, repository: Repository) -> None:
+        self._app = app
+        self._repository = repository
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        begun = False
+
+        async def watched(message: Message) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        except Exception:
+            if scope["type"] != "http":
+                raise
+            self._repository.stray.errors[UNEXPECTED.code] += 1
+            if begun:
+                raise
+            log.exception("a request failed")
+            await _send(send, 500, encode(UNEXPECTED))
 
 
 async def _send(
@@ -203,14 +237,15 @@ async def readyz(request: Request) -> Response:
     if not repository.ready:
         leaving = "the server is about to stop"
         warming = "the index is still being warmed up"
-        raise NotReady(leaving if repository.leaving else warming)
+        # no error to count: whoever probes wants to know
+        return _reply(*describe(NotReady(leaving if repository.leaving else warming)))
     return _reply(200, Health("ok"))
 
 
 async def show_index(request: Request) -> Response:
     """Say what is being served under a name."""
     repository: Repository = request.app.state.repository
-    serving = repository.get(request.query_params.get("model"))
+    serving = repository.get(only_model_in(request.scope["query_string"]))
     return _reply(200, serving.desk.facts())
 
 
@@ -241,7 +276,12 @@ def _reply(status: int, body: msgspec.Struct) -> Response:
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, PolydomError)
-    reply = _reply(*describe(error))
+    status, failure = describe(error)
+    repository: Repository = request.app.state.repository
+    repository.stray.errors[failure.code] += 1
+    if failure is UNEXPECTED:
+        log.error("a request failed", exc_info=error)
+    reply = _reply(status, failure)
     if reply.status_code == 401:
         reply.raw_headers.append(CHALLENGE)
     if reply.status_code == 429:

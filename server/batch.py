@@ -5,6 +5,7 @@ and encoded by the computing thread, a millisecond at a time, so that single req
 go between.
 """
 
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
@@ -36,13 +37,15 @@ from .outcome import Outcome
 from .question import Question
 from .repository import Repository
 from .serving import Serving
-from .wire import MSGPACK, describe
+from .wire import MSGPACK, UNEXPECTED, describe
 
 BATCH = "/v1/batch"
 # Seconds that the computing thread gives to one batch at a time; a single request waits
 # behind no more of it.
 TURN_S = 0.001
 RUNNING = 8
+
+log = logging.getLogger("polydom")
 
 Encode = Callable[[Any], bytes]
 
@@ -145,7 +148,7 @@ class Batch:
 
     async def run(self, chunks: AsyncIterator[list[Any]], writer: Writer) -> None:
         """Answer chunk by chunk, and sum up at the end."""
-        broken: PolydomError | None = None
+        broken: Exception | None = None
         try:
             async for chunk in chunks:
                 await self._advance(self._answers(chunk, writer.encode), writer)
@@ -155,11 +158,13 @@ class Batch:
                 await self._advance(self._listed(writer.encode), writer)
         except Abandoned:
             return
-        except PolydomError as error:
+        except Exception as error:
             broken = error
         totals = self._bulk.totals()
         if broken is not None:
             _, failure = describe(broken)
+            if failure is UNEXPECTED:
+                log.error("a batch failed", exc_info=broken)
             totals.error, totals.code = failure.error, failure.code
             self._serving.metrics.errors[failure.code] += 1
         await writer.totals(totals)

@@ -1,15 +1,30 @@
 """What a batch looks like on the wire: its terms, its items and its entries."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
-from urllib.parse import parse_qsl
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgpack
 import msgspec
 
 from ..features.errors import BadInput, PolydomError
 from .errors import TooLarge, UnsupportedEncoding
-from .wire import Answer, Ask, Headers, Record, describe
+from .json_keys import (
+    Twice,
+    key_twice,
+    refuse_twice,
+    twice_in_json,
+    twice_in_record,
+)
+from .wire import (
+    Answer,
+    Ask,
+    Headers,
+    Record,
+    content_type_in,
+    describe,
+    read_query,
+    refuse_keys,
+)
 
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")
 JSON = "application/json"
@@ -31,7 +46,7 @@ class BatchItem(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """One item of a batch; in msgpack `image_base64` holds the image's own bytes."""
 
     text: str | None = None
-    record: Record | None = None
+    record: Record = None
     image_base64: bytes | None = None
 
     def ask(self) -> Ask:
@@ -97,16 +112,15 @@ def content_type_of(headers: Headers) -> str:
     ------
     UnsupportedEncoding
         If it is compressed.
+    BadInput
+        As `content_type_in`.
     """
-    content_type = ""
-    for name, value in headers:
-        if name == b"content-encoding" and value != b"identity":
-            raise UnsupportedEncoding(
-                "compressed batches are not read; send the body as it is"
-            )
-        if name == b"content-type":
-            content_type = value.decode("latin-1").partition(";")[0].strip().lower()
-    return content_type
+    codings = (value for name, value in headers if name == b"content-encoding")
+    if any(coding.strip().lower() not in (b"", b"identity") for coding in codings):
+        raise UnsupportedEncoding(
+            "compressed batches are not read; send the body as it is"
+        )
+    return content_type_in(headers)
 
 
 def read_terms(query: bytes) -> BatchTerms:
@@ -117,16 +131,9 @@ def read_terms(query: bytes) -> BatchTerms:
     BadInput
         If a term is unknown, malformed or given twice.
     """
+    given = read_query(query)
     try:
-        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True)
-    except UnicodeDecodeError as error:
-        raise BadInput("the query is not ASCII; escape it with %") from error
-    names = [name for name, _ in pairs]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise BadInput(f"{twice[:80]} is given twice")
-    try:
-        return msgspec.convert(dict(pairs), BatchTerms, strict=False)
+        return msgspec.convert(given, BatchTerms, strict=False)
     except msgspec.ValidationError as error:
         raise BadInput(f"query: {error}") from error
 
@@ -144,9 +151,13 @@ def read_body(body: bytes) -> BatchBody:
         If it is none.
     """
     try:
-        return _decode_body(body)
+        read = _decode_body(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"body: {error}") from error
+    inside = sum(bytes(item).count(b":") for item in read.items)
+    if body.count(b":") - inside > 1:  # there are terms, or items are given twice
+        refuse_twice("body", Twice(twice_in_json(body).outside))
+    return read
 
 
 def read_item(raw: Any) -> Ask:
@@ -159,10 +170,30 @@ def read_item(raw: Any) -> Ask:
     """
     try:
         if isinstance(raw, (bytes, bytearray, memoryview, msgspec.Raw)):
-            return _decode_item(raw).ask()
-        return msgspec.convert(raw, BatchItem).ask()
+            ask = _decode_item(raw).ask()
+            refuse_keys(ask, bytes(raw), where="item")
+            return ask
+        if isinstance(raw, Doubled):
+            raise BadInput(f"item: {raw.key[:80]!r} is given twice")
+        ask = msgspec.convert(raw, BatchItem).ask()
+        if isinstance(ask.record, Doubled):
+            raise twice_in_record(ask.record.key)
+        return ask
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"item: {error}") from error
+
+
+class Doubled(NamedTuple):
+    """An object that cannot be used, since it has this key twice."""
+
+    key: str
+
+
+def _once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any] | Doubled:
+    """Make an object of its pairs."""
+    made = dict(pairs)
+    key = key_twice(pairs) if len(made) < len(pairs) else None
+    return made if key is None else Doubled(key)
 
 
 class JsonLines:
@@ -225,7 +256,7 @@ class MsgpackStream:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._unpacker = msgpack.Unpacker(
-            max_buffer_size=2 * limit, strict_map_key=True
+            max_buffer_size=2 * limit, strict_map_key=True, object_pairs_hook=_once
         )
         self._fed = self._end = 0
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..features.errors import BadFeature, PolydomError
-from ..features.items import Item
+from ..features.items import Gaps, Item
 from .attempt import Attempt
 from .batch_wire import Totals
 from .budget import Allowance
@@ -29,10 +29,16 @@ class Dish(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What became of the item with this number."""
+    """What became of the item with this number, and what it lacked."""
 
     number: int
     outcome: Outcome | PolydomError
+    gaps: Gaps | None = None
+
+
+def gaps_of(item: Item | PolydomError) -> Gaps | None:
+    """Return what an item lacks; of what is none, nothing is known."""
+    return item.gaps if isinstance(item, Item) else None
 
 
 class Pace:
@@ -176,7 +182,7 @@ class Bulk:
                 except BadFeature as error:
                     result = error
             self.enter(result)
-            yield Result(number, result)
+            yield Result(number, result, gaps_of(item))
         self.close()
 
     def enter(self, result: Outcome | PolydomError) -> None:

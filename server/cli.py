@@ -224,8 +224,9 @@ def predict(
     for path, answer in answer_files(index, items, features, budget_ms, budget):
         if isinstance(answer, PolydomError):
             failed = True
-            facts = json.dumps({"file": str(path), "error": str(answer)})
-            typer.echo(facts if as_json else f"polydom: {path}: {answer}", err=True)
+            facts = {"file": str(path), "error": str(answer), "code": answer.code}
+            words = f"polydom: {path}: {answer}"
+            typer.echo(json.dumps(facts) if as_json else words, err=True)
         elif as_json:
             typer.echo(json.dumps({"item": str(path), **msgspec.to_builtins(answer)}))
         else:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from ..features.errors import BadItem
-from ..features.items import Value
+from ..features.items import Gaps, Value
 from ..indexer.stored import StoredFeature
 
 SHOWN = 10
@@ -23,17 +23,28 @@ class KnownColumns:
     ----------
     names
         The columns in the order of the features; none where nothing is known.
+    words
+        Of columns that hold words, those that were seen when the index was built; also
+        where nothing is known of other columns.
     """
 
     def __init__(self, features: Iterable[StoredFeature]) -> None:
         names: dict[str, None] = {}
+        self.words: dict[str, frozenset[str]] = {}
+        reads_any = False
         for feature in features:
             if feature.columns is None:
-                names.clear()
-                break
+                reads_any = True
+                continue
             names |= dict.fromkeys(feature.columns["columns"])
-        self.names = tuple(names)
-        self._known = frozenset(names)
+            words = feature.columns.get("vocabularies") or {}
+            self.words |= {
+                name: frozenset(words[name])
+                for name in feature.columns["columns"]
+                if name in words
+            }
+        self.names = () if reads_any else tuple(names)
+        self._known = frozenset(self.names)
 
     def check(self, record: Mapping[str, Value]) -> None:
         """Refuse a record of which nothing, or not everything, is known.
@@ -52,6 +63,16 @@ class KnownColumns:
             near = get_close_matches(name[:80], self.names, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]!r}?" if near else f"it {self._some()}"
             raise BadItem(f"the index knows no column {name[:80]!r}; {hint}")
+
+    def gaps(self, record: Mapping[str, Value]) -> Gaps | None:
+        """Say what cannot be told of a record that was checked; None if all can."""
+        unknown = tuple(
+            name
+            for name, seen in self.words.items()
+            if not is_missing(value := record.get(name)) and value not in seen
+        )
+        missing = sum(is_missing(record.get(name)) for name in self.names)
+        return make_gaps(unknown, missing, len(self.names))
 
     def _some(self) -> str:
         more = ", ..." if len(self.names) > SHOWN else ""
@@ -75,3 +96,15 @@ def gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
             )
         first += feature.width
     return "the item's numbers are too large for its model"
+
+
+def is_missing(value: Value) -> bool:
+    """Say whether a column holds nothing: None or NaN."""
+    return value is None or value != value
+
+
+def make_gaps(unknown: tuple[str, ...], missing: int, columns: int) -> Gaps | None:
+    """Put together what is worth telling of a record of so many known columns."""
+    if 2 * missing <= columns:
+        missing = 0
+    return Gaps(unknown, missing) if unknown or missing else None

@@ -4,6 +4,7 @@ import math
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from ..features.errors import BadInput, BadItem
@@ -15,6 +16,7 @@ from ..features.items import (
     record_item,
     text_item,
 )
+from ..features.record import Columns
 from ..features.samples import sample_items
 from ..models.trial import TRUST
 from .budget import Allowance, Budget, Deadline, read_amount
@@ -113,6 +115,8 @@ class Desk:
         self.rescaling = Rescaling(first_state(engine, self._pace, settings.rescale))
         self._columns = KnownColumns(package.features)
         self.reader = RecordReader.of(engine.extractor)
+        # every record has the same size
+        self._one_size = package.kind == "record" and engine.index.covers(1.0)
         self.names = tuple(package.names(row) for row in range(len(engine.plans)))
 
     def question(
@@ -166,8 +170,11 @@ class Desk:
             elapsed_us=_us(now_s - arrived_s),
             index_version=self.engine.index.version,
         )
-        if not self.engine.index.covers(question.item.size):
+        item = question.item
+        if not (self._one_size or self.engine.index.covers(item.size)):
             answer.size_in_range = False
+        if item.gaps is not None:
+            answer.tell(item.gaps)
         if self.unit == "s":
             answer.budget_us = _us(question.budget.amount)
             answer.predicted_us = _us(outcome.predicted)
@@ -251,9 +258,31 @@ class Desk:
             raise BadItem(
                 f"this index classifies one {kind} per request: give {field!r}"
             )
-        if isinstance(payload, Mapping):
-            self._columns.check(payload)
-        return make_item(kind, payload, pair=self.engine.index.pairs)
+        return self.read(payload)
+
+    def read(self, payload: object) -> Item:
+        """Make the item of bytes, a string or a mapping of columns.
+
+        Whatever way a record comes, this or `reader` reads it: it is refused for the
+        same reasons, whatever plan it would get, and has the same gaps.
+
+        Raises
+        ------
+        BadItem
+            If it is not one of the index's kind; of a record, if a column is unknown,
+            or holds what cannot be used, or there is none.
+        """
+        package = self.engine.package
+        item = make_item(package.kind, payload, pair=self.engine.index.pairs)
+        if not isinstance(payload, Mapping):
+            return item
+        self._columns.check(payload)
+        if self.reader is not None:
+            return self.reader.item(payload)
+        for feature in self.engine.extractor.features:
+            if isinstance(feature.function, Columns):
+                feature.function.check(payload)
+        return msgspec.structs.replace(item, gaps=self._columns.gaps(payload))
 
     def _budget(self, ask: Terms, arrived_s: float, reserve_s: float) -> Budget:
         amount = read_amount(self.unit, ask.budget_ms, ask.budget)

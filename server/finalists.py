@@ -98,14 +98,14 @@ class Finalists:
                 score, outcome = self._score(better), better
             self._final.append((score, negative, item, outcome))
             del self._heap[0]
-            yield Result(-negative, outcome)
+            yield Result(-negative, outcome, item.gaps)
 
     def ranking(self) -> list[tuple[Result, Item]]:
         """List the likeliest items, those with their best plans before all others."""
         final = sorted(self._final, key=lambda entry: entry[:2], reverse=True)
         rest = sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
         return [
-            (Result(-negative, outcome), item)
+            (Result(-negative, outcome, item.gaps), item)
             for _, negative, item, outcome in [*final, *rest][: self._top]
         ]
 

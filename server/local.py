@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import UNSET
 
 from ..features.errors import BadFeature, BadIndexFile, BadItem
 from ..features.items import Kind
@@ -13,7 +14,7 @@ from .desk import Desk, Settings
 from .engine import Engine
 from .outcome import Reason
 from .question import Caller
-from .wire import Answer, Ask, Record
+from .wire import Answer, Ask, decode_record
 
 STDIN = Path("-")
 BadFile = BadItem | BadFeature
@@ -77,8 +78,8 @@ def read_ask(path: Path, kind: Kind) -> Ask:
             return Ask(image_base64=data)
         if kind == "text":
             return Ask(text=data.decode())
-        return Ask(record=msgspec.json.decode(data, type=Record))
-    except (UnicodeDecodeError, msgspec.DecodeError) as error:
+        return Ask(record=decode_record(data))
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         raise BadItem(f"this is no {kind}: {error}") from error
 
 
@@ -90,6 +91,10 @@ def line_of(path: Path, answer: Answer) -> str:
         took += f" of {answer.predicted_us:,.0f} predicted"
     why = IN_WORDS[answer.reason] if answer.reason else ""
     notes = [why, "" if answer.budget_met else "budget missed"]
+    if answer.unknown is not UNSET:
+        notes.append(f"never seen before: the values of {', '.join(answer.unknown)}")
+    if answer.missing is not UNSET:
+        notes.append(f"{answer.missing} columns are missing")
     return (
         f"{path}: {answer.label} ({answer.scores[answer.label]:.3f}) by {features}; "
         f"expected accuracy {answer.expected_accuracy:.4f}; {took}"

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ..features.errors import BadInput, PolydomError
+from ..features.errors import BadInput
 from .access import Access
 from .admission import Admission
 from .errors import NotAllowed, NotReady
@@ -203,9 +203,7 @@ class Oip:
         arrived_s
             When its first byte came.
         """
-        status, failure = 500, UNEXPECTED
-        if isinstance(error, PolydomError):
-            status, failure = describe(error)
+        status, failure = describe(error)
         if failure is UNEXPECTED:
             log.error("a request failed", exc_info=error)
         known = model in self.repository.names()
@@ -340,11 +338,25 @@ def _facts(
     answers: Sequence[Answer], met: bool, shared: dict[str, float]
 ) -> dict[str, Parameter]:
     """Response parameters: how one item was answered, or all of several."""
+    facts: dict[str, Any]
     if len(answers) > 1:
         expected = math.fsum(a.expected_accuracy for a in answers) / len(answers)
-        return {"expected_accuracy": expected, "budget_met": met, **shared}
-    facts: dict[str, Any] = msgspec.to_builtins(answers[0])
+        facts = {"expected_accuracy": expected, "budget_met": met, **shared}
+        return facts | _gaps(answers)
+    facts = msgspec.to_builtins(answers[0])
     for name in ("label", "scores", "index_version"):
         del facts[name]
     facts["features"] = ",".join(answers[0].features)
+    facts |= _gaps(answers)
     return {name: fact for name, fact in facts.items() if type(fact) in SENDABLE}
+
+
+def _gaps(answers: Sequence[Answer]) -> dict[str, Parameter]:
+    """Every column that was unknown in an item, and the most that one was missing."""
+    told: dict[str, Parameter] = {}
+    unknown = dict.fromkeys(name for a in answers for name in a.unknown or ())
+    if unknown:
+        told["unknown"] = ",".join(unknown)
+    if missing := max(answer.missing or 0 for answer in answers):
+        told["missing"] = missing
+    return told

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ..features.errors import BadInput
+from .json_keys import Twice, refuse_twice, twice_in_json
 from .oip import Inference, Inferred
 from .oip_items import Requested
 from .oip_terms import Parameter
@@ -106,10 +107,13 @@ def decode_infer(
             f"{len(body):,} bytes, which must begin with that much JSON"
         )
     raw = None if json_length is None else memoryview(body)[json_length:]
+    document = body if json_length is None else body[:json_length]
     try:
-        read = _decode(body if json_length is None else body[:json_length])
+        read = _decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"body: {error}") from error
+    if document.count(b":") > _keys_given(read):
+        refuse_twice("body", Twice(twice_in_json(document).any))
     parameters = read.parameters or {}
     all_ = parameters.get("binary_data_output", False)
     if not isinstance(all_, bool):
@@ -118,6 +122,17 @@ def decode_infer(
     inputs = _read_inputs(read.inputs, raw)
     inference = Inference(model, version, read.id, parameters, inputs, requested)
     return Decoded(inference, binary, all_)
+
+
+def _keys_given(read: InferBody) -> int:
+    """Count the keys that were given for certain, each with a colon."""
+    outputs = read.outputs or []
+    holders: list[Any] = [read, *read.inputs, *outputs]
+    objects = [holder.parameters for holder in holders]
+    keys = 1 + (read.outputs is not None) + (read.id != "")
+    keys += sum(3 + (given.data is not UNSET) for given in read.inputs)
+    keys += len(outputs)
+    return keys + sum(1 + len(found) for found in objects if found is not None)
 
 
 def _read_inputs(inputs: list[InputBody], raw: memoryview | None) -> list[Tensor]:

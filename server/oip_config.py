@@ -11,6 +11,7 @@ CONFIG_TYPES = {
     "BOOL": ("TYPE_BOOL", 1),
     "FP64": ("TYPE_FP64", 12),
     BYTES: ("TYPE_STRING", 13),
+    "INT64": ("TYPE_INT64", 9),
 }
 
 

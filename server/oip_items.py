@@ -12,13 +12,13 @@ from ..features.items import Value
 from ..indexer.package import Package
 from .columns import KnownColumns
 from .tensors import BYTES, Tensor
-from .wire import Answer, Ask, Record
+from .wire import Answer, Ask, decode_record
 
 MAX_ITEMS = 1024
 RECORD = "record"
 DEFAULT_OUTPUTS = ("label", "scores")
 
-_decode_record = msgspec.json.Decoder(Record).decode
+Record = dict[str, Any]
 
 
 class TensorFacts(msgspec.Struct):
@@ -72,6 +72,11 @@ class Items:
             TensorFacts("reason", BYTES, [-1]),
             TensorFacts("budget_met", "BOOL", [-1]),
         ]
+        if self._kind == "record":
+            self.outputs += [
+                TensorFacts("unknown", BYTES, [-1]),
+                TensorFacts("missing", "INT64", [-1]),
+            ]
         self._datatypes = {facts.name: facts.datatype for facts in self.outputs}
 
     def read(self, inputs: Sequence[Tensor]) -> list[Ask]:
@@ -148,6 +153,10 @@ class Items:
                 values.append(met)
             elif name == "features":
                 values.append(",".join(answer.features))
+            elif name == "unknown":
+                values.append(",".join(answer.unknown or ()))
+            elif name == "missing":
+                values.append(answer.missing or 0)
             else:
                 value = getattr(answer, name)
                 values.append("" if value is None else value)
@@ -245,9 +254,9 @@ def _image(element: str | bytes | None, i: int) -> bytes:
         raise BadItem(f"image {i} is a JSON string, but not base64") from error
 
 
-def _record(element: str | bytes | None, i: int) -> Record:
+def _record(element: str | bytes | None, i: int) -> Any:
     try:
-        return _decode_record(element or "")
+        return decode_record(element or "")
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadItem(f"record {i} is no JSON object of columns: {error}") from error
 

@@ -11,12 +11,13 @@ from ..features.errors import BadInput
 from .access import CHALLENGE
 from .body import read_body
 from .handing import hand_over
+from .json_keys import Twice, refuse_twice, twice_in_json
 from .oip import Oip
 from .oip_body import decode_infer
 from .oip_config import config_of
 from .question import Caller
 from .ready_made import RETRY_AFTER_S
-from .wire import Failure, Headers, encode
+from .wire import Failure, Headers, encode, only_header
 
 ROOT = "/v2"
 # Bytes of a body that says which models are listed, loaded or unloaded.
@@ -190,21 +191,21 @@ class Exchange:
         limit = min(SMALL_BODY, self._oip.repository.settings.body_limit)
         body = await read_body(self._receive, self._scope["headers"], limit)
         try:
-            return msgspec.json.decode(body or b"{}", type=dict[str, Any])
+            given = msgspec.json.decode(body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadInput(f"body: {error}") from error
+        if body.count(b":") > len(given):
+            refuse_twice("body", Twice(twice_in_json(body).any))
+        return given
 
 
 def _json_length(headers: Headers) -> int | None:
-    for name, value in headers:
-        if name == JSON_LENGTH:
-            if not value.isdigit() or len(value) > 18:
-                shown = value[:40].decode("latin-1")
-                raise BadInput(
-                    f"{JSON_LENGTH.decode()} is {shown!r}, no number of bytes"
-                )
-            return int(value)
-    return None
+    value = only_header(headers, JSON_LENGTH)
+    if value is None:
+        return None
+    if not (value.isascii() and value.isdigit()) or len(value) > 18:
+        raise BadInput(f"{JSON_LENGTH.decode()} is {value[:40]!r}, no number of bytes")
+    return int(value)
 
 
 def _readiness(ready: bool, body: dict[str, Any]) -> Answered:

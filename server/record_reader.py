@@ -1,7 +1,8 @@
-"""Requests about records, read from JSON into a row of columns in one go."""
+"""Records read into a row of columns in one go: out of JSON, or as mappings."""
 
 import math
 import struct
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -9,18 +10,22 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 
 from ..features.extract import Extractor
-from ..features.items import Item, ReadRecord
+from ..features.items import Gaps, Item, ReadRecord, Value
 from ..features.record import Columns
+from .columns import make_gaps
+from .json_keys import Twice, twice_in_json
 from .wire import Terms
 
 NAN = math.nan
+_TERMS = [(name, getattr(Terms(), name)) for name in Terms.__struct_fields__]
 
 
 class RecordReader:
-    """Reads what is as usual; of anything else it says nothing but that it is not.
+    """Reads a record's columns for all features at once.
 
-    The decoder knows the columns beforehand, so that no dictionary is made of them and
-    none is looked up in.
+    Of requests in JSON it reads what is as usual; of anything else it says nothing but
+    that it is not. The decoder knows the columns beforehand, so that no dictionary is
+    made of them and none is looked up in.
 
     Parameters
     ----------
@@ -40,9 +45,14 @@ class RecordReader:
                 codes.append(_codes(words))
                 order.append(name)
         fields = list(known)
+        self._features = features
+        self._names = tuple(order)
+        self._columns = len(fields)
+        self._keys = len(fields) + 1
         self._codes = codes if any(code is not None for code in codes) else None
         self._order = None if order == fields else [fields.index(n) for n in order]
-        self._format = f"={len(order)}f"
+        # unlike native "f", refuses 1e39
+        self._pack = struct.Struct(f"={len(order)}f").pack_into
         self._width = len(order)
         self._decode = _decoder(known)
 
@@ -58,35 +68,102 @@ class RecordReader:
         """Read a request's terms and its record.
 
         None where a column is unknown, a string where a number is needed, a number too
-        large for float32, or the body anything but one record in JSON and its terms.
+        large for float32, a key given twice, or the body anything but one record in
+        JSON and its terms.
         """
         try:
             ask = self._decode(body)
             values = msgspec.structs.astuple(ask.record)
             row = np.empty(self._width, np.float32)
+            ordered = values
             if self._order is not None:
-                values = tuple([values[k] for k in self._order])
-            if self._codes is None:
-                try:
-                    struct.pack_into(self._format, row.data, 0, *values)
-                    return ask, Item("record", ReadRecord(row), 1.0)
-                except struct.error:  # some are missing
-                    pass
-            if all(value is UNSET for value in values):
+                ordered = tuple([values[k] for k in self._order])
+            keys, gaps = self._keys, None
+            try:
+                if self._codes is None:
+                    self._pack(row.data, 0, *ordered)
+                else:
+                    self._pack(row.data, 0, *self._coded(ordered))
+            except (struct.error, KeyError):  # some are missing, or words are unknown
+                absent = values.count(UNSET)
+                if absent == len(values):
+                    return None
+                keys -= absent
+                gaps = self._pack_with_gaps(row, ordered)
+            # Each key has a colon: only if there are more can one have come twice.
+            more = body.count(b":") - keys
+            if (
+                more
+                and (more > 1 or ask.budget_ms is None)
+                and _has_twice(body, ask, more)
+            ):
                 return None
-            struct.pack_into(self._format, row.data, 0, *self._numbers(values))
-            return ask, Item("record", ReadRecord(row), 1.0)
-        except (msgspec.DecodeError, OverflowError, UnicodeDecodeError, RecursionError):
+            return ask, Item("record", ReadRecord(row), 1.0, gaps)
+        except (
+            msgspec.DecodeError,
+            struct.error,
+            OverflowError,
+            UnicodeDecodeError,
+            RecursionError,
+        ):
             return None
 
-    def _numbers(self, values: tuple[Any, ...]) -> list[float]:
-        codes = self._codes or [None] * len(values)
+    def item(self, record: Mapping[str, Value]) -> Item:
+        """Read a mapping of known columns.
+
+        Raises
+        ------
+        BadItem
+            If a string comes where a number is needed, or a number is too large.
+        """
+        row = np.empty(self._width, np.float32)
+        try:
+            gaps = self._pack_with_gaps(row, [record.get(n) for n in self._names])
+        except (struct.error, OverflowError):
+            self._refuse(record)
+            raise
+        return Item("record", ReadRecord(row), 1.0, gaps)
+
+    def _refuse(self, record: Mapping[str, Value]) -> None:
+        """Say which column is wrong."""
+        for function in self._features:
+            function.check(record)
+
+    def _coded(self, values: Sequence[Any]) -> list[Any]:
+        """Give words their numbers; KeyError where one is missing or unknown."""
+        assert self._codes is not None
         return [
-            (NAN if value is None or value is UNSET else value)
-            if code is None
-            else code.get(value, NAN)
-            for code, value in zip(codes, values, strict=True)
+            value if code is None else code[value]
+            for code, value in zip(self._codes, values, strict=True)
         ]
+
+    def _pack_with_gaps(self, row: Any, values: Sequence[Any]) -> Gaps | None:
+        """Write a row with NaN for what is missing or unknown, and say what is.
+
+        OverflowError or struct.error where one is no number, too large or infinite.
+        """
+        numbers: list[float] = []
+        unknown, missing = dict[str, None](), set[str]()
+        codes = self._codes or [None] * len(values)
+        for name, code, value in zip(self._names, codes, values, strict=True):
+            number = value
+            if value is None or value is UNSET or value != value:
+                number = NAN
+                missing.add(name)
+            elif code is not None and (number := code.get(value)) is None:
+                number = NAN
+                unknown[name] = None
+            numbers.append(number)
+        self._pack(row.data, 0, *numbers)
+        if not math.isfinite(sum(numbers)) and any(map(math.isinf, numbers)):
+            raise OverflowError
+        return make_gaps(tuple(unknown), len(missing), self._columns)
+
+
+def _has_twice(body: bytes, terms: Terms, colons: int) -> bool:
+    """Say whether a key comes twice, where so many may belong to terms or to words."""
+    given = sum(getattr(terms, name) != default for name, default in _TERMS)
+    return colons > given and twice_in_json(body) != Twice()
 
 
 def _codes(words: tuple[str, ...] | None) -> dict[Any, float] | None:

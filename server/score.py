@@ -21,10 +21,10 @@ from ..features.errors import (
     PolydomError,
     WorkerLost,
 )
-from ..features.items import Item, Kind
+from ..features.items import Gaps, Item
 from ..indexer.index import Index
-from .bulk import Bulk, Dish, Result, carry_out
-from .desk import Desk, Settings, make_item
+from .bulk import Bulk, Dish, Result, carry_out, gaps_of
+from .desk import Desk, Settings
 from .engine import Engine
 from .finalists import Finalists
 from .outcome import Outcome
@@ -34,10 +34,11 @@ AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 
 
 class Scored(msgspec.Struct, repr_omit_defaults=True):
-    """What became of one item; `error` or all the others are None.
+    """What became of one item; `error` or what was answered is None.
 
     `item` is its position or name. `cost` is what was spent on it, in the index's
-    unit: measured seconds of features and model, or what the plan costs.
+    unit: measured seconds of features and model, or what the plan costs. `unknown` and
+    `missing` are as in `Answer`, None where there is nothing to tell.
     """
 
     item: int | str
@@ -47,6 +48,8 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
     expected_accuracy: float | None = None
     cost: float | None = None
     error: str | None = None
+    unknown: tuple[str, ...] | None = None
+    missing: int | None = None
 
 
 def open_desk(index: str | os.PathLike[str] | Index, features: Sequence[Path]) -> Desk:
@@ -169,6 +172,7 @@ def scored(desk: Desk, result: Result, name: str | None = None) -> Scored:
     cost = outcome.predicted
     if desk.unit == "s":
         cost = outcome.finished_s - outcome.started_s
+    gaps = result.gaps or Gaps()
     return Scored(
         item,
         outcome.label,
@@ -176,15 +180,16 @@ def scored(desk: Desk, result: Result, name: str | None = None) -> Scored:
         desk.names[outcome.row],
         outcome.accuracy,
         cost,
+        unknown=gaps.unknown or None,
+        missing=gaps.missing or None,
     )
 
 
 def _as_item(desk: Desk, item: AnyItem) -> Item | PolydomError:
-    kind: Kind = desk.engine.package.kind
-    if isinstance(item, (Item, PolydomError)):
+    if isinstance(item, PolydomError):
         return item
     try:
-        return make_item(kind, item, pair=desk.engine.index.pairs)
+        return desk.read(item.payload if isinstance(item, Item) else item)
     except BadItem as error:
         return error
 
@@ -270,7 +275,7 @@ def _finish(
     for number, item in chunk:
         outcome = item if isinstance(item, PolydomError) else next(done)
         bulk.enter(outcome)
-        yield Result(number, outcome)
+        yield Result(number, outcome, gaps_of(item))
     bulk.close(all_s)
 
 

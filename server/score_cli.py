@@ -83,6 +83,8 @@ def score(
     except KeyboardInterrupt:
         typer.echo("\ninterrupted; --resume goes on where it stopped", err=True)
         raise typer.Exit(130) from None
+    for remark in run.remarks():
+        typer.echo(remark, err=True)
     typer.echo(f"wrote {output}: {run.rows:,} rows, {errors:,} of them errors")
 
 

@@ -4,7 +4,7 @@ import base64
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,9 @@ from ..features.nearest import listed
 from ..indexer.csv_file import CsvFile, open_csv
 from ..indexer.package import Package
 from .columns import KnownColumns
+from .json_keys import twice_in_json, twice_in_record
 from .score import AnyItem, Scored
+from .wire import decode_record
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 ENDINGS: Mapping[Kind, Sequence[str]] = {
@@ -28,15 +30,20 @@ ENDINGS: Mapping[Kind, Sequence[str]] = {
 JSON_LINES = (".jsonl", ".ndjson")
 OUTPUTS = (".parquet", ".jsonl", ".csv")
 ROWS = 1024  # of a table that are in memory at a time
+SHOWN = 20
 
 Named = tuple[str, AnyItem]
 
 
 class Source(NamedTuple):
-    """Items with their names, and how many there are where that is known."""
+    """Items with their names, and how many there are where that is known.
+
+    `remarks` says what of the rows was not read so far, and what they lack.
+    """
 
     items: Iterator[Named]
     number: int | None
+    remarks: Callable[[], list[str]] = list
 
 
 def read_items(
@@ -48,8 +55,9 @@ def read_items(
     """Read a folder, a `.jsonl`, a `.csv` or a `.parquet` file, as it is needed.
 
     Rows are named by their number from 0, files by their path in the folder. Of tables
-    only the columns that the index knows are read; `separator` and `encoding` are those
-    of a CSV file, found where None.
+    only the columns that the index knows are read, and of rows that have none of them
+    all, so that they are refused; `separator` and `encoding` are those of a CSV file,
+    found where None.
 
     Raises
     ------
@@ -70,11 +78,12 @@ def read_items(
     ending = path.suffix.lower()
     if ending in JSON_LINES:
         reader = _Reader(package)
-        return Source(_lines(path, reader), _count_lines(path))
+        return Source(_lines(path, reader), _count_lines(path), reader.remarks)
     if ending in (".csv", ".tsv"):
         reader = _Reader(package)
         file = open_csv(path, separator, encoding, reader.wanted)
-        return Source(_csv(file, reader, reader.columns(path, file.names)), None)
+        wanted = reader.columns(path, file.names)
+        return Source(_csv(file, reader, wanted), None, reader.remarks)
     if ending == ".parquet":
         return _parquet(path, _Reader(package))
     raise BadInput(f"{path}: a folder, .jsonl, .csv, .tsv or .parquet is needed")
@@ -86,10 +95,12 @@ def _file(folder: Path, path: Path, kind: Kind) -> Named:
         data = path.read_bytes()
         if kind == "image":
             return name, data
-        return name, data.decode() if kind == "text" else json.loads(data)
+        return name, data.decode() if kind == "text" else decode_record(data)
     except OSError as error:
         return name, BadItem(error.strerror or str(error))
-    except ValueError as error:
+    except BadItem as error:
+        return name, error
+    except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors
         return name, BadItem(f"this is no {kind}: {error}")
 
 
@@ -98,17 +109,17 @@ class _Reader:
 
     def __init__(self, package: Package) -> None:
         self.kind = package.kind
-        known = KnownColumns(package.features).names
-        self._known = frozenset(known)
-        self._words: set[str] = set()
-        for feature in package.features:
-            self._words |= set((feature.columns or {}).get("vocabularies") or {})
+        columns = KnownColumns(package.features)
+        self._known = dict.fromkeys(columns.names)
+        self._words = columns.words
+        self._lacking = dict(self._known)
+        self._left_out: dict[str, None] = {}
 
     @property
     def wanted(self) -> frozenset[str]:
         """Names of the columns that can be used."""
         if self.kind == "record":
-            return self._known
+            return frozenset(self._known)
         return frozenset([self.kind, "image_base64"])
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
@@ -129,18 +140,36 @@ class _Reader:
                 f"{path}: the index reads none of its columns {listed(names)}"
                 f"; it knows {listed(sorted(self.wanted))}"
             )
+        self._note(names)
         return wanted
+
+    def remarks(self) -> list[str]:
+        """Say which columns were not read, and which there never were, if any."""
+        remarks = []
+        if self._left_out:
+            shown = ", ".join(list(self._left_out)[:SHOWN])
+            remarks.append(f"columns that the index does not know, not read: {shown}")
+        if self._lacking:
+            shown = ", ".join(list(self._lacking)[:SHOWN])
+            remarks.append(f"columns that the index knows, in no row: {shown}")
+        return remarks
+
+    def _note(self, names: Iterable[str]) -> None:
+        for name in names if self._known else ():
+            self._lacking.pop(name, None)
+            if name not in self._known and len(self._left_out) < SHOWN:
+                self._left_out[name[:80]] = None
 
     def item(self, row: Mapping[str, Any]) -> AnyItem:
         """Make the item of a row."""
         if self.kind == "record":
             own = row.get("record")
-            record = own if isinstance(own, Mapping) else row
-            if not self._known:
-                return dict(record)
-            return {
-                name: value for name, value in record.items() if name in self._known
-            }
+            if isinstance(own, Mapping):
+                self._note(name for name in own if name in self._known)
+                return own
+            self._note(row)
+            known = {name: row[name] for name in row if name in self._known}
+            return known or dict(row)
         if self.kind == "text":
             return _needed(row, "text")
         data = row.get("image") or row.get("image_base64")
@@ -178,8 +207,11 @@ def _lines(path: Path, reader: _Reader) -> Iterator[Named]:
                 row = msgspec.json.decode(line, type=dict[str, Any])
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
                 yield str(number), BadItem(f"no JSON object: {error}")
-            else:
-                yield str(number), reader.item(row)
+                continue
+            many = line.count(b":") > len(row)
+            name = twice_in_json(line).any if many else None
+            twice = None if name is None else twice_in_record(name)
+            yield str(number), reader.item(row) if twice is None else twice
 
 
 def _csv(file: CsvFile, reader: _Reader, wanted: Sequence[str]) -> Iterator[Named]:
@@ -213,7 +245,7 @@ def _parquet(path: Path, reader: _Reader) -> Source:
                 yield str(number), reader.item(row)
                 number += 1
 
-    return Source(rows(), file.metadata.num_rows)
+    return Source(rows(), file.metadata.num_rows, reader.remarks)
 
 
 def import_parquet(path: Path) -> Any:
@@ -357,7 +389,7 @@ def _write_csv(lines: Iterable[bytes], path: Path) -> None:
         writer.writerow(Scored.__struct_fields__)
         for line in lines:
             row = msgspec.structs.asdict(_decode(line))
-            for name in ("scores", "features"):
+            for name in ("scores", "features", "unknown"):
                 row[name] = None if row[name] is None else json.dumps(row[name])
             writer.writerow(row.values())
 
@@ -374,6 +406,8 @@ def _write_parquet(lines: Iterable[bytes], path: Path) -> None:
             "expected_accuracy": pa.float64(),
             "cost": pa.float64(),
             "error": pa.string(),
+            "unknown": pa.list_(pa.string()),
+            "missing": pa.int64(),
         }
     )
     rows: list[dict[str, Any]] = []

@@ -34,6 +34,8 @@ class ScoreRun:
         How many items there are, None where that is not known.
     rows
         Rows of the output so far.
+    remarks
+        Says which columns were not read by now, and which there never were.
 
     Raises
     ------
@@ -66,6 +68,7 @@ class ScoreRun:
         source = read_items(items, loaded.package, separator, encoding)
         self.count = source.number
         self._items = source.items
+        self.remarks = source.remarks
         self._index, self._features = index, features
         self._label, self._top = label, top
         facts: dict[str, Any] = {"index": loaded.version}

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from ..features.errors import BadInput
 from ..features.items import Item
 from .desk import Desk
 from .question import Caller
@@ -82,6 +83,10 @@ class Shortcut:
         known = tuple(headers)
         names = [name for name, _ in known]
         lengths = [value for name, value in known if name == b"content-length"]
+        try:
+            content_type, budget = read_headers(known)
+        except BadInput:
+            return
         if (
             path != PREDICT.encode()
             or b"model" in query
@@ -91,12 +96,12 @@ class Shortcut:
             or len(lengths) != 1
             or not lengths[0].isdigit()
             or int(lengths[0]) > self._longest
-            or read_headers(known)[0] in MSGPACK
+            or content_type in MSGPACK
         ):
             return
         if len(self.heads) == MOST_HEADS:
             self.heads.clear()
-        bare = not query and read_headers(known) == ("application/json", None)
+        bare = not query and content_type == "application/json" and budget is None
         self.heads[raw] = Head(known, query, int(lengths[0]), bare)
 
     def answer(

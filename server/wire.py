@@ -1,7 +1,7 @@
 """What goes over the wire: requests, answers and errors; times in microseconds."""
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -14,7 +14,7 @@ from ..features.errors import (
     NothingFits,
     PolydomError,
 )
-from ..features.items import Kind
+from ..features.items import Gaps, Kind
 from ..features.sizes import Size
 from ..models.trial import Kind as Kernels
 from .errors import (
@@ -30,11 +30,21 @@ from .errors import (
     UnsupportedEncoding,
 )
 from .exit_facts import ExitFacts
+from .json_keys import Twice, refuse_twice, twice_in_json, twice_in_msgpack
 from .outcome import Reason
 from .pace_facts import Rescaling
 from .question import OnInfeasible
 
-Record = dict[str, float | int | str | None]
+# What it holds is looked at by `Desk.read`, which is the same for every entrance.
+Record = Annotated[
+    Any,
+    msgspec.Meta(
+        extra_json_schema={
+            "type": ["object", "null"],
+            "additionalProperties": {"type": ["number", "string", "boolean", "null"]},
+        }
+    ),
+]
 Headers = Iterable[tuple[bytes, bytes]]
 
 STATUS: dict[type[PolydomError], int] = {
@@ -72,7 +82,7 @@ class Ask(Terms, forbid_unknown_fields=True, kw_only=True):
     """
 
     text: str | None = None
-    record: Record | None = None
+    record: Record = None
     image_base64: bytes | None = None
 
 
@@ -80,7 +90,9 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     """Answer of `POST /v1/predict`.
 
     Indexes that count seconds have the `_us` fields, others `predicted` and `budget`
-    in their own unit. `size_in_range` is there only where it is false.
+    in their own unit. `size_in_range` is there only where it is false; `unknown` where
+    a record's columns hold what the index never saw in them, and `missing` where more
+    than half of its columns hold nothing.
     """
 
     label: str
@@ -99,6 +111,15 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     elapsed_us: float
     index_version: str
     size_in_range: bool | UnsetType = UNSET
+    unknown: tuple[str, ...] | UnsetType = UNSET
+    missing: int | UnsetType = UNSET
+
+    def tell(self, gaps: Gaps) -> None:
+        """Say what the index cannot tell of the record."""
+        if gaps.unknown:
+            self.unknown = gaps.unknown
+        if gaps.missing:
+            self.missing = gaps.missing
 
 
 class Failure(msgspec.Struct):
@@ -177,6 +198,8 @@ _TERMS = ("model", "budget_ms", "budget", "on_infeasible", "min_accuracy")
 # What a request has whose sender did not think of it: nothing, or curl's default.
 _UNSAID = ("", "application/x-www-form-urlencoded")
 MSGPACK = ("application/msgpack", "application/x-msgpack")
+_IN_UTF8 = ("application/json", "text/plain")
+_UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
 _decode_json = msgspec.json.Decoder(Ask).decode
 _decode_msgpack = msgspec.msgpack.Decoder(Ask).decode
 encode = msgspec.json.Encoder().encode
@@ -212,22 +235,94 @@ def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
     return ask
 
 
+def read_query(query: bytes) -> dict[str, str]:
+    """Split a query into its names and values.
+
+    Raises
+    ------
+    BadInput
+        If it is not ASCII, or has a name twice.
+    """
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True)
+    except UnicodeDecodeError as error:
+        raise BadInput("the query is not ASCII; escape it with %") from error
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        name = next(name for name in names if names.count(name) > 1)
+        raise BadInput(f"query: {name[:80]!r} is given twice")
+    return found
+
+
 def model_in(query: bytes) -> str | None:
-    """Name of the model that a query asks for; None where it asks for none."""
-    if b"model" not in query:
-        return None
-    return dict(parse_qsl(query.decode("latin-1"))).get("model")
+    """Name of the model that a query asks for; None where it asks for none.
+
+    Raises
+    ------
+    BadInput
+        As `read_query`.
+    """
+    return read_query(query).get("model") if b"model" in query else None
+
+
+def only_model_in(query: bytes) -> str | None:
+    """Return the same where a query can ask for nothing else.
+
+    Raises
+    ------
+    BadInput
+        As `read_query`, and if it does.
+    """
+    found = read_query(query)
+    other = next((name for name in found if name != "model"), None)
+    if other is not None:
+        raise BadInput(f"query: {other[:80]!r} is unknown; only 'model' is read here")
+    return found.get("model")
+
+
+def only_header(headers: Headers, name: bytes) -> str | None:
+    """Value of a header that is no list, without the space around it; None without one.
+
+    Raises
+    ------
+    BadInput
+        If it came more than once (RFC 9110, 5.3).
+    """
+    found = [value for own, value in headers if own == name]
+    if len(found) > 1:
+        raise BadInput(f"the header {name.decode()} is given twice")
+    return found[0].decode("latin-1").strip(" \t") if found else None
+
+
+def content_type_in(headers: Headers) -> str:
+    """Content type in lower case, without parameters; empty where there is none.
+
+    Raises
+    ------
+    BadInput
+        If it came more than once, or with a charset that is not read.
+    """
+    value = only_header(headers, b"content-type") or ""
+    kind, _, parameters = value.partition(";")
+    kind = kind.strip().lower()
+    for parameter in parameters.split(";") if kind in _IN_UTF8 else ():
+        name, _, given = parameter.partition("=")
+        charset = given.strip(' \t"').lower()
+        if name.strip().lower() == "charset" and charset not in _UTF8:
+            raise BadInput(f"charset {charset[:40]!r} is not read; send UTF-8")
+    return kind
 
 
 def read_headers(headers: Headers) -> tuple[str, str | None]:
-    """Content type without parameters, and the budget in milliseconds, as they came."""
-    content_type, budget = "", None
-    for name, value in headers:
-        if name == b"content-type":
-            content_type = value.decode("latin-1").partition(";")[0].strip().lower()
-        elif name == b"x-budget-ms":
-            budget = value.decode("latin-1")
-    return content_type, budget
+    """Content type, and the budget in milliseconds as it came.
+
+    Raises
+    ------
+    BadInput
+        As `content_type_in`, and if the budget came more than once.
+    """
+    return content_type_in(headers), only_header(headers, b"x-budget-ms")
 
 
 def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
@@ -238,10 +333,13 @@ def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
     if content_type == "application/json" or content_type in MSGPACK:
         try:
             if content_type in MSGPACK:
-                return _decode_msgpack(body)
-            return _decode_json(body)
+                ask = _decode_msgpack(body)
+            else:
+                ask = _decode_json(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadInput(f"body: {error}") from error
+        refuse_keys(ask, body, msgpack=content_type in MSGPACK)
+        return ask
     if content_type == "application/octet-stream" and kind != "record":
         content_type = "text/plain" if kind == "text" else "image/*"
     if content_type.startswith("image/"):
@@ -260,22 +358,67 @@ def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
     )
 
 
+def refuse_keys(
+    ask: Ask, body: bytes, *, where: str = "body", msgpack: bool = False
+) -> None:
+    """Refuse what was decoded from an object that has a key twice.
+
+    Raises
+    ------
+    BadInput, BadItem
+        If the body has, or its record.
+    """
+    if msgpack:
+        # the first byte of a small map counts its keys
+        if ask.record is not None or body[0] != 0x80 + _keys_given(ask):
+            refuse_twice(where, twice_in_msgpack(body))
+        return
+    # Each key has a colon: only if there are more than that can one have come twice.
+    colons = body.count(b":")
+    if ask.text is not None and b"\\u003" not in body:  # no colon is written as that
+        colons -= ask.text.count(":")
+    if isinstance(ask.record, dict):
+        colons -= len(ask.record)
+    few = 1 if ask.budget_ms is None else 2
+    if colons > few and colons > _keys_given(ask):
+        refuse_twice(where, twice_in_json(body))
+
+
+def _keys_given(ask: Ask) -> int:
+    """Count the keys that were given for certain: their values are not the default."""
+    return sum(getattr(ask, name) != value for name, value in _ALL_DEFAULTS)
+
+
+def decode_record(data: str | bytes) -> Any:
+    """Read a record that came as JSON alone.
+
+    Raises
+    ------
+    msgspec.DecodeError, UnicodeDecodeError, RecursionError
+        If it is no JSON.
+    BadItem
+        If it has a column twice.
+    """
+    record = msgspec.json.decode(data)
+    document = data.encode() if isinstance(data, str) else data
+    if isinstance(record, dict) and document.count(b":") > len(record):
+        twice = twice_in_json(document)
+        refuse_twice("record", Twice(None, twice.any))
+    return record
+
+
 def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
     """Set what query and header say, each at most once and not in the body too."""
-    terms: list[tuple[str, str]] = []
-    try:
-        terms += parse_qsl(query.decode("ascii"), keep_blank_values=True)
-    except UnicodeDecodeError as error:
-        raise BadInput("the query is not ASCII; escape it with %") from error
+    given: dict[str, Any] = dict(read_query(query))
     if header_budget is not None:
-        terms.append(("budget_ms", header_budget))
-    given: dict[str, Any] = {}
-    for name, value in terms:
+        if "budget_ms" in given:
+            raise BadInput("budget_ms is given twice")
+        given["budget_ms"] = header_budget
+    for name in given:
         if name not in _TERMS:
             raise BadInput(f"query: {name[:80]!r} is none of {', '.join(_TERMS)}")
-        if name in given or getattr(ask, name) != _DEFAULTS[name]:
+        if getattr(ask, name) != _DEFAULTS[name]:
             raise BadInput(f"{name} is given twice")
-        given[name] = value
     try:
         read = msgspec.convert(given, Ask, strict=False)
     except msgspec.ValidationError as error:
@@ -285,10 +428,14 @@ def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
 
 
 _DEFAULTS = {name: getattr(Ask(), name) for name in _TERMS}
+_ALL_DEFAULTS = [(name, getattr(Ask(), name)) for name in Ask.__struct_fields__]
 
 
-def describe(error: PolydomError) -> tuple[int, Failure]:
-    """Status and body for an error; of one that is not the caller's, no details."""
+def describe(error: Exception) -> tuple[int, Failure]:
+    """Status and body for an error; of one that is not the caller's, no details.
+
+    That is `UNEXPECTED` then, and belongs in the log.
+    """
     if isinstance(error, BadFeature) and error.__cause__ is not None:
         # what the operator's own code said may tell about the machine
         message = str(error).removesuffix(f": {error.__cause__}")

@@ -129,6 +129,8 @@ def test_content_type_is_read_without_its_parameters() -> None:
     assert content_type_of([(b"content-type", b"Application/JSONL; x=y")]) == (
         "application/jsonl"
     )
-    assert content_type_of([(b"content-encoding", b"identity")]) == ""
+    assert content_type_of([(b"content-encoding", b" Identity ")]) == ""
+    with pytest.raises(BadInput, match="content-type is given twice"):
+        content_type_of([(b"content-type", b"application/jsonl")] * 2)
     with pytest.raises(UnsupportedEncoding, match="compressed"):
         content_type_of([(b"content-encoding", b"br")])

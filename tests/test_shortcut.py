@@ -231,13 +231,16 @@ class Ordinary(StampingProtocol):
         self._shortcut = None
 
 
-def post(body: bytes, *lines: bytes, version: bytes = b"1.1") -> bytes:
+def post(
+    body: bytes,
+    *lines: bytes,
+    version: bytes = b"1.1",
+    kind: bytes = b"application/json",
+) -> bytes:
     head = b"".join(line + b"\r\n" for line in lines)
     length = b"content-length: %d\r\n" % len(body)
     start = b"POST /v1/predict HTTP/%b\r\nhost: x\r\n" % version
-    return (
-        start + b"content-type: application/json\r\n" + head + length + b"\r\n" + body
-    )
+    return start + b"content-type: %b\r\n" % kind + head + length + b"\r\n" + body
 
 
 PERSON = json.dumps({"record": records.PEOPLE[0]}).encode()
@@ -259,6 +262,21 @@ CONVERSATIONS: dict[str, list[bytes]] = {
     "HTTP/1.0": [post(PERSON), post(PERSON, version=b"1.0")],
     "garbage after": [post(PERSON), post(PERSON), b"what is this\r\n\r\n"],
     "expects": [post(PERSON, b"expect: 100-continue")] * 2,
+    "space around the budget": [post(PERSON, b"x-budget-ms: \t 900 \t ")] * 2,
+    "two budgets": [post(PERSON, b"x-budget-ms: 7", b"X-Budget-MS: 7")] * 2,
+    "a list of budgets": [post(PERSON, b"x-budget-ms: 7, 7")] * 2,
+    "two types": [post(PERSON, b"content-type: application/json")] * 2,
+    "space around the type": [post(PERSON, kind=b"Application/JSON \t; x=y ")] * 2,
+    "a charset": [post(PERSON, kind=b'application/json; charset="UTF-8"')] * 2,
+    "another charset": [post(PERSON, kind=b"application/json;charset=utf-16")] * 2,
+    "a column twice": [post(PERSON), post(PERSON[:-2] + b', "age": 3}}')] * 2,
+    "a key twice": [post(PERSON), post(b'{"record": {"age": 1}, ' + PERSON[1:])] * 2,
+    "a default and a colon": [
+        post(b'{"min_accuracy": 0, "record": {"job": ":", "age": 2}}')
+    ]
+    * 2,
+    "words never seen": [post(b'{"record": {"age": 3, "height": 2, "job": "x"}}')] * 3,
+    "columns missing": [post(b'{"record": {"job": "pilot"}}')] * 3,
 }
 
 
@@ -326,3 +344,13 @@ def test_conversations_are_the_same_on_the_wire(tmp_path: Path) -> None:
     for name, said in ordinary.items():
         assert timeless(short[name]) == timeless(said), name
     assert b'"label":"stays"' in short["the same again"]
+    for name in ("two budgets", "a list of budgets", "two types", "another charset"):
+        assert short[name].count(b"HTTP/1.1 400 ") == 2, name
+    for name in ("a column twice", "a key twice"):
+        assert short[name].count(b"HTTP/1.1 400 ") == 2, name
+        assert short[name].count(b"HTTP/1.1 200 ") == 2, name
+    for name in ("space around the budget", "space around the type", "a charset"):
+        assert short[name].count(b"HTTP/1.1 200 ") == 2, name
+    assert short["space around the budget"].count(b'"budget_us":900000.0') == 2
+    assert short["words never seen"].count(b'"unknown":["job"]') == 3
+    assert short["columns missing"].count(b'"missing":2') == 3

@@ -77,7 +77,16 @@ def test_wire_reads_terms_from_query_and_header() -> None:
         pytest.param(JSON, b"", b'{"txt": 1}', "unknown field `txt`", id="key"),
         pytest.param(JSON, b"", b'{"text": 1}', r"got `int` - at `\$.text`", id="type"),
         pytest.param(JSON, b"", b'{"budget_ms": NaN}', "body: JSON is malf", id="nan"),
-        pytest.param(JSON, b"", b'{"record": {"a": [1]}}', "array", id="nested record"),
+        pytest.param(
+            JSON, b"", b'{"text": "a", "text": "b"}', "'text' is given twice", id="twin"
+        ),
+        pytest.param(
+            JSON,
+            b"",
+            b'{"record": {"a": 1, "\\u0061": 1}}',
+            "^column 'a' is given twice",
+            id="twin column",
+        ),
         pytest.param(JSON, b"", b'{"text": "\xff"}', "body: ", id="json not utf-8"),
         pytest.param(JSON, b"", b"[" * 100_000, "body: ", id="deep json"),
         pytest.param(
