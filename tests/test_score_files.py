@@ -109,7 +109,7 @@ def test_csv_may_be_written_as_spreadsheets_do(
     assert "in utf-16 and with ';' between cells" in caplog.text
     tabs = path.rename(tmp_path / "items.tsv")
     tabs.write_text("age\tjob\n3\tKöchin\n", encoding="latin-1")
-    items, _ = read_items(tabs, RECORDS, "\t", "latin-1")
+    items, *_ = read_items(tabs, RECORDS, "\t", "latin-1")
     assert list(items) == [("0", {"age": 3.0, "job": "Köchin"})]
 
 
