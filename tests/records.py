@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from polydom.features.cost import CostTable
 from polydom.features.fingerprint import fingerprint
@@ -58,7 +60,8 @@ def make_index() -> Index:
     models: list[Any] = [Prior.fit(np.array(FLIES))]
     for mask in MASKS[1:]:
         own = extractor.columns_of(mask)
-        fitted = LogisticRegression().fit(rows[:, own].astype(float), FLIES)
+        fitted = make_pipeline(SimpleImputer(), LogisticRegression())
+        fitted.fit(rows[:, own].astype(float), FLIES)
         models.append(compile_model(fitted, own))
     costs = CostTable(
         feature_coefficients=np.full((2, 1), 1e-5),
