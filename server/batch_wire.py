@@ -8,6 +8,7 @@ import msgpack
 import msgspec
 
 from ..features.errors import BadInput, PolydomError
+from ..features.wording import in_words
 from .errors import TooLarge, UnsupportedEncoding
 from .wire import Answer, Ask, Headers, Record, describe
 
@@ -128,7 +129,7 @@ def read_terms(query: bytes) -> BatchTerms:
     try:
         return msgspec.convert(dict(pairs), BatchTerms, strict=False)
     except msgspec.ValidationError as error:
-        raise BadInput(f"query: {error}") from error
+        raise BadInput(f"query: {in_words(error, BatchTerms)}") from error
 
 
 _decode_item = msgspec.json.Decoder(BatchItem).decode
@@ -146,7 +147,7 @@ def read_body(body: bytes) -> BatchBody:
     try:
         return _decode_body(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"body: {error}") from error
+        raise BadInput(f"body: {in_words(error, BatchBody)}") from error
 
 
 def read_item(raw: Any) -> Ask:
@@ -162,7 +163,7 @@ def read_item(raw: Any) -> Ask:
             return _decode_item(raw).ask()
         return msgspec.convert(raw, BatchItem).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"item: {error}") from error
+        raise BadInput(f"item: {in_words(error, BatchItem)}") from error
 
 
 class JsonLines:

@@ -8,6 +8,7 @@ import msgspec
 
 from ..features.errors import BadFeature, BadIndexFile, BadItem
 from ..features.items import Kind
+from ..features.wording import in_words
 from ..indexer.index import Index
 from .desk import Desk, Settings
 from .engine import Engine
@@ -79,7 +80,7 @@ def read_ask(path: Path, kind: Kind) -> Ask:
             return Ask(text=data.decode())
         return Ask(record=msgspec.json.decode(data, type=Record))
     except (UnicodeDecodeError, msgspec.DecodeError) as error:
-        raise BadItem(f"this is no {kind}: {error}") from error
+        raise BadItem(f"this is no {kind}: {in_words(error)}") from error
 
 
 def line_of(path: Path, answer: Answer) -> str:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ..features.errors import BadInput
+from ..features.wording import in_words
 from .oip import Inference, Inferred
 from .oip_items import Requested
 from .oip_terms import Parameter
@@ -109,7 +110,7 @@ def decode_infer(
     try:
         read = _decode(body if json_length is None else body[:json_length])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"body: {error}") from error
+        raise BadInput(f"body: {in_words(error)}") from error
     parameters = read.parameters or {}
     all_ = parameters.get("binary_data_output", False)
     if not isinstance(all_, bool):

@@ -14,6 +14,7 @@ import msgspec
 from ..features.errors import BadInput, BadItem
 from ..features.items import Kind
 from ..features.nearest import listed
+from ..features.wording import in_words
 from ..indexer.csv_file import CsvFile, open_csv
 from ..indexer.package import Package
 from .columns import KnownColumns
@@ -177,7 +178,7 @@ def _lines(path: Path, reader: _Reader) -> Iterator[Named]:
             try:
                 row = msgspec.json.decode(line, type=dict[str, Any])
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-                yield str(number), BadItem(f"no JSON object: {error}")
+                yield str(number), BadItem(f"no JSON object: {in_words(error)}")
             else:
                 yield str(number), reader.item(row)
 
