@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadInput, BadItem, BadProject
 from ..features.items import Item, Kind, Value, image_item, record_item, text_item
 from ..features.nearest import hint
+from ..features.wording import in_words
 from .csv_file import open_csv, refuse_decimal_commas
 from .dealing import deal, groups_of_classes
 from .progress import Tell
@@ -340,7 +341,9 @@ def _text_rows(path: Path, data: Data) -> Iterator[Row]:
             try:
                 row = msgspec.json.decode(line, type=dict[str, Any])
             except msgspec.DecodeError as error:
-                raise BadProject(f"{where}: no JSON object: {error}") from error
+                raise BadProject(
+                    f"{where}: no JSON object: {in_words(error)}"
+                ) from error
             if not isinstance(row.get(data.text), str):
                 raise BadProject(f"{where}: no text under the key {data.text!r}")
             group = row.get(data.group) if data.group else None

@@ -14,6 +14,7 @@ from ..features.errors import BadInput, BadProject
 from ..features.items import SIZE_NAMES, Kind
 from ..features.nearest import nearest
 from ..features.sizes import Size, read_size
+from ..features.wording import in_words
 from .csv_file import check_form
 
 AtLeastOne = Annotated[float, Meta(ge=1)]
@@ -261,7 +262,8 @@ class Project(Part, frozen=True):
                 {**content, "folder": os.fspath(folder)}, cls, strict=True
             )
         except msgspec.ValidationError as error:
-            raise BadProject(str(error).replace("`$.", "`")) from error
+            said = in_words(error, cls).replace("an object", "a table")
+            raise BadProject(said) from error
         project._check()
         _refuse_unused(content.get("search", {}), project.search.method)
         return project

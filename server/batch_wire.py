@@ -7,6 +7,7 @@ import msgpack
 import msgspec
 
 from ..features.errors import BadInput, PolydomError
+from ..features.wording import in_words
 from .errors import TooLarge, UnsupportedEncoding
 from .json_keys import (
     Twice,
@@ -135,7 +136,7 @@ def read_terms(query: bytes) -> BatchTerms:
     try:
         return msgspec.convert(given, BatchTerms, strict=False)
     except msgspec.ValidationError as error:
-        raise BadInput(f"query: {error}") from error
+        raise BadInput(f"query: {in_words(error, BatchTerms)}") from error
 
 
 _decode_item = msgspec.json.Decoder(BatchItem).decode
@@ -153,7 +154,7 @@ def read_body(body: bytes) -> BatchBody:
     try:
         read = _decode_body(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"body: {error}") from error
+        raise BadInput(f"body: {in_words(error, BatchBody)}") from error
     inside = sum(bytes(item).count(b":") for item in read.items)
     if body.count(b":") - inside > 1:  # there are terms, or items are given twice
         refuse_twice("body", Twice(twice_in_json(body).outside))
@@ -180,7 +181,7 @@ def read_item(raw: Any) -> Ask:
             raise twice_in_record(ask.record.key)
         return ask
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"item: {error}") from error
+        raise BadInput(f"item: {in_words(error, BatchItem)}") from error
 
 
 class Doubled(NamedTuple):

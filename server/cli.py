@@ -4,13 +4,17 @@ import json
 import math
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..features.errors import BadInput, PolydomError
+from ..features.items import SIZE_NAMES
 from ..features.sizes import Size, read_size
 from ..indexer.cli import AsJson, IndexFile, app
+
+if TYPE_CHECKING:
+    from ..indexer.index import Index
 
 FeatureFiles = Annotated[
     list[Path],
@@ -162,6 +166,17 @@ def _refuse_budget(option: str, value: float) -> None:
         raise BadInput(f"{option} {value:g}: a finite number above 0 is needed")
 
 
+def _size_for(index: "Index", text: str | None) -> Size:
+    """Read the size of an item; a record's is 1, and need not be said."""
+    if text is not None:
+        return _read_size(text)
+    package = index.package
+    if package is None or package.kind == "record":
+        return 1.0
+    names = " x ".join(SIZE_NAMES[package.kind][index.pairs])
+    raise BadInput(f"say how large the {package.kind} is: --size, in {names}")
+
+
 def _read_size(text: str) -> Size:
     try:
         numbers = [float(number) for number in text.split("x")]
@@ -177,13 +192,13 @@ def _read_size(text: str) -> Size:
 def plan(
     index: IndexFile,
     size: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="N or AxB",
             help="Size of the item: pixels, characters; or width x height, "
-            "words x sentences.",
+            "words x sentences. A record has none.",
         ),
-    ],
+    ] = None,
     budget_ms: BudgetMs = None,
     budget: Budget = None,
     as_json: AsJson = False,
@@ -192,7 +207,8 @@ def plan(
     from ..indexer.index import Index
     from .explain import explain, table_of
 
-    facts = explain(Index.load(index), _read_size(size), budget_ms, budget)
+    loaded = Index.load(index)
+    facts = explain(loaded, _size_for(loaded, size), budget_ms, budget)
     typer.echo(json.dumps(facts) if as_json else table_of(facts))
 
 

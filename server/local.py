@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from ..features.errors import BadFeature, BadIndexFile, BadItem
 from ..features.items import Kind
+from ..features.wording import in_words
 from ..indexer.index import Index
 from .desk import Desk, Settings
 from .engine import Engine
@@ -80,7 +81,7 @@ def read_ask(path: Path, kind: Kind) -> Ask:
             return Ask(text=data.decode())
         return Ask(record=decode_record(data))
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
-        raise BadItem(f"this is no {kind}: {error}") from error
+        raise BadItem(f"this is no {kind}: {in_words(error)}") from error
 
 
 def line_of(path: Path, answer: Answer) -> str:

@@ -6,6 +6,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from ..features.errors import BadInput
+from ..features.wording import in_words
 from .json_keys import Twice, refuse_twice, twice_in_json
 from .oip import Inference, Inferred
 from .oip_items import Requested
@@ -111,7 +112,7 @@ def decode_infer(
     try:
         read = _decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"body: {error}") from error
+        raise BadInput(f"body: {in_words(error)}") from error
     if document.count(b":") > _keys_given(read):
         refuse_twice("body", Twice(twice_in_json(document).any))
     parameters = read.parameters or {}

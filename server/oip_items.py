@@ -9,6 +9,7 @@ import msgspec
 
 from ..features.errors import BadInput, BadItem
 from ..features.items import Value
+from ..features.wording import in_words
 from ..indexer.package import Package
 from .columns import KnownColumns
 from .tensors import BYTES, Tensor
@@ -258,7 +259,9 @@ def _record(element: str | bytes | None, i: int) -> Any:
     try:
         return decode_record(element or "")
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise BadItem(f"record {i} is no JSON object of columns: {error}") from error
+        raise BadItem(
+            f"record {i} is no JSON object of columns: {in_words(error)}"
+        ) from error
 
 
 def _cell(value: Any, name: str) -> Value:

@@ -8,6 +8,7 @@ import msgspec
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..features.errors import BadInput
+from ..features.wording import in_words
 from .access import CHALLENGE
 from .body import read_body
 from .handing import hand_over
@@ -193,7 +194,7 @@ class Exchange:
         try:
             given = msgspec.json.decode(body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadInput(f"body: {error}") from error
+            raise BadInput(f"body: {in_words(error)}") from error
         if body.count(b":") > len(given):
             refuse_twice("body", Twice(twice_in_json(body).any))
         return given

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from ..features.errors import BadInput
+from ..features.wording import in_words
 from .budget import read_amount
 from .desk import Settings
 from .wire import Ask
@@ -78,7 +79,7 @@ class Terms:
         try:
             msgspec.convert(named, Ask)
         except msgspec.ValidationError as error:
-            raise BadInput(f"parameters: {error}") from error
+            raise BadInput(f"parameters: {in_words(error, Ask)}") from error
         return cls(named, patience_s)
 
     def give(self, ask: Ask) -> None:

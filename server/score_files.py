@@ -14,6 +14,7 @@ import msgspec
 from ..features.errors import BadInput, BadItem
 from ..features.items import Kind
 from ..features.nearest import listed
+from ..features.wording import in_words
 from ..indexer.csv_file import CsvFile, open_csv
 from ..indexer.package import Package
 from .columns import KnownColumns
@@ -101,7 +102,7 @@ def _file(folder: Path, path: Path, kind: Kind) -> Named:
     except BadItem as error:
         return name, error
     except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors
-        return name, BadItem(f"this is no {kind}: {error}")
+        return name, BadItem(f"this is no {kind}: {in_words(error)}")
 
 
 class _Reader:
@@ -206,7 +207,7 @@ def _lines(path: Path, reader: _Reader) -> Iterator[Named]:
             try:
                 row = msgspec.json.decode(line, type=dict[str, Any])
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-                yield str(number), BadItem(f"no JSON object: {error}")
+                yield str(number), BadItem(f"no JSON object: {in_words(error)}")
                 continue
             many = line.count(b":") > len(row)
             name = twice_in_json(line).any if many else None

@@ -16,6 +16,7 @@ from ..features.errors import (
 )
 from ..features.items import Gaps, Kind
 from ..features.sizes import Size
+from ..features.wording import in_words
 from ..models.trial import Kind as Kernels
 from .errors import (
     Abandoned,
@@ -337,7 +338,7 @@ def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
             else:
                 ask = _decode_json(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadInput(f"body: {error}") from error
+            raise BadInput(f"body: {in_words(error, Ask)}") from error
         refuse_keys(ask, body, msgpack=content_type in MSGPACK)
         return ask
     if content_type == "application/octet-stream" and kind != "record":
@@ -422,7 +423,7 @@ def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
     try:
         read = msgspec.convert(given, Ask, strict=False)
     except msgspec.ValidationError as error:
-        raise BadInput(f"query or header: {error}") from error
+        raise BadInput(f"query or header: {in_words(error, Ask)}") from error
     for name in given:
         setattr(ask, name, getattr(read, name))
 

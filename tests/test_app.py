@@ -97,7 +97,12 @@ def test_app_takes_the_default_budget_and_caps_what_is_asked(tmp_path: Path) -> 
         ({"text": "a", "budget_ms": -1}, 400, "bad_input", "budget_ms is -1.0"),
         ({"text": "a", "budget": 1}, 400, "bad_input", "counts time: give 'budget_ms'"),
         ({"text": "a", "min_accuracy": 2}, 400, "bad_input", "min_accuracy is 2.0"),
-        ({"text": "a", "on_infeasible": "x"}, 400, "bad_input", "enum value 'x'"),
+        (
+            {"text": "a", "on_infeasible": "x"},
+            400,
+            "bad_input",
+            "'x' came; one of 'prior'",
+        ),
         ({"text": "a\x00", "budget_ms": 900}, 422, "bad_feature", "feature 'words'"),
         (
             {"text": "a", "budget_ms": 0, "on_infeasible": "error"},

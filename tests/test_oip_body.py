@@ -56,8 +56,8 @@ def test_tensor_of_no_values_needs_no_data() -> None:
 @pytest.mark.parametrize(
     ("request_", "tail", "match"),
     [
-        ({}, None, "missing required field `inputs`"),
-        ({"inputs": [], "budget_ms": 5}, None, "unknown field `budget_ms`"),
+        ({}, None, "'inputs' is missing"),
+        ({"inputs": [], "budget_ms": 5}, None, "'budget_ms' is unknown"),
         ({"inputs": [AGE]}, None, "input 'age' has no 'data'"),
         ({"inputs": [binary(8)]}, None, "needs the header"),
         ({"inputs": [binary(8, data=[1])]}, RAW, "and no 'data'"),

@@ -58,9 +58,12 @@ def test_terms_reach_every_item() -> None:
 @pytest.mark.parametrize(
     ("parameters", "match"),
     [
-        ({"budget": "5"}, "Expected `float | null`, got `str`"),
-        ({"min_accuracy": True}, "Expected `float`, got `bool`"),
-        ({"on_infeasible": "late"}, "Invalid enum value 'late'"),
+        ({"budget": "5"}, "budget: a text came; a number is needed"),
+        ({"min_accuracy": True}, "min_accuracy: true or false came; a number is"),
+        (
+            {"on_infeasible": "late"},
+            "'late' came; one of 'prior', 'cheapest', 'error' is needed",
+        ),
         ({"timeout": 1.5}, "in microseconds: a whole number"),
         ({"timeout": True}, "in microseconds: a whole number"),
         ({"timeout": -1}, "in microseconds: a whole number"),

@@ -15,6 +15,7 @@ from polydom.server.explain import explain
 from polydom.server.local import IN_WORDS
 from polydom.server.outcome import Reason
 
+from .records import make_index as record_index
 from .served import FEATURES_FILE, HAM, SPAM, make_index, make_pair_index, save_index
 
 OWN = ["--features", str(FEATURES_FILE)]
@@ -132,9 +133,22 @@ def test_plan_counts_money_where_the_index_does(
     assert "bought     0.0052 usd    0.8000  length, marks" in out
 
 
+def test_plan_needs_no_size_of_a_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is always 1."""
+    path = tmp_path / "records.pdx"
+    record_index().save(path)
+    said = run(capsys, "plan", path, "--budget-ms", 6)
+    assert said[0] == 0
+    assert said[1].startswith("size 1, budget")
+    assert run(capsys, "plan", path, "--size", 1, "--budget-ms", 6) == said
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (("--budget-ms", 1), "say how large the text is: --size, in characters"),
         (("--size", 100), "say how much the item may cost: --budget-ms"),
         (("--size", 0, "--budget-ms", 1), "size is 0.0"),
         (("--size", 100, "--budget-ms", "nan"), "budget_ms is nan"),

@@ -46,7 +46,7 @@ def test_wire_reads_json_where_the_content_type_was_not_thought_of(
 ) -> None:
     body = b' \n{"text": "hi", "budget_ms": 5}'
     assert decode_ask(headers, b"", body, "text") == Ask(text="hi", budget_ms=5)
-    with pytest.raises(BadInput, match=r"^body: .*truncated"):
+    with pytest.raises(BadInput, match=r"^body: it ends too early"):
         decode_ask(headers, b"", b"{", "text")
     with pytest.raises(BadInput, match=r"content type '.*' is not understood"):
         decode_ask(headers, b"", b"text=hi", "text")
@@ -70,15 +70,28 @@ def test_wire_reads_terms_from_query_and_header() -> None:
 @pytest.mark.parametrize(
     ("headers", "query", "body", "message"),
     [
-        pytest.param(JSON, b"", b"{", "body: .*truncated", id="truncated json"),
+        pytest.param(JSON, b"", b"{", "body: it ends too early", id="truncated json"),
         pytest.param(JSON, b"", b"", "^the body is empty$", id="empty json"),
         pytest.param(IMAGE, b"", b"", "^the body is empty$", id="empty image"),
         pytest.param((), b"", b"", "^the body is empty$", id="nothing at all"),
-        pytest.param(JSON, b"", b'{"txt": 1}', "unknown field `txt`", id="key"),
-        pytest.param(JSON, b"", b'{"text": 1}', r"got `int` - at `\$.text`", id="type"),
-        pytest.param(JSON, b"", b'{"budget_ms": NaN}', "body: JSON is malf", id="nan"),
+        pytest.param(
+            JSON, b"", b'{"txt": 1}', "'txt' is unknown; did you mean 'text'", id="key"
+        ),
+        pytest.param(
+            JSON, b"", b'{"text": 1}', "text: a whole number came; a text is", id="type"
+        ),
+        pytest.param(
+            JSON, b"", b'{"budget_ms": NaN}', "body: this is no JSON: ", id="nan"
+        ),
         pytest.param(
             JSON, b"", b'{"text": "a", "text": "b"}', "'text' is given twice", id="twin"
+        ),
+        pytest.param(
+            JSON,
+            b"",
+            b'{"record": {"a": [1]}}',
+            "record: a list came",
+            id="nested record",
         ),
         pytest.param(
             JSON,

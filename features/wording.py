@@ -1,0 +1,122 @@
+"""What is wrong with data that came, in words: where, what came, what is needed."""
+
+import re
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+
+from .nearest import hint
+
+KINDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "a text",
+    "bool": "true or false",
+    "null": "null",
+    "array": "a list",
+    "object": "an object",
+    "bytes": "bytes",
+}
+LIMITS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
+SHOWN = 80  # characters of a name that somebody sent
+
+PLACE = re.compile(
+    r"(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<where>.*)`)?", re.S
+)
+OTHER_TYPE = re.compile(r"Expected `(.*?)`, got `(.*?)`")
+BOUND = re.compile(r"Expected `(.*?)` (of length )?(>=|<=|>|<) (.*)")
+FIELD = re.compile(r"Object (missing required|contains unknown) field `(.*)`", re.S)
+BROKEN = re.compile(r"(JSON|MessagePack) (?:data )?is malformed: (.*)", re.S)
+NO_CHOICE = re.compile(r"Invalid enum value (.*)", re.S)
+PLAIN = {
+    "Input data was truncated": "it ends too early",
+    "Invalid base64 encoded string": "this is no base64",
+    "Number out of range": "the number is too large",
+}
+
+
+def in_words(error: Exception, form: Any = None) -> str:
+    """Say what a decoder refused, without its own words and names of types.
+
+    Parameters
+    ----------
+    error
+        A msgspec.DecodeError, UnicodeDecodeError or RecursionError.
+    form
+        The struct that was to be read, if any: what a choice is between is in it.
+
+    Examples
+    --------
+    >>> in_words(msgspec.ValidationError("Expected `int`, got `str` - at `$.size`"))
+    'size: a text came; a whole number is needed'
+    """
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, UnicodeDecodeError):
+        return f"it is not UTF-8 (byte {error.start})"
+    found = PLACE.fullmatch(str(error))
+    assert found is not None
+    where = (found["where"] or "").replace("[...]", "")[:SHOWN]
+    said = _said(found["what"], where, form)
+    if found["where"] and "[...]" in found["where"]:
+        where = f"a value of {where}" if where else "a value"
+    if found["key"]:
+        where = f"a key of {where}" if where else "a key"
+    return f"{where}: {said}" if where else said
+
+
+def _said(what: str, where: str, form: Any) -> str:
+    """Say what is wrong at a place."""
+    if match := OTHER_TYPE.fullmatch(what):
+        return f"{_kind(match[2])} came; {_kinds(match[1])} is needed"
+    if match := BOUND.fullmatch(what):
+        kind, length, sign, bound = match.groups()
+        of = " with a length" if length else ""
+        return f"{_kinds(kind)}{of} {LIMITS[sign]} {bound.removesuffix('.0')} is needed"
+    if match := FIELD.fullmatch(what):
+        name = match[2][:SHOWN]
+        if match[1] == "missing required":
+            return f"{name!r} is missing"
+        known = list(_fields(_at(form, where)))
+        return f"{name!r} is unknown" + (f"; {hint(name, known)}" if known else "")
+    if match := NO_CHOICE.fullmatch(what):
+        return f"{match[1][:SHOWN]} came; {_choices(form, where)} is needed"
+    if match := BROKEN.fullmatch(what):
+        return f"this is no {match[1]}: {match[2]}"
+    return PLAIN.get(what, what)
+
+
+def _kind(name: str) -> str:
+    return KINDS.get(name, "something else")
+
+
+def _kinds(names: str) -> str:
+    """Write several types; null is what was left out, and nobody's need."""
+    kinds = [name for name in names.split(" | ") if name != "null"] or ["null"]
+    if "float" in kinds and "int" in kinds:
+        kinds.remove("int")
+    return " or ".join(map(_kind, kinds))
+
+
+def _choices(form: Any, where: str) -> str:
+    """List the values that a field of a struct may have."""
+    kind = _at(form, where)
+    for part in (kind, *get_args(kind)):
+        if get_origin(part) is Literal:
+            return "one of " + ", ".join(map(repr, get_args(part)))
+    return "another value"
+
+
+def _at(form: Any, where: str) -> Any:
+    """Type of the field at a place in a struct, None if that is not known."""
+    for name in filter(None, where.split(".")):
+        form = _fields(form).get(name)
+    return form
+
+
+def _fields(form: Any) -> dict[str, Any]:
+    """Fields of a struct, or of the one in a union; none of anything else."""
+    for part in (form, *get_args(form)):
+        if isinstance(part, type) and issubclass(part, msgspec.Struct):
+            return {field.name: field.type for field in msgspec.structs.fields(part)}
+    return {}

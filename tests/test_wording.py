@@ -1,0 +1,109 @@
+"""What a decoder refused, in words: no names of types, no `$`, no backticks."""
+
+import json
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Meta
+
+from polydom.features.wording import SHOWN, in_words
+
+
+class Inner(msgspec.Struct, forbid_unknown_fields=True):
+    choice: Literal["x", "y"] = "x"
+
+
+class Form(msgspec.Struct, forbid_unknown_fields=True):
+    count: int
+    share: Annotated[float, Meta(ge=0, lt=1)] = 0
+    above: Annotated[int, Meta(gt=0)] | None = None
+    names: Annotated[list[str], Meta(min_length=1, max_length=2)] | None = None
+    cells: dict[str, float | int | str | None] | None = None
+    flag: bool = False
+    data: bytes | None = None
+    inner: Inner | None = None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"count": "1"}, "count: a text came; a whole number is needed"),
+        ({"count": 1.5}, "count: a number came; a whole number is needed"),
+        ({"count": None}, "count: null came; a whole number is needed"),
+        ({"share": 1}, "share: a number below 1 is needed"),
+        ({"share": -1}, "share: a number of at least 0 is needed"),
+        ({"above": 0}, "above: a whole number of at least 1 is needed"),
+        ({"names": []}, "names: a list with a length of at least 1 is needed"),
+        ({"names": ["a", 2]}, "names[1]: a whole number came; a text is needed"),
+        ({"cells": {"a": []}}, "a value of cells: a list came; a number or a text is "
+            "needed"),
+        ({"flag": 1}, "flag: a whole number came; true or false is needed"),
+        ({"data": "*"}, "data: this is no base64"),
+        ({"inner": []}, "inner: a list came; an object is needed"),
+        ({"inner": {"choice": "z"}}, "inner.choice: 'z' came; one of 'x', 'y' is "
+            "needed"),
+        ({"inner": {"coice": 1}}, "inner: 'coice' is unknown; did you mean 'choice'?"),
+        ({"x" * 500: 1}, f"'{'x' * SHOWN}' is unknown; there are count, share, above, "
+            "names, cells, flag, data, inner"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_words(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.json.decode(json.dumps({"count": 1} | change), type=Form)
+    assert in_words(caught.value, Form) == said
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{}", "'count' is missing"),
+        (b"[]", "a list came; an object is needed"),
+        (b"", "it ends too early"),
+        (b"{", "it ends too early"),
+        (b"{]", "this is no JSON: object keys must be strings (byte 1)"),
+        (b'{"count": 1} 2', "this is no JSON: trailing characters (byte 14)"),
+        (b'{"count": 1, "share": 1e999}', "share: the number is too large"),
+        (b'{"cells":' * 10_000, "cells: an object came"),
+    ],
+)
+def test_bodies_that_cannot_be_read_are_told_in_words(body: bytes, said: str) -> None:
+    with pytest.raises((msgspec.DecodeError, RecursionError)) as caught:
+        msgspec.json.decode(body, type=Form)
+    assert said in in_words(caught.value, Form)
+
+
+def test_other_errors_of_decoders_have_words_too() -> None:
+    with pytest.raises(UnicodeDecodeError) as caught:
+        b"ab\xff".decode()
+    assert in_words(caught.value) == "it is not UTF-8 (byte 2)"
+    assert in_words(RecursionError("maximum recursion")) == "it is nested too deeply"
+    with pytest.raises(msgspec.DecodeError) as broken:
+        msgspec.msgpack.decode(b"\xc1")
+    assert in_words(broken.value).startswith("this is no MessagePack: ")
+    with pytest.raises(msgspec.ValidationError) as key:
+        msgspec.convert({"count": 1, "cells": {3: 4}}, Form)
+    assert (
+        in_words(key.value) == "a key of cells: a whole number came; a text is needed"
+    )
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
+NAMES = st.sampled_from(Form.__struct_fields__)
+
+
+@given(st.dictionaries(NAMES | st.text(), VALUES))
+def test_words_are_never_the_decoders(content: dict[str, Any]) -> None:
+    try:
+        msgspec.convert(content, Form)
+    except msgspec.ValidationError as error:
+        said = in_words(error, Form)
+        assert "Expected" not in said
+        assert "Object" not in said
+        assert "`" not in said.replace(repr("`"), "") or "`" in "".join(content)
+        assert len(said) < 500
