@@ -27,6 +27,10 @@ class Scorer(Protocol):
     def outputs(self) -> int:
         """R, the number of raw scores."""
 
+    @property
+    def width(self) -> int:
+        """Columns that a full row must have."""
+
     def raw(self, X: Rows) -> NDArray[np.float64]:
         """Raw scores (N, R) of the full rows X (N, width)."""
 

@@ -19,14 +19,21 @@ from ._score_kernels import (
 )
 from .bayes import Gaussian
 from .classifier import Classifier
+from .comparison import check_decisions
 from .ensemble import Ensemble, as_ensemble
 from .from_lightgbm import read_lightgbm
 from .from_sklearn import IMPORTERS, compile_trees
 from .from_xgboost import fitted_bytes, read_xgboost
 from .head import Head
+from .homes import is_one_of, named
 from .linear import Linear
 from .model import Model
-from .prepare import TRANSFORMERS, Preparation, compile_preparation
+from .prepare import (
+    TRANSFORMERS,
+    Preparation,
+    check_transformer,
+    compile_preparation,
+)
 from .prior import Prior
 from .ubj import is_ubj
 
@@ -49,12 +56,17 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     Raises
     ------
     BadModel
-        If the estimator is not fitted, or has no compiled form.
+        If the estimator is not fitted, has no compiled form, or decides a dozen drawn
+        rows otherwise than that does.
     """
     transformers, classifier = _split(estimator)
     _check(classifier)
-    preparation = compile_preparation(transformers, _columns(estimator, columns))
-    return COMPILERS[type(classifier).__name__](classifier, preparation)
+    places = _columns(estimator, columns)
+    preparation = compile_preparation(transformers, places)
+    model = COMPILERS[type(classifier).__name__](classifier, preparation)
+    if isinstance(model, Classifier):
+        check_decisions(estimator, model, model.scorer, places)
+    return model
 
 
 def compile_ensemble(source: Any) -> Ensemble:
@@ -108,28 +120,22 @@ def compilable(estimator: Any) -> None:
     """
     transformers, classifier = _split(estimator)
     for transformer in transformers:
-        name = type(transformer).__name__
-        if transformer not in (None, "passthrough") and name not in TRANSFORMERS:
-            raise BadModel(
-                f"{name} in a Pipeline has no compiled form; these have: "
-                f"{', '.join(TRANSFORMERS)}"
-            )
+        if transformer not in (None, "passthrough"):
+            check_transformer(transformer)
     _check_known(classifier)
 
 
 def _split(estimator: Any) -> tuple[Sequence[Any], Any]:
-    if type(estimator).__name__ != "Pipeline":
+    if not is_one_of(estimator, ["Pipeline"]):
         return (), estimator
     *steps, (_, classifier) = estimator.steps
     return [transformer for _, transformer in steps], classifier
 
 
 def _check_known(classifier: Any) -> None:
-    kind = type(classifier)
-    library = kind.__module__.partition(".")[0]
-    if kind.__name__ not in COMPILERS or library not in LIBRARIES:
+    if not is_one_of(classifier, COMPILERS):
         raise BadModel(
-            f"{kind.__module__}.{kind.__name__} has no compiled form; these have: "
+            f"{named(classifier, COMPILERS)} has no compiled form; these have: "
             f"{', '.join(sorted(COMPILERS))}, and Pipelines that put "
             f"{', '.join(TRANSFORMERS)} before one of them"
         )
@@ -274,7 +280,6 @@ def _xgboost(classifier: Any, preparation: Preparation) -> Model:
     return read_xgboost(fitted_bytes(classifier), preparation, classifier.classes_)
 
 
-LIBRARIES = ("sklearn", "lightgbm", "xgboost", "polydom")
 COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
     "DummyClassifier": _dummy,
     "LogisticRegression": _linear,

@@ -18,6 +18,7 @@ from ._score_kernels import (
 from ._tree_kernels import MISSING_LEFT, SET_LEFT, WHOLE_ONLY
 from .classifier import Classifier
 from .head import Head
+from .homes import is_one_of
 from .prepare import Preparation
 from .trees import Tree, join
 
@@ -99,7 +100,7 @@ def _bagging(classifier: Any, preparation: Preparation) -> Classifier:
 def _need_trees(classifier: Any) -> None:
     known = ("DecisionTreeClassifier", "ExtraTreeClassifier")
     for estimator in classifier.estimators_:
-        if type(estimator).__name__ not in known:
+        if not is_one_of(estimator, known):
             raise BadModel(
                 f"{type(classifier).__name__} of {type(estimator).__name__} has no "
                 f"compiled form; of {' or '.join(known)} it has"
@@ -135,9 +136,8 @@ def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
 
 def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
     """GradientBoosting: learning rate times leaf value, stage by stage."""
-    if classifier.init_ != "zero" and type(classifier.init_).__name__ != (
-        "DummyClassifier"
-    ):
+    init = classifier.init_
+    if init != "zero" and not is_one_of(init, ["DummyClassifier"]):
         raise BadModel(
             "GradientBoostingClassifier with an init estimator of its own has no "
             "compiled form; init=None and init='zero' have"

@@ -23,6 +23,7 @@ from ._linear_kernels import (
     SUM_NORM,
     prepare,
 )
+from .homes import is_one_of, named
 from .model import Rows
 from .stored import Stored
 
@@ -87,6 +88,19 @@ class Preparation:
             else:  # a flag, or a share of a norm, whose rounding may exceed it
                 most = np.where(np.isfinite(most), 2.0, np.inf)
         return most
+
+    def undo(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Give inputs (N, d) of which affine operations make about Z; no clipping."""
+        for operation, table in zip(
+            self.operations[::-1], self.table[::-1], strict=True
+        ):
+            if operation == AFFINE:
+                with np.errstate(all="ignore"):
+                    Z = (Z - table[OFFSET]) / table[GAIN]
+                    Z = Z * table[SCALE] + table[CENTER]
+            elif operation == BINARISE:
+                Z = Z + table[CENTER]
+        return np.nan_to_num(Z, nan=0.0, posinf=1e30, neginf=-1e30)
 
     def refuse_gaps(
         self, X: Rows, Z: NDArray[np.float64], raw: NDArray[np.float64]
@@ -207,6 +221,7 @@ def compile_preparation(
 def _add(made: Preparation, transformer: Any) -> Preparation:
     name = type(transformer).__name__
     d = len(made.columns)
+    check_transformer(transformer)
     if getattr(transformer, "n_features_in_", d) != d:
         raise BadModel(
             f"{name} was fitted on {transformer.n_features_in_} columns, given {d}"
@@ -239,10 +254,16 @@ def _add(made: Preparation, transformer: Any) -> Preparation:
         return made._then(NORMS[transformer.norm], _affine(d))
     if name == "SimpleImputer":
         return _add_imputer(made, transformer)
-    raise BadModel(
-        f"{name} in a Pipeline has no compiled form; these have: "
-        f"{', '.join(TRANSFORMERS)}"
-    )
+    raise AssertionError(name)
+
+
+def check_transformer(transformer: Any) -> None:
+    """Raise BadModel unless it is one of `TRANSFORMERS`, by its class, not its name."""
+    if not is_one_of(transformer, TRANSFORMERS):
+        raise BadModel(
+            f"{named(transformer, TRANSFORMERS)} in a Pipeline has no compiled form; "
+            f"these have: {', '.join(TRANSFORMERS)}"
+        )
 
 
 def _add_imputer(made: Preparation, imputer: Any) -> Preparation:

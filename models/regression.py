@@ -8,10 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadModel
+from .comparison import check_values
 from .compile import read_file
 from .from_lightgbm import read_lightgbm_regressor
 from .from_sklearn import hist_trees, read_tree
 from .from_xgboost import fitted_bytes, read_xgboost_regressor
+from .homes import is_one_of, named
 from .prepare import inputs_of
 from .regressor import Link, Regressor
 from .trees import Tree, join
@@ -36,24 +38,26 @@ def compile_regressor(source: Any) -> Regressor:
     Raises
     ------
     BadModel
-        If it is neither, or not fitted.
+        If it is neither, or not fitted, or predicts a dozen drawn rows otherwise than
+        its compiled form does.
     OSError
         If the file cannot be read.
     """
     if isinstance(source, str | Path):
         return read_file(Path(source), read_lightgbm_regressor, read_xgboost_regressor)
     kind = type(source)
-    library = kind.__module__.partition(".")[0]
-    if kind.__name__ not in COMPILERS or library not in LIBRARIES:
+    if not is_one_of(source, COMPILERS):
         raise BadModel(
-            f"{kind.__module__}.{kind.__name__} has no compiled form as a regressor; "
+            f"{named(source, COMPILERS)} has no compiled form as a regressor; "
             f"these have: {', '.join(sorted(COMPILERS))}"
         )
     if not hasattr(source, "n_features_in_"):
         raise BadModel(f"{kind.__name__} is not fitted")
     if getattr(source, "n_outputs_", 1) != 1:
         raise BadModel(f"{kind.__name__} was fitted on several outputs")
-    return COMPILERS[kind.__name__](source)
+    model = COMPILERS[kind.__name__](source)
+    check_values(source, model, np.arange(source.n_features_in_, dtype=np.int32))
+    return model
 
 
 def _values(tree: Any) -> NDArray[np.float64]:
@@ -93,7 +97,7 @@ def _forest(regressor: Any) -> Regressor:
 def _bagging(regressor: Any) -> Regressor:
     known = ("DecisionTreeRegressor", "ExtraTreeRegressor")
     for tree in regressor.estimators_:
-        if type(tree).__name__ not in known:
+        if not is_one_of(tree, known):
             raise BadModel(
                 f"BaggingRegressor of {type(tree).__name__} has no compiled form; of "
                 f"{' or '.join(known)} it has"
@@ -105,7 +109,7 @@ def _bagging(regressor: Any) -> Regressor:
 
 def _boosting(regressor: Any) -> Regressor:
     init = regressor.init_
-    if init != "zero" and type(init).__name__ != "DummyRegressor":
+    if init != "zero" and not is_one_of(init, ["DummyRegressor"]):
         raise BadModel(
             "GradientBoostingRegressor with an init estimator of its own has no "
             "compiled form; init=None and init='zero' have"
@@ -134,7 +138,6 @@ def _xgboost(regressor: Any) -> Regressor:
     return read_xgboost_regressor(fitted_bytes(regressor))
 
 
-LIBRARIES = ("sklearn", "lightgbm", "xgboost")
 COMPILERS: dict[str, Callable[[Any], Regressor]] = {
     "DecisionTreeRegressor": _decision_tree,
     "ExtraTreeRegressor": _decision_tree,

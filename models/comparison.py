@@ -1,0 +1,179 @@
+"""A compiled model beside its original, on rows drawn where it decides."""
+
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadModel, BadRow
+from .bayes import Gaussian
+from .lattices import Lattices
+from .linear import Linear
+from .trees import Trees
+
+Floats = NDArray[np.float64]
+
+ROWS = 12
+GAPS = 0.1  # share of values that are missing, where the original takes that
+# A lead this small may be rounding: XGBoost adds in float32, forests in threads.
+NEAR = 1e-4
+
+
+def check_decisions(
+    original: Any, model: Any, scorer: Any, columns: NDArray[np.int32]
+) -> None:
+    """Raise BadModel if a compiled classifier answers drawn rows otherwise.
+
+    Parameters
+    ----------
+    original, model
+        With a `predict` each.
+    scorer
+        What of the model is drawn from.
+    columns : (d,)
+        Positions in the model's full row of the original's columns.
+    """
+
+    def differ(X: Floats, theirs: NDArray[Any]) -> NDArray[np.bool_]:
+        scores = np.sort(model.predict_scores(X), axis=1)
+        best = scores[:, -1]
+        lead = best - scores[:, -2] if scores.shape[1] > 1 else best - best
+        sure = ~(lead <= NEAR * np.maximum(1.0, np.abs(best)))
+        apart: NDArray[np.bool_] = (model.predict(X) != theirs) & sure
+        return apart
+
+    _compare(original, scorer, columns, differ)
+
+
+def check_values(original: Any, model: Any, columns: NDArray[np.int32]) -> None:
+    """Raise BadModel if a compiled regressor's predictions of drawn rows differ."""
+
+    def differ(X: Floats, theirs: NDArray[Any]) -> NDArray[np.bool_]:
+        reach = np.abs(theirs).max()
+        apart: NDArray[np.bool_] = ~np.isclose(
+            model.predict(X), theirs, rtol=NEAR, atol=NEAR * reach
+        )
+        return apart
+
+    _compare(original, model.trees, columns, differ)
+
+
+def _compare(
+    original: Any,
+    scorer: Any,
+    columns: NDArray[np.int32],
+    differ: Callable[[Floats, NDArray[Any]], NDArray[np.bool_]],
+) -> None:
+    X = draw_rows(scorer, columns, np.random.default_rng(0))
+    given, theirs = _predicted(original, X, columns)
+    if theirs is None:
+        return
+    name = type(original).__name__
+    try:
+        apart = differ(given, np.asarray(theirs).reshape(-1))
+    except BadRow as error:
+        raise BadModel(
+            f"the compiled form of {name} has no answer to a row that its predict "
+            f"takes: {error}"
+        ) from error
+    if apart.any():
+        i = int(apart.argmax())
+        values = ", ".join(f"{value:.6g}" for value in given[i, columns][:10])
+        more = ", ..." if len(columns) > 10 else ""
+        raise BadModel(
+            f"the compiled form of {name} and its own predict disagree on "
+            f"{apart.sum()} of {ROWS} drawn rows, the first being [{values}{more}]: "
+            "it cannot be served"
+        )
+
+
+def _predicted(
+    original: Any, X: Floats, columns: NDArray[np.int32]
+) -> tuple[Floats, Any]:
+    """Rows that the original takes, and its predictions; None if it takes none.
+
+    It may want no gaps, nothing negative, or names and types that only its own data
+    frame has.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # rows without names, out of range ...
+        for rows in (X, np.nan_to_num(X), np.abs(np.nan_to_num(X))):
+            for form in _forms(original, rows[:, columns]):
+                try:
+                    return rows, original.predict(form)
+                except Exception:  # whatever it does not like
+                    continue
+    return X, None
+
+
+def _forms(original: Any, X: Floats) -> Iterator[Any]:
+    names, pandas = (
+        getattr(original, "feature_names_in_", None),
+        sys.modules.get("pandas"),
+    )
+    if names is not None and pandas is not None:
+        yield pandas.DataFrame(X, columns=names)
+    yield X
+
+
+def draw_rows(
+    scorer: Any, columns: NDArray[np.int32], rng: np.random.Generator
+) -> Floats:
+    """Draw full rows (ROWS, width) from where a scorer's inputs make a difference."""
+    X = np.zeros((ROWS, max(scorer.width, int(columns.max(initial=-1)) + 1)))
+    preparation = scorer.preparation
+    if isinstance(scorer, Trees):
+        drawn = _at_thresholds(scorer, rng)
+        if not len(preparation.operations):
+            X[:, : drawn.shape[1]] = drawn
+            drawn = X[:, preparation.columns]
+    elif isinstance(scorer, Lattices):
+        low, high = scorer.knots[:, 0], scorer.knots[:, -1]
+        drawn = low + (high - low) * rng.uniform(-0.1, 1.1, (ROWS, len(low)))
+    elif isinstance(scorer, Gaussian):
+        k = rng.integers(len(scorer.means), size=ROWS)
+        spread = np.sqrt(scorer.variances[k])
+        drawn = scorer.means[k] + spread * rng.normal(size=spread.shape)
+    elif isinstance(scorer, Linear):
+        weights = np.abs(scorer.weights).max(axis=1)
+        reach = 1.0 + np.abs(scorer.intercepts - scorer.intercepts.min()).max()
+        if scorer.outputs == 1:
+            reach = 1.0 + abs(float(scorer.intercepts[0]))
+        scale = reach / np.where(weights, weights, 1.0)
+        drawn = scale * rng.normal(size=(ROWS, len(weights)))
+    else:
+        return X
+    drawn = preparation.undo(drawn)
+    drawn[rng.random(drawn.shape) < GAPS] = np.nan
+    drawn[0] = np.nan_to_num(drawn[0])
+    X[:, preparation.columns] = drawn
+    return X
+
+
+def _at_thresholds(trees: Trees, rng: np.random.Generator) -> Floats:
+    """Draw inputs at thresholds, and anywhere between the least and the largest."""
+    nodes = trees.nodes
+    inner = nodes["column"] >= 0
+    column, category = nodes["column"][inner], nodes["category"][inner]
+    cuts = nodes["threshold"][inner]
+    words = np.append(np.diff(trees.set_starts), 1)
+    codes = rng.integers(0, 32 * words[category] + 1)  # of -1, which is no set, unused
+    cuts = np.where(category >= 0, codes, np.clip(cuts, -1e30, 1e30))
+    width = max(len(trees.columns), int(column.max(initial=-1)) + 1)
+    out = rng.normal(size=(ROWS, width))
+    by_column = np.argsort(column, kind="stable")
+    used, first, count = np.unique(
+        column[by_column], return_index=True, return_counts=True
+    )
+    sorted_cuts, whole = cuts[by_column], (category >= 0)[by_column]
+    for j, start, many in zip(used, first, count, strict=True):
+        own = sorted_cuts[start : start + many]
+        at = rng.choice(own, ROWS)
+        between = rng.uniform(own.min() - 1.0, own.max() + 1.0, ROWS)
+        if whole[start]:
+            between = np.abs(np.rint(between))
+        out[:, j] = np.where(rng.random(ROWS) < 0.5, at, between)
+    return out
