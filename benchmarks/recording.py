@@ -128,6 +128,7 @@ def record_chunk(
         np.array([item.size for item in items], float),
         np.zeros((count, len(extractor.features))),
         np.zeros((count, len(extractor.steps))),
+        np.arange(count),
     )
     values = np.empty((count, extractor.width), np.float32)
     random = np.random.default_rng([around, start])

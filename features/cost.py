@@ -101,12 +101,15 @@ class CostCurve:
         quantile: float = 0.99,
         max_degree: int = 3,
         seed: int = 0,
+        items: ArrayLike | None = None,
     ) -> "CostCurve":
         """Fit measured times by quantile regression.
 
         Errors count relative to what the item should cost, so that small items weigh
         as much as large ones. The degree is the lowest whose held-out loss is not
-        clearly above the best one's.
+        clearly above the best one's. A few times far above all others are left above
+        the curve and do not bend it, unless they are as many as belong under it
+        (`features.strays`).
 
         Parameters
         ----------
@@ -121,6 +124,9 @@ class CostCurve:
             must be as many as coefficients.
         seed
             Of the split for choosing the degree.
+        items : (M,)
+            Number of the item that each time is of: what it takes every time is no
+            disturbance. Without them the size alone tells what it should take.
 
         Raises
         ------
@@ -132,7 +138,13 @@ class CostCurve:
             raise BadInput(f"quantile is {quantile!r}; between 0 and 1 is needed")
         if max_degree < 0:
             raise BadInput(f"max_degree is {max_degree!r}; 0 or more is needed")
-        fitted = fit_quantile(sizes, seconds, quantile, max_degree, seed)
+        own = None if items is None else np.asarray(items, np.int64)
+        if own is not None and own.shape != seconds.shape:
+            raise BadInput(
+                f"items of shape {own.shape} came for {len(seconds)} times; one each "
+                "is needed"
+            )
+        fitted = fit_quantile(sizes, seconds, quantile, max_degree, seed, own)
         return cls(fitted, sizes.ndim)
 
 

@@ -1,7 +1,6 @@
 """Measuring what features and steps cost, by the clock on the wall."""
 
 import gc
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,41 +12,40 @@ from numpy.typing import NDArray
 from .errors import BadInput
 from .extract import FLOAT32, Extractor
 from .items import Item
+from .quantile import usual_s
+from .stopwatch import BUSY, Stopwatch, busy_clock, switches
+from .strays import in_doubt, strays_of
 
-if sys.platform == "linux":
-    import resource
+__all__ = ["Timings", "busy_clock", "measure", "quiet", "shuffled", "time_call"]
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 TRIES = 5
+QUIETER = 2  # more rounds, for each asked for, to find as many quiet ones
+DILUTED = 5  # more rounds, for each asked for, of what has times far off
 
 
 class Timings(NamedTuple):
-    """Measured times, one row per item and repeat.
+    """Measured times, one row per item and round.
 
     Attributes
     ----------
     sizes : (M,) or (M, 2) float64
         Of the items.
     feature_s : (M, m) float64
-        Seconds of each feature without its steps; those declared where they are.
+        Seconds of each feature without its steps; those declared where they are. NaN
+        in rounds in which only others were measured.
     step_s : (M, s) float64
-        Seconds of each step.
+        Seconds of each step, or NaN.
+    items : (M,) int64
+        Which item it was.
     """
 
     sizes: Floats
     feature_s: Floats
     step_s: Floats
-
-
-def busy_clock() -> Callable[[], float]:
-    """Return the clock of a thread's processor seconds, if it ticks finely enough.
-
-    Unlike a clock on the wall it stands still while other threads and processes run.
-    """
-    fine = time.get_clock_info("thread_time").resolution <= 1e-6
-    return time.thread_time if fine else time.perf_counter
+    items: NDArray[np.int64]
 
 
 def measure(
@@ -58,15 +56,23 @@ def measure(
     seed: int = 0,
     now: Callable[[], float] = time.perf_counter,
     progress: Callable[[int, int], None] | None = None,
+    quantile: float = 0.99,
+    stopwatch: Stopwatch | None = None,
 ) -> Timings:
     """Time every step and feature of items, warm and on one thread.
 
-    Each item is worked on `repeats` times, items and repeats in shuffled order, and so
-    are the features and steps of an item as far as their needs allow: what drifts with
-    time or is left in the caches is spread over all of them. Every item is run once
-    untimed before. Garbage is collected before and not meanwhile. What is measured is
-    the feature, not the machine's other users: where the system tells (Linux), a call
-    during which another process took the processor is measured again.
+    There are `repeats` rounds through all items, in shuffled order, and so are the
+    features and steps of an item as far as their needs allow: what drifts with time or
+    is left in the caches is spread over all of them. Every item is run once untimed
+    before. Garbage is collected before and not meanwhile.
+
+    What is measured is the feature, not the machine's other users. Where the system
+    tells (Linux), a call during which another process took the processor is measured
+    again, and rounds that lost time to others give way to quieter ones, of which there
+    are up to `QUIETER` as many more. What then has a few times far above the others is
+    measured up to `DILUTED` as many rounds more, until it is clear that they are fewer
+    than the quantile leaves above it, or that they are its own (`strays.in_doubt`):
+    none is left out, which would spare a feature what it does take now and then.
 
     Parameters
     ----------
@@ -81,7 +87,11 @@ def measure(
     now
         A clock in seconds.
     progress
-        Called with (done, total) after each item of each repeat.
+        Called with (done, total) after each item of each round.
+    quantile
+        Of the times that curves are to be fitted to.
+    stopwatch
+        Tells afterwards how busy the machine was; by default one of its own.
 
     Raises
     ------
@@ -95,45 +105,155 @@ def measure(
             f"{len(items)} items and {repeats} repeats came; "
             "at least one of each is needed"
         )
-    random = np.random.default_rng(seed)
-    runs = random.permutation(np.repeat(np.arange(len(items)), repeats))
-    timings = Timings(
-        np.array([items[run].size for run in runs]),
-        np.tile(
-            [feature.declared.get("s", np.nan) for feature in extractor.features],
-            (len(runs), 1),
-        ),
-        np.empty((len(runs), len(extractor.steps))),
-    )
+    rounds = Rounds(extractor, items, seed, stopwatch or Stopwatch(now), progress)
     with quiet():
         extractor.warm(items)
-        for row, run in enumerate(runs):
-            order = shuffled(extractor, random)
-            time_item(extractor, items[run], f"item {run}", order, now, timings, row)
-            if progress is not None:
-                progress(row + 1, len(runs))
-    return timings
+        rounds.ask(repeats)
+        rounds.all(repeats)
+        rounds.quieter(QUIETER * repeats)
+        rounds.diluted(repeats, quantile)
+    return rounds.timings()
 
 
-def time_item(
-    extractor: Extractor,
-    item: Item,
-    where: str,
-    order: Sequence[int],
-    now: Callable[[], float],
-    timings: Timings,
-    row: int,
-) -> None:
-    """Time the nodes of one item in an order, into one row of the timings."""
-    extraction = extractor.begin(item, np.empty(extractor.width, FLOAT32), where)
-    steps = len(extractor.steps)
-    for node in order:
-        if node < steps:
-            timings.step_s[row, node] = time_call(extraction.compute_step, node, now)
-        elif "s" not in extractor.features[node - steps].declared:
-            timings.feature_s[row, node - steps] = time_call(
-                extraction.compute, node - steps, now
-            )
+class Round(NamedTuple):
+    """What one round through the items measured, and how much of it others took."""
+
+    items: NDArray[np.int64]
+    times: Floats
+    timed_s: float
+    lost_s: float
+
+    @property
+    def lost(self) -> float:
+        """Share of the time that others took."""
+        return self.lost_s / self.timed_s if self.timed_s else 0.0
+
+
+class Rounds:
+    """Rounds of measuring, as many as there come to be; see `measure`."""
+
+    def __init__(
+        self,
+        extractor: Extractor,
+        items: Sequence[Item],
+        seed: int,
+        stopwatch: Stopwatch,
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
+        self.extractor, self.items = extractor, items
+        self.random = np.random.default_rng(seed)
+        self.stopwatch, self.progress = stopwatch, progress
+        self.done = self.total = 0
+        steps, features = len(extractor.steps), extractor.features
+        self.every = {
+            *range(steps),
+            *(
+                steps + position
+                for position, feature in enumerate(features)
+                if "s" not in feature.declared
+            ),
+        }
+        self.kept: list[Round] = []
+
+    def ask(self, rounds: int) -> None:
+        """Expect so many rounds more."""
+        self.total += rounds * len(self.items)
+
+    def all(self, rounds: int) -> None:
+        """Measure everything in so many rounds."""
+        for _ in range(rounds):
+            self.kept.append(self._round(self.every))
+
+    def quieter(self, most: int) -> None:
+        """Put quieter rounds in the place of those that lost time to others."""
+        for _ in range(most):
+            worst = max(self.kept, key=lambda one: one.lost)
+            if worst.lost <= BUSY:
+                return
+            self.ask(1)
+            found = self._round(self.every)
+            quieter, other = sorted([worst, found], key=lambda one: one.lost)
+            # the other is no part of what is measured, nor is what it lost
+            self.stopwatch.timed_s -= other.timed_s
+            self.stopwatch.lost_s -= other.lost_s
+            place = next(i for i, one in enumerate(self.kept) if one is worst)
+            self.kept[place] = quieter
+
+    def diluted(self, rounds: int, quantile: float) -> None:
+        """Measure what has times far above its others until they are no matter."""
+        nodes = self.every
+        for _ in range(DILUTED):
+            nodes = {node for node in nodes if self._doubtful(node, quantile)}
+            if not nodes:
+                return
+            self.ask(rounds)
+            self.kept += [self._round(nodes) for _ in range(rounds)]
+
+    def timings(self) -> Timings:
+        """Give all that was kept."""
+        rows = np.concatenate([one.items for one in self.kept])
+        times = np.concatenate([one.times for one in self.kept])
+        steps = len(self.extractor.steps)
+        feature_s = times[:, steps:]
+        for position, feature in enumerate(self.extractor.features):
+            if "s" in feature.declared:
+                feature_s[:, position] = feature.declared["s"]
+        sizes = np.array([self.items[row].size for row in rows])
+        return Timings(sizes, feature_s, times[:, :steps], rows)
+
+    def _doubtful(self, node: int, quantile: float) -> bool:
+        times = np.concatenate([one.times[:, node] for one in self.kept])
+        rows = np.concatenate([one.items for one in self.kept])
+        sizes = np.array([self.items[row].size for row in rows])
+        own = ~np.isnan(times)
+        seconds, usual = times[own], usual_s(sizes[own], times[own])
+        found = strays_of(seconds, usual, quantile, rows[own])
+        return in_doubt(int(found.sum()), int(own.sum()), quantile)
+
+    def _round(self, nodes: set[int]) -> Round:
+        """Measure some nodes of each item."""
+        watch = self.stopwatch
+        timed_s, lost_s = watch.timed_s, watch.lost_s
+        order = self.random.permutation(len(self.items))
+        width = len(self.extractor.steps) + len(self.extractor.features)
+        times = np.full((len(order), width), np.nan)
+        for row, item in zip(times, order, strict=True):
+            self._time_item(int(item), nodes, row)
+            self.done += 1
+            if self.progress is not None:
+                self.progress(self.done, self.total)
+        return Round(order, times, watch.timed_s - timed_s, watch.lost_s - lost_s)
+
+    def _time_item(self, item: int, nodes: set[int], row: Floats) -> None:
+        """Time some nodes of one item, in an order in which needs come first."""
+        extractor = self.extractor
+        extraction = extractor.begin(
+            self.items[item], np.empty(extractor.width, FLOAT32), f"item {item}"
+        )
+        steps = len(extractor.steps)
+        needed = self._needs(nodes)
+        for node in shuffled(extractor, self.random):
+            if node in nodes:
+                of_step = node < steps
+                compute = extraction.compute_step if of_step else extraction.compute
+                argument = node if of_step else node - steps
+                row[node] = self.stopwatch.time(compute, argument)
+            elif node in needed:
+                extraction.compute_step(node)
+
+    def _needs(self, nodes: set[int]) -> set[int]:
+        """Find the steps that some nodes need, also indirectly."""
+        calls, steps = self.extractor.step_calls, len(self.extractor.steps)
+        needed: set[int] = set()
+        for node in nodes:
+            if node >= steps:
+                needed.update(self.extractor.needs[node - steps])
+        pending = {node for node in nodes if node < steps}
+        while pending:
+            sources = set(calls[pending.pop()].sources) - {steps}
+            pending |= sources - needed
+            needed |= sources
+        return needed
 
 
 def time_call(
@@ -142,21 +262,19 @@ def time_call(
     now: Callable[[], float],
     tries: int = TRIES,
 ) -> float:
-    """Seconds of a call, made again while it is interrupted, a few times."""
+    """Seconds of a call, made again while it is interrupted, a few times.
+
+    Of calls that all were, the quickest counts: others only make it longer.
+    """
+    least = np.inf
     for _ in range(tries):
-        before, start = interruptions(), now()
+        before, start = switches()[1], now()
         call(node)
         seconds = now() - start
-        if interruptions() == before:
-            break
-    return seconds
-
-
-def interruptions() -> int:
-    """How often the processor was taken from this thread; 0 where nobody counts."""
-    if sys.platform != "linux":
-        return 0
-    return resource.getrusage(resource.RUSAGE_THREAD).ru_nivcsw
+        if switches()[1] == before:
+            return seconds
+        least = min(least, seconds)
+    return float(least)
 
 
 def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:

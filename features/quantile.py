@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from .errors import BadInput
 from .sizes import count_terms, monomials, split_near, values_at
+from .strays import belong, strays_of, without_strays
 
 Floats = NDArray[np.float64]
 
@@ -17,11 +18,18 @@ CLOSE = 0.01  # relative held-out loss that is not worth a degree
 REWEIGHTINGS = 3
 TINY = 1e-6  # smallest scale of a time's error, relative to the longest time
 SMALLEST_S = 1e-12  # no clock tells less from nothing
+USUAL_DEGREE = 3
+SHAPED_BY = 0.9  # highest quantile that tells a degree: of few times higher ones do not
 AT_ONCE = 1000  # times in one linear program, unless there are very many
 
 
 def fit_quantile(
-    sizes: Floats, seconds: Floats, quantile: float, max_degree: int, seed: int
+    sizes: Floats,
+    seconds: Floats,
+    quantile: float,
+    max_degree: int,
+    seed: int,
+    items: NDArray[np.int64] | None = None,
 ) -> Floats:
     """Fit a polynomial (T,) to a quantile of times; see `CostCurve.fit`.
 
@@ -31,19 +39,42 @@ def fit_quantile(
     """
     if seconds.max() < SMALLEST_S:
         return np.zeros(1)
+    strays = strays_of(seconds, usual_s(sizes, seconds), quantile, items)
+    if not belong(count := int(strays.sum()), len(seconds), quantile):
+        # they lie above the curve: count them so, and let them bend nothing
+        covering = without_strays(len(seconds), count, quantile)
+        sizes, seconds = sizes[~strays], seconds[~strays]
+    else:
+        covering = quantile
     floor = TINY * float(seconds.max())
     scale = np.maximum(local_medians(sizes, seconds), floor)
-    distinct = len(np.unique(sizes, axis=0))
-    highest = max(
-        degree
-        for degree in range(max_degree + 1)
-        if count_terms(degree, sizes.ndim) <= distinct
+    highest = highest_degree(sizes, max_degree)
+    degree = choose_degree(
+        sizes, seconds, scale, min(quantile, SHAPED_BY), highest, seed
     )
-    degree = choose_degree(sizes, seconds, scale, quantile, highest, seed)
     for _ in range(REWEIGHTINGS):
-        coefficients = minimise(sizes, seconds, scale, quantile, degree)
+        coefficients = minimise(sizes, seconds, scale, covering, degree)
         scale = np.maximum(values_at(coefficients, sizes), floor)
     return coefficients
+
+
+def highest_degree(sizes: Floats, most: int) -> int:
+    """Degree of which there are no more coefficients than different sizes."""
+    distinct = len(np.unique(sizes, axis=0))
+    return max(
+        degree
+        for degree in range(most + 1)
+        if count_terms(degree, sizes.ndim) <= distinct
+    )
+
+
+def usual_s(sizes: Floats, seconds: Floats) -> Floats:
+    """Median time at each size, by a polynomial that few outliers do not bend."""
+    scale = np.maximum(local_medians(sizes, seconds), TINY * float(seconds.max()))
+    if not scale.all():
+        return seconds
+    degree = highest_degree(sizes, USUAL_DEGREE)
+    return values_at(minimise(sizes, seconds, scale, 0.5, degree), sizes)
 
 
 def local_medians(sizes: Floats, seconds: Floats) -> Floats:

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from ..features.cost import CostTable
 from ..features.sizes import Size, read_size
+from ..features.stopwatch import Load, Stopwatch
 from ..models.model import Model
 from .cache import Cache, digest
 from .catalogue import project_files
-from .costing import Curve, measure_pace, time_models
+from .costing import Curves, cost_curves, measure_pace, time_models
 from .data import Dataset, make_item
 from .exits import answers_of
 from .feature_order import Rows
@@ -76,7 +77,7 @@ class Assembly:
     dataset: Dataset
     features: Sequence[StoredFeature]
     values: NDArray[np.float32]
-    curves: Sequence[Curve]
+    curves: Curves
     costs: CostTable
     cost_of: CostOf
     trainer: Trainer
@@ -90,11 +91,9 @@ class Assembly:
         """
         costs, found, trainer = self.costs, self.found, self.trainer
         sets = found.sets
-        model_costs = self._model_costs(sets)
-        curves_of_sets = costs.of_many(np.array(sets, np.uint64))
-        curves_of_sets[:, 0] += model_costs
-        # the empty set is the answer when nothing else fits, so it costs no model
-        curves_of_sets[0] = costs.overhead
+        model_costs, load = self._model_costs(sets)
+        report["measured"] = self.curves.load.worse(load).facts()
+        curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
         kept = found.keep(curves_of_sets, sizes)
         masks = [sets[row] for row in kept]
@@ -119,7 +118,7 @@ class Assembly:
             overhead_s=float(costs.overhead[0]),
             meta=report,
             margins=exits.margins,
-            typical=np.array([curve.typical for curve in self.curves]),
+            typical=np.array([curve.typical for curve in self.curves.all]),
         )
         return Index.from_candidates(
             curves_of_sets[kept],
@@ -128,7 +127,7 @@ class Assembly:
             package,
         )
 
-    def _model_costs(self, sets: Sequence[int]) -> NDArray[np.float64]:
+    def _model_costs(self, sets: Sequence[int]) -> tuple[NDArray[np.float64], Load]:
         """Cost of evaluating each set's model, measured once and then recalled."""
         quantile = self.project.costs.quantile
         key = digest(self.trainer.task.key, list(sets), quantile, "answer")
@@ -136,13 +135,14 @@ class Assembly:
         stored = self.cache.load(name)
         if stored is None:
             with self.progress.stage("timing models", len(sets)) as tell:
-                models = map(self.trainer.model, sets)
-                seconds = time_models(models, self.values, quantile, tell)
-            self.cache.store(name, {}, {"models": seconds})
+                models, watch = map(self.trainer.model, sets), Stopwatch()
+                seconds = time_models(models, self.values, quantile, tell, watch)
+            load = watch.load
+            self.cache.store(name, {"load": list(load)}, {"models": seconds})
         else:
             skip(self.progress, "timing models")
-            seconds = np.asarray(stored[1]["models"])
-        return seconds * self.project.costs.weights.get("s", 0.0)
+            load, seconds = Load(*stored[0]["load"]), np.asarray(stored[1]["models"])
+        return seconds * self.project.costs.weights.get("s", 0.0), load
 
     def _exits(
         self,

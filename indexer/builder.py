@@ -26,7 +26,7 @@ from .choosing import (
     Division,
     Watch,
 )
-from .costing import Curve, measure_curves, weigh_costs
+from .costing import Curves, measure_curves
 from .data import Dataset, load_data, parts_of, split
 from .dealing import draw_groups
 from .description import describe
@@ -116,7 +116,7 @@ class Builder:
             return cost_at(costs.of(mask).tolist(), middle)
 
         found = self.search(trainer, len(features), cost_of)
-        report = describe(self.project, dataset, curves, choice, trainer, found)
+        report = describe(self.project, dataset, curves.all, choice, trainer, found)
         assembly = Assembly(
             project=self.project,
             cache=self.cache,
@@ -268,11 +268,11 @@ class Builder:
 
     def costs(
         self, dataset: Dataset, features: Sequence[StoredFeature]
-    ) -> tuple[list[Curve], CostTable]:
+    ) -> tuple[Curves, CostTable]:
         """Fit the curves of features and steps, and weigh them."""
         project = self.project
         extractor = load_extractor(features, project_files(project))
-        of_features, of_steps, overhead = measure_curves(
+        curves = measure_curves(
             extractor,
             dataset,
             project.costs,
@@ -281,9 +281,7 @@ class Builder:
             name=Keys.of(project, dataset, features).times,
             progress=self.progress,
         )
-        weights = project.costs.weights
-        costs = weigh_costs(extractor, of_features, of_steps, overhead, weights)
-        return [*of_features, *of_steps], costs
+        return curves, curves.weighed(extractor, project.costs.weights)
 
     def trainer(
         self,

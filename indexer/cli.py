@@ -1,11 +1,11 @@
-"""The offline commands: `polydom init`, `polydom build`, `polydom inspect`."""
+"""The offline commands: `polydom init`, `build`, `measure`, `inspect` and others."""
 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -106,10 +106,12 @@ def build(
         index = build_index(
             plan, output=output, cache=cache, progress=bars, watch=bars.follow
         )
+    facts = facts_of(index)
     if as_json:
-        typer.echo(json.dumps(facts_of(index)))
+        _warn_if_busy(facts)
+        typer.echo(json.dumps(facts))
     else:
-        show(facts_of(index), Console())
+        show(facts, Console())
         own = "".join(f" --features {file}" for file in plan.features.files)
         typer.echo(f"wrote {output}; next: polydom serve {output}{own}")
 
@@ -152,6 +154,72 @@ def select(
         typer.echo(json.dumps(facts))
     else:
         show_race(facts, Console())
+
+
+@app.command(epilog="Example: polydom measure my.pdx -o here.pdx --data PROJECT.toml")
+def measure(
+    index: IndexFile,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="Where the new index goes; may be INDEX."),
+    ],
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PROJECT.toml",
+            help="Measure on this project's items, not on the few that INDEX carries.",
+        ),
+    ] = None,
+    files: Annotated[
+        list[Path] | None, typer.Option("--features", help="A file of your own.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure an index anew on this machine, and write it with what everything costs.
+
+    Sets, models and exits stay. What the build dropped, since other sets were as good
+    and cheaper there, stays dropped: only building again brings it back.
+    """
+    from rich.console import Console
+
+    from .bars import Bars
+    from .chatter import chatter_to_stderr
+    from .index import Index
+    from .project import Project
+    from .remeasure import carried_items, project_items, remeasure
+    from .report import facts_of, show_curves
+
+    if not output.parent.is_dir():
+        raise BadProject(f"{output}: there is no folder {output.parent}")
+    loaded = Index.load(index)
+    plan = None if data is None else Project.load(data)
+    with chatter_to_stderr():
+        own = [plan.path(name) for name in plan.features.files] if plan else []
+        items = project_items(loaded, plan) if plan else carried_items(loaded)
+        assert loaded.package is not None  # there are items of its kind
+        extractor = loaded.package.extractor([*(files or []), *own])
+        repeats = plan.costs.repeats if plan else None
+        bars = Bars(Console(stderr=True))
+        remeasure(loaded, extractor, items, bars, repeats=repeats).save(output)
+    facts = facts_of(Index.load(output))
+    _warn_if_busy(facts)
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    show_curves(facts["build"]["curves"], Console())
+    typer.echo(
+        f"wrote {output}: the {facts['candidates']} candidates of {index}, measured on "
+        f"{len(items)} items; sets that the build dropped stay dropped"
+    )
+
+
+def _warn_if_busy(facts: dict[str, Any]) -> None:
+    """Say on standard error that costs were measured on a busy machine, if so."""
+    from .report import busy_words
+
+    measured = facts["build"].get("measured")
+    if measured and measured["busy"]:
+        typer.echo(f"polydom: {busy_words(measured)}", err=True)
 
 
 @app.command(epilog="Example: polydom inspect my.pdx --json")

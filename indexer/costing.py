@@ -1,9 +1,8 @@
 """What plans cost: curves fitted to measured times, models and overhead timed."""
 
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +11,10 @@ from threadpoolctl import threadpool_limits
 from ..features.cost import CostCurve, CostTable
 from ..features.extract import Extractor
 from ..features.items import Item
-from ..features.measure import interruptions, measure, quiet
+from ..features.measure import DILUTED, measure, quiet
 from ..features.sizes import read_size, split_near
+from ..features.stopwatch import Load, Stopwatch
+from ..features.strays import in_doubt, steady_quantile, strays_of
 from ..models.model import Model
 from .cache import Cache
 from .data import Dataset, make_item
@@ -76,6 +77,35 @@ class Curve:
         }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Curves:
+    """Cost curves of all that plans are made of but models.
+
+    Attributes
+    ----------
+    features, steps
+        One each, in the extractor's order.
+    overhead
+        Of any plan.
+    load
+        How busy the machine was that they were measured on.
+    """
+
+    features: list[Curve]
+    steps: list[Curve]
+    overhead: CostCurve
+    load: Load
+
+    def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
+        """Put them together with declared costs; see `weigh_costs`."""
+        return weigh_costs(extractor, self.features, self.steps, self.overhead, weights)
+
+    @property
+    def all(self) -> list[Curve]:
+        """Of features, then of steps."""
+        return [*self.features, *self.steps]
+
+
 def measuring_items(dataset: Dataset, count: int) -> list[Item]:
     """Up to `count` items, evenly spread over the data's sizes."""
     return [dataset.items[position] for position in spread_over_sizes(dataset, count)]
@@ -88,6 +118,22 @@ def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
     return [int(by_size[round(i)]) for i in chosen]
 
 
+class Measured(NamedTuple):
+    """Times of what plans are made of, and how busy the machine was meanwhile.
+
+    Attributes
+    ----------
+    arrays
+        `sizes`, `features`, `steps` and `items` as `measure` gives them, and
+        `overhead`, (calls,) seconds.
+    load
+        What others took of the machine.
+    """
+
+    arrays: Mapping[str, NDArray[Any]]
+    load: Load
+
+
 def measure_curves(
     extractor: Extractor,
     dataset: Dataset,
@@ -97,40 +143,71 @@ def measure_curves(
     cache: Cache,
     name: str,
     progress: Progress,
-) -> tuple[list[Curve], list[Curve], CostCurve]:
-    """Measure features, steps and overhead, or recall them; fit the curves.
-
-    Returns
-    -------
-    Curves of the features, curves of the steps, curve of the overhead.
-    """
+) -> Curves:
+    """Measure features, steps and overhead, or recall them; fit the curves."""
     stored = cache.load(name)
     items = measuring_items(dataset, costs.items)
     if stored is None:
-        total = len(items) * costs.repeats
-        with progress.stage("measuring costs", total) as tell:
-            timings = measure(
-                extractor,
-                items,
-                repeats=costs.repeats,
-                seed=seed,
-                progress=lambda done, _: tell(done),
-            )
-        arrays = {
-            "sizes": timings.sizes,
-            "features": timings.feature_s,
-            "steps": timings.step_s,
-            "overhead": time_overhead(extractor, items),
-        }
-        cache.store(name, {}, arrays)
+        measured = measure_parts(
+            extractor, items, costs.repeats, seed, costs.quantile, progress
+        )
+        cache.store(name, {"load": list(measured.load)}, measured.arrays)
     else:
         skip(progress, "measuring costs")
-        arrays = stored[1]
-    sizes, quantile = np.asarray(arrays["sizes"]), costs.quantile
+        measured = Measured(stored[1], Load(*stored[0]["load"]))
+    return fit_curves(extractor, items, measured, costs.quantile, seed)
+
+
+def measure_parts(
+    extractor: Extractor,
+    items: Sequence[Item],
+    repeats: int,
+    seed: int,
+    quantile: float,
+    progress: Progress,
+) -> Measured:
+    """Measure what features, steps and the overhead of some items take here."""
+    watch, planned = Stopwatch(), len(items) * repeats
+    with progress.stage("measuring costs", planned) as tell:
+
+        def told(done: int, total: int) -> None:
+            tell(done, None if total == planned else total - done)
+
+        timings = measure(
+            extractor,
+            items,
+            repeats=repeats,
+            seed=seed,
+            progress=told,
+            quantile=quantile,
+            stopwatch=watch,
+        )
+    arrays = {
+        "sizes": timings.sizes,
+        "features": timings.feature_s,
+        "steps": timings.step_s,
+        "items": timings.items,
+        "overhead": time_overhead(extractor, items, quantile, watch),
+    }
+    return Measured(arrays, watch.load)
+
+
+def fit_curves(
+    extractor: Extractor,
+    items: Sequence[Item],
+    measured: Measured,
+    quantile: float,
+    seed: int,
+) -> Curves:
+    """Fit the curves to what `measure_parts` measured."""
+    arrays = measured.arrays
+    sizes = np.asarray(arrays["sizes"])
 
     def fit(label: str, seconds: Seconds) -> Curve:
-        fitted = CostCurve.fit(sizes, seconds, quantile=quantile, seed=seed)
-        return Curve(label, fitted, sizes, seconds, quantile)
+        own = ~np.isnan(seconds)
+        given, at, rows = seconds[own], sizes[own], np.asarray(arrays["items"])[own]
+        fitted = CostCurve.fit(at, given, quantile=quantile, seed=seed, items=rows)
+        return Curve(label, fitted, at, given, quantile)
 
     features = [
         fit(feature.name, arrays["features"][:, i])
@@ -139,12 +216,12 @@ def measure_curves(
     steps = [
         fit(step.name, arrays["steps"][:, i]) for i, step in enumerate(extractor.steps)
     ]
-    times = arrays["overhead"]
-    overhead = CostCurve([np.quantile(times, quantile)], sizes.ndim)
+    times = np.asarray(arrays["overhead"])
+    overhead = CostCurve([steady_quantile(times, quantile)], sizes.ndim)
     if sizes.ndim == 2:  # what is counted takes longer where there is more
         called = np.resize([item.size for item in items], (len(times), 2))
         overhead = CostCurve.fit(called, times, quantile=quantile, max_degree=1)
-    return features, steps, overhead
+    return Curves(features, steps, overhead, measured.load)
 
 
 def weigh_costs(
@@ -152,7 +229,7 @@ def weigh_costs(
     features: Sequence[Curve],
     steps: Sequence[Curve],
     overhead_curve: CostCurve,
-    weights: dict[str, float],
+    weights: Mapping[str, float],
 ) -> CostTable:
     """Put measured seconds and declared costs together, in budget units.
 
@@ -178,35 +255,72 @@ def weigh_costs(
     return CostTable(table, shared, extractor.needs, overhead)
 
 
+def cost_curves(
+    costs: CostTable,
+    masks: NDArray[np.uint64],
+    model_costs: NDArray[np.float64],
+    checks: NDArray[np.float64] | float = 0.0,
+) -> NDArray[np.float64]:
+    """Cost polynomials (C, T) of plans: features, model, and models at their exits.
+
+    The empty set is the answer when nothing else fits, so it costs no model.
+    """
+    coefficients = costs.of_many(masks)
+    coefficients[:, 0] += model_costs + checks
+    coefficients[masks == 0] = costs.overhead
+    return coefficients
+
+
 def time_models(
     models: Iterable[Model],
     values: NDArray[np.float32],
     quantile: float,
     tell: Tell,
+    stopwatch: Stopwatch | None = None,
 ) -> Seconds:
     """Seconds that each model takes to answer, at a quantile over different rows.
 
     The models come one at a time: all of them together may not fit into memory.
     """
     rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
+    watch = stopwatch or Stopwatch()
     seconds: list[float] = []
     with threadpool_limits(1):
         for model in models:
-            seconds.append(float(np.quantile(_time_model(model, rows), quantile)))
+            times = _time_model(model, rows, quantile, watch)
+            seconds.append(steady_quantile(times, quantile))
             tell(len(seconds))
     return np.array(seconds)
 
 
-def _time_model(model: Model, rows: Sequence[NDArray[np.float32]]) -> list[float]:
-    """Seconds to answer each row as a server does, but for those interrupted."""
+def _time_model(
+    model: Model, rows: Sequence[NDArray[np.float32]], quantile: float, watch: Stopwatch
+) -> Seconds:
+    """Seconds to answer row after row, by the one call that a server makes."""
     model.answer(rows[0])
-    times: list[float] = []
-    for row in rows:
-        before, start = interruptions(), time.perf_counter()
-        model.answer(row)
-        taken_s = time.perf_counter() - start
-        if interruptions() == before or not times:
-            times.append(taken_s)
+
+    def time_one(call: int) -> float:
+        return watch.time(model.answer, rows[call % len(rows)])
+
+    return time_calls(time_one, MODEL_CALLS, quantile)
+
+
+def time_calls(
+    time_one: Callable[[int], float], count: int, quantile: float
+) -> Seconds:
+    """Time calls 0, 1, ... `count`, and more while the tail of their times is in doubt.
+
+    As `measure` does: until it is clear whether times far above the others are fewer
+    than the quantile leaves above it.
+    """
+    times = np.array([time_one(call) for call in range(count)])
+    for _ in range(DILUTED):
+        usual = np.full(len(times), np.median(times))
+        strays = int(strays_of(times, usual, quantile).sum())
+        if not in_doubt(strays, len(times), quantile):
+            break
+        more = [time_one(call) for call in range(len(times), len(times) + count)]
+        times = np.concatenate([times, more])
     return times
 
 
@@ -252,14 +366,20 @@ def time_samples(
     return {"parts": parts, "models": evaluations}
 
 
-def time_overhead(extractor: Extractor, items: Sequence[Item]) -> Seconds:
+def time_overhead(
+    extractor: Extractor, items: Sequence[Item], quantile: float, watch: Stopwatch
+) -> Seconds:
     """Seconds to read an item's header and begin on it, once per call."""
     row = np.zeros(extractor.width, np.float32)
     payloads, pair = [item.payload for item in items], items[0].pair
-    times = np.empty(OVERHEAD_CALLS)
-    for call in range(-len(payloads), OVERHEAD_CALLS):
-        start = time.perf_counter()
-        extractor.begin(make_item(payloads[call % len(payloads)], pair=pair), row)
-        if call >= 0:
-            times[call] = time.perf_counter() - start
-    return times
+
+    def begin(payload: Any) -> None:
+        extractor.begin(make_item(payload, pair=pair), row)
+
+    for payload in payloads:
+        begin(payload)
+    return time_calls(
+        lambda call: watch.time(begin, payloads[call % len(payloads)]),
+        OVERHEAD_CALLS,
+        quantile,
+    )

@@ -57,7 +57,7 @@ class Keys:
         key = digest(
             self.data,
             self.features,
-            [costs.items, costs.repeats, self.project.seed],
+            [costs.items, costs.repeats, costs.quantile, self.project.seed],
             *(["pair"] if costs.pair else []),
         )
         return f"times/{key}"

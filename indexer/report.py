@@ -120,10 +120,27 @@ def _show_build(
             f"{len(pace['overhead'])} samples timed, by which a server tells how fast "
             "its machine is"
         )
+    if (measured := built.get("measured")) and measured["busy"]:
+        console.print(busy_words(measured))
     if exits := built.get("exits"):
         console.print(_exit_words(exits))
     for remark, count in built["remarks"].items():
         console.print(f"  in {count} trainings: {remark}")
+
+
+def busy_words(measured: dict[str, Any]) -> str:
+    """Say what others took of the machine while costs were measured, and the cure."""
+    others = measured["others"]
+    used = (
+        ""
+        if others is None
+        else f" and {others:.1f} of {measured['processors']} processors"
+    )
+    return (
+        "the machine was busy while costs were measured: other programs took "
+        f"{measured['lost']:.1%} of the time of what was timed{used}; costs may be too "
+        "high. On a quiet machine, `polydom measure` measures them anew"
+    )
 
 
 def _curve_words(curve: list[list[float]]) -> str:

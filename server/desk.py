@@ -18,6 +18,7 @@ from ..features.items import (
 )
 from ..features.record import Columns
 from ..features.samples import sample_items
+from ..indexer.package import Package
 from ..models.trial import TRUST
 from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns
@@ -28,7 +29,15 @@ from .pace_facts import Rescaling
 from .question import Caller, Question
 from .record_reader import RecordReader
 from .rescaling import first_state, read_pace, rescale
-from .wire import Answer, Ask, FeatureFacts, IndexFacts, SetFacts, Terms
+from .wire import (
+    Answer,
+    Ask,
+    FeatureFacts,
+    IndexFacts,
+    MeasuredFacts,
+    SetFacts,
+    Terms,
+)
 
 WARM_UP_ROUNDS = 3
 
@@ -210,6 +219,7 @@ class Desk:
             drift=self.engine.drift.at(self.engine.now()),
             kernels=TRUST.kernels,
             exits=read_exits(package, self.names),
+            measured=_read_measured(package),
         )
 
     def warm_up(self) -> None:
@@ -320,3 +330,11 @@ def make_item(kind: Kind, payload: object, *, pair: bool = False) -> Item:
 def _us(seconds: float) -> float:
     """Microseconds to the nearest tenth; a third of the time that `round` takes."""
     return int(seconds * 1e7 + 0.5) / 10
+
+
+def _read_measured(package: Package) -> MeasuredFacts | None:
+    """Read how busy the machine was that costs were measured on; None if unsaid."""
+    try:
+        return msgspec.convert(package.meta.get("measured"), MeasuredFacts)
+    except msgspec.ValidationError:
+        return None

@@ -176,6 +176,19 @@ class ModelsFacts(msgspec.Struct):
     models: list[ModelFacts]
 
 
+class MeasuredFacts(msgspec.Struct):
+    """What others took of the machine while an index's costs were measured.
+
+    `lost` is a share of the time of what was timed, `others` are processors, null where
+    the system did not tell, of `processors`.
+    """
+
+    busy: bool
+    lost: float
+    others: float | None
+    processors: int
+
+
 class IndexFacts(msgspec.Struct):
     """Answer of `GET /v1/index`: what is being served."""
 
@@ -193,6 +206,7 @@ class IndexFacts(msgspec.Struct):
     drift: float
     kernels: Kernels
     exits: ExitFacts | None
+    measured: MeasuredFacts | None = None
 
 
 _TERMS = ("model", "budget_ms", "budget", "on_infeasible", "min_accuracy")

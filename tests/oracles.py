@@ -8,7 +8,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from statistics import NormalDist
+from statistics import NormalDist, median
 from typing import Any
 
 import numpy as np
@@ -1334,3 +1334,29 @@ def chance_of_so_few(sizes: Sequence[int], changed: int, alpha: float) -> float:
         for a in range(math.floor(weight) + 1, count + 2)
     ]
     return min(1.0, *ratios)
+
+
+def strays(
+    seconds: Sequence[float],
+    usual_s: Sequence[float],
+    quantile: float,
+    items: Sequence[int] | None,
+) -> list[bool]:
+    """Each time against the ordered ratios of all to what their items take."""
+    if max(seconds) <= 0:
+        return [False] * len(seconds)
+    ratios = []
+    for place, (took, usually) in enumerate(zip(seconds, usual_s, strict=True)):
+        level = max(usually, 1e-9 * max(seconds))
+        if items is not None:
+            own = [
+                s
+                for s, item in zip(seconds, items, strict=True)
+                if item == items[place]
+            ]
+            if len(own) >= 3:
+                level = max(level, median(own))
+        ratios.append(took / level)
+    share = max(0.5, 1 - 4 * (1 - quantile))
+    most = sorted(ratios)[math.floor(share * (len(ratios) - 1))]
+    return [ratio > 4 * max(most, 1) for ratio in ratios]

@@ -187,7 +187,7 @@ def test_build_names_a_feature_that_breaks_its_promise(
 
 
 def test_build_refuses_columns_that_no_row_has(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("age,label\n1,a\n2,b\n")
+    (tmp_path / "rows.csv").write_text("age,label\n" + "1,a\n2,b\n" * 4)
     content = {
         "data": {"table": "rows.csv"},
         "features": {"columns": [{"name": "x", "columns": ["aeg"]}]},

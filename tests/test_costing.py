@@ -156,7 +156,7 @@ def test_overhead_of_pairs_grows_with_what_is_counted(tmp_path: Path) -> None:
     items = [make_item("a " * 40_000 * k, pair=True) for k in range(1, 9)]
     names = [str(i) for i in range(8)]
     dataset = make_dataset(items, names, ["a", "b"] * 4, names)
-    features, steps, overhead = measure_curves(
+    curves = measure_curves(
         extractor,
         dataset,
         Costs(items=8, repeats=1, quantile=0.5),
@@ -165,7 +165,8 @@ def test_overhead_of_pairs_grows_with_what_is_counted(tmp_path: Path) -> None:
         name="times/x",
         progress=Silence(),
     )
+    overhead = curves.overhead
     assert overhead.at((320_001.0, 1.0)) > 2 * overhead.at((40_001.0, 1.0))
-    table = weigh_costs(extractor, features, steps, overhead, {"s": 2.0})
+    table = curves.weighed(extractor, {"s": 2.0})
     own = overhead.coefficients
     assert table.overhead[: len(own)].tolist() == (2 * own).tolist()

@@ -11,7 +11,7 @@ from polydom.server.__main__ import main
 
 from . import projects, served
 
-COMMANDS = ("init", "build", "inspect", "features", "select")
+COMMANDS = ("init", "build", "measure", "inspect", "features", "select")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
+from polydom.features import stopwatch
+from polydom.features.cost import CostCurve
 from polydom.features.errors import BadFeature, BadInput
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.features.measure import Timings, measure, shuffled
 from polydom.features.registry import feature, step
+from polydom.features.stopwatch import Stopwatch
 
 
 class Clock:
@@ -172,3 +175,166 @@ def test_shuffled_puts_needs_first_and_reaches_every_order() -> None:
     assert len(orders) == 20
     for order in orders:
         assert order.index(0) < order.index(1) < order.index(2)
+
+
+class Simulated:
+    """A feature whose calls take drawn seconds, some of them disturbed.
+
+    `own` is the share of calls that take 50 times as long by themselves; `disturbed`
+    are numbers of calls that another program makes 100 times as long, once.
+    """
+
+    def __init__(self, seed: int, own: float = 0.0, disturbed: int = 0) -> None:
+        self.random = np.random.default_rng(seed)
+        self.now_s, self.calls = 0.0, 0
+        count = len(MANY) * 5
+        self.disturbed = set(len(MANY) + self.random.choice(count, disturbed, False))
+        self.own = own
+
+    def __call__(self, text: str) -> list[int]:
+        usual_s = 5e-6 + 1e-8 * len(text)
+        factor = 1 + self.random.gamma(1, 0.1)
+        if self.random.random() < self.own:
+            factor = 50
+        if self.calls in self.disturbed:
+            factor = 100
+        self.calls += 1
+        self.now_s += factor * usual_s
+        return [1]
+
+    def measured(self) -> Timings:
+        one = feature(self, kind="text", name="simulated")
+        extractor = Extractor([one], [1])
+        return measure(extractor, MANY, repeats=5, seed=1, now=lambda: self.now_s)
+
+    def curve(self) -> CostCurve:
+        timings = self.measured()
+        return CostCurve.fit(
+            timings.sizes, timings.feature_s[:, 0], items=timings.items
+        )
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No call is interrupted, whatever else this machine does."""
+    monkeypatch.setattr(stopwatch, "switches", lambda: (0, 0))
+
+
+MANY = [text_item("a" * size) for size in range(50, 1250, 25)]
+
+
+@pytest.mark.usefixtures("alone")
+def test_measure_is_not_moved_far_by_disturbed_times_however_few_it_asks_for() -> None:
+    for seed in range(8):
+        clean = Simulated(seed).curve()
+        disturbed = Simulated(seed, disturbed=1 + seed % 5).curve()
+        for size in (50, 600, 1225):
+            assert 0.5 < disturbed(size) / clean(size) < 2
+        assert disturbed.degree >= 1
+
+
+@pytest.mark.usefixtures("alone")
+def test_measure_takes_more_times_only_while_their_tail_is_in_doubt() -> None:
+    assert len(Simulated(0).measured().items) == 5 * 48
+    assert len(Simulated(0, disturbed=1).measured().items) == 10 * 48
+    assert len(Simulated(0, disturbed=3).measured().items) == 20 * 48
+    assert len(Simulated(0, own=0.3).measured().items) <= 30 * 48
+
+
+@pytest.mark.usefixtures("alone")
+def test_measure_covers_what_a_feature_does_take_now_and_then() -> None:
+    covered = []
+    for seed in range(6):
+        curve = Simulated(seed, own=0.03).curve()
+        fresh = Simulated(100 + seed, own=0.03).measured()
+        covered.append(curve.within(fresh.sizes, fresh.feature_s[:, 0]))
+    assert np.mean(covered) >= 0.985
+
+
+@pytest.mark.usefixtures("alone")
+def test_measure_measures_what_is_in_doubt_alone() -> None:
+    steady = Simulated(0)
+    strange = Simulated(1, disturbed=1)
+    strange_s, steady_s = strange, steady
+    extractor = Extractor(
+        [
+            feature(strange, kind="text", name="strange"),
+            feature(steady, kind="text", name="steady"),
+            bought,
+        ],
+        [1, 1, 1],
+    )
+    timings = measure(
+        extractor,
+        MANY,
+        repeats=5,
+        now=lambda: strange_s.now_s + steady_s.now_s,
+    )
+    assert len(timings.items) == 480
+    assert np.isnan(timings.feature_s).sum(axis=0).tolist() == [0, 240, 0]
+    assert (timings.feature_s[:, 2] == 0.125).all()
+    assert steady.calls == 48 * 6
+
+
+@pytest.mark.usefixtures("alone")
+def test_measure_puts_quieter_rounds_in_the_place_of_disturbed_ones() -> None:
+    """While another program runs, every call takes twice as long as it runs itself."""
+    lost_s = 0.0
+    own = Simulated(0)
+
+    def busy(text: str) -> list[int]:
+        nonlocal lost_s
+        before = own.now_s
+        own(text)
+        if own.calls <= 48 * 3:
+            lost_s += own.now_s - before
+        return [1]
+
+    extractor = Extractor([feature(busy, kind="text", name="busy")], [1])
+    watch = Stopwatch(lambda: own.now_s + lost_s, lambda: own.now_s, tries=1)
+    timings = measure(extractor, MANY, repeats=2, stopwatch=watch)
+    assert own.calls == 48 * (1 + 2 + 2)
+    assert len(timings.items) == 2 * 48
+    usual_s = 5e-6 + 1e-8 * timings.sizes
+    assert np.median(timings.feature_s[:, 0] / usual_s) < 1.5
+    assert watch.load.lost == pytest.approx(0)
+
+
+@pytest.mark.usefixtures("alone")
+def test_measure_gives_up_on_a_machine_that_stays_busy_and_says_so() -> None:
+    own = Simulated(0)
+    extractor = Extractor([feature(own, kind="text", name="busy")], [1])
+    watch = Stopwatch(lambda: 2 * own.now_s, lambda: own.now_s, tries=1)
+    told: list[tuple[int, int]] = []
+    timings = measure(
+        extractor,
+        MANY,
+        repeats=2,
+        stopwatch=watch,
+        progress=lambda done, total: told.append((done, total)),
+    )
+    assert len(timings.items) == 2 * 48
+    assert own.calls == 48 * (1 + 2 + 4)
+    assert watch.load.lost == pytest.approx(0.5)
+    assert told[-1] == (6 * 48, 6 * 48)
+
+
+@pytest.mark.usefixtures("alone")
+def test_measure_computes_the_steps_that_a_doubtful_one_needs() -> None:
+    slow = iter([1.0] * 7 + [500.0] + [1.0] * 1000)
+
+    @step(needs=[tokens])
+    def upper(tokens: str) -> str:
+        CLOCK.now_s += next(slow)
+        return tokens
+
+    @feature(needs=[upper])
+    def letters(upper: str) -> list[int]:
+        CLOCK.now_s += 1.0
+        return [1]
+
+    timings = measure(Extractor([letters], [1]), ITEMS * 2, repeats=3, now=CLOCK)
+    assert np.nanmax(timings.step_s) == 500
+    assert np.isnan(timings.step_s[18:, 0]).all()
+    assert not np.isnan(timings.step_s[:, 1]).any()
+    assert len(timings.items) > 18

@@ -1,0 +1,169 @@
+"""Measuring an index anew: `polydom measure`, in process and by its effects."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from polydom.features.errors import BadInput, BadProject
+from polydom.indexer import Index, build
+from polydom.indexer.progress import Silence
+from polydom.indexer.project import Project
+from polydom.indexer.remeasure import carried_items, project_items, remeasure
+from polydom.server.__main__ import main
+from polydom.server.app import create_app
+
+from . import projects, served
+from .progresses import Stages
+
+pytestmark = pytest.mark.jit
+
+WITH_EXITS = projects.TEXTS + "[exits]\nalpha = 0.1\n"
+
+
+@pytest.fixture(scope="module")
+def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project, and its index with costs a thousand times too high: a bad day's."""
+    folder = projects.texts(tmp_path_factory.mktemp("spoiled"), project=WITH_EXITS)
+    index = build(folder / "PROJECT.toml", cache=folder / "cache")
+    package = index.package
+    assert package is not None
+    costs = package.costs
+    bad = replace(
+        costs,
+        feature_coefficients=1000 * costs.feature_coefficients,
+        step_coefficients=1000 * costs.step_coefficients,
+    )
+    margins = tuple((0.9, *row[1:]) if len(row) > 1 else row for row in package.margins)
+    meta = package.meta | {
+        "measured": {"busy": True, "lost": 0.3, "others": 1.5, "processors": 2}
+    }
+    spoiled = replace(package, costs=bad, meta=meta, margins=margins)
+    Index.from_candidates(
+        1000 * index.coefficients, index.accuracies, index.sizes, spoiled
+    ).save(folder / "my.pdx")
+    return folder
+
+
+@pytest.mark.parametrize("data", [False, True], ids=["samples", "project"])
+def test_measure_writes_the_same_candidates_with_what_they_cost_here(
+    spoiled: Path, data: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old, new = spoiled / "my.pdx", spoiled / "new.pdx"
+    before = old.read_bytes()
+    more = ["--data", str(spoiled / "PROJECT.toml")] if data else []
+    assert main(["measure", str(old), "-o", str(new), *more]) == 0
+    said = capsys.readouterr()
+    assert f"wrote {new}" in said.out
+    assert f"measured on {12 if data else 6} items" in said.out
+    assert "sets that the build dropped stay dropped" in said.out
+    assert "measuring costs" in said.err
+    assert "timing samples" in said.err
+    assert old.read_bytes() == before
+    first, second = Index.load(old), Index.load(new)
+    assert first.package is not None
+    assert second.package is not None
+    assert second.package.masks.tolist() == first.package.masks.tolist()
+    assert second.package.orders == first.package.orders
+    assert second.package.fallbacks == first.package.fallbacks
+    assert second.package.margins == first.package.margins
+    assert second.accuracies.tolist() == first.accuracies.tolist()
+    assert second.sizes == first.sizes
+    assert second.package.meta["samples"] == first.package.meta["samples"]
+    assert second.package.meta["pace"] != first.package.meta["pace"]
+    whole = int(np.argmax(second.package.masks))
+    middle = float(np.mean(second.sizes))
+    assert second.cost_s(whole, middle) < first.cost_s(whole, middle) / 30
+
+
+def test_measure_may_replace_the_index_itself(
+    spoiled: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "my.pdx"
+    path.write_bytes((spoiled / "my.pdx").read_bytes())
+    before = Index.load(path).version
+    assert main(["measure", str(path), "-o", str(path), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["version"] == Index.load(path).version != before
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_costs_of_plans_are_those_of_their_parts(spoiled: Path) -> None:
+    """Features, steps and overhead, the model, and the models at early exits."""
+    index = Index.load(spoiled / "my.pdx")
+    package = index.package
+    assert package is not None
+    stages = Stages()
+    found = remeasure(index, package.extractor(), carried_items(index), stages)
+    new = found.package
+    assert new is not None
+    assert stages.done["timing models"] == len(new.models)
+    assert any(np.isfinite(margins).any() for margins in new.margins)
+    for row, mask in enumerate(new.masks.tolist()):
+        parts = new.costs.of(mask)
+        if mask:
+            stops = [k for k, lead in enumerate(new.margins[row]) if np.isfinite(lead)]
+            parts = parts.copy()
+            parts[0] += new.model_s[row]
+            parts[0] += sum(new.model_s[new.fallbacks[row][k]] for k in stops)
+        np.testing.assert_allclose(found.coefficients[row], parts)
+
+
+def test_what_cannot_be_measured_is_refused(spoiled: Path, tmp_path: Path) -> None:
+    index = Index.load(spoiled / "my.pdx")
+    package = index.package
+    assert package is not None
+    extractor, items = package.extractor(), carried_items(index)
+    bare = replace(index, package=None)
+    with pytest.raises(BadInput, match="bare candidates have no features"):
+        carried_items(bare)
+    with pytest.raises(BadInput, match="bare candidates have no features"):
+        remeasure(bare, extractor, items, Silence())
+    without = replace(package, meta=package.meta | {"samples": []})
+    with pytest.raises(BadInput, match=r"no samples .* --data PROJECT.toml"):
+        carried_items(replace(index, package=without))
+    money = replace(package, meta=package.meta | {"weights": {"usd": 1.0}})
+    with pytest.raises(BadInput, match="counts no time"):
+        remeasure(replace(index, package=money), extractor, items, Silence())
+    (tmp_path / "rows.csv").write_text("a,label\n1,x\n2,y\n")
+    table = Project.from_mapping({"data": {"table": "rows.csv"}}, folder=tmp_path)
+    with pytest.raises(BadProject, match=r"items are records .* the index is of texts"):
+        project_items(index, table)
+
+
+def test_measure_finds_features_of_the_users_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "own.pdx"
+    index = served.make_index()
+    index.save(path)
+    arguments = ["measure", str(path), "-o", str(tmp_path / "new.pdx")]
+    assert main(arguments) == 1
+    assert "--features FILE" in capsys.readouterr().err
+    assert main([*arguments, "--features", str(served.FEATURES_FILE)]) == 0
+    assert (tmp_path / "new.pdx").exists()
+
+
+def test_an_index_measured_on_a_busy_machine_says_so_everywhere(
+    spoiled: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = spoiled / "my.pdx"
+    assert main(["inspect", str(path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "the machine was busy while costs were measured" in shown
+    assert "took 30.0% of the time of what was timed and 1.5 of 2 processors" in shown
+    assert "`polydom measure` measures them anew" in shown
+    with TestClient(create_app({"my": path})) as client:
+        measured = client.get("/v1/index").json()["measured"]
+    assert measured == {"busy": True, "lost": 0.3, "others": 1.5, "processors": 2}
+
+
+def test_a_build_says_how_busy_the_machine_was(spoiled: Path) -> None:
+    index = build(spoiled / "PROJECT.toml", cache=spoiled / "cache")
+    assert index.package is not None
+    measured = index.package.meta["measured"]
+    assert set(measured) == {"busy", "lost", "others", "processors"}
+    assert 0 <= measured["lost"] <= 1
