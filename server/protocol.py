@@ -9,6 +9,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .question import Caller
 from .shortcut import Head, Shortcut
+from .turn import turn_of
 from .wire import Failure, encode
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
@@ -21,9 +22,9 @@ class StampingProtocol(HttpToolsProtocol):
 
     Also `wait_no_more`, for who reads a long body under limits of its own.
 
-    A request's time is that of the read which brought its first byte, so of several
-    requests in one read (pipelining) each has the same, and none has the time at
-    which the one before it was answered.
+    A request's time is that of the turn of the event loop which read its first byte, so
+    of several requests in one read (pipelining), or of several connections, each has
+    the same, and none has the time at which the one before it was answered.
 
     Attributes
     ----------
@@ -43,6 +44,7 @@ class StampingProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.caller = Caller(prompt=True)
         self.read_s = 0.0
+        self._turn = turn_of(self.loop)
         self._head_bytes = 0
         self._in_head = False
         self._patience: asyncio.TimerHandle | None = None
@@ -70,8 +72,10 @@ class StampingProtocol(HttpToolsProtocol):
         """Take the time, then parse."""
         if self._refusal is not None:
             return
-        self.read_s = time.monotonic()
+        now_s = time.monotonic()
+        self.read_s = self._turn.began_s(now_s, self.loop)
         if self._between:
+            self.caller.read_s = now_s
             end = data.find(b"\r\n\r\n")
             if self._shortcut is not None:
                 head = self._shortcut.heads.get(data[:end]) if end > 0 else None
