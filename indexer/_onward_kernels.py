@@ -18,6 +18,7 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath:
 
 LEAST_GAIN = 1e-3  # in accuracy: less cannot be told on held-out items
 HOPELESS = 1e-3  # what is likelier than that to fail adds nothing
+LIKELY = 0.5  # chance of the next better answer, below which nothing is begun for it
 
 
 @njit(int64(MASKS, FLOATS, int64), **OPTIONS)
@@ -117,7 +118,7 @@ def most_promising(
                 begun = True
             if gains[row, k + 1] > reached:
                 chance = min(chance, chance_of(typical_s, excess, time_s, quantiles))
-                if chance < HOPELESS:
+                if chance < (LIKELY if reached == accuracy else HOPELESS):
                     break
                 expected += (gains[row, k + 1] - reached) * chance
                 reached = gains[row, k + 1]

@@ -1158,7 +1158,7 @@ def expected_accuracy(
             begun = True
         if gains[k + 1] > accuracy:
             chance = min(chance, likely())
-            if chance < 1e-3:
+            if chance < (1e-3 if accuracy > now[1] else 0.5):
                 break
             expected += (gains[k + 1] - accuracy) * chance
             accuracy = gains[k + 1]

@@ -77,6 +77,16 @@ def test_onward_gambles_where_the_way_there_secures_an_answer() -> None:
     assert onward.target(at, 0, 0.6, careful=False) == 1
 
 
+def test_onward_begins_nothing_for_what_will_likely_not_be_reached() -> None:
+    """From the first two features on, the next better answer takes them all."""
+    onward = make_onward(ALL, GAINS, COSTS, share=0.5)
+    at = onward.at(1.0)
+    # the last two features and a step take 13 s at worst, typically 6.5
+    for left, row in ((6.4, -1), (6.6, 4), (13.0, 4)):
+        assert onward.target(at, 0b0011, left) == row
+        assert onward.target(at, 0b0011, left, careful=False) == row
+
+
 def test_onward_leaves_a_models_time() -> None:
     onward = make_onward(ALL, GAINS, COSTS)
     orders, fallbacks = _orders(onward)
