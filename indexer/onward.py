@@ -158,8 +158,9 @@ class Onward:
         left
             Seconds that remain.
         careful
-            Only begin what is done in time even if it takes its high seconds, and only
-            if that promises more than the chance of being late all the same may lose.
+            Only begin what is done in time even if it takes its high seconds, now and
+            at every feature after, and only if that promises more than the chance of
+            being late all the same may lose.
             Without, the caller must be able to answer while a feature is computed.
         """
         accuracy = float(self.accuracies[self.answer(done)])
