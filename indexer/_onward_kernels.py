@@ -20,6 +20,7 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath:
 
 LEAST_GAIN = 1e-3  # in accuracy: less cannot be told on held-out items
 HOPELESS = 1e-3  # what is likelier than that to fail adds nothing
+LIKELY = 0.5  # chance of the next better answer, below which nothing is begun for it
 
 
 @njit(int64(MASKS, FLOATS, int64), **OPTIONS)
@@ -102,24 +103,32 @@ def most_promising(
             if feature < 0:
                 break
             if not done >> feature & 1:
-                typical_s += feature_s[0, feature]
-                excess += (feature_s[1, feature] - feature_s[0, feature]) ** 2
+                own_s = feature_s[0, feature]
+                own_excess = (feature_s[1, feature] - own_s) ** 2
                 fresh = needs[feature] & ~steps
                 steps |= fresh
                 for step in range(step_s.shape[1]):
                     if fresh >> step & 1:
-                        typical_s += step_s[0, step]
-                        excess += (step_s[1, step] - step_s[0, step]) ** 2
-                high_s = typical_s + math.sqrt(excess)
-                if careful and not begun:
+                        own_s += step_s[0, step]
+                        own_excess += (step_s[1, step] - step_s[0, step]) ** 2
+                high_s = own_s + math.sqrt(own_excess)
+                if careful and begun:
+                    # it will be begun only if so much is left then
+                    if high_s >= time_s:
+                        break
+                    before = chance_of(typical_s, excess, time_s - high_s, quantiles)
+                    chance = min(chance, before)
+                elif careful:
                     if high_s > time_s:
                         break
-                    sure = chance_of(typical_s, excess, time_s, quantiles)
+                    sure = chance_of(own_s, own_excess, time_s, quantiles)
                     risk = (1.0 - sure) * accuracy
+                typical_s += own_s
+                excess += own_excess
                 begun = True
             if gains[row, k + 1] > reached:
                 chance = min(chance, chance_of(typical_s, excess, time_s, quantiles))
-                if chance < HOPELESS:
+                if chance < (LIKELY if reached == accuracy else HOPELESS):
                     break
                 expected += (gains[row, k + 1] - reached) * chance
                 reached = gains[row, k + 1]

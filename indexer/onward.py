@@ -7,7 +7,9 @@ answers; each is reached in time with a chance that follows from what its featur
 typically and at worst. The set with the largest expected accuracy at the deadline is
 aimed at, one feature is computed, and all is asked again. A dear set may so be aimed
 at although it will perhaps not be reached, since what lies on the way secures an
-answer; and what a fast item leaves over is spent.
+answer; and what a fast item leaves over is spent. But nothing is begun unless a better
+answer than there is already will more likely than not come of it: time that is left
+over need not be spent.
 """
 
 from dataclasses import dataclass
@@ -156,8 +158,9 @@ class Onward:
         left
             Seconds that remain.
         careful
-            Only begin what is done in time even if it takes its high seconds, and only
-            if that promises more than the chance of being late all the same may lose.
+            Only begin what is done in time even if it takes its high seconds, now and
+            at every feature after, and only if that promises more than the chance of
+            being late all the same may lose.
             Without, the caller must be able to answer while a feature is computed.
         """
         accuracy = float(self.accuracies[self.answer(done)])

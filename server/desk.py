@@ -151,7 +151,8 @@ class Desk:
             raise BadInput(f"min_accuracy is {accuracy}; it must be in [0, 1]")
         item = ask[1] if isinstance(ask, tuple) else self.item(ask)
         budget = self._budget(terms, arrived_s, reserve_s)
-        return Question(item, budget, terms.on_infeasible, accuracy, caller)
+        since_s = arrived_s if caller.read_s > arrived_s else math.inf
+        return Question(item, budget, terms.on_infeasible, accuracy, caller, since_s)
 
     def answer(
         self,

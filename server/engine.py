@@ -36,11 +36,12 @@ REMEMBERED = 1024
 class Choice(msgspec.Struct, frozen=True):
     """A plan, what it should cost here, and why it is not the best there is.
 
-    `reason` is None for the most accurate plan at this size; "budget" where the whole
-    budget buys no better; "waited" where it would have, but too much of it had
-    passed; "pressure" where others wait and a cheaper one was taken for their sake;
-    "infeasible" where the whole budget buys nothing that was asked for. The whole
-    budget is without the reserve for what follows the plan.
+    `reason` is None for the most accurate plan at this size; "budget" where what was
+    left of the budget buys no better; "waited" where it would have, had the question
+    not waited for others; "pressure" where others wait and a cheaper one was taken for
+    their sake; "infeasible" where what was left buys nothing that was asked for. What
+    was left is without the reserve for what follows the plan, and without the time that
+    the request took to come in and to be read.
 
     `cost` is with the correction of that moment, `drift`. `late` says that the plan
     does not fit and is to be carried out all the same.
@@ -154,7 +155,7 @@ class Engine:
         size, budget = question.item.size, question.budget
         # as much as the curves must fit into, which know of no drift
         drift = self._drift_at(now_s)
-        left, in_all = budget.left(now_s) / drift, budget.whole / drift
+        left = budget.left(now_s) / drift
         top, cost = self._top(size)
         if cost <= left > 0:
             row = top
@@ -164,17 +165,29 @@ class Engine:
             row = self._best(size, left)
         if not self._serves(row, question, top):
             return self._choose_infeasible(question, now_s, drift)
-        whole = self._best(size, in_all) if row != top or waiting else top
         if waiting:
-            gain = self.accuracies[whole] - self.accuracies[self.prior]
-            price = PRESSURE * waiting * gain / in_all
-            worth = self._most_worth(question, left, price)
+            worth = self._most_worth(
+                question, left, self._price(question, waiting, drift)
+            )
             if worth != row:
                 return self._choice(worth, size, "pressure", drift)
         if self.accuracies[row] == self.accuracies[top]:
             return self._choice(row, size, None, drift)
-        waited = self.accuracies[whole] > self.accuracies[row]
+        unhindered = self._unhindered(question, now_s, drift)
+        waited = self.accuracies[unhindered] > self.accuracies[row]
         return self._choice(row, size, "waited" if waited else "budget", drift)
+
+    def _price(self, question: Question, waiting: int, drift: float) -> float:
+        """Accuracy that a second is worth to so many others."""
+        in_all = question.budget.whole / drift
+        row = self._best(question.item.size, in_all)
+        gain = self.accuracies[row] - self.accuracies[self.prior]
+        return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
+
+    def _unhindered(self, question: Question, now_s: float, drift: float) -> int:
+        """Row that would be bought if nobody else had been in the way."""
+        begun_s = min(now_s, question.waits_since_s)
+        return self._best(question.item.size, question.budget.left(begun_s) / drift)
 
     def _serves(self, row: int, question: Question, top: int) -> bool:
         """Say whether a row is what was asked for: accurate enough, and no prior."""
@@ -215,8 +228,8 @@ class Engine:
         self, question: Question, now_s: float, drift: float
     ) -> Choice:
         size = question.item.size
-        whole = self._best(size, question.budget.whole / drift)
-        waited = self._serves(whole, question, self._top(size)[0])
+        unhindered = self._unhindered(question, now_s, drift)
+        waited = self._serves(unhindered, question, self._top(size)[0])
         reason: Reason = "waited" if waited else "infeasible"
         if question.on_infeasible == "prior":
             return self._choice(self.prior, size, reason, drift)

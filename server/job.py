@@ -4,6 +4,8 @@ import asyncio
 import math
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from .attempt import Attempt
 from .engine import Engine
 from .outcome import Outcome
@@ -40,6 +42,7 @@ class Job:
     ) -> None:
         self._engine = engine
         self._question = question
+        self._posted_s = engine.now()
         # kept by the attempt, so it must not hold this job
         self._others: Callable[[], int] = lambda: max(waiting() - 1, 0)
         self._when_computed = when_computed
@@ -95,7 +98,9 @@ class Job:
         try:
             if attempt is None:
                 # not begun, and nothing is left: what was asked for that case
-                attempt = Attempt(self._engine, self._question)
+                since_s = min(self._posted_s, self._question.waits_since_s)
+                waited = replace(self._question, waits_since_s=since_s)
+                attempt = Attempt(self._engine, waited)
             attempt.stopped = True
             self._outcome.set_result(attempt.conclude())
         except Exception as error:

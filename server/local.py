@@ -21,7 +21,7 @@ STDIN = Path("-")
 BadFile = BadItem | BadFeature
 IN_WORDS: dict[Reason, str] = {
     "budget": "a larger budget would buy a better model",
-    "waited": "too much of the budget had passed for a better model",
+    "waited": "others were first, which left too little for a better model",
     "pressure": "others waited, so a cheaper model answered",
     "infeasible": "the budget buys nothing that was asked for",
     "overrun": "a feature took longer than planned, so the work was cut short",

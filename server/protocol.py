@@ -12,6 +12,7 @@ from .admission import Admission
 from .question import Caller
 from .ready_made import UNREFUSED, ReadyMade, framing_of
 from .shortcut import Head, Shortcut
+from .turn import turn_of
 from .wire import Failure, encode
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
@@ -28,9 +29,9 @@ class StampingProtocol(HttpToolsProtocol):
 
     Also `wait_no_more`, for who reads a long body under limits of its own.
 
-    A request's time is that of the read which brought its first byte, so of several
-    requests in one read (pipelining) each has the same, and none has the time at
-    which the one before it was answered.
+    A request's time is that of the turn of the event loop which read its first byte, so
+    of several requests in one read (pipelining), or of several connections, each has
+    the same, and none has the time at which the one before it was answered.
 
     Attributes
     ----------
@@ -50,6 +51,7 @@ class StampingProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self.caller = Caller(prompt=True)
         self.read_s = 0.0
+        self._turn = turn_of(self.loop)
         self._head_bytes = 0
         self._in_head = False
         self._patience: asyncio.TimerHandle | None = None
@@ -89,13 +91,15 @@ class StampingProtocol(HttpToolsProtocol):
             data = self._set_aside(data)
             if not data:
                 return
-        self.read_s = time.monotonic()
+        now_s = time.monotonic()
+        self.read_s = self._turn.began_s(now_s, self.loop)
         if self._between:
+            self.caller.read_s = now_s
             if data.startswith(b"GET /") and self._probed(data):
                 return
             admission = self._admission
-            if admission is not None and not admission.enter(self.read_s):
-                self._put_off(admission, data)
+            if admission is not None and not admission.enter(now_s):
+                self._put_off(admission, data, now_s)
                 return
         self._begin(data)
 
@@ -282,14 +286,14 @@ class StampingProtocol(HttpToolsProtocol):
         else:
             self.transport.close()
 
-    def _put_off(self, admission: Admission, data: bytes) -> None:
+    def _put_off(self, admission: Admission, data: bytes, now_s: float) -> None:
         """Have a request wait for its turn, or refuse it where it would be late."""
         if admission.hold(self._resume):
             self._unset_keepalive_if_required()
             self._held = data
         elif self._is_idle():
             self._shed(data)
-            admission.refused(self.read_s)
+            admission.refused(now_s)
         else:  # it waits for the answer to one before
             self._begin(data)
 
@@ -298,6 +302,7 @@ class StampingProtocol(HttpToolsProtocol):
         data, self._held = self._held, None
         if data is not None and not self.transport.is_closing():
             self.flow.resume_reading()
+            self.caller.read_s = time.monotonic()
             self._begin(data)
 
     def _set_aside(self, data: bytes) -> bytes:

@@ -1,5 +1,6 @@
 """A question: one item, how much it may cost, and who waits for the answer."""
 
+import math
 from typing import Literal
 
 import msgspec
@@ -17,16 +18,20 @@ class Caller:
     ----------
     gone
         Turns true when the connection is lost.
+    read_s
+        When the first byte of the last request was read, on the monotonic clock: later
+        than it came where others were read before it.
     prompt
         Whether all that was sent so far was taken from the transport at once; False
         where nobody knows.
     """
 
-    __slots__ = ("gone", "prompt")
+    __slots__ = ("gone", "prompt", "read_s")
 
     def __init__(self, *, prompt: bool = False) -> None:
         self.gone = False
         self.prompt = prompt
+        self.read_s = 0.0
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -46,6 +51,8 @@ class Question(msgspec.Struct, frozen=True):
         Expected accuracy below which an answer is of no use, in [0, 1].
     caller
         Who waits; work stops at the next checkpoint when they are gone.
+    waits_since_s
+        When it began to wait for others' requests; infinite where it does not.
     """
 
     item: Item
@@ -53,3 +60,4 @@ class Question(msgspec.Struct, frozen=True):
     on_infeasible: OnInfeasible = "prior"
     min_accuracy: float = 0.0
     caller: Caller = msgspec.field(default_factory=Caller)
+    waits_since_s: float = math.inf

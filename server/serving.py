@@ -150,9 +150,13 @@ class Serving:
         asked_s = self.now()
         if (outcome := self._at_once(question)) is not None:
             return self._reply(question, outcome, arrived_s, asked_s, way.loop)
-        kept_s = way.thread.at(asked_s)
+        kept_s, since_s = way.thread.at(asked_s), question.waits_since_s
+        if self.waiting or self.queue.busy:
+            since_s = min(since_s, asked_s)
         budget = question.budget.keeping(kept_s)
-        question = msgspec.structs.replace(question, budget=budget)
+        question = msgspec.structs.replace(
+            question, budget=budget, waits_since_s=since_s
+        )
         if kept_s > HEAVY * budget.amount and way.weighs:
             question = self._weighed(question, way.thread)
         outcome = await self._ask_thread(question)

@@ -1139,36 +1139,44 @@ def expected_accuracy(
     """Accuracy at the deadline on the way along an order, one event after another.
 
     Typical times are `share` of the high ones, which are their 0.99 quantiles. Where
-    care is taken, the chance that the first feature is late loses what there is now.
+    care is taken, the chance that the first feature is late loses what there is now,
+    and each later one is begun only if its high seconds fit into what is left then.
     """
     done, accuracy = now
     paid = {s for f in range(done.bit_length()) if done >> f & 1 for s in steps_s(f)}
     parts: list[float] = []
     expected, chance = accuracy, 1.0
 
-    def likely() -> float:
-        typical = share * sum(parts)
-        excess = math.sqrt(sum(((1 - share) * part) ** 2 for part in parts))
+    def likely(seconds: Sequence[float], within: float) -> float:
+        typical = share * sum(seconds)
+        excess = math.sqrt(sum(((1 - share) * part) ** 2 for part in seconds))
         if excess == 0:
-            return float(typical <= left)
+            return float(typical <= within)
         spread = math.log(1 + excess / typical) / NormalDist().inv_cdf(0.99)
-        return NormalDist().cdf(math.log(left / typical) / spread)
+        return NormalDist().cdf(math.log(within / typical) / spread)
 
     begun = False
     for k, feature in enumerate(order):
         if not done >> feature & 1:
             fresh = {s: c for s, c in steps_s(feature).items() if s not in paid}
             paid |= set(fresh)
-            parts += [high_s(feature), *fresh.values()]
+            own = [high_s(feature), *fresh.values()]
+            high = share * sum(own) + math.sqrt(
+                sum(((1 - share) * part) ** 2 for part in own)
+            )
             if careful and not begun:
-                excess = math.sqrt(sum(((1 - share) * part) ** 2 for part in parts))
-                if share * sum(parts) + excess > left:
+                if high > left:
                     break
-                expected -= (1 - likely()) * now[1]
+                expected -= (1 - likely(own, left)) * now[1]
+            elif careful:
+                if high >= left:
+                    break
+                chance = min(chance, likely(parts, left - high))
+            parts += own
             begun = True
         if gains[k + 1] > accuracy:
-            chance = min(chance, likely())
-            if chance < 1e-3:
+            chance = min(chance, likely(parts, left))
+            if chance < (1e-3 if accuracy > now[1] else 0.5):
                 break
             expected += (gains[k + 1] - accuracy) * chance
             accuracy = gains[k + 1]

@@ -84,6 +84,35 @@ def test_course_begins_nothing_that_may_be_late() -> None:
     assert engine.answer(question(2.5e-3)).row == 1
 
 
+def gap_index() -> Index:
+    """The index without the set of length and marks: only all three beat length."""
+    index = typical_index()
+    assert index.package is not None
+    kept = [0, 1, 3]
+    package = replace(
+        index.package,
+        masks=index.package.masks[kept],
+        orders=tuple(index.package.orders[row] for row in kept),
+        fallbacks=((0,), (0, 1), (0, 1, 1, 2)),
+        models=tuple(index.package.models[row] for row in kept),
+        model_s=index.package.model_s[kept],
+    )
+    curves, accuracies = index.coefficients[kept], index.accuracies[kept]
+    return Index.from_candidates(curves, accuracies, (1, 10_000), package)
+
+
+@pytest.mark.parametrize(("budget_s", "row"), [(5.5e-3, 1), (7.5e-3, 2)])
+def test_course_begins_nothing_that_leads_to_no_better_answer(
+    budget_s: float, row: int
+) -> None:
+    """After length and marks, which take 2.5 ms, words are begun if 4.1 are left."""
+    seconds = (0.5e-3, 2e-3, 1e-3)
+    engine = make_engine(seconds, gap_index())
+    outcome = engine.answer(question(budget_s))
+    assert outcome.row == row
+    assert engine.now() - 50.0 == pytest.approx(sum(seconds[: 2 * row - 1]))
+
+
 def test_course_stops_when_a_feature_takes_too_long() -> None:
     outcome = make_engine((5e-3, 9.0, 9.0)).answer(question(4.5e-3))
     assert (outcome.row, outcome.reason) == (1, "budget")

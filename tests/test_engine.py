@@ -106,10 +106,17 @@ def test_engine_answers_as_the_model_itself_would() -> None:
         assert sum(outcome.scores.values()) == pytest.approx(1)
 
 
-def test_engine_plans_for_what_waiting_has_left() -> None:
+@pytest.mark.parametrize(
+    ("waits_since_s", "reason"),
+    [(50.0, "waited"), (50.004, "waited"), (50.0045, "budget"), (math.inf, "budget")],
+)
+def test_engine_plans_for_what_waiting_has_left(
+    waits_since_s: float, reason: str
+) -> None:
+    """Only who waited for others says so, and only where that left too little."""
     engine = slow_engine(Clock(50.006), IDLE)
-    outcome = ask(engine, Deadline(50.0, 9.5e-3))
-    assert (outcome.row, outcome.reason) == (1, "waited")
+    outcome = ask(engine, Deadline(50.0, 9.5e-3), waits_since_s=waits_since_s)
+    assert (outcome.row, outcome.reason) == (1, reason)
     assert outcome.predicted == pytest.approx(1.2e-3)
 
 
@@ -134,8 +141,10 @@ def test_engine_goes_on_when_an_overrun_still_leaves_enough() -> None:
 
 def test_engine_answers_with_the_prior_at_once_when_too_late() -> None:
     clock = Clock(60.0)
-    outcome = ask(slow_engine(clock, AS_PROMISED), Deadline(50.0, 10e-3))
-    assert (outcome.row, outcome.reason, clock.now_s) == (0, "waited", 60.0)
+    for since_s, reason in ((50.0, "waited"), (math.inf, "infeasible")):
+        engine = slow_engine(clock, AS_PROMISED)
+        outcome = ask(engine, Deadline(50.0, 10e-3), waits_since_s=since_s)
+        assert (outcome.row, outcome.reason, clock.now_s) == (0, reason, 60.0)
 
 
 @pytest.mark.parametrize(
@@ -161,7 +170,7 @@ def test_engine_tells_waiting_from_a_budget_that_never_sufficed(
     engine = slow_engine(Clock(50.005), AS_PROMISED)
     budget = Deadline(50.0, amount_ms / 1e3, reserve_ms / 1e3)
     terms = {"on_infeasible": on_infeasible, "min_accuracy": min_accuracy}
-    outcome = ask(engine, budget, **terms)
+    outcome = ask(engine, budget, waits_since_s=50.0, **terms)
     bought = 2 if min_accuracy else 1
     assert (outcome.row, outcome.reason) == (bought if late else 0, reason)
 

@@ -70,11 +70,30 @@ def test_onward_goes_for_the_best_that_is_sure_to_fit() -> None:
 def test_onward_gambles_where_the_way_there_secures_an_answer() -> None:
     onward = make_onward(ALL, GAINS, COSTS, share=0.5)
     at = onward.at(1.0)
-    # all takes 17 s at worst and typically 8.5 s
-    assert onward.target(at, 0, 12.0) == 4
+    # all takes 17 s at worst and typically 8.5 s, and the last one 8 s at worst
+    assert onward.target(at, 0, 15.0) == 4
     # nothing is begun that may not be done: the step and the feature at worst
     assert onward.target(at, 0, 0.6) == -1
     assert onward.target(at, 0, 0.6, careful=False) == 1
+
+
+def test_onward_begins_nothing_for_what_will_likely_not_be_reached() -> None:
+    """From the first two features on, the next better answer takes them all.
+
+    Features take 4 and 8 s at worst, the step between them 1 s, and typically half. The
+    one with the step takes 4 + 1, at worst typically 2.5 + 2.06; the other is begun
+    only where its 8 s are left then.
+    """
+    onward = make_onward(ALL, GAINS, COSTS, share=0.5)
+    at, last = onward.at(1.0), onward.orders[4].tolist()
+    order = [feature for feature in last if feature >= 2]
+    assert order == [2, 3]
+    for left, row in ((6.4, -1), (6.6, 4)):
+        assert onward.target(at, 0b0011, left, careful=False) == row
+    for left, row in ((10.4, -1), (10.6, 4), (13.0, 4)):
+        assert onward.target(at, 0b0011, left) == row
+    # the first one took 3 s of 10.6: for the second there is not enough
+    assert onward.target(at, 0b0111, 7.6) == -1
 
 
 def test_onward_leaves_a_models_time() -> None:
