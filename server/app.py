@@ -93,6 +93,7 @@ def create_app(
     app = FastAPI(title="polydom", lifespan=_lifespan, redoc_url=None)
     app.state.repository, app.state.access = repository, access
     app.state.peers = None  # workers have some
+    app.state.when_stopping = []
     app.state.oip, app.state.grpc_at = Oip(repository, access), grpc_at
     app.add_middleware(OipRoutes, oip=app.state.oip)
     app.add_middleware(PredictRoute, repository=repository)
@@ -284,7 +285,8 @@ def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
         return contextlib.nullcontext()
     from .grpc_service import serving_grpc
 
-    return serving_grpc(app.state.oip, app.state.grpc_at)
+    state = app.state
+    return serving_grpc(state.oip, state.grpc_at, state.when_stopping)
 
 
 def _state(app: FastAPI) -> dict[str, Any]:
