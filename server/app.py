@@ -24,6 +24,7 @@ from .admin import RELOAD, Admin
 from .admission import Admission
 from .batch import BATCH, BatchEndpoint
 from .body import read_body
+from .bounds import LARGE
 from .desk import Settings
 from .errors import NotReady
 from .listener import GrpcAt
@@ -41,6 +42,7 @@ from .wire import (
     UNEXPECTED,
     Failure,
     Health,
+    check_ask,
     decode_ask,
     describe,
     encode,
@@ -148,6 +150,8 @@ class PredictRoute:
             serving = repository.get(model_in(query) if query else None)
             metrics = serving.metrics
             kind = serving.desk.engine.package.kind
+            if len(body) > LARGE:
+                check_ask(scope["headers"], body, kind, serving.desk.columns)
             ask = decode_ask(scope["headers"], query, body, kind)
             if ask.model is not None:
                 metrics = repository.stray

@@ -132,6 +132,7 @@ def read_terms(query: bytes) -> BatchTerms:
 
 
 _decode_item = msgspec.json.Decoder(BatchItem).decode
+_decode_packed = msgspec.msgpack.Decoder(BatchItem).decode
 _decode_body = msgspec.json.Decoder(BatchBody).decode
 
 
@@ -149,8 +150,8 @@ def read_body(body: bytes) -> BatchBody:
         raise BadInput(f"body: {error}") from error
 
 
-def read_item(raw: Any) -> Ask:
-    """Read what `JsonLines` or `MsgpackStream` split off.
+def read_item(raw: Any, *, packed: bool = False) -> Ask:
+    """Read what `JsonLines` split off, or `MsgpackStream` where it is `packed`.
 
     Raises
     ------
@@ -158,9 +159,7 @@ def read_item(raw: Any) -> Ask:
         If it is no item.
     """
     try:
-        if isinstance(raw, (bytes, bytearray, memoryview, msgspec.Raw)):
-            return _decode_item(raw).ask()
-        return msgspec.convert(raw, BatchItem).ask()
+        return (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"item: {error}") from error
 
@@ -224,13 +223,12 @@ class MsgpackStream:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._unpacker = msgpack.Unpacker(
-            max_buffer_size=2 * limit, strict_map_key=True
-        )
+        self._unpacker = msgpack.Unpacker(max_buffer_size=2 * limit)
         self._fed = self._end = 0
+        self._rest = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Any]:
-        """Take more of the stream; give the objects that are whole now.
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Take more of the stream; give the objects that are whole now, undecoded.
 
         Raises
         ------
@@ -242,16 +240,22 @@ class MsgpackStream:
         try:
             self._unpacker.feed(data)
             self._fed += len(data)
-            for plain in self._unpacker:
+            self._rest += data
+            while True:
+                self._unpacker.skip()
+                size = self._unpacker.tell() - self._end
                 self._check(self._unpacker.tell())
-                self._end = self._unpacker.tell()
-                yield plain
+                self._end += size
+                piece = bytes(memoryview(self._rest)[:size])
+                del self._rest[:size]
+                yield piece
+        except msgpack.OutOfData:
+            self._check(self._fed)
         except msgpack.BufferFull as error:
             raise self._too_large() from error
         except (msgpack.UnpackException, ValueError, TypeError) as error:
             reason = str(error) or "nested too deeply, or a byte that begins nothing"
             raise BadInput(f"the stream is no msgpack: {reason}"[:200]) from error
-        self._check(self._fed)
 
     def finish(self) -> Iterator[Any]:
         """Make sure that nothing is left.

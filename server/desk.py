@@ -88,6 +88,8 @@ class Desk:
         What the index's costs are counted in; "s" or a currency.
     rescaling
         Whether the index's costs are this machine's.
+    columns
+        How many columns of records it knows; 0 where it cannot know.
     reader
         Reads usual requests about records faster; None where items are no records, or
         features other than columns.
@@ -111,6 +113,7 @@ class Desk:
         self._pace = read_pace(engine)
         self.rescaling = Rescaling(first_state(engine, self._pace, settings.rescale))
         self._columns = KnownColumns(package.features)
+        self.columns = len(self._columns.names)
         self.reader = RecordReader.of(engine.extractor)
         self.names = tuple(package.names(row) for row in range(len(engine.plans)))
 

@@ -17,6 +17,7 @@ from ..features.errors import (
 from ..features.items import Kind
 from ..features.sizes import Size
 from ..models.trial import Kind as Kernels
+from .bounds import check_item
 from .errors import (
     Abandoned,
     NotAllowed,
@@ -210,6 +211,21 @@ def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
     if query or header_budget is not None:
         _add_terms(ask, query, header_budget)
     return ask
+
+
+def check_ask(headers: Headers, body: bytes, kind: Kind, columns: int) -> None:
+    """Refuse a long body by what it holds, before it is decoded.
+
+    Raises
+    ------
+    BadInput, BadItem
+        As `check_item`.
+    """
+    content_type, _ = read_headers(headers)
+    packed = content_type in MSGPACK
+    is_form = content_type in _UNSAID and body.lstrip().startswith(b"{")
+    if packed or is_form or content_type == "application/json":
+        check_item(body, packed=packed, kind=kind, columns=columns)
 
 
 def model_in(query: bytes) -> str | None:
