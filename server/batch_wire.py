@@ -8,11 +8,14 @@ import msgpack
 import msgspec
 
 from ..features.errors import BadInput, PolydomError
+from .bounds import LARGE
 from .errors import TooLarge, UnsupportedEncoding
 from .wire import Answer, Ask, Headers, Record, describe
 
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")
 JSON = "application/json"
+# Items of one object; of a stream there may be any number.
+MOST_ITEMS = 1 << 16
 
 
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -131,6 +134,18 @@ def read_terms(query: bytes) -> BatchTerms:
         raise BadInput(f"query: {error}") from error
 
 
+class _Outer(BatchTerms, forbid_unknown_fields=True, kw_only=True):
+    """A body of which the items are left as they are."""
+
+    items: msgspec.Raw
+
+
+class _Object(msgspec.Struct):
+    """Any object."""
+
+
+_decode_outer = msgspec.json.Decoder(_Outer).decode
+_decode_objects = msgspec.json.Decoder(list[_Object]).decode
 _decode_item = msgspec.json.Decoder(BatchItem).decode
 _decode_packed = msgspec.msgpack.Decoder(BatchItem).decode
 _decode_body = msgspec.json.Decoder(BatchBody).decode
@@ -145,6 +160,8 @@ def read_body(body: bytes) -> BatchBody:
         If it is none.
     """
     try:
+        if len(body) > LARGE:
+            _refuse_many(bytes(_decode_outer(body).items))
         return _decode_body(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"body: {error}") from error
@@ -162,6 +179,20 @@ def read_item(raw: Any, *, packed: bool = False) -> Ask:
         return (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"item: {error}") from error
+
+
+def _refuse_many(items: bytes) -> None:
+    """Refuse what would be more objects than one body may hold.
+
+    There are no more items than commas, nor than braces where all are objects.
+    """
+    if items.count(b",") >= MOST_ITEMS:
+        if items.count(b"{") > MOST_ITEMS:
+            raise BadInput(
+                f"a body of one object may hold up to {MOST_ITEMS:,} items; send a "
+                "stream"
+            )
+        _decode_objects(items)
 
 
 class JsonLines:

@@ -90,7 +90,8 @@ def check_record(raw: bytes, *, packed: bool = False, columns: int) -> None:
     if len(raw) <= LARGE:
         return
     most = columns or MOST_COLUMNS
-    came = _packed_length(raw) if packed else _names_at_most(raw)
+    # a column has two in its name, and two in its value where that is a string
+    came = _packed_length(raw) if packed else strings_at_most(raw)
     if came > (most if packed else 4 * most):
         raise BadItem(
             f"a record of {len(raw):,} bytes has more columns than the {most:,} that "
@@ -98,11 +99,10 @@ def check_record(raw: bytes, *, packed: bool = False, columns: int) -> None:
         )
 
 
-def _names_at_most(raw: bytes) -> int:
+def strings_at_most(raw: bytes) -> int:
     """Count quotes that are not escaped: one or two for every name and every string.
 
-    One that begins a string never is, so there are no more names than this; and of an
-    honest record's columns each has four at most, if it holds a string.
+    One that begins a string never is, so that there are no more strings than this.
     """
     return raw.count(b'"') - raw.count(b'\\"')
 

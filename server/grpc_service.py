@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from ..features.errors import BadInput
+from .aside import aside
 from .grpc_messages import (
     METHODS,
     SERVICE,
@@ -130,7 +131,7 @@ class GrpcService:
 
     async def _infer(self, asked: Message, arrived_s: float, context: Any) -> Message:
         caller = Caller()
-        inference = inference_of(asked)
+        inference = await aside(inference_of, asked, size=asked.ByteSize())
         waited_s = time.monotonic() - arrived_s
         patience_s = context.time_remaining()
         if patience_s is not None:
