@@ -25,6 +25,7 @@ from .admin import RELOAD, Admin
 from .admission import Admission
 from .batch import BATCH, BatchEndpoint
 from .body import read_body
+from .bounds import LARGE
 from .desk import Settings
 from .errors import NotReady
 from .handing import hand_over
@@ -43,6 +44,7 @@ from .wire import (
     UNEXPECTED,
     Failure,
     Health,
+    check_ask,
     decode_ask,
     describe,
     encode,
@@ -96,6 +98,7 @@ def create_app(
     app = FastAPI(title="polydom", lifespan=_lifespan, redoc_url=None)
     app.state.repository, app.state.access = repository, access
     app.state.peers = None  # workers have some
+    app.state.when_stopping = []
     app.state.oip, app.state.grpc_at = Oip(repository, access), grpc_at
     app.add_middleware(LastResort, repository=repository)
     app.add_middleware(OipRoutes, oip=app.state.oip)
@@ -151,6 +154,8 @@ class PredictRoute:
             serving = repository.get(model_in(query) if query else None)
             metrics = serving.metrics
             kind = serving.desk.engine.package.kind
+            if len(body) > LARGE:
+                check_ask(scope["headers"], body, kind, serving.desk.columns)
             ask = decode_ask(scope["headers"], query, body, kind)
             if ask.model is not None:
                 metrics = repository.stray
@@ -327,7 +332,8 @@ def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
         return contextlib.nullcontext()
     from .grpc_service import serving_grpc
 
-    return serving_grpc(app.state.oip, app.state.grpc_at)
+    state = app.state
+    return serving_grpc(state.oip, state.grpc_at, state.when_stopping)
 
 
 def _state(app: FastAPI) -> dict[str, Any]:

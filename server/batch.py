@@ -29,6 +29,7 @@ from .batch_wire import (
     read_terms,
 )
 from .batch_writer import Writer
+from .bounds import check_item
 from .budget import Allowance, read_amount
 from .bulk import Bulk, Result
 from .errors import Abandoned, NotReady, Overloaded
@@ -94,7 +95,8 @@ class BatchEndpoint:
         serving = repository.get(terms.model)
         if not serving.ready:
             raise NotReady("the index is still being warmed up; see /readyz")
-        batch = Batch(serving, terms, source, lambda: repository.leaving)
+        packed = kind in MSGPACK
+        batch = Batch(serving, terms, source, lambda: repository.leaving, packed=packed)
         await source.begin()
         writer = Writer(send, kind)
         await writer.start()
@@ -114,6 +116,8 @@ class Batch:
         Where the items come from.
     leaving
         Says whether the server is about to stop; the batch ends then.
+    packed
+        Whether the items are msgpack, not JSON.
 
     Raises
     ------
@@ -127,6 +131,8 @@ class Batch:
         terms: BatchTerms,
         source: Source,
         leaving: Callable[[], bool],
+        *,
+        packed: bool,
     ) -> None:
         desk = serving.desk
         amount = read_amount(desk.unit, terms.budget_ms, terms.budget)
@@ -137,6 +143,7 @@ class Batch:
             raise BadInput("label and top go together: the likeliest items of a class")
         self._serving = serving
         self._source = source
+        self._packed = packed
         self._stops = terms.on_bad_item == "stop"
         self._leaving = leaving
         self._stopped = False
@@ -219,7 +226,10 @@ class Batch:
 
     def _read(self, raw: Any) -> Item | PolydomError:
         try:
-            return self._serving.desk.item(read_item(raw))
+            desk, packed = self._serving.desk, self._packed
+            kind, columns = desk.engine.package.kind, desk.columns
+            check_item(raw, packed=packed, kind=kind, columns=columns)
+            return desk.item(read_item(raw, packed=packed))
         except PolydomError as error:
             return error
 

@@ -1,20 +1,19 @@
 """What a batch looks like on the wire: its terms, its items and its entries."""
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgpack
 import msgspec
 
 from ..features.errors import BadInput, PolydomError
 from ..features.wording import in_words
+from .bounds import LARGE
 from .errors import TooLarge, UnsupportedEncoding
 from .json_keys import (
     Twice,
-    key_twice,
     refuse_twice,
     twice_in_json,
-    twice_in_record,
 )
 from .wire import (
     Answer,
@@ -29,6 +28,8 @@ from .wire import (
 
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")
 JSON = "application/json"
+# Items of one object; of a stream there may be any number.
+MOST_ITEMS = 1 << 16
 
 
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -139,7 +140,20 @@ def read_terms(query: bytes) -> BatchTerms:
         raise BadInput(f"query: {in_words(error, BatchTerms)}") from error
 
 
+class _Outer(BatchTerms, forbid_unknown_fields=True, kw_only=True):
+    """A body of which the items are left as they are."""
+
+    items: msgspec.Raw
+
+
+class _Object(msgspec.Struct):
+    """Any object."""
+
+
+_decode_outer = msgspec.json.Decoder(_Outer).decode
+_decode_objects = msgspec.json.Decoder(list[_Object]).decode
 _decode_item = msgspec.json.Decoder(BatchItem).decode
+_decode_packed = msgspec.msgpack.Decoder(BatchItem).decode
 _decode_body = msgspec.json.Decoder(BatchBody).decode
 
 
@@ -152,6 +166,8 @@ def read_body(body: bytes) -> BatchBody:
         If it is none.
     """
     try:
+        if len(body) > LARGE:
+            _refuse_many(bytes(_decode_outer(body).items))
         read = _decode_body(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"body: {in_words(error, BatchBody)}") from error
@@ -161,8 +177,8 @@ def read_body(body: bytes) -> BatchBody:
     return read
 
 
-def read_item(raw: Any) -> Ask:
-    """Read what `JsonLines` or `MsgpackStream` split off.
+def read_item(raw: Any, *, packed: bool = False) -> Ask:
+    """Read what `JsonLines` split off, or `MsgpackStream` where it is `packed`.
 
     Raises
     ------
@@ -170,31 +186,25 @@ def read_item(raw: Any) -> Ask:
         If it is no item.
     """
     try:
-        if isinstance(raw, (bytes, bytearray, memoryview, msgspec.Raw)):
-            ask = _decode_item(raw).ask()
-            refuse_keys(ask, bytes(raw), where="item")
-            return ask
-        if isinstance(raw, Doubled):
-            raise BadInput(f"item: {raw.key[:80]!r} is given twice")
-        ask = msgspec.convert(raw, BatchItem).ask()
-        if isinstance(ask.record, Doubled):
-            raise twice_in_record(ask.record.key)
-        return ask
+        ask = (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"item: {in_words(error, BatchItem)}") from error
+    refuse_keys(ask, bytes(raw), where="item", msgpack=packed)
+    return ask
 
 
-class Doubled(NamedTuple):
-    """An object that cannot be used, since it has this key twice."""
+def _refuse_many(items: bytes) -> None:
+    """Refuse what would be more objects than one body may hold.
 
-    key: str
-
-
-def _once(pairs: list[tuple[Any, Any]]) -> dict[Any, Any] | Doubled:
-    """Make an object of its pairs."""
-    made = dict(pairs)
-    key = key_twice(pairs) if len(made) < len(pairs) else None
-    return made if key is None else Doubled(key)
+    There are no more items than commas, nor than braces where all are objects.
+    """
+    if items.count(b",") >= MOST_ITEMS:
+        if items.count(b"{") > MOST_ITEMS:
+            raise BadInput(
+                f"a body of one object may hold up to {MOST_ITEMS:,} items; send a "
+                "stream"
+            )
+        _decode_objects(items)
 
 
 class JsonLines:
@@ -256,13 +266,12 @@ class MsgpackStream:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._unpacker = msgpack.Unpacker(
-            max_buffer_size=2 * limit, strict_map_key=True, object_pairs_hook=_once
-        )
+        self._unpacker = msgpack.Unpacker(max_buffer_size=2 * limit)
         self._fed = self._end = 0
+        self._rest = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[Any]:
-        """Take more of the stream; give the objects that are whole now.
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Take more of the stream; give the objects that are whole now, undecoded.
 
         Raises
         ------
@@ -274,16 +283,22 @@ class MsgpackStream:
         try:
             self._unpacker.feed(data)
             self._fed += len(data)
-            for plain in self._unpacker:
+            self._rest += data
+            while True:
+                self._unpacker.skip()
+                size = self._unpacker.tell() - self._end
                 self._check(self._unpacker.tell())
-                self._end = self._unpacker.tell()
-                yield plain
+                self._end += size
+                piece = bytes(memoryview(self._rest)[:size])
+                del self._rest[:size]
+                yield piece
+        except msgpack.OutOfData:
+            self._check(self._fed)
         except msgpack.BufferFull as error:
             raise self._too_large() from error
         except (msgpack.UnpackException, ValueError, TypeError) as error:
             reason = str(error) or "nested too deeply, or a byte that begins nothing"
             raise BadInput(f"the stream is no msgpack: {reason}"[:200]) from error
-        self._check(self._fed)
 
     def finish(self) -> Iterator[Any]:
         """Make sure that nothing is left.

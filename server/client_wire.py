@@ -245,7 +245,8 @@ class Entries:
     def feed(self, data: bytes) -> Iterable[FromBatch]:
         """Give the entries that are whole now."""
         for piece in self._splitter.feed(data):
-            plain = msgspec.json.decode(piece) if self._lines else piece
+            wire = msgspec.json if self._lines else msgspec.msgpack
+            plain = wire.decode(piece)
             kind: type[FromBatch] = Entry
             if "items" in plain:
                 kind = Totals

@@ -99,6 +99,8 @@ class Desk:
         What the index's costs are counted in; "s" or a currency.
     rescaling
         Whether the index's costs are this machine's.
+    columns
+        How many columns of records it knows; 0 where it cannot know.
     reader
         Reads usual requests about records faster; None where items are no records, or
         features other than columns.
@@ -123,6 +125,7 @@ class Desk:
         self._pace = read_pace(engine)
         self.rescaling = Rescaling(first_state(engine, self._pace, settings.rescale))
         self._columns = KnownColumns(package.features)
+        self.columns = len(self._columns.names)
         self.reader = RecordReader.of(engine.extractor)
         # every record has the same size
         self._one_size = package.kind == "record" and engine.index.covers(1.0)

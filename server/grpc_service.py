@@ -11,6 +11,7 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from ..features.errors import BadInput
+from .aside import aside
 from .grpc_messages import (
     METHODS,
     SERVICE,
@@ -144,7 +145,7 @@ class GrpcService:
         self, asked: Message, arrived_s: float, context: Any
     ) -> Inferred:
         caller = Caller()
-        inference = inference_of(asked)
+        inference = await aside(inference_of, asked, size=asked.ByteSize())
         waited_s = time.monotonic() - arrived_s
         patience_s = context.time_remaining()
         if patience_s is not None:
@@ -240,10 +241,13 @@ def _serialize(message: Message) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def serving_grpc(oip: Oip, at: GrpcAt) -> AsyncIterator[int]:
+async def serving_grpc(
+    oip: Oip, at: GrpcAt, when_stopping: list[Callable[[], None]]
+) -> AsyncIterator[int]:
     """Serve at an address; the port, which 0 leaves open.
 
-    Several processes may share the port. On leaving, what is under way is finished.
+    Several processes may share the port. On leaving, what is under way is finished, in
+    the time that is left since what is appended to `when_stopping` was called.
 
     Raises
     ------
@@ -272,7 +276,15 @@ async def serving_grpc(oip: Oip, at: GrpcAt) -> AsyncIterator[int]:
     except (RuntimeError, OSError) as error:
         raise BadInput(f"cannot listen for gRPC at {where}") from error
     await server.start()
+    stopping: list[asyncio.Task[None]] = []
+
+    def stop() -> None:
+        stopping.append(asyncio.ensure_future(server.stop(DRAIN_S)))
+
+    when_stopping.append(stop)
     try:
         yield bound
     finally:
-        await server.stop(DRAIN_S)
+        if not stopping:
+            stop()
+        await asyncio.gather(*stopping)

@@ -143,6 +143,7 @@ class Server(uvicorn.Server):
             ) from error
         super().__init__(config)
         self.repository: Repository = app.state.repository
+        self._when_stopping: list[Callable[[], None]] = app.state.when_stopping
         self.beside: list[
             Callable[[Server], contextlib.AbstractAsyncContextManager[None]]
         ]
@@ -185,6 +186,12 @@ class Server(uvicorn.Server):
         copies = [s.dup() for s in sockets or () for _ in range(ACCEPTED - 1)]
         await super().startup([*sockets, *copies] if sockets else None)
         self.when_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more, over HTTP or otherwise, and finish what came, all at a time."""
+        for stop in self._when_stopping:
+            stop()
+        await super().shutdown(sockets)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop, but first say for a while that this is about to happen.

@@ -15,6 +15,7 @@ import msgspec
 from ..features.errors import BadInput
 from .access import Access
 from .admission import Admission
+from .aside import aside
 from .errors import NotAllowed, NotReady
 from .oip_items import Items, Requested
 from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
@@ -124,6 +125,16 @@ class Oip:
             As `Repository.get`.
         """
         return self.repository.get(model, version or None)
+
+    def widest(self, model: str, version: str) -> int:
+        """Say how many values an item of a model may have in one input.
+
+        Raises
+        ------
+        UnknownModel, NotReady
+            As `Repository.get`.
+        """
+        return self._items_of(self.serving(model, version)).widest
 
     def model_ready(self, model: str, version: str) -> bool:
         """Say whether a model answers.
@@ -283,7 +294,7 @@ class Oip:
         items, desk = self._items_of(serving), serving.desk
         items.check(inference.outputs)
         terms = Terms.read(inference.parameters, patience_s)
-        asks = items.read(inference.inputs)
+        asks = await aside(items.read, inference.inputs, size=_size(inference.inputs))
         way = serving.way_of(transport, len(asks))
         reserve_s = max(reserve.at(arrived_s) for reserve in (way.loop, way.thread))
         purse = terms.purse(desk.unit, desk.settings, arrived_s, reserve_s)
@@ -332,6 +343,11 @@ class Oip:
                 "the operator lets nobody load or unload models over the wire"
             )
         self.access.admin.check(headers)
+
+
+def _size(inputs: Sequence[Tensor]) -> int:
+    """Count the values, each of which takes some bytes."""
+    return 8 * sum(len(tensor.values) for tensor in inputs)
 
 
 def _facts(

@@ -1,17 +1,26 @@
 """Bodies of the Open Inference Protocol over HTTP: JSON, and tensors behind it."""
 
+import math
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from ..features.errors import BadInput
 from ..features.wording import in_words
+from .bounds import LARGE, TERMS, strings_at_most
 from .json_keys import Twice, refuse_twice, twice_in_json
 from .oip import Inference, Inferred
-from .oip_items import Requested
+from .oip_items import MAX_ITEMS, Requested
 from .oip_terms import Parameter
-from .tensors import Tensor, from_json, from_raw, to_raw
+from .tensors import (
+    Tensor,
+    from_json,
+    from_raw,
+    from_raw_json,
+    read_shape,
+    to_raw,
+)
 from .wire import encode
 
 Parameters = dict[str, Parameter]
@@ -45,7 +54,29 @@ class InferBody(msgspec.Struct, forbid_unknown_fields=True):
     model_version: str | None = None
 
 
+class _LargeInput(msgspec.Struct, forbid_unknown_fields=True):
+    """As `InputBody`, with all that may be long left as it is."""
+
+    name: str
+    shape: Raw
+    datatype: str
+    parameters: Raw | UnsetType = UNSET
+    data: Raw | UnsetType = UNSET
+
+
+class _LargeBody(InferBody, forbid_unknown_fields=True, kw_only=True):
+    """As `InferBody`, with all that may be long left as it is."""
+
+    inputs: list[_LargeInput]  # type: ignore[assignment]
+    outputs: Raw | UnsetType = UNSET  # type: ignore[assignment]
+    parameters: Raw | UnsetType = UNSET  # type: ignore[assignment]
+
+
 _decode = msgspec.json.Decoder(InferBody).decode
+_decode_large = msgspec.json.Decoder(_LargeBody).decode
+_decode_parameters = msgspec.json.Decoder(Parameters | None).decode
+_decode_outputs = msgspec.json.Decoder(list[OutputBody] | None).decode
+_decode_shape = msgspec.json.Decoder(list[int]).decode
 
 
 class Decoded:
@@ -84,7 +115,7 @@ class Decoded:
 
 
 def decode_infer(
-    model: str, version: str, body: bytes, json_length: int | None
+    model: str, version: str, body: bytes, json_length: int | None, widest: int
 ) -> Decoded:
     """Read the body of one inference request.
 
@@ -96,6 +127,8 @@ def decode_infer(
         JSON, and after it the tensors that say so, in their order.
     json_length
         Bytes of JSON; None where it is all.
+    widest
+        Values of the largest item.
 
     Raises
     ------
@@ -110,7 +143,8 @@ def decode_infer(
     raw = None if json_length is None else memoryview(body)[json_length:]
     document = body if json_length is None else body[:json_length]
     try:
-        read = _decode(document)
+        large = len(document) > LARGE
+        read = _read_large(document, widest) if large else _decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"body: {in_words(error)}") from error
     if document.count(b":") > _keys_given(read):
@@ -120,7 +154,7 @@ def decode_infer(
     if not isinstance(all_, bool):
         raise BadInput("parameter binary_data_output must be true or false")
     binary, requested = _read_outputs(read.outputs or [])
-    inputs = _read_inputs(read.inputs, raw)
+    inputs = _read_inputs(read.inputs, raw, widest)
     inference = Inference(model, version, read.id, parameters, inputs, requested)
     return Decoded(inference, binary, all_)
 
@@ -130,13 +164,70 @@ def _keys_given(read: InferBody) -> int:
     outputs = read.outputs or []
     holders: list[Any] = [read, *read.inputs, *outputs]
     objects = [holder.parameters for holder in holders]
+    datas = [given.data for given in read.inputs]
     keys = 1 + (read.outputs is not None) + (read.id != "")
     keys += sum(3 + (given.data is not UNSET) for given in read.inputs)
     keys += len(outputs)
+    # what a long tensor holds are no keys
+    keys += sum(bytes(data).count(b":") for data in datas if isinstance(data, Raw))
     return keys + sum(1 + len(found) for found in objects if found is not None)
 
 
-def _read_inputs(inputs: list[InputBody], raw: memoryview | None) -> list[Tensor]:
+def _read_large(head: bytes, widest: int) -> InferBody:
+    """Decode all but the data, none of which may be long."""
+    # two for every element that is a string; an input says less than 64 of itself
+    most = 2 * MAX_ITEMS * widest + 64 * (widest + 64)
+    if strings_at_most(head) > most:
+        raise BadInput("the body holds more strings and names than items can have")
+    large = _decode_large(head)
+    return InferBody(
+        inputs=[
+            InputBody(
+                given.name,
+                _decode_shape(_short(given.shape, "a shape")),
+                given.datatype,
+                _decode_parameters(_short(given.parameters, "parameters")),
+                given.data,  # type: ignore[arg-type]  # decoded by `_read_data`
+            )
+            for given in large.inputs
+        ],
+        outputs=_decode_outputs(_short(large.outputs, "outputs")),
+        parameters=_decode_parameters(_short(large.parameters, "parameters")),
+        id=large.id,
+    )
+
+
+def _short(raw: Any, what: str) -> bytes:
+    """Refuse to decode what is too long for what it is."""
+    if raw is UNSET:
+        return b"null"
+    data = bytes(raw)
+    if len(data) > TERMS:
+        raise BadInput(f"{what} of {len(data):,} bytes; up to {TERMS:,} are read")
+    return data
+
+
+def _read_data(given: InputBody, data: Any, widest: int) -> Tensor:
+    """Read what is in the JSON; once its shape was found to be possible."""
+    if not isinstance(data, Raw):
+        return from_json(given.name, given.datatype, given.shape, data)
+    lengths = read_shape(given.name, given.datatype, given.shape)
+    _refuse_many(given, widest)
+    return from_raw_json(given.name, given.datatype, lengths, data)
+
+
+def _refuse_many(given: InputBody, widest: int) -> None:
+    """Refuse more values than the most and largest items have."""
+    if len(given.shape) > 2 or math.prod(given.shape) > MAX_ITEMS * widest:
+        raise BadInput(
+            f"input {given.name[:80]!r} has shape {given.shape[:9]}; up to "
+            f"{MAX_ITEMS:,} items of up to {widest:,} values can be in a request"
+        )
+
+
+def _read_inputs(
+    inputs: list[InputBody], raw: memoryview | None, widest: int
+) -> list[Tensor]:
     tensors, start = [], 0
     for given in inputs:
         parameters = given.parameters or {}
@@ -146,7 +237,7 @@ def _read_inputs(inputs: list[InputBody], raw: memoryview | None) -> list[Tensor
             data = [] if given.data is UNSET and 0 in given.shape else given.data
             if data is UNSET:
                 raise BadInput(f"input {given.name[:80]!r} has no 'data'")
-            tensors.append(from_json(given.name, given.datatype, given.shape, data))
+            tensors.append(_read_data(given, data, widest))
             continue
         if raw is None or given.data is not UNSET:
             raise BadInput(
@@ -158,6 +249,9 @@ def _read_inputs(inputs: list[InputBody], raw: memoryview | None) -> list[Tensor
                 f"input {given.name[:80]!r}: binary_data_size is {size!r}; "
                 f"{len(raw) - start:,} bytes are left behind the JSON"
             )
+        if size > LARGE:
+            read_shape(given.name, given.datatype, given.shape)
+            _refuse_many(given, widest)
         piece = bytes(raw[start : start + size])
         tensors.append(from_raw(given.name, given.datatype, given.shape, piece))
         start += size

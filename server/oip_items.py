@@ -11,9 +11,10 @@ from ..features.errors import BadInput, BadItem
 from ..features.items import Value
 from ..features.wording import in_words
 from ..indexer.package import Package
+from .bounds import LARGE, check_record
 from .columns import KnownColumns
 from .tensors import BYTES, Tensor
-from .wire import Answer, Ask, decode_record
+from .wire import Answer, Ask
 
 MAX_ITEMS = 1024
 RECORD = "record"
@@ -52,12 +53,15 @@ class Items:
     ----------
     inputs, outputs
         What its metadata say.
+    widest
+        Values of an item in one input.
     """
 
     def __init__(self, package: Package) -> None:
         self._kind = package.kind
         self._labels = package.labels
         self._columns = KnownColumns(package.features)
+        self.widest = max(1, len(self._columns.names))
         vocabularies: dict[str, Any] = {}
         for feature in package.features:
             vocabularies |= (feature.columns or {}).get("vocabularies") or {}
@@ -186,8 +190,8 @@ class Items:
         if names == [RECORD] and RECORD not in self._columns.names:
             if inputs[0].datatype != BYTES:
                 return self._rows_of(inputs[0])
-            elements = enumerate(_one_each(inputs[0]))
-            return [_record(element, i) for i, element in elements]
+            elements, known = enumerate(_one_each(inputs[0])), len(self._columns.names)
+            return [_record(element, i, known) for i, element in elements]
         columns = {tensor.name: _one_each(tensor) for tensor in inputs}
         if len({len(column) for column in columns.values()}) > 1:
             lengths = {name[:40]: len(column) for name, column in columns.items()}
@@ -255,8 +259,11 @@ def _image(element: str | bytes | None, i: int) -> bytes:
         raise BadItem(f"image {i} is a JSON string, but not base64") from error
 
 
-def _record(element: str | bytes | None, i: int) -> Any:
+def _record(element: str | bytes | None, i: int, known: int) -> Any:
     try:
+        if element is not None and len(element) > LARGE // 4:
+            raw = element.encode() if isinstance(element, str) else element
+            check_record(raw, columns=known)
         return decode_record(element or "")
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadItem(

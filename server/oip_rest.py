@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from ..features.errors import BadInput
 from ..features.wording import in_words
 from .access import CHALLENGE
+from .aside import aside
 from .body import read_body
 from .handing import hand_over
 from .json_keys import Twice, refuse_twice, twice_in_json
@@ -154,8 +155,10 @@ class Exchange:
         self._model = name
         limit = oip.repository.settings.body_limit
         headers = self._scope["headers"]
+        length, widest = _json_length(headers), oip.widest(name, version)
         body = await read_body(self._receive, headers, limit)
-        decoded = decode_infer(name, version, body, _json_length(headers))
+        given = (name, version, body, length, widest)
+        decoded = await aside(decode_infer, *given, size=len(body))
         inferred = await oip.infer(decoded.inference, self._arrived_s, self.caller)
         payload, length = decoded.encode(inferred)
         if length is None:

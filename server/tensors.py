@@ -7,12 +7,15 @@ there already.
 import itertools
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec import Raw
 
 from ..features.errors import BadInput
+from .bounds import strings_at_most
 
 Value = bool | int | float | str | bytes | None
 
@@ -33,6 +36,8 @@ DTYPES = {
     "FP64": "<f8",
 }
 MAX_AXES = 8
+# Bytes of JSON, or values, that are read at a time; and arrays within one of strings.
+PIECE, MAX_NESTED = 1 << 14, 1 << 16
 MAX_ELEMENTS = 1 << 20
 _LENGTH = struct.Struct("<I")
 
@@ -152,6 +157,82 @@ def from_json(name: str, datatype: str, shape: Iterable[int], data: Any) -> Tens
     return _check(name, datatype, lengths, _flatten(name, lengths, data))
 
 
+def from_raw_json(
+    name: str, datatype: str, lengths: tuple[int, ...], raw: Raw
+) -> Tensor:
+    """Read JSON that is not decoded yet, in pieces, between which others have a turn.
+
+    Parameters
+    ----------
+    name, datatype
+        As for `from_json`.
+    lengths
+        The checked shape, of one or two axes.
+
+    Raises
+    ------
+    BadInput
+        As `from_json`.
+    """
+    data, count = bytes(raw).strip(), math.prod(lengths)
+    if data[:1] != b"[":
+        raise BadInput(f"input {name[:80]!r}: 'data' must be an array")
+    nested = data[1:].lstrip()[:1] == b"["
+    if not count and not data[1:-1].strip():
+        return Tensor(name, datatype, lengths, [])
+    try:
+        if datatype == BYTES:
+            if strings_at_most(data) > 2 * count:
+                raise BadInput(
+                    f"input {name[:80]!r}: shape {list(lengths)} does not match what "
+                    f"{len(data):,} bytes hold"
+                )
+            # brackets are in strings too; so many would be an array for nothing each
+            if nested and data.count(b"[") > MAX_NESTED:
+                raise BadInput(f"input {name[:80]!r}: send so many elements flat")
+            given = (_decode_nested if nested else _decode_strings)(data)
+            return from_json(name, datatype, lengths, given)
+        # there are no strings: each comma is between two numbers
+        if data.count(b",") + 1 != count:
+            raise _mismatch(name, lengths, data.count(b",") + 1)
+        if data.count(b"[") != 1 + nested * lengths[0]:
+            raise _not_nested(name, lengths)
+        rows = [bytes(row).strip() for row in _decode_raw(data)] if nested else [data]
+        if nested and any(row.count(b",") + 1 != lengths[-1] for row in rows):
+            raise _not_nested(name, lengths)
+        values: list[Value] = []
+        for row in rows:
+            for piece in _pieces(row):
+                read = _decode_values(piece)
+                values += _check(name, datatype, (len(read),), read).values
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"input {name[:80]!r}: {error}") from error
+    if len(values) != count:  # an empty array has as many commas as one of one
+        raise _mismatch(name, lengths, len(values))
+    return Tensor(name, datatype, lengths, values)
+
+
+def _pieces(row: bytes) -> Iterator[bytes]:
+    """Cut an array of numbers into several."""
+    start, last = 1, len(row) - 1
+    while (end := row.find(b",", start + PIECE, last)) >= 0:
+        yield b"[%b]" % row[start:end]
+        start = end + 1
+    yield b"[%b" % row[start:]
+
+
+_decode_raw = msgspec.json.Decoder(list[Raw]).decode
+_decode_strings = msgspec.json.Decoder(list[str | None]).decode
+_decode_nested = msgspec.json.Decoder(list[list[str | None]]).decode
+_decode_values = msgspec.json.Decoder(list[bool | int | float | None]).decode
+
+
+def _not_nested(name: str, shape: tuple[int, ...]) -> BadInput:
+    return BadInput(
+        f"input {name[:80]!r}: 'data' is not nested as its shape {list(shape)} says"
+    )
+
+
 def _flatten(name: str, shape: tuple[int, ...], data: list[Any]) -> list[Any]:
     """Unpack one level of nested lists per axis, each of that axis's length."""
     if data and isinstance(data[0], list) and len(data) != shape[0]:
@@ -161,10 +242,7 @@ def _flatten(name: str, shape: tuple[int, ...], data: list[Any]) -> list[Any]:
             break
         for inner in data:
             if not isinstance(inner, list) or len(inner) != length:
-                raise BadInput(
-                    f"input {name[:80]!r}: 'data' is not nested as its shape "
-                    f"{list(shape)} says"
-                )
+                raise _not_nested(name, shape)
         data = list(itertools.chain.from_iterable(data))
     return data
 
@@ -195,6 +273,12 @@ def _check(
 ) -> Tensor:
     if len(values) != math.prod(lengths):
         raise _mismatch(name, lengths, len(values))
+    if len(values) > PIECE:  # others have a turn between two pieces
+        read: list[Value] = []
+        for start in range(0, len(values), PIECE):
+            part = values[start : start + PIECE]
+            read += _check(name, datatype, (len(part),), part).values
+        return Tensor(name, datatype, lengths, read)
     types = set(map(type, values))
     if datatype == BYTES:
         _require(name, datatype, types, {str, bytes, type(None)})

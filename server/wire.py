@@ -18,6 +18,7 @@ from ..features.items import Gaps, Kind
 from ..features.sizes import Size
 from ..features.wording import in_words
 from ..models.trial import Kind as Kernels
+from .bounds import check_item
 from .errors import (
     Abandoned,
     NotAllowed,
@@ -268,6 +269,21 @@ def read_query(query: bytes) -> dict[str, str]:
         name = next(name for name in names if names.count(name) > 1)
         raise BadInput(f"query: {name[:80]!r} is given twice")
     return found
+
+
+def check_ask(headers: Headers, body: bytes, kind: Kind, columns: int) -> None:
+    """Refuse a long body by what it holds, before it is decoded.
+
+    Raises
+    ------
+    BadInput, BadItem
+        As `check_item`.
+    """
+    content_type, _ = read_headers(headers)
+    packed = content_type in MSGPACK
+    is_form = content_type in _UNSAID and body.lstrip().startswith(b"{")
+    if packed or is_form or content_type == "application/json":
+        check_item(body, packed=packed, kind=kind, columns=columns)
 
 
 def model_in(query: bytes) -> str | None:

@@ -5,10 +5,11 @@ import struct
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
+from polydom.server import oip_body, tensors
 from polydom.server.oip import Inferred
 from polydom.server.oip_body import decode_infer
 from polydom.server.oip_items import Requested
@@ -21,7 +22,7 @@ RAW = struct.pack("<2f", 1.5, 2.5)
 def decode(request: Any, tail: bytes | None = None) -> Any:
     head = json.dumps(request).encode()
     length = None if tail is None else len(head)
-    return decode_infer("tiny", "", head + (tail or b""), length)
+    return decode_infer("tiny", "", head + (tail or b""), length, 784)
 
 
 def binary(size: Any, **facts: Any) -> dict[str, Any]:
@@ -108,18 +109,18 @@ def test_bodies_that_are_wrong_are_refused(
 @pytest.mark.parametrize("length", [0, 3, 1 << 40])
 def test_json_must_be_as_long_as_the_header_says(length: int) -> None:
     with pytest.raises(BadInput, match=f"is {length}; the body has 2 bytes"):
-        decode_infer("tiny", "", b"{}", length)
+        decode_infer("tiny", "", b"{}", length, 784)
 
 
 @given(st.binary(max_size=60), st.none() | st.integers(-2, 70))
 def test_noise_is_refused_with_our_own_errors(body: bytes, length: int | None) -> None:
     with pytest.raises(BadInput):
-        decode_infer("tiny", "", body, length)
+        decode_infer("tiny", "", body, length, 784)
 
 
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(BadInput, match="body"):
-        decode_infer("tiny", "", b'{"inputs":' + b"[" * 100_000, None)
+        decode_infer("tiny", "", b'{"inputs":' + b"[" * 100_000, None, 784)
 
 
 def inferred(**changed: Any) -> Inferred:
@@ -161,3 +162,70 @@ def test_answer_is_binary_for_all_outputs_but_those_that_say_otherwise() -> None
     assert said["outputs"][0]["data"] == ["ham"]
     assert said["outputs"][1]["parameters"] == {"binary_data_size": 16}
     assert body[length:] == struct.pack("<2d", 0.25, 0.75)
+
+
+numbers = st.one_of(
+    st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.floats(allow_nan=False)
+)
+shapes = st.sampled_from(
+    [(3,), (3, 1), (2, 2), (1, 4), (4, 1), (1, 1), (2, 2, 1), (0,)]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.sampled_from(["FP64", "FP32", "INT8", "BOOL", "BYTES"]),
+    shapes,
+    st.one_of(
+        st.lists(st.one_of(numbers, st.text(max_size=3)), max_size=5),
+        st.lists(st.lists(numbers, max_size=4), max_size=4),
+        st.lists(st.integers(-128, 127), min_size=4, max_size=4),
+        st.lists(st.lists(st.floats(-1, 1), min_size=2, max_size=2), max_size=2),
+        st.lists(st.lists(st.text(max_size=3), min_size=1, max_size=1), max_size=4),
+        numbers,
+    ),
+    st.integers(0, 3),
+)
+def test_long_data_is_read_like_short(
+    datatype: str, shape: tuple[int, ...], data: Any, space: int
+) -> None:
+    """In pieces of a byte, where the other way reads all at once."""
+    encoded = json.dumps(data, indent=space or None)
+    text = encoded.replace("Infinity", "1e400").encode()
+    body = b'{"inputs":[{"name":"a","datatype":"%b","shape":%b,"data":%b}]}' % (
+        datatype.encode(),
+        json.dumps(shape).encode(),
+        text,
+    )
+
+    def read() -> Any:
+        try:
+            (tensor,) = decode_infer("tiny", "", body, None, 4).inference.inputs
+        except BadInput:
+            return None
+        return [*tensor[:3], list(map(repr, tensor.values))]
+
+    short = read()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(oip_body, "LARGE", 0)
+        patch.setattr(tensors, "PIECE", 1)
+        long = read()
+    if len(shape) < 3:
+        assert long == short
+    else:
+        assert long is None
+
+
+def test_more_values_than_any_items_have_are_refused_unread() -> None:
+    shape, data = [1024, 15], b",".join([b"[1]"] * 100_000)
+    body = b'{"inputs":[{"name":"a","datatype":"FP64","shape":%b,"data":[%b]}]}'
+    said = "up to 1,024 items of up to 14 values"
+    with pytest.raises(BadInput, match=said):
+        decode_infer("m", "", body % (json.dumps(shape).encode(), data), None, 14)
+    with pytest.raises(BadInput, match="does not match 100,000 values"):
+        decode_infer("m", "", body % (b"[1024, 14]", data), None, 14)
+    with pytest.raises(BadInput, match="is not nested as its shape"):
+        decode_infer("m", "", body % (b"[10, 10000]", data), None, 10_000)
+    long = b"[" + b"1," * 99_999 + b"1]"
+    with pytest.raises(BadInput, match="a shape of"):
+        decode_infer("m", "", body % (long, b"1"), None, 14)
