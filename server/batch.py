@@ -31,7 +31,7 @@ from .batch_wire import (
 from .batch_writer import Writer
 from .budget import Allowance, read_amount
 from .bulk import Bulk, Result
-from .errors import Abandoned, NotReady, Overloaded
+from .errors import Abandoned, NotReady, Overloaded, not_ready
 from .finalists import Finalists
 from .outcome import Outcome
 from .question import Question
@@ -93,7 +93,7 @@ class BatchEndpoint:
             )
         serving = repository.get(terms.model)
         if not serving.ready:
-            raise NotReady("the index is still being warmed up; see /readyz")
+            raise not_ready(serving.queue.begun)
         batch = Batch(serving, terms, source, lambda: repository.leaving)
         writer = Writer(send, kind)
         await writer.start()

@@ -49,6 +49,8 @@ class StampingProtocol(HttpToolsProtocol):
         self._shortcut: Shortcut | None = self.app_state.get("shortcut")
         if self.access_log or self.limit_concurrency is not None or self.root_path:
             self._shortcut = None
+        if self._shortcut is not None and self._shortcut.app is not self.config.app:
+            self._shortcut = None
         self._between = True
         self._raw_head: bytes | None = None
         self._idle_since_s = 0.0

@@ -11,7 +11,7 @@ from ..features.items import Item
 from .attempt import Attempt
 from .budget import Allowance
 from .desk import Desk
-from .errors import NotReady, Overloaded, TooLittleLeft
+from .errors import Overloaded, TooLittleLeft, not_ready
 from .job import Job
 from .metrics import Metrics
 from .outcome import Outcome
@@ -133,7 +133,7 @@ class Serving:
             As `Engine.answer`.
         """
         if not self.ready:
-            raise NotReady("the index is still being warmed up; see /readyz")
+            raise not_ready(self.queue.begun)
         kept_s = self.loop_reserve.seconds
         question = self.desk.question(ask, arrived_s, caller, kept_s)
         asked_s = self.now()

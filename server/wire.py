@@ -442,7 +442,8 @@ def describe(error: Exception) -> tuple[int, Failure]:
         raised = f" raised {type(error.__cause__).__name__}"
         message = message.replace(raised, " failed")
         return STATUS[BadFeature], Failure(message, error.code)
-    for kind in type(error).__mro__:
-        if kind in STATUS:
-            return STATUS[kind], Failure(str(error), error.code)
+    if isinstance(error, PolydomError):
+        for kind in type(error).__mro__:
+            if kind in STATUS:
+                return STATUS[kind], Failure(str(error), error.code)
     return 500, UNEXPECTED
