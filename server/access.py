@@ -9,11 +9,15 @@ from pathlib import Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..features.errors import BadInput
+from .docs_page import DOCS
 from .errors import Unauthorized
+from .mounted import path_in_app
 from .wire import Failure, Headers, encode
 
 # Probes come from whoever runs the process, and say nothing about what it serves.
 OPEN_PATHS = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
+# The page holds nothing; what it shows is asked for with the token typed there.
+_FREE = (*OPEN_PATHS, DOCS)
 # What is below these has tokens of its own.
 ADMIN_PATHS = ("/v1/admin/", "/v2/repository/models/")
 CHALLENGE = (b"www-authenticate", b'Bearer realm="polydom"')
@@ -129,14 +133,17 @@ class TokenGate:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it with 401."""
-        asked = scope["type"] == "http" and scope["path"] not in OPEN_PATHS
-        if asked and not scope["path"].startswith(ADMIN_PATHS):
+        if scope["type"] == "http" and self._asks(path_in_app(scope)):
             try:
                 self._tokens.check(scope["headers"])
             except Unauthorized as error:
                 await refuse(send, error)
                 return
         await self._app(scope, receive, send)
+
+    @staticmethod
+    def _asks(path: str) -> bool:
+        return path not in _FREE and not path.startswith(ADMIN_PATHS)
 
 
 async def refuse(send: Send, error: Unauthorized) -> None:

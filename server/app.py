@@ -27,9 +27,11 @@ from .batch import BATCH, BatchEndpoint
 from .body import read_body
 from .bounds import LARGE
 from .desk import Settings
-from .errors import NotReady
+from .docs_page import DOCS, show_docs
+from .errors import NotReady, not_ready
 from .handing import hand_over
 from .listener import GrpcAt
+from .mounted import path_in_app
 from .names import AnyPath
 from .oip import Oip
 from .oip_rest import OipRoutes
@@ -89,13 +91,33 @@ def create_app(
     ------
     BadInput, BadIndexFile, BadFeature
         As `Repository.open`.
+
+    Notes
+    -----
+    It may be mounted in another application, which then has to run its lifespan:
+    Starlette runs none of what is mounted. Without that everything is answered with
+    503.
+
+    Examples
+    --------
+    ::
+
+        answers = create_app("my.pdx")
+
+        @contextlib.asynccontextmanager
+        async def lifespan(app):
+            async with answers.router.lifespan_context(answers):
+                yield
+
+        app = FastAPI(lifespan=lifespan)
+        app.mount("/ml", answers)  # /ml/v1/predict
     """
     if grpc_at is not None and find_spec("grpc") is None:
         raise BadInput("gRPC needs grpcio: pip install 'polydom[grpc]'")
     paths = [index_path] if isinstance(index_path, (str, os.PathLike)) else index_path
     repository = Repository.open(paths, features=features, settings=settings)
 
-    app = FastAPI(title="polydom", lifespan=_lifespan, redoc_url=None)
+    app = FastAPI(title="polydom", lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.repository, app.state.access = repository, access
     app.state.peers = None  # workers have some
     app.state.when_stopping = []
@@ -111,6 +133,7 @@ def create_app(
     app.add_api_route("/v1/index", show_index)
     app.add_api_route("/v1/models", show_models)
     app.add_api_route("/metrics", show_metrics)
+    app.add_api_route(DOCS, show_docs)
     batches = Route(BATCH, BatchEndpoint(repository), methods=["POST"])
     app.router.routes.append(batches)
     if access.admin is not None:
@@ -135,7 +158,7 @@ class PredictRoute:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        if scope["type"] != "http" or scope["path"] != PREDICT:
+        if scope["type"] != "http" or path_in_app(scope) != PREDICT:
             await self._app(scope, receive, send)
         elif scope["method"] != "POST":
             failure = Failure("only POST is answered here", "method_not_allowed")
@@ -240,10 +263,10 @@ async def readyz(request: Request) -> Response:
     """Say whether features and models are warm."""
     repository: Repository = request.app.state.repository
     if not repository.ready:
-        leaving = "the server is about to stop"
-        warming = "the index is still being warmed up"
-        # no error to count: whoever probes wants to know
-        return _reply(*describe(NotReady(leaving if repository.leaving else warming)))
+        why = not_ready(repository.queue.begun)
+        if repository.leaving:
+            why = NotReady("the server is about to stop")
+        return _reply(*describe(why))  # not counted: whoever probes wants to know
     return _reply(200, Health("ok"))
 
 
@@ -346,6 +369,7 @@ def _state(app: FastAPI) -> dict[str, Any]:
     admission = Admission(repository.settings.budget_s, call_soon)
     app.state.oip.admission = admission
     state: dict[str, Any] = {
+        "application": app,
         "admission": admission,
         "ready_made": ReadyMade(repository),
     }

@@ -32,7 +32,7 @@ from .batch_writer import Writer
 from .bounds import check_item
 from .budget import Allowance, read_amount
 from .bulk import Bulk, Result
-from .errors import Abandoned, NotReady, Overloaded
+from .errors import Abandoned, NotReady, Overloaded, not_ready
 from .finalists import Finalists
 from .outcome import Outcome
 from .question import Question
@@ -94,7 +94,7 @@ class BatchEndpoint:
             )
         serving = repository.get(terms.model)
         if not serving.ready:
-            raise NotReady("the index is still being warmed up; see /readyz")
+            raise not_ready(serving.queue.begun)
         packed = kind in MSGPACK
         batch = Batch(serving, terms, source, lambda: repository.leaving, packed=packed)
         await source.begin()

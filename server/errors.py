@@ -56,6 +56,16 @@ class NotReady(PolydomError):
     code = "not_ready"
 
 
+def not_ready(begun: bool) -> NotReady:
+    """Say why nothing is answered yet; `begun` tells whether anybody started it."""
+    if begun:
+        return NotReady("the index is still being warmed up; see /readyz")
+    return NotReady(
+        "this application was never started: where it is mounted in another one, that "
+        "one has to run its lifespan too"
+    )
+
+
 class Abandoned(PolydomError):
     """The caller left before there was an answer."""
 

@@ -14,7 +14,7 @@ from ..indexer.package import Package
 from .bounds import LARGE, check_record
 from .columns import KnownColumns
 from .tensors import BYTES, Tensor
-from .wire import Answer, Ask
+from .wire import Answer, Ask, decode_record
 
 MAX_ITEMS = 1024
 RECORD = "record"

@@ -14,6 +14,7 @@ from .aside import aside
 from .body import read_body
 from .handing import hand_over
 from .json_keys import Twice, refuse_twice, twice_in_json
+from .mounted import path_in_app
 from .oip import Oip
 from .oip_body import decode_infer
 from .oip_config import config_of
@@ -48,8 +49,8 @@ class OipRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        path = scope.get("path", "")
-        if scope["type"] != "http" or not f"{path}/".startswith(f"{ROOT}/"):
+        path = path_in_app(scope) if scope["type"] == "http" else ""
+        if not f"{path}/".startswith(f"{ROOT}/"):
             await self._app(scope, receive, send)
             return
         exchange = Exchange(self._oip, scope, receive)

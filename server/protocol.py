@@ -55,11 +55,14 @@ class StampingProtocol(HttpToolsProtocol):
         self._head_bytes = 0
         self._in_head = False
         self._patience: asyncio.TimerHandle | None = None
-        self._shortcut: Shortcut | None = self.app_state.get("shortcut")
+        # an application mounted in another has no say in what comes for that one
+        ours = self.app_state.get("application") is self.config.app
+        state = self.app_state if ours else {}
+        self._shortcut: Shortcut | None = state.get("shortcut")
         if self.access_log or self.limit_concurrency is not None or self.root_path:
             self._shortcut = None
-        self._admission: Admission | None = self.app_state.get("admission")
-        self._ready_made: ReadyMade | None = self.app_state.get("ready_made")
+        self._admission: Admission | None = state.get("admission")
+        self._ready_made: ReadyMade | None = state.get("ready_made")
         self._held: bytes | None = None
         self._skip = 0
         self._between = True

@@ -60,6 +60,11 @@ class WorkQueue:
         self.busy = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
+    @property
+    def begun(self) -> bool:
+        """Whether it was ever started."""
+        return self._thread.ident is not None
+
     def start(self) -> None:
         """Start computing; what was posted before is then chosen from."""
         self._thread.start()
@@ -67,7 +72,7 @@ class WorkQueue:
     def stop(self) -> None:
         """Do what was posted so far, then end the thread, and wait for that."""
         self._mailbox.put(None)
-        if self._thread.ident is not None:
+        if self.begun:
             self._thread.join()
 
     def post(self, due_s: float, work: Work) -> None:

@@ -12,7 +12,7 @@ from ..features.items import Item
 from .attempt import Attempt
 from .budget import Allowance
 from .desk import Desk
-from .errors import NotReady, Overloaded
+from .errors import Overloaded, not_ready
 from .job import Job
 from .metrics import Metrics
 from .outcome import Outcome
@@ -144,7 +144,7 @@ class Serving:
             As `Engine.answer`.
         """
         if not self.ready:
-            raise NotReady("the index is still being warmed up; see /readyz")
+            raise not_ready(self.queue.begun)
         way = way or self.way
         question = self._question(ask, arrived_s, caller, way)
         asked_s = self.now()

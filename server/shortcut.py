@@ -50,14 +50,18 @@ class Shortcut:
     ----------
     repository
         Its default index answers.
+    app
+        Whose requests these are.
 
     Attributes
     ----------
+    app
+        As given: what is mounted in another application answers nothing of that one.
     heads
         By their bytes up to the empty line, which is not among them.
     """
 
-    def __init__(self, repository: Repository) -> None:
+    def __init__(self, repository: Repository, app: object = None) -> None:
         self._repository = repository
         self._longest = min(LONGEST_BODY, repository.settings.body_limit)
         self.heads: dict[bytes, Head] = {}
