@@ -19,6 +19,7 @@ from .stored import StoredColumns, StoredFeature, load_extractor
 
 Array = NDArray[Any]
 
+MOST_FEATURES = 62
 MOST_COLUMNS = 2**24  # of a full row, which a server makes for every request
 NEVER = float(np.finfo(np.float64).max)  # a margin in a file, where all is finite
 
@@ -175,14 +176,16 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
     except (msgspec.ValidationError, ValueError) as error:
         raise BadIndexFile(f"damaged: {error}") from error
     masks = _take(arrays, "masks", "<u8", 1)
+    if len(facts.model_kinds) != len(masks):
+        raise BadIndexFile("damaged: its candidates are incomplete")
     package = Package(
         kind=facts.kind,
         labels=tuple(facts.labels),
         features=tuple(facts.features),
         costs=costs,
         masks=masks,
-        orders=_unpad(_take(arrays, "orders", "<i4", 2)),
-        fallbacks=_unpad(_take(arrays, "fallbacks", "<i4", 2)),
+        orders=_rows(arrays, "orders", len(masks)),
+        fallbacks=_rows(arrays, "fallbacks", len(masks)),
         models=_models(facts, arrays),
         model_s=_take(arrays, "model_s", "<f8", 1),
         overhead_s=facts.overhead_s,
@@ -227,7 +230,12 @@ def _pad(rows: Sequence[Sequence[int]]) -> Array:
     return padded
 
 
-def _unpad(padded: Array) -> tuple[tuple[int, ...], ...]:
+def _rows(
+    arrays: Mapping[str, Array], name: str, count: int
+) -> tuple[tuple[int, ...], ...]:
+    padded = _take(arrays, name, "<i4", 2)
+    if len(padded) != count or padded.shape[1] > MOST_FEATURES + 1:
+        raise BadIndexFile(f"damaged: array {name!r} is not its candidates'")
     return tuple(tuple(v for v in row if v >= 0) for row in padded.tolist())
 
 
@@ -254,7 +262,7 @@ def _margins(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...]
 
 def _check(package: Package) -> None:
     count, m = len(package.masks), len(package.features)
-    if not 0 <= m <= 62 or package.kind not in get_args(Kind):
+    if not 0 <= m <= MOST_FEATURES or package.kind not in get_args(Kind):
         raise BadIndexFile(f"damaged: {m} features of kind {package.kind!r}")
     if any(feature.width < 1 for feature in package.features):
         raise BadIndexFile("damaged: a feature without columns")

@@ -1208,3 +1208,15 @@ def boost_in_stages(
             added.append(rate * step)
             raw = raw + added[-1]
     return np.column_stack(added)
+
+
+def count_entries(plain: Any) -> tuple[int, int]:
+    """How many values, keys included, and how many lists and maps plain data have."""
+    if isinstance(plain, dict):
+        held = [*plain.keys(), *plain.values()]
+    elif isinstance(plain, list):
+        held = plain
+    else:
+        return 1, 0
+    counts = [count_entries(one) for one in held]
+    return 1 + sum(n for n, _ in counts), 1 + sum(n for _, n in counts)
