@@ -8,6 +8,7 @@ PolydomError
 │   └── BadRow         a row holds what its model has no answer to: NaN, infinity
 ├── BadModel           an estimator or a stored model cannot be evaluated
 ├── BadIndexFile       an index file is damaged, foreign or of another version
+├── CannotWrite        a file cannot be written: the disk is full, or not allowed
 ├── WorkerLost         a process that did part of the work was killed or crashed
 └── NothingFits        no trained set fits the budget
 """
@@ -15,14 +16,42 @@ PolydomError
 from .amounts import show_us
 from .sizes import Size, show_size
 
+# Characters of a message; longer ones lose their middle, so that what is wrong and
+# what to do about it stay.
+LONGEST_MESSAGE = 1000
+
 
 class PolydomError(Exception):
     """Base of every error a caller may want to catch.
 
     `code` is stable and goes over the wire; the message is for people and may change.
+    Whatever text of a file or a request got into it, it is one line of printable
+    characters, at most `LONGEST_MESSAGE` long.
     """
 
     code = "polydom_error"
+
+    def __str__(self) -> str:
+        """Give the message, escaped and cut."""
+        return printable(super().__str__())
+
+
+def printable(text: str, longest: int = LONGEST_MESSAGE) -> str:
+    """Escape what a terminal or a log would obey, and cut the middle out if too long.
+
+    Examples
+    --------
+    >>> printable("x" * 1000, longest=20)
+    'xxxxxxxx ... xxxxxxx'
+    """
+    if len(text) > 4 * longest:  # of which not even the ends are shown
+        text = f"{text[: 2 * longest]}{text[-2 * longest :]}"
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    if len(text) <= longest:
+        return text
+    first = (longest - 4) // 2
+    return f"{text[:first]} ... {text[first + 5 - longest :]}"
 
 
 class BadItem(PolydomError):
@@ -70,6 +99,12 @@ class BadIndexFile(PolydomError):
     """An index file is damaged, truncated, foreign or of another version."""
 
     code = "bad_index_file"
+
+
+class CannotWrite(PolydomError, OSError):
+    """A file cannot be written: the disk is full, or the system does not allow it."""
+
+    code = "cannot_write"
 
 
 class WorkerLost(PolydomError):

@@ -4,35 +4,49 @@ A preamble of 64 bytes, a msgpack header, then the arrays, each starting on a mu
 of 64 bytes, all gaps zero, nothing after the last. The rules follow safetensors: every
 length is checked against the file's real size before anything is allocated, sections
 may not overlap or leave holes, and a checksum covers every byte.
+
+A reader copies the file and checks the copy. Were the file mapped, whoever wrote to it
+in place would change the numbers under kernels that have checked them once, and
+whoever cut it off would end the process.
 """
 
 import contextlib
+import errno
 import hashlib
+import math
 import mmap
 import os
+import stat
 import struct
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadIndexFile, BadInput
+from ..features.errors import BadIndexFile, BadInput, CannotWrite
+from .header_size import MAX_HEADER_BYTES, excess
 
 Array = NDArray[Any]
 
 MAGIC = b"\x89PDX\r\n\x1a\n"
 FORMAT_VERSION = 1
 ALIGNMENT = 64
-MAX_HEADER_BYTES = 64 << 20
+# Read and checked in about two seconds.
+MAX_FILE_BYTES = 2 << 30
+MAX_DIMENSIONS = 32
+MAX_SPAN = 1 << 48  # product of an empty array's other lengths
 DTYPES = ("|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
 
 # magic, format version, reserved (0), header bytes, file bytes; then the checksum
 _FACTS = struct.Struct("<8sIIQQ")
 _DIGEST_BYTES = 32
 _PREAMBLE_BYTES = _FACTS.size + _DIGEST_BYTES
+# Read at a time: who stops the process meanwhile does not wait for more.
+_CHUNK_BYTES = 1 << 20
 
 
 class _Section(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -40,7 +54,7 @@ class _Section(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
     name: str
     dtype: str
-    shape: list[int]
+    shape: Annotated[list[int], msgspec.Meta(max_length=MAX_DIMENSIONS)]
     offset: int
 
 
@@ -69,10 +83,14 @@ def write_file(
     Raises
     ------
     BadInput
-        If an array has a dtype that the format does not know.
+        If an array has a dtype that the format does not know, or there is more than
+        `read_file` would read.
+    CannotWrite
+        If the disk is full, or the file cannot be written for another such reason.
     """
     stored = {name: _storable(name, array) for name, array in arrays.items()}
     header = _place(meta, stored)
+    _check_readable(header, stored, path)
     with replace_when_done(Path(path)) as file:
         digest = hashlib.sha256()
         file.write(b"\0" * _PREAMBLE_BYTES)
@@ -88,44 +106,93 @@ def write_file(
 def read_file(
     path: str | os.PathLike[str],
 ) -> tuple[dict[str, Any], dict[str, Array], str]:
-    """Map the file at `path`: its plain data, its arrays, its checksum in hex.
+    """Copy the file at `path`: its plain data, its arrays, its checksum in hex.
 
-    The arrays are read-only views of the mapped pages, which processes share. Only
-    the form is checked here; what the numbers mean is checked by whoever uses them.
+    The arrays are read-only views of the copy, which forked processes share. Only the
+    form is checked here; what the numbers mean is checked by whoever uses them.
 
     Raises
     ------
     BadIndexFile
         If the file is absent, damaged, truncated, foreign or of another version.
     """
-    pages = _map(path)
     try:
-        header_bytes, digest = _check_preamble(pages)
-        header = _decode_header(pages[_PREAMBLE_BYTES : _PREAMBLE_BYTES + header_bytes])
-        arrays = _view_sections(header.arrays, pages, _PREAMBLE_BYTES + header_bytes)
-        return header.meta, arrays, digest
+        with _open(path) as file:
+            pages, header_bytes, digest = _copy(file)
+        start = _PREAMBLE_BYTES + header_bytes
+        header = _decode_header(pages[_PREAMBLE_BYTES:start])
+        return header.meta, _view_sections(header.arrays, pages, start), digest
+    except OSError as error:
+        raise BadIndexFile(f"{os.fspath(path)}: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise BadIndexFile(f"{os.fspath(path)}: does not fit into memory") from error
     except BadIndexFile as error:
         raise BadIndexFile(f"{os.fspath(path)}: {error}") from error
 
 
 @contextlib.contextmanager
 def replace_when_done(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that takes `path`'s place when the block ends without an error."""
+    """Open a file that takes `path`'s place when the block ends without an error.
+
+    Raises
+    ------
+    CannotWrite
+        If the system says so; nothing of the new file stays.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with naming(path):
+        try:
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
     if os.name == "posix":
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Make errors of the system that happen while `path` is written name it.
+
+    Raises
+    ------
+    CannotWrite
+        Instead of any `OSError`.
+    """
+    try:
+        yield
+    except CannotWrite:
+        raise
+    except OSError as error:
+        cure = _CURES.get(error.errno or 0, "")
+        reason = error.strerror or error
+        raise CannotWrite(f"{path} cannot be written: {reason}{cure}") from error
+
+
+_CURES = dict.fromkeys(
+    (errno.ENOSPC, errno.EDQUOT), "; make room there, or write to another disk"
+)
+
+
+def _check_readable(
+    header: bytes, arrays: Mapping[str, Array], path: str | os.PathLike[str]
+) -> None:
+    size = _PREAMBLE_BYTES + len(header)
+    size += sum(_align(array.nbytes) for array in arrays.values())
+    if reason := excess(header):
+        raise BadInput(f"{os.fspath(path)} cannot be written: {reason}")
+    if size > MAX_FILE_BYTES:
+        raise BadInput(
+            f"{os.fspath(path)} would have {size:,} bytes; a .pdx file has at most "
+            f"{MAX_FILE_BYTES:,}: index fewer sets, or smaller models"
+        )
 
 
 def _storable(name: str, array: Array) -> Array:
@@ -170,18 +237,53 @@ def _body(header: bytes, arrays: Mapping[str, Array]) -> Iterator[bytes]:
         yield b"\0" * (_align(len(content)) - len(content))
 
 
-def _map(path: str | os.PathLike[str]) -> memoryview:
-    try:
-        with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size < _PREAMBLE_BYTES:
-                raise BadIndexFile(f"{os.fspath(path)}: too short to be a .pdx file")
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except OSError as error:
-        raise BadIndexFile(f"{os.fspath(path)}: {error.strerror or error}") from error
+def _open(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Open what is to be read, without waiting for whoever fills a pipe."""
+    waiting = getattr(os, "O_NONBLOCK", 0)
+    binary = getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, os.O_RDONLY | waiting | binary)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise BadIndexFile("not a regular file")
+    return open(descriptor, "rb", buffering=0)
 
 
-def _check_preamble(pages: memoryview) -> tuple[int, str]:
-    magic, version, reserved, header_bytes, file_bytes = _FACTS.unpack_from(pages)
+def _copy(file: IO[bytes]) -> tuple[memoryview, int, str]:
+    """Copy a file into pages of this process: pages, header's length, checksum.
+
+    Its first bytes must tell its size before that much memory is asked for.
+    """
+    preamble = file.read(_PREAMBLE_BYTES)
+    size = os.fstat(file.fileno()).st_size
+    header_bytes = _check_preamble(preamble, size)
+    pages = memoryview(_room(size))
+    pages[:_PREAMBLE_BYTES] = preamble
+    digest, at = hashlib.sha256(), _PREAMBLE_BYTES
+    while at < size:
+        count = file.readinto(pages[at : at + _CHUNK_BYTES])  # type: ignore[attr-defined]
+        if not count:
+            raise BadIndexFile("truncated while it was read")
+        digest.update(pages[at : at + count])
+        at += count
+    digest.update(preamble[: _FACTS.size])
+    if digest.digest() != preamble[_FACTS.size :]:
+        raise BadIndexFile("damaged: its checksum does not match its contents")
+    return pages.toreadonly(), header_bytes, digest.hexdigest()
+
+
+def _room(size: int) -> mmap.mmap:
+    """Ask for memory that starts at a page, and is shared by processes forked later."""
+    if sys.platform == "win32":
+        return mmap.mmap(-1, size)
+    # not shared to and fro: that takes the kernel several times as long to give
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
+def _check_preamble(preamble: bytes, size: int) -> int:
+    """Refuse a file whose first bytes say that it cannot be read; header's length."""
+    if len(preamble) < _PREAMBLE_BYTES:
+        raise BadIndexFile("too short to be a .pdx file")
+    magic, version, reserved, header_bytes, file_bytes = _FACTS.unpack_from(preamble)
     if magic != MAGIC:
         raise BadIndexFile("not a .pdx file (its first bytes are others)")
     if version != FORMAT_VERSION:
@@ -189,24 +291,26 @@ def _check_preamble(pages: memoryview) -> tuple[int, str]:
             f"written in format version {version}; this polydom reads version "
             f"{FORMAT_VERSION}: build the index again with it"
         )
-    if file_bytes != len(pages):
+    if file_bytes != size:
         raise BadIndexFile(
-            f"truncated or extended: it says {file_bytes} bytes and has {len(pages)}"
+            f"truncated or extended: it says {file_bytes} bytes and has {size}"
         )
-    if reserved or header_bytes > min(MAX_HEADER_BYTES, file_bytes - _PREAMBLE_BYTES):
+    if size > MAX_FILE_BYTES:
+        raise BadIndexFile(
+            f"{size:,} bytes; a .pdx file has at most {MAX_FILE_BYTES:,}"
+        )
+    if reserved or header_bytes > min(MAX_HEADER_BYTES, size - _PREAMBLE_BYTES):
         raise BadIndexFile(f"damaged: a header of {header_bytes} bytes cannot be")
-    stored = bytes(pages[_FACTS.size : _PREAMBLE_BYTES])
-    digest = hashlib.sha256(pages[_PREAMBLE_BYTES:])
-    digest.update(pages[: _FACTS.size])
-    if digest.digest() != stored:
-        raise BadIndexFile("damaged: its checksum does not match its contents")
-    return header_bytes, stored.hex()
+    return int(header_bytes)
 
 
 def _decode_header(content: memoryview) -> _Header:
+    # the padding byte 0xc1 is the one that msgpack never uses
+    header = bytes(content).rstrip(b"\xc1")
+    if reason := excess(header):
+        raise BadIndexFile(f"damaged: {reason}")
     try:
-        # the padding byte 0xc1 is the one that msgpack never uses
-        return _decode(bytes(content).rstrip(b"\xc1"))
+        return _decode(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadIndexFile(f"damaged: its header cannot be read ({error})") from error
 
@@ -220,11 +324,9 @@ def _view_sections(
     for section in sections:
         if section.name in arrays:
             raise BadIndexFile(f"damaged: array {section.name!r} comes twice")
-        if section.dtype not in DTYPES or any(n < 0 for n in section.shape):
+        if not _is_usable(section):
             raise BadIndexFile(f"damaged: array {section.name!r} has no usable form")
-        dtype, count = np.dtype(section.dtype), 1
-        for n in section.shape:
-            count *= n
+        dtype, count = np.dtype(section.dtype), math.prod(section.shape)
         after = section.offset + count * dtype.itemsize
         if section.offset != _align(end) or after > len(pages):
             raise BadIndexFile(f"damaged: array {section.name!r} is out of place")
@@ -236,3 +338,11 @@ def _view_sections(
     if _align(end) != len(pages) or any(pages[end:]):
         raise BadIndexFile("damaged: bytes after the last array")
     return arrays
+
+
+def _is_usable(section: _Section) -> bool:
+    """Say whether numpy can have such an array; an empty one has its strides too."""
+    if section.dtype not in DTYPES or any(n < 0 for n in section.shape):
+        return False
+    spanned = math.prod(n or 1 for n in section.shape)
+    return 0 not in section.shape or spanned <= MAX_SPAN

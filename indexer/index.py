@@ -253,7 +253,7 @@ class Index:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Map the index at `path`.
+        """Read the index at `path` into memory; nothing changes it from then on.
 
         Raises
         ------
@@ -275,14 +275,25 @@ class Index:
             package = unpack(meta["package"], arrays) if "package" in meta else None
             index = cls(coefficients, accuracies, (low, high), lookup, package, version)
             index._check()
-        except (KeyError, TypeError, ValueError, PolydomError) as error:
-            reason = f"damaged: {error!r}" if isinstance(error, KeyError) else error
+        except PolydomError as error:
+            raise BadIndexFile(f"{os.fspath(path)}: {error}") from error
+        except MemoryError as error:
+            reason = "does not fit into memory"
+            raise BadIndexFile(f"{os.fspath(path)}: {reason}") from error
+        except KeyError as error:
+            reason = f"damaged: {error} is missing"
+            raise BadIndexFile(f"{os.fspath(path)}: {reason}") from error
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            reason = f"damaged: {type(error).__name__}: {error}"
             raise BadIndexFile(f"{os.fspath(path)}: {reason}") from error
         return index
 
     def _check(self) -> None:
         """Refuse arrays that contradict each other; the look-up checked its own."""
         low, high = self.sizes
+        count = len(self.coefficients)
+        if self.coefficients.ndim != 2 or self.accuracies.shape != (count,):
+            raise BadIndexFile("damaged: costs and accuracies differ in number")
         if self.coefficients.dtype != np.float64 or self.accuracies.dtype != np.float64:
             raise BadIndexFile("damaged: costs or accuracies are not float64")
         ends = is_size(low, self.lookup.variables), is_size(high, self.lookup.variables)

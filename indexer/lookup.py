@@ -156,7 +156,7 @@ class Lookup:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
-        """Make a look-up of what `arrays` gave; a mapped file is used as it is.
+        """Make a look-up of what `arrays` gave, without copying them.
 
         Raises
         ------

@@ -176,14 +176,16 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
     except (msgspec.ValidationError, ValueError) as error:
         raise BadIndexFile(f"damaged: {error}") from error
     masks = _take(arrays, "masks", "<u8", 1)
+    if len(facts.model_kinds) != len(masks):
+        raise BadIndexFile("damaged: its candidates are incomplete")
     package = Package(
         kind=facts.kind,
         labels=tuple(facts.labels),
         features=tuple(facts.features),
         costs=costs,
         masks=masks,
-        orders=_unpad(_take(arrays, "orders", "<i4", 2)),
-        fallbacks=_unpad(_take(arrays, "fallbacks", "<i4", 2)),
+        orders=_rows(arrays, "orders", len(masks)),
+        fallbacks=_rows(arrays, "fallbacks", len(masks)),
         models=_models(facts, arrays),
         model_s=_take_costs(arrays, "model_s", 1),
         overhead_s=facts.overhead_s,
@@ -239,7 +241,12 @@ def _pad(rows: Sequence[Sequence[int]]) -> Array:
     return padded
 
 
-def _unpad(padded: Array) -> tuple[tuple[int, ...], ...]:
+def _rows(
+    arrays: Mapping[str, Array], name: str, count: int
+) -> tuple[tuple[int, ...], ...]:
+    padded = _take(arrays, name, "<i4", 2)
+    if len(padded) != count or padded.shape[1] > MOST_BITS + 1:
+        raise BadIndexFile(f"damaged: array {name!r} is not its candidates'")
     return tuple(tuple(v for v in row if v >= 0) for row in padded.tolist())
 
 

@@ -100,9 +100,7 @@ class Trainer:
 
     def model(self, mask: int) -> Model:
         """Return the compiled model of a trained set."""
-        meta, mapped = self._entry(mask)
-        # a mapped file holds a descriptor, of which a process has few
-        arrays = {name: array.copy() for name, array in mapped.items()}
+        meta, arrays = self._entry(mask)
         return load_model(meta["kind"], arrays, width=self.task.starts[-1])
 
     def answers(self, masks: Sequence[int]) -> tuple[Floats, Rows]:
@@ -181,9 +179,7 @@ def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
         leads, choices = (np.concatenate(part) for part in zip(*parts, strict=True))
         task.cache.store(name, {}, {"leads": leads, "choices": choices})
         return leads, choices
-    arrays = stored[1]
-    # a mapped file holds a descriptor, of which a process has few
-    return arrays["leads"].copy(), arrays["choices"].copy()
+    return stored[1]["leads"], stored[1]["choices"]
 
 
 def _fit(

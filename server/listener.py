@@ -18,6 +18,7 @@ from ..features.errors import BadInput
 from .admission import ACCEPTED
 from .errors import ReloadFailed
 from .exposition import samples_of
+from .patience import in_own_thread
 from .peers import Samples
 from .protocol import StampingProtocol
 from .repository import Repository
@@ -220,22 +221,26 @@ class Server(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def _reload_on_signal(server: Server) -> AsyncIterator[None]:
-    tasks = set[asyncio.Task[None]]()
-
-    def reload() -> None:
-        task = asyncio.create_task(server.reload([None]))
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
+    """Reload when told to; once more where told again meanwhile, however often."""
     if not hasattr(signal, "SIGHUP"):  # Windows
         yield
         return
+    told = asyncio.Event()
+
+    async def obey() -> None:
+        while True:
+            await told.wait()
+            told.clear()
+            await server.reload([None])
+
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, reload)
+    loop.add_signal_handler(signal.SIGHUP, told.set)
+    obeying = asyncio.create_task(obey())
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
+        obeying.cancel()
 
 
 @contextlib.asynccontextmanager
@@ -248,7 +253,7 @@ async def _watch_files(server: Server) -> AsyncIterator[None]:
     async def look() -> None:
         while True:
             await asyncio.sleep(POLL_S)
-            await server.reload(await asyncio.to_thread(watch.poll))
+            await server.reload(await in_own_thread(watch.poll))
 
     looking = asyncio.create_task(look())
     try:

@@ -1,6 +1,8 @@
 """The indexes that one process serves: by name, loaded, replaced and dropped."""
 
 import asyncio
+import contextlib
+import functools
 import gc
 import logging
 from collections.abc import Iterable, Mapping, Sequence
@@ -8,16 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ..features.errors import BadIndexFile, PolydomError
+from ..features.errors import BadIndexFile, PolydomError, printable
 from ..indexer.index import Index
 from .desk import Desk, Settings
 from .engine import Engine
 from .errors import NotReady, ReloadFailed, UnknownModel
 from .metrics import Metrics
 from .names import AnyPath, name_paths
+from .patience import in_own_thread
 from .queue import WorkQueue
 from .serving import Serving
 from .wire import ModelFacts, ModelsFacts
+
+# Longest that opening a file may take; one that takes longer is left alone.
+LOAD_S = 120.0
 
 State = Literal["READY", "LOADING", "UNAVAILABLE"]
 
@@ -33,7 +39,10 @@ class ModelState(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Place:
-    """Where one name's index comes from, and what answers for it now, if anything."""
+    """Where one name's index comes from, and what answers for it now, if anything.
+
+    `next` is a reload that has not begun; whoever wants one meanwhile waits for it too.
+    """
 
     name: str
     path: Path
@@ -41,6 +50,7 @@ class _Place:
     serving: Serving | None = None
     loading: bool = False
     reason: str = ""
+    next: asyncio.Task[None] | None = None
 
 
 class Repository:
@@ -227,6 +237,11 @@ class Repository:
         gc.unfreeze()
         await asyncio.get_running_loop().run_in_executor(None, self.queue.stop)
 
+    def count_failed(self) -> None:
+        """Count a reload of all that are loaded, which somebody else saw fail."""
+        for place in self._loaded():
+            place.metrics.reloads["failed"] += 1
+
     def rehearse(self) -> None:
         """Run everything once, before anything is started: for a process that forks."""
         for serving in filter(None, (place.serving for place in self._places.values())):
@@ -235,10 +250,9 @@ class Repository:
     def reopen(self) -> None:
         """Open every file again where that is possible, before anything is started."""
         for place in self._loaded():
-            try:
+            # those who start it say why it cannot be opened
+            with contextlib.suppress(Exception):
                 place.serving = self._open(place)
-            except (PolydomError, OSError):  # those who start it say why
-                continue
 
     async def load(self, name: str) -> None:
         """Load a name's file as it is now; what it had before answers until then.
@@ -268,7 +282,8 @@ class Repository:
     async def reload(self, name: str | None = None) -> dict[str, str]:
         """Load a name's file again, or all that are loaded; the versions served then.
 
-        A file that has not changed is not opened twice: nothing is to be done then.
+        A file that has not changed takes nobody's place: nothing is to be done then.
+        Whoever asks while a reload of the name waits for its turn gets the same one.
 
         Raises
         ------
@@ -304,28 +319,48 @@ class Repository:
         return [place for place in self._places.values() if place.serving is not None]
 
     async def _replace(self, place: _Place) -> None:
+        """Have a file loaded as it is from now on, by a reload that has not begun."""
+        if place.next is None:
+            place.next = asyncio.create_task(self._replace_in_turn(place))
+        await asyncio.shield(place.next)
+
+    async def _replace_in_turn(self, place: _Place) -> None:
         """Open a file beside what answers, warm it up, then let it answer instead."""
         async with self._one_at_a_time:
-            place.loading = True
+            place.next, place.loading = None, True
             try:
                 await self._load(place)
-            except Exception as error:
-                facts = {"event": "reload_failed", "model": place.name}
-                log.error(
-                    "model %s: not loaded", place.name, exc_info=error, extra=facts
-                )
-                place.metrics.reloads["failed"] += 1
-                code = error.code if isinstance(error, PolydomError) else "internal"
-                failure = f"its file cannot be served ({code}); the log says why"
-                if place.serving is None:
-                    place.reason = failure
-                raise ReloadFailed(f"model {place.name!r}: {failure}") from error
+            except Exception as error:  # whatever the file did to its loader
+                raise self._failed(place, error) from error
             finally:
                 place.loading = False
             place.metrics.reloads["ok"] += 1
 
+    def _failed(self, place: _Place, error: Exception) -> ReloadFailed:
+        """Count and log a reload that failed; the error for who wanted it."""
+        place.metrics.reloads["failed"] += 1
+        expected = isinstance(error, (PolydomError, OSError, MemoryError))
+        log.error(
+            "model %s: not loaded: %s",
+            place.name,
+            printable(str(error)) or type(error).__name__,
+            exc_info=None if expected else error,
+            extra={"event": "reload_failed", "model": place.name},
+        )
+        code = error.code if isinstance(error, PolydomError) else "internal"
+        failure = f"its file cannot be served ({code}); the log says why"
+        if place.serving is None:
+            place.reason = failure
+        return ReloadFailed(f"model {place.name!r}: {failure}")
+
     async def _load(self, place: _Place) -> None:
-        new = await asyncio.to_thread(self._open, place)
+        opened = in_own_thread(functools.partial(self._open, place))
+        try:
+            new = await asyncio.wait_for(opened, LOAD_S)
+        except TimeoutError as error:
+            raise BadIndexFile(
+                f"{place.path}: not opened within {LOAD_S:g} s"
+            ) from error
         old = place.serving
         if old is not None and old.ready and old.version == new.version:
             return

@@ -1,11 +1,12 @@
 """Several processes that serve at one socket, and the one that keeps them running.
 
-They are forked from a process that has imported, mapped and run everything, so that
+They are forked from a process that has imported, loaded and run everything, so that
 they share its pages: what each adds is what it writes to.
 """
 
 import asyncio
 import contextlib
+import functools
 import gc
 import logging
 import os
@@ -15,7 +16,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +30,11 @@ from .watch import POLL_S
 
 # A worker that ends is started anew, but not more often than this.
 RESTART_S = 1.0
+# Longest that all files may take those who try them.
+TRIAL_S = 120.0
 _TOLD = ("SIGTERM", "SIGINT", "SIGHUP", "SIGCHLD")
+# What workers hear, beside the others, where a trial ended badly.
+_TRIAL_FAILED = "SIGUSR1"
 
 log = logging.getLogger("polydom")
 life = logging.getLogger("polydom.life")
@@ -59,6 +64,9 @@ def run_workers(
 class Workers:
     """Forks workers, passes signals on to them, and replaces those that end.
 
+    Before a reload a process forked for that opens the files and runs everything. If it
+    dies of them, or does not end, nobody else opens them.
+
     Parameters
     ----------
     app, listener, running
@@ -87,6 +95,9 @@ class Workers:
         self._numbers: dict[int, int] = {}  # of each process that runs
         self._forked_s = [-RESTART_S] * count
         self._stopping_s: float | None = None
+        self._heard = set[int]()
+        self._reload_due = False
+        self._trial: tuple[int, float] | None = None  # its process, and since when
 
     def run(self) -> None:
         """Serve until told to stop and all have stopped."""
@@ -100,8 +111,8 @@ class Workers:
         told, wake = socket.socketpair()
         wake.setblocking(False)
         self._held_open, self._alive = os.pipe()
-        signals = {getattr(signal, name) for name in _TOLD}
-        before = {number: signal.signal(number, _pass) for number in signals}
+        signals = _signals(*_TOLD)
+        before = {number: signal.signal(number, self._hear) for number in signals}
         signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         try:
             self._keep_running(told)
@@ -118,11 +129,13 @@ class Workers:
     def _keep_running(self, told: socket.socket) -> None:
         while not self._done():
             self._fork_missing()
+            self._try_files()
             if select.select([told], [], [], POLL_S)[0]:
-                for number in told.recv(4096):
-                    self._obey(number)
+                told.recv(4096)
+                heard, self._heard = self._heard, set()
+                self._obey(heard)
             elif self._watch is not None and self._watch.poll():
-                self._reload()
+                self._reload_due = True
             self._bury()
 
     def _done(self) -> bool:
@@ -130,34 +143,91 @@ class Workers:
             return False
         if time.monotonic() - self._stopping_s > self._patience_s:
             self._tell(signal.SIGKILL)
-        return not self._numbers
+        return not self._numbers and self._trial is None
 
-    def _obey(self, told: int) -> None:
-        if told == signal.SIGHUP:
-            self._reload()
-        elif told in (signal.SIGTERM, signal.SIGINT):
+    def _hear(self, number: int, _: object) -> None:
+        """Remember a signal; what is written to a full socket to wake this is lost."""
+        self._heard.add(number)
+
+    def _obey(self, told: set[int]) -> None:
+        """Do what signals say, however often each of them came."""
+        if signal.SIGTERM in told or signal.SIGINT in told:
             self._stopping_s = self._stopping_s or time.monotonic()
             self._tell(signal.SIGTERM)
-
-    def _reload(self) -> None:
-        """Let the workers reload, and this process, of which later ones are forked."""
-        self._tell(signal.SIGHUP)
-        self._server.repository.reopen()
-        gc.collect()
-        gc.freeze()
+            self._end_trial()
+        elif signal.SIGHUP in told:
+            self._reload_due = True
 
     def _tell(self, number: int) -> None:
         for process in self._numbers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
 
+    def _try_files(self) -> None:
+        """Begin a trial where one is due and none is under way; end one that hangs."""
+        if self._trial is not None:
+            if time.monotonic() - self._trial[1] > TRIAL_S:
+                self._end_trial()
+        elif self._reload_due and self._stopping_s is None:
+            self._reload_due = False
+            self._trial = self._fork("trial", self._become_trial), time.monotonic()
+
+    def _end_trial(self) -> None:
+        if self._trial is not None:
+            os.kill(self._trial[0], signal.SIGKILL)
+
+    def _judge(self, status: int) -> None:
+        """Have everybody load the files, unless who tried them did not survive it."""
+        code = os.waitstatus_to_exitcode(status)
+        if self._stopping_s is not None:
+            return
+        if code == 0:
+            self._tell(signal.SIGHUP)
+            self._reopen()
+        else:
+            facts = {"event": "reload_failed", "code": code}
+            log.error(
+                "nothing is reloaded: the process that tried the files ended with %d, "
+                "and what is served stays",
+                code,
+                extra=facts,
+            )
+            self._tell(getattr(signal, _TRIAL_FAILED))
+
+    def _reopen(self) -> None:
+        """Load the files here too, of which later workers are forked, unless stopped.
+
+        Whoever wants the process to stop is not kept waiting: the signal gives up the
+        loading, once, and is obeyed then.
+        """
+        patient = [True]
+
+        def give_up(number: int, _: object) -> None:
+            self._hear(number, _)
+            if patient:
+                patient.clear()
+                raise _GiveUp
+
+        stops = _signals("SIGTERM", "SIGINT")
+        with contextlib.suppress(_GiveUp):
+            try:
+                for number in stops:
+                    signal.signal(number, give_up)
+                self._server.repository.reopen()
+                gc.collect()
+                gc.freeze()
+            finally:
+                patient.clear()
+        for number in stops:
+            signal.signal(number, self._hear)
+
     def _bury(self) -> None:
-        """Forget the workers that have ended.
+        """Forget the workers that have ended, and hear how a trial did.
 
         Others are waited for too: what features started, and as a container's first
         process whatever was left behind there.
         """
-        while self._numbers:
+        while self._numbers or self._trial is not None:
             process, status = os.waitpid(-1, os.WNOHANG)
             if not process:
                 return
@@ -166,6 +236,9 @@ class Workers:
                 code = os.waitstatus_to_exitcode(status)
                 facts = {"event": "worker_ended", "worker": number, "code": code}
                 log.error("worker %d ended with %d", number, code, extra=facts)
+            if self._trial is not None and process == self._trial[0]:
+                self._trial = None
+                self._judge(status)
 
     def _fork_missing(self) -> None:
         if self._stopping_s is not None:
@@ -173,35 +246,46 @@ class Workers:
         for number in sorted(set(range(self._count)) - set(self._numbers.values())):
             if time.monotonic() - self._forked_s[number] >= RESTART_S:
                 self._forked_s[number] = time.monotonic()
-                self._fork(number)
+                become = functools.partial(self._become_worker, number)
+                process = self._fork(f"worker {number}", become)
+                self._numbers[process] = number
 
-    def _fork(self, number: int) -> None:
-        """Start a worker; signals wait until it is one."""
-        blocked = {getattr(signal, name) for name in _TOLD}
+    def _fork(self, what: str, become: Callable[[], object]) -> int:
+        """Start a process that becomes something; signals wait until it is that."""
+        blocked = _signals(*_TOLD, _TRIAL_FAILED)
         signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
         process = os.fork()
         if process:
-            self._numbers[process] = number
             signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
-            return
+            return process
         code = 1
         try:
-            self._become_worker(number, blocked)
+            signal.set_wakeup_fd(-1)
+            os.close(self._alive)
+            os.setpgrp()  # what is typed at a terminal is for the parent to pass on
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            become()
             code = 0
         except BaseException:
-            log.exception("worker %d failed", number)
+            log.exception("%s failed", what)
         finally:
             os._exit(code)
 
-    def _become_worker(self, number: int, blocked: set[signal.Signals]) -> None:
-        signal.set_wakeup_fd(-1)
-        os.close(self._alive)
-        os.setpgrp()  # what is typed at a terminal is for the parent to pass on
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    def _become_trial(self) -> None:
+        """Open every file and run everything; errors are told by those who serve."""
+        with contextlib.suppress(OSError):  # who runs out of memory is not the parent
+            Path("/proc/self/oom_score_adj").write_text("1000")
+        logging.disable()
+        os.nice(10)
+        with contextlib.suppress(Exception), threadpool_limits(1):
+            self._server.repository.reopen()
+            self._server.repository.rehearse()
+
+    def _become_worker(self, number: int) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         server, parent = self._server, os.getppid()
-        server.beside.append(self._while_parent_lives)
+        server.beside += [self._while_parent_lives, _hear_of_trials]
         peers = Peers(self._folder, number, self._count)
         self._app.state.peers = peers
         state = self._app.state
@@ -210,7 +294,7 @@ class Workers:
             state.admin.tell_others = state.oip.tell_others
         server.beside.append(lambda server: peers.telling(server.samples))
         server.when_started = lambda: signal.pthread_sigmask(
-            signal.SIG_UNBLOCK, blocked
+            signal.SIG_UNBLOCK, _signals(*_TOLD, _TRIAL_FAILED)
         )
         server.run_at(self._listener)
 
@@ -229,5 +313,18 @@ class Workers:
         loop.remove_reader(self._held_open)
 
 
-def _pass(*_: object) -> None:
-    """Do nothing: the signal's number was written to the socket that is waited for."""
+@contextlib.asynccontextmanager
+async def _hear_of_trials(server: Server) -> AsyncIterator[None]:
+    """Count a reload that failed before this process was told to."""
+    loop, number = asyncio.get_running_loop(), getattr(signal, _TRIAL_FAILED)
+    loop.add_signal_handler(number, server.repository.count_failed)
+    yield
+    loop.remove_signal_handler(number)
+
+
+class _GiveUp(BaseException):
+    """Somebody wants the process to stop."""
+
+
+def _signals(*names: str) -> set[signal.Signals]:
+    return {getattr(signal, name) for name in names}

@@ -1368,3 +1368,15 @@ def strays(
     share = max(0.5, 1 - 4 * (1 - quantile))
     most = sorted(ratios)[math.floor(share * (len(ratios) - 1))]
     return [ratio > 4 * max(most, 1) for ratio in ratios]
+
+
+def count_entries(plain: Any) -> tuple[int, int]:
+    """How many values, keys included, and how many lists and maps plain data have."""
+    if isinstance(plain, dict):
+        held = [*plain.keys(), *plain.values()]
+    elif isinstance(plain, list):
+        held = plain
+    else:
+        return 1, 0
+    counts = [count_entries(one) for one in held]
+    return 1 + sum(n for n, _ in counts), 1 + sum(n for _, n in counts)

@@ -18,7 +18,12 @@ from polydom.features.errors import (
     PolydomError,
 )
 from polydom.features.picture import FORMATS
-from polydom.indexer.file import DTYPES, FORMAT_VERSION, MAGIC, MAX_HEADER_BYTES
+from polydom.indexer.file import DTYPES, FORMAT_VERSION, MAGIC, MAX_FILE_BYTES
+from polydom.indexer.header_size import (
+    MAX_CONTAINERS,
+    MAX_ENTRIES,
+    MAX_HEADER_BYTES,
+)
 from polydom.server import errors, listener
 from polydom.server.__main__ import main
 from polydom.server.access import OPEN_PATHS
@@ -85,6 +90,8 @@ def test_file_format_gives_the_constants_that_the_code_has() -> None:
     assert MAGIC.hex(" ") in FILE
     assert f"format version, uint32: {FORMAT_VERSION}" in FILE
     assert f"at most {MAX_HEADER_BYTES >> 20} MiB" in FILE
+    assert f"at most {MAX_FILE_BYTES >> 30} GiB" in FILE
+    assert f"over {MAX_CONTAINERS:,} lists and maps or {MAX_ENTRIES:,} entries" in FILE
     for dtype in DTYPES:
         assert dtype in FILE
 

@@ -56,21 +56,6 @@ def test_workers_count_every_answer_once_whoever_is_asked(tmp_path: Path) -> Non
     assert (process.returncode, err) == (0, "")
 
 
-@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="needs /proc")
-def test_workers_map_the_same_pages_of_the_index(tmp_path: Path) -> None:
-    path = save(tmp_path / "tiny.pdx")
-    with serving(path, OWN, f"--workers={COUNT}") as (process, port):
-        wait_until(lambda: bool(answers(port)), process)
-        for pid in children(process):
-            smaps = Path(f"/proc/{pid}/smaps").read_text()
-            mapped = smaps.split(f"{path}\n")[1].split("VmFlags")[0]
-            kib = {
-                line.split(":")[0]: int(line.split()[1]) for line in mapped.splitlines()
-            }
-            assert kib["Rss"] > 0
-            assert kib["Shared_Clean"] == kib["Rss"]
-
-
 def test_workers_are_replaced_when_they_die_and_end_with_their_parent(
     tmp_path: Path,
 ) -> None:
