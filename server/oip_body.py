@@ -164,7 +164,7 @@ def _keys_given(read: InferBody) -> int:
     outputs = read.outputs or []
     holders: list[Any] = [read, *read.inputs, *outputs]
     objects = [holder.parameters for holder in holders]
-    datas = [given.data for given in read.inputs]
+    datas: list[Any] = [given.data for given in read.inputs]
     keys = 1 + (read.outputs is not None) + (read.id != "")
     keys += sum(3 + (given.data is not UNSET) for given in read.inputs)
     keys += len(outputs)
