@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadIndexFile, BadInput
+from ..models.rows import as_numbers
 from ..models.sums import whole_sums
 from ._lead_kernels import walk_leads
 from .schedule import Promise, stored, stored_promise
@@ -41,6 +42,16 @@ class LeadSchedule:
     margin: Floats
     bias: Floats
     promise: Promise | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LeadSchedule, (self.order, self.margin, self.bias, self.promise)
+
+    def __repr__(self) -> str:
+        stops = np.count_nonzero(np.isfinite(self.margin))
+        return (
+            f"LeadSchedule({len(self.order)} base models, stops after {stops} of them, "
+            f"{len(self.bias)} classes, promise={self.promise})"
+        )
 
     def __post_init__(self) -> None:
         flaw = find_flaw(self.order, self.margin, self.bias)
@@ -128,7 +139,7 @@ def check_class_scores(scores: Floats, shape: tuple[int, int] | None = None) -> 
         If there is no row or base model, fewer than two classes, other numbers of
         them than `shape`, or an entry that is not a finite number.
     """
-    scores = np.ascontiguousarray(scores, np.float64)
+    scores = np.ascontiguousarray(as_numbers(scores, "scores"), np.float64)
     wrong = scores.ndim != 3 or 0 in scores.shape or scores.shape[2] < 2
     if wrong or shape not in (None, scores.shape[1:]):
         wanted = "T, K" if shape is None else f"{shape[0]}, {shape[1]}"

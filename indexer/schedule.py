@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadIndexFile, BadInput
+from ..models.rows import as_numbers
 from ..models.sums import whole_sums
 from ._schedule_kernels import walk
 
@@ -77,6 +78,22 @@ class Schedule:
     upper: Floats
     threshold: float
     promise: Promise | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Schedule, (
+            self.order,
+            self.lower,
+            self.upper,
+            self.threshold,
+            self.promise,
+        )
+
+    def __repr__(self) -> str:
+        stops = np.count_nonzero(np.isfinite(self.lower) | np.isfinite(self.upper))
+        return (
+            f"Schedule({len(self.order)} base models, stops after {stops} of them, "
+            f"threshold={self.threshold:g}, promise={self.promise})"
+        )
 
     def __post_init__(self) -> None:
         flaw = find_flaw(self.order, self.lower, self.upper, self.threshold)
@@ -203,7 +220,7 @@ def check_scores(scores: Floats, *, models: int | None = None) -> Floats:
         If there is no row or base model, another number of base models than `models`,
         or an entry that is not a finite number.
     """
-    scores = np.ascontiguousarray(scores, np.float64)
+    scores = np.ascontiguousarray(as_numbers(scores, "scores"), np.float64)
     if scores.ndim != 2 or 0 in scores.shape or models not in (None, scores.shape[1]):
         wanted = "T" if models is None else str(models)
         raise BadInput(

@@ -81,6 +81,9 @@ class Gaussian:
             "constants": self.constants,
         }
 
+    def __repr__(self) -> str:
+        return f"Gaussian({self.outputs} raw scores, {self.preparation!r})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return reduced(self)
 

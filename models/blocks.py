@@ -34,7 +34,7 @@ FEWEST_ROWS = 32
 Slots = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Blocks(Pinned):
     """Packed trees, for batches of float32 rows.
 

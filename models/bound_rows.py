@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ PORTABLE = entry(decide_bound)
 VECTOR = entry(lane_decide_bound) if VECTORS else lane_decide_bound
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class BoundRows(Pinned):
     """An array of rows (N, width), and what decides one of them.
 
@@ -45,6 +46,12 @@ class BoundRows(Pinned):
 
     def at(self, i: int) -> int:
         """Decide row i without the kernel; BadInput if there is none."""
+        try:
+            i = index(i)
+        except TypeError as error:
+            raise BadInput(
+                f"row {i!r} is of type {type(i).__name__}; its number is needed, an int"
+            ) from error
         if not 0 <= i < len(self.rows):
             raise BadInput(f"there is no row {i} among {len(self.rows)}")
         return self.choose(self.rows[i])
@@ -62,10 +69,16 @@ def bind(
     BadInput
         Unless X is float32, two-dimensional and without gaps, and as wide as needed.
     """
+    if not isinstance(X, np.ndarray):
+        raise BadInput(
+            f"rows that stay where they are must be a NumPy array; this is of type "
+            f"{type(X).__name__}: np.ascontiguousarray(X, np.float32) makes one"
+        )
     if X.dtype != np.float32 or X.ndim != 2 or not X.flags.c_contiguous:
         raise BadInput(
             f"rows that stay where they are must be float32, (N, width) and without "
-            f"gaps; this is {X.dtype}, {X.shape}, strides {X.strides}"
+            f"gaps; this is {X.dtype}, {X.shape}, strides {X.strides}: "
+            "np.ascontiguousarray(X, np.float32) makes such rows"
         )
     table = np.zeros(TABLE_SIZE, np.uint64)
     bound = BoundRows(X, table, choose)
@@ -78,7 +91,10 @@ def bind(
     address = table.ctypes.data
 
     def choose_at(i: int) -> int:
-        answer: int = enter(i, address)
+        try:
+            answer: int = enter(i | 0, address)  # of no other number is there an "or"
+        except (TypeError, OverflowError):
+            return bound.at(i)
         return answer if answer < UNDECIDED else bound.at(i)
 
     return choose_at

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadModel
 from .head import Head, load_head
 from .model import Rows
+from .rows import take_row, take_rows
 from .stored import Stored
 
 
@@ -54,6 +55,9 @@ class Classifier:
     scorer: Scorer
     head: Head
 
+    def __repr__(self) -> str:
+        return f"Classifier({self.scorer!r}, {self.head!r})"
+
     def __post_init__(self) -> None:
         if self.head.inputs != self.scorer.outputs:
             raise BadModel(
@@ -82,7 +86,10 @@ class Classifier:
     def scores(self, row: Rows) -> NDArray[np.float64]:
         """(K,) class scores of one full row."""
         margin = self.scorer.margin_one(row)
-        raw = self.scorer.raw_one(row) if margin is None else np.array([[margin]])
+        if margin is None:
+            raw = self.scorer.raw_one(take_row(row))
+        else:
+            raw = np.array([[margin]])
         scores: NDArray[np.float64] = self.head.scores(raw)[0]
         return scores
 
@@ -91,23 +98,23 @@ class Classifier:
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.choose_by(margin)
-        return int(self.head.choose(self.scorer.raw_one(row))[0])
+        return int(self.head.choose(self.scorer.raw_one(take_row(row)))[0])
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
         """Position of the chosen class, and (K,) class scores, of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.choose_by(margin), self.head.scores_by(margin)
-        raw = self.scorer.raw_one(row)
+        raw = self.scorer.raw_one(take_row(row))
         return int(self.head.choose(raw)[0]), self.head.scores(raw)[0].tolist()
 
     def predict_scores(self, X: Rows) -> NDArray[np.float64]:
         """(N, K) class scores."""
-        return self.head.scores(self.scorer.raw(X))
+        return self.head.scores(self.scorer.raw(take_rows(X)))
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """(N,) labels."""
-        return self.classes[self.head.choose(self.scorer.raw(X))]
+        return self.classes[self.head.choose(self.scorer.raw(take_rows(X)))]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays from which `load_model` makes this classifier again."""

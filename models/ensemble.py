@@ -27,6 +27,7 @@ from .lead_exit import (
 )
 from .model import Rows
 from .remainder import score_bounds
+from .rows import take_row, take_rows
 from .sums import whole_sums
 from .trees import Trees
 from .uses import columns_used
@@ -78,6 +79,9 @@ class Ensemble:
     margin: Terms | None
     sums: ClassSums | None
 
+    def __repr__(self) -> str:
+        return f"Ensemble({self.classifier!r}, {self.size} base models)"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return as_ensemble, (self.classifier,)
 
@@ -114,6 +118,7 @@ class Ensemble:
         (N, T) for two classes, where a forest's tree adds the difference of its two
         class shares; (N, T, K) for more.
         """
+        X = take_rows(X)
         if self.sums is not None:
             return self.sums.base_scores(X)
         scores: NDArray[np.float64] = self._margin().base_scores(X)[:, :, 0]
@@ -146,7 +151,7 @@ class Ensemble:
         The original's `decision_function` to the bit where it has one and sums in
         float64; for a forest of two classes the difference of its probabilities.
         """
-        raw = self.classifier.scorer.raw(X)
+        raw = self.classifier.scorer.raw(take_rows(X))
         if raw.shape[1] == 2 == len(self.classes):
             return raw[:, 1] - raw[:, 0]
         return raw[:, 0] if raw.shape[1] == 1 else raw
@@ -157,6 +162,7 @@ class Ensemble:
 
     def predict_early(self, X: Rows, schedule: Schedule | LeadSchedule) -> NDArray[Any]:
         """(N,) labels, of which those that the schedule cuts short may differ."""
+        X = take_rows(X)
         return self.early_exit(schedule, batches=len(X) >= WORTH_PACKING).predict(X)
 
     def early_exit(
@@ -217,6 +223,9 @@ class EarlyExit:
     enter: Any  # the kernel: from a row and an address to an answer
     at: int
 
+    def __repr__(self) -> str:
+        return f"EarlyExit({self.ensemble!r}, threshold={self.threshold:g})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         batches = isinstance(self.layout, Layout) and self.layout.slices is not None
         parts = (self.ensemble, self.order, self.lower, self.upper, self.threshold)
@@ -230,12 +239,18 @@ class EarlyExit:
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row (width,)."""
         # What `Layout.takes` says, here where a call would cost as much as some trees.
-        if row.dtype is SINGLE and row.strides == DENSE and len(row) >= self.width:
+        try:
+            fits = (
+                row.dtype is SINGLE and row.strides == DENSE and len(row) >= self.width
+            )
+        except AttributeError:  # no array, which is asked for here at no cost
+            fits = False
+        if fits:
             answer: int = self.enter(row, self.at)
             if answer != UNDECIDED:
                 return answer
             return int(self._exact(row[None])[0])
-        return int(self.choices(row[None])[0][0])
+        return int(self.choices(take_row(row)[None])[0][0])
 
     def over(self, X: NDArray[np.float32]) -> Callable[[int], int]:
         """Make a function that is `choose` for row i of X (N, width), given i.
@@ -258,7 +273,7 @@ class EarlyExit:
 
     def choices(self, X: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(N,) positions of the chosen classes, and base models used for each."""
-        layout = self.layout
+        layout, X = self.layout, take_rows(X)
         if layout is not None and X.dtype == np.float32 and X.shape[1] >= layout.width:
             sums, codes = layout.exits(np.ascontiguousarray(X))
         else:

@@ -56,6 +56,14 @@ class Head:
         if flaw:
             raise BadModel(f"head of a model: {flaw}")
 
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.classes[:5].tolist()))
+        more = ", ..." if len(self.classes) > 5 else ""
+        return (
+            f"Head({len(self.classes)} classes: {shown}{more}; link={self.link}, "
+            f"rule={self.rule})"
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Head, (self.classes, self.link, self.rule, self.inputs, self.gain)
 

@@ -54,7 +54,7 @@ lane_decide_entry, lane_lead_entry, lane_margin_entry = (
 )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Lanes(Pinned):
     """Packed trees, for one float32 row at a time.
 

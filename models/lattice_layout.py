@@ -58,7 +58,7 @@ MOST_GROUPS = 16
 raw_entry, early_entry, lead_entry = entry(raw), entry(early), entry(lead)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class LatticeLayout(Pinned):
     """Lattices in the order of a schedule, for rows of at least `width` columns.
 
@@ -84,7 +84,8 @@ class LatticeLayout(Pinned):
     def takes(self, row: NDArray[Any]) -> bool:
         """Is this a row that the kernels can read? They do not look themselves."""
         return (
-            row.dtype is SINGLE
+            type(row) is np.ndarray
+            and row.dtype is SINGLE
             and row.ndim == 1
             and row.shape[0] >= self.width
             and row.flags.c_contiguous

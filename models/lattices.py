@@ -162,6 +162,13 @@ class Lattices:
             "simplex": np.array([self.simplex], np.uint8),
         }
 
+    def __repr__(self) -> str:
+        kind = "simplex" if self.simplex else "multilinear"
+        return (
+            f"Lattices({self.size} lattices of {self.inputs.shape[1]} inputs, {kind}, "
+            f"{self.outputs} raw scores, {self.preparation!r})"
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         return reduced(self, packed=self.layout is not None)
 

@@ -73,7 +73,7 @@ ONE_ROW: dict[Stops, tuple[Any, Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Layout(Pinned):
     """Packed trees, for float32 rows of at least `width` columns.
 
@@ -115,7 +115,12 @@ class Layout(Pinned):
 
     def takes(self, row: NDArray[Any]) -> bool:
         """Is this a row that the kernels can read? They do not look themselves."""
-        return row.dtype is SINGLE and row.strides == DENSE and len(row) >= self.width
+        return (
+            type(row) is np.ndarray
+            and row.dtype is SINGLE
+            and row.strides == DENSE
+            and len(row) >= self.width
+        )
 
     def margins(self, X: NDArray[np.float32]) -> NDArray[np.float64]:
         """Raw scores (N,) of checked rows, where there is one per row."""

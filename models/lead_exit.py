@@ -14,6 +14,7 @@ from .lattices import Lattices
 from .layout import Layout, pack
 from .linear import Linear
 from .model import Rows
+from .rows import take_row, take_rows
 from .trees import Trees
 
 Terms = Trees | Linear | Lattices  # the scorers that are sums of base models
@@ -118,6 +119,9 @@ class LeadExit:
     enter: Any  # the kernel that reads the layout, and the address it takes
     at: int
 
+    def __repr__(self) -> str:
+        return f"LeadExit({self.classifier!r}, {len(self.order)} base models)"
+
     def __reduce__(self) -> tuple[Any, ...]:
         batches = isinstance(self.layout, Layout) and self.layout.slices is not None
         parts = (self.classifier, self.sums, self.order, self.margin)
@@ -127,7 +131,7 @@ class LeadExit:
         """Position of the chosen class of one full row (width,)."""
         layout = self.layout
         if layout is None or not layout.takes(row):
-            return int(self.choices(row[None])[0][0])
+            return int(self.choices(take_row(row)[None])[0][0])
         totals = self.bias.copy()
         code: int = self.enter(row, self.at, totals)
         if code & 1:
@@ -140,7 +144,7 @@ class LeadExit:
 
     def choices(self, X: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """(N,) positions of the chosen classes, and base models used for each."""
-        layout = self.layout
+        layout, X = self.layout, take_rows(X)
         if layout is not None and X.dtype == np.float32 and X.shape[1] >= layout.width:
             totals = np.tile(self.bias, (len(X), 1))
             codes = layout.leads(np.ascontiguousarray(X), totals)

@@ -100,6 +100,9 @@ class Linear:
             "intercepts": self.intercepts,
         }
 
+    def __repr__(self) -> str:
+        return f"Linear({self.outputs} raw scores, {self.preparation!r})"
+
     def __reduce__(self) -> tuple[Any, ...]:
         return reduced(self)
 

@@ -14,6 +14,9 @@ class Pinned:
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
+
     def __reduce__(self) -> NoReturn:
         raise BadInput(
             f"{type(self).__name__} holds addresses of this process; copy or pickle "

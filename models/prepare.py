@@ -60,6 +60,12 @@ class Preparation:
     operations: NDArray[np.int64]
     table: NDArray[np.float64]
 
+    def __repr__(self) -> str:
+        return (
+            f"Preparation({len(self.columns)} columns, "
+            f"{len(self.operations)} operations)"
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _remake, (self.arrays(), self.width)
 

@@ -27,6 +27,10 @@ class Prior:
     shares: NDArray[np.float64]
     kind: ClassVar[str] = "prior"
 
+    def __repr__(self) -> str:
+        most = self.classes[self.shares.argmax()].item()
+        return f"Prior({len(self.classes)} classes, mostly {most!r})"
+
     def __post_init__(self) -> None:
         shares = self.shares
         if shares.shape != self.classes.shape or not len(shares):

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadInput
 from .model import Rows
 from .remainder import bound_remainder, score_bounds
+from .rows import take_row, take_rows
 from .trees import Trees
 
 Floats = NDArray[np.float64]
@@ -34,6 +35,9 @@ class Regressor:
     trees: Trees
     link: Link
 
+    def __repr__(self) -> str:
+        return f"Regressor({self.trees!r}, link={self.link!r})"
+
     @property
     def size(self) -> int:
         """T, the number of trees."""
@@ -41,12 +45,12 @@ class Regressor:
 
     def base_scores(self, X: Rows) -> Floats:
         """Give what each tree adds to the sum for the rows X (N, width): (N, T)."""
-        scores: Floats = self.trees.base_scores(X)[:, :, 0]
+        scores: Floats = self.trees.base_scores(take_rows(X))[:, :, 0]
         return scores
 
     def decision_function(self, X: Rows) -> Floats:
         """(N,) sums, bit-equal to those of a library that adds in float64."""
-        return self.trees.raw(X)[:, 0]
+        return self.trees.raw(take_rows(X))[:, 0]
 
     def predict(self, X: Rows) -> Floats:
         """(N,) what the original's `predict` gives."""
@@ -55,7 +59,10 @@ class Regressor:
     def predict_one(self, row: Rows) -> float:
         """Prediction for one full row (width,)."""
         margin = self.trees.margin_one(row)
-        raw = self.trees.raw_one(row)[:, 0] if margin is None else np.array([margin])
+        if margin is None:
+            raw = self.trees.raw_one(take_row(row))[:, 0]
+        else:
+            raw = np.array([margin])
         return float(_linked(raw, self.link)[0])
 
     def within(self, tolerance: float) -> "Regressor":

@@ -36,6 +36,9 @@ class Remainder:
     least: Floats
     most: Floats
 
+    def __repr__(self) -> str:
+        return f"Remainder({len(self.order)} base models)"
+
     def limits(self, threshold: float) -> tuple[Floats, Floats]:
         """Give (lower, upper), each (T,): sums beyond which `threshold` stays crossed.
 

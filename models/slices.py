@@ -21,7 +21,7 @@ FEWEST_ROWS = 2000
 STEPS_PER_SLOT, NODES_PER_STEP = 3, 96
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Slices(Pinned):
     """Packed trees in slices, for batches of float32 rows that stop early.
 

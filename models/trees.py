@@ -270,6 +270,12 @@ class Trees:
             "sum": np.array([self.divisor, self.single], np.float64),
         }
 
+    def __repr__(self) -> str:
+        return (
+            f"Trees({self.size} trees, {len(self.nodes)} nodes, {self.outputs} raw "
+            f"scores, {self.preparation!r})"
+        )
+
     def __reduce__(self) -> tuple[Any, ...]:
         return reduced(self, packed=self.layout is not None)
 

@@ -158,6 +158,22 @@ def test_fitted_lattices_are_copied_with_their_estimator() -> None:
     assert not hasattr(clone(fitted), "lattices_")
 
 
+def test_copy_of_a_schedule_is_checked_again() -> None:
+    scores = np.array([[1.0, 2.0], [-1.0, -2.0]])
+    schedules: list[Any] = [
+        fit_schedule(scores, 0.0, 0.0),
+        fit_lead_schedule(np.stack([scores, -scores], axis=2), 0.0),
+    ]
+    for schedule in schedules:
+        made = pickled(schedule)
+        assert repr(made) == repr(schedule)
+        for name, array in schedule.arrays().items():
+            np.testing.assert_array_equal(getattr(made, name), array)
+        kind, (order, *rest) = schedule.__reduce__()
+        with pytest.raises(BadInput, match="not a permutation"):
+            kind(order + 7, *rest)
+
+
 def test_bayes_is_copied() -> None:
     model = compile_model(GaussianNB().fit(X, Y))
     assert answers(pickled(model)) == answers(model)

@@ -1,0 +1,85 @@
+"""The door for rows: whatever comes becomes an array that models read, or an error."""
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadInput
+from .model import Rows
+
+FLOATS = "fd"  # dtype characters of float32 and float64
+
+
+def take_rows(X: Any) -> Rows:
+    """Rows (N, width), float32 or float64; arrays of these types go through untouched.
+
+    Lists of rows, other numbers, and pandas or Polars data frames of numbers are taken
+    by their values, frames column by column as they stand: compiled models know
+    positions, no names.
+
+    Raises
+    ------
+    BadInput
+        If it is no table of numbers, such as a single row.
+    """
+    if type(X) is np.ndarray and X.ndim == 2 and X.dtype.char in FLOATS:
+        return X
+    made = as_numbers(X, "rows")
+    if made.ndim != 2:
+        cure = ": a single one goes as row[None]" if made.ndim == 1 else ""
+        raise BadInput(
+            f"rows of shape {made.shape}; they must be (N, width), one per item{cure}"
+        )
+    return made
+
+
+def take_row(row: Any) -> Rows:
+    """One row (width,), float32 or float64; BadInput if it is none."""
+    if type(row) is np.ndarray and row.ndim == 1 and row.dtype.char in FLOATS:
+        return row
+    made = as_numbers(row, "a row")
+    if made.ndim != 1:
+        raise BadInput(
+            f"a row of shape {made.shape}; it must be (width,): several go to predict"
+        )
+    return made
+
+
+def as_numbers(values: Any, what: str) -> NDArray[Any]:
+    """Give an array of float32 or float64; BadInput unless all are real numbers."""
+    array = _array(values, what)
+    if array.dtype.kind not in "fiub":
+        raise BadInput(
+            f"{what} of {_kind(values, array)}: numbers are needed, and NaN for what "
+            "is missing"
+        )
+    if array.dtype.char in FLOATS:
+        return array
+    return array.astype(np.float64)
+
+
+def _array(values: Any, what: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError) as error:
+        kind = type(values).__name__
+        raise BadInput(f"{what} of type {kind} are no array of numbers: {error}") from (
+            error
+        )
+    if array.dtype == object and hasattr(values, "to_numpy"):
+        # pandas has numbers that may be missing, and are no floats before
+        with suppress(TypeError, ValueError):
+            return np.asarray(values.to_numpy(dtype=np.float64, na_value=np.nan))
+    return array
+
+
+def _kind(values: Any, array: NDArray[Any]) -> str:
+    """Name the type of what came; of a data frame, its first column of no numbers."""
+    kind = type(values).__name__
+    for name in getattr(values, "columns", ()):
+        dtype = np.asarray(values[name]).dtype
+        if dtype.kind not in "fiub":
+            return f"type {kind} with {dtype} in column {name!r}"
+    return f"type {kind} with {array.dtype}"

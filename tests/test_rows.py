@@ -1,0 +1,240 @@
+"""The one door for rows, and how models and schedules present themselves."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from polydom.features.errors import BadInput
+from polydom.indexer import fit_lead_schedule, fit_schedule
+from polydom.models import Prior, compile_ensemble, compile_model, compile_regressor
+from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
+from polydom.models.remainder import bound_remainder
+from polydom.models.rows import take_row, take_rows
+
+from .agreement import bundled
+
+pandas = pytest.importorskip("pandas")
+
+X, Y = bundled("iris")
+TWO = Y > 0
+FRAME = pandas.DataFrame(X, columns=["a", "b", "c", "d"])
+
+FORMS: dict[str, Callable[[Any], Any]] = {
+    "lists": lambda X: X.tolist(),
+    "column-major": np.asfortranarray,
+    "gaps": lambda X: np.repeat(X, 2, axis=1)[:, ::2],
+    "frame": lambda X: pandas.DataFrame(X),
+    "frame of objects": lambda X: pandas.DataFrame(X).astype(object),
+    "nullable frame": lambda X: pandas.DataFrame(X).astype("Float64"),
+    "float16 or not": lambda X: X.astype(np.longdouble),
+}
+FOREST = RandomForestClassifier(9, random_state=0)
+MODELS: dict[str, Any] = {
+    "forest": compile_ensemble(FOREST.fit(X, TWO)),
+    "lattices": compile_ensemble(
+        LatticeEnsembleClassifier(5, 2, epochs=30, random_state=0).fit(X, TWO)
+    ),
+    "linear": compile_ensemble(
+        make_pipeline(StandardScaler(), LogisticRegression()).fit(X, TWO)
+    ),
+}
+MANY = compile_ensemble(RandomForestClassifier(9, random_state=0).fit(X, Y))
+REGRESSOR = compile_regressor(RandomForestRegressor(5, random_state=0).fit(X, Y))
+
+
+def exits_of(name: str) -> Any:
+    ensemble = MODELS[name]
+    schedule = fit_schedule(ensemble.base_scores(X), ensemble.threshold, 0.01)
+    return ensemble.early_exit(schedule)
+
+
+def lead_exits() -> Any:
+    schedule = fit_lead_schedule(MANY.base_scores(X), 0.01, bias=MANY.bias)
+    return MANY.early_exit(schedule)
+
+
+def entrances() -> dict[str, Callable[[Any], Any]]:
+    found: dict[str, Callable[[Any], Any]] = {}
+    for name, ensemble in MODELS.items():
+        exits = exits_of(name)
+        found |= {
+            f"{name} predict": ensemble.predict,
+            f"{name} base scores": ensemble.base_scores,
+            f"{name} decision function": ensemble.decision_function,
+            f"{name} class scores": ensemble.classifier.predict_scores,
+            f"{name} exits": exits.predict,
+        }
+    found["lead exits"] = lead_exits().predict
+    found["regressor"] = REGRESSOR.predict
+    found["regressor base scores"] = REGRESSOR.base_scores
+    found["bayes"] = compile_model(GaussianNB().fit(X, Y)).predict
+    return found
+
+
+ENTRANCES = entrances()
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ENTRANCES)
+def test_tables_of_numbers_are_taken_by_their_values(name: str, form: str) -> None:
+    np.testing.assert_array_equal(ENTRANCES[name](FORMS[form](X)), ENTRANCES[name](X))
+
+
+REFUSED = [
+    (X[0], r"rows of shape \(4,\); they must be \(N, width\).*row\[None\]"),
+    (X[None], r"rows of shape \(1, 150, 4\)"),
+    (X[:, :2], r"rows of shape \(150, 2\)"),
+    ([[1, 2, 3, 4], [1, 2]], "rows of type list are no array of numbers"),
+    (FRAME.assign(b="x"), r"rows of type DataFrame .* in column 'b': numbers are"),
+    ([["a", "b", "c", "d"]], "rows of type list with <U1: numbers are needed"),
+    (X.astype(complex), "complex128: numbers are needed"),
+    (csr_array(X), "rows of type csr_array"),
+    ("text", "rows of type str with <U4"),
+    (None, "rows of type NoneType"),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), REFUSED)
+@pytest.mark.parametrize("name", ENTRANCES)
+def test_what_is_no_table_of_numbers_is_refused(
+    name: str, rows: Any, message: str
+) -> None:
+    with pytest.raises(BadInput, match=message):
+        ENTRANCES[name](rows)
+
+
+def listed(model: Any, row: Any) -> Any:
+    return model.scores(row).tolist()
+
+
+def singles() -> dict[str, Callable[[Any], Any]]:
+    found: dict[str, Callable[[Any], Any]] = {}
+    for name, ensemble in MODELS.items():
+        model: Any = ensemble.classifier
+        found |= {
+            f"{name} choose": model.choose,
+            f"{name} scores": partial(listed, model),
+            f"{name} answer": model.answer,
+            f"{name} exits": exits_of(name).choose,
+        }
+    found["lead exits"] = lead_exits().choose
+    found["regressor"] = REGRESSOR.predict_one
+    return found
+
+
+SINGLES = singles()
+
+
+@pytest.mark.parametrize("name", SINGLES)
+def test_single_rows_are_taken_by_their_values(name: str) -> None:
+    row = X[60].astype(np.float32)
+    expected = SINGLES[name](row)
+    forms = (
+        row.tolist(),
+        tuple(row.tolist()),
+        pandas.Series(row),
+        np.repeat(row, 2)[::2],
+    )
+    for form in forms:
+        assert SINGLES[name](form) == expected
+
+
+@pytest.mark.parametrize("name", SINGLES)
+def test_what_is_no_row_of_numbers_is_refused(name: str) -> None:
+    for row, message in (
+        (FRAME[:1], r"a row of shape \(1, 4\); it must be \(width,\)"),
+        (X[:1], r"a row of shape \(1, 4\)"),
+        (X[0, :1], r"rows of shape \(1, 1\)"),
+        (["a"] * 4, "a row of type list with <U1"),
+        (1.0, r"a row of shape \(\)"),
+        ({"a": 1}, "a row of type dict with object"),
+    ):
+        with pytest.raises(BadInput, match=message):
+            SINGLES[name](row)
+
+
+def test_arrays_that_fit_are_not_copied() -> None:
+    single = X.astype(np.float32)
+    assert take_rows(X) is X
+    assert take_rows(single) is single
+    assert take_row(single[0]).base is single
+    assert take_rows(FRAME.astype(np.float32)).dtype == np.float32
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_are_chosen_by_whole_numbers(name: str) -> None:
+    rows = X.astype(np.float32)
+    choose = exits_of(name).over(rows)
+    expected = choose(3)
+    assert choose(np.int16(3)) == choose(np.uint64(3)) == expected
+    for number in (1.9, "1", None, np.float64(2.0), [1]):
+        with pytest.raises(BadInput, match=r"its number is needed, an int"):
+            choose(number)
+    for number in (-1, 150, 2**70, -(2**70)):
+        with pytest.raises(BadInput, match=f"no row {number} among 150"):
+            choose(number)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_that_cannot_stay_where_they_are_say_what_would(name: str) -> None:
+    exits = exits_of(name)
+    cure = r"np\.ascontiguousarray\(X, np\.float32\)"
+    frame = pandas.DataFrame(X.astype(np.float32))
+    for rows in (frame, frame.to_numpy(), X.tolist(), X, None):
+        if isinstance(rows, np.ndarray) and rows.flags.c_contiguous:
+            rows = np.asfortranarray(rows)
+        with pytest.raises(BadInput, match=cure):
+            exits.over(rows)
+
+
+def test_scores_of_a_schedule_come_by_the_same_door() -> None:
+    scores = MODELS["forest"].base_scores(X)
+    expected = fit_schedule(scores, 0.0, 0.05)
+    for form in FORMS.values():
+        found = fit_schedule(form(scores), 0.0, 0.05)
+        np.testing.assert_array_equal(found.order, expected.order)
+        assert found.evaluate(form(scores))[1].tolist() == (
+            expected.evaluate(scores)[1].tolist()
+        )
+    with pytest.raises(BadInput, match="scores of type list"):
+        fit_schedule([[1.0, 2.0], [1.0]], 0.0, 0.05)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="scores of type list with <U1"):
+        fit_lead_schedule([["a"]], 0.05)  # type: ignore[arg-type]
+
+
+def shown() -> list[Any]:
+    forest, many = MODELS["forest"], lead_exits()
+    exits = exits_of("forest")
+    found = [exits, exits.ensemble, many, MANY, REGRESSOR, Prior.fit(Y), MANY.sums]
+    for ensemble in MODELS.values():
+        scorer, head = ensemble.classifier.scorer, ensemble.classifier.head
+        found += [ensemble.classifier, scorer, head, scorer.preparation]
+        layout = getattr(scorer, "layout", None)
+        found += [] if layout is None else [layout]
+    scores = forest.base_scores(X)
+    found.append(fit_schedule(scores, forest.threshold, 0.01))
+    found.append(fit_lead_schedule(MANY.base_scores(X), 0.01, bias=MANY.bias))
+    return [*found, bound_remainder(*forest.bounds())]
+
+
+@pytest.mark.parametrize("thing", shown(), ids=lambda thing: type(thing).__name__)
+def test_reprs_are_short_and_name_what_they_are(thing: Any) -> None:
+    text = repr(thing)
+    assert type(thing).__name__ in text
+    assert len(text) < 300
+    assert "array" not in text
+
+
+def test_repr_tells_kind_count_columns_and_classes() -> None:
+    text = repr(MODELS["forest"])
+    for part in ("9 trees", "4 columns", "2 classes: False, True", "9 base models"):
+        assert part in text
