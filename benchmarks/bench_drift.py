@@ -1,6 +1,7 @@
 """Whether budgets hold on another machine than the build's, and on one that slows down.
 
 python -m benchmarks.bench_drift            builds, asks, prints two tables
+python -m benchmarks.bench_drift --load     a third table, from a server under load
 python -m benchmarks.bench_drift --json     one JSON object, for the record
 
 The first table asks the server's engine, without HTTP, with the demo's index as it is
@@ -10,7 +11,9 @@ asked as it says, with its costs rescaled at the start, with predictions only co
 while answering, and with both. In the second table the machine is twice as slow in the
 middle of the run. Both count the thread's processor time, so that other programs on the
 machine do not matter. With --burn the second counts real time, and what slows the
-machine down is a program that burns the same core.
+machine down is a program that burns the same core. With --load a third table shows
+what a server answers over HTTP to small budgets before, while and after other programs
+load all cores, by the clock of who asks: right answers in time are what counts.
 """
 
 import argparse
@@ -39,6 +42,7 @@ from polydom.server.desk import Desk, Settings
 from polydom.server.engine import Engine
 from polydom.server.question import Question
 
+from . import busy_phases
 from .machine import describe
 from .stages import Stages
 
@@ -194,6 +198,11 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     else:
         index = build(plan, output=path, cache=folder / "cache", progress=Stages())
     items, labels = held_out(plan, sum(PARTS.values()))
+    loaded = []
+    if arguments.load:
+        some = slice(arguments.asked)
+        for rate in busy_phases.RATES:
+            loaded += busy_phases.phases(path, items[some], labels[some], rate)
     os.sched_setaffinity(0, {CORE})
     gc.collect()
     gc.freeze()
@@ -208,6 +217,7 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 slowed_down(index, items, labels, mode, arguments.burn)
                 for mode in ("rescaled", "both")
             ],
+            "loaded": loaded,
         }
 
 
@@ -216,7 +226,9 @@ def show(rows: list[dict[str, Any]]) -> None:
     print(" | ".join(rows[0]))
     for row in rows:
         print(
-            " | ".join(f"{v:.3g}" if isinstance(v, float) else v for v in row.values())
+            " | ".join(
+                f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()
+            )
         )
 
 
@@ -224,6 +236,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--burn", action="store_true", help="slow down by a program")
+    parser.add_argument("--load", action="store_true", help="ask a loaded server too")
     parser.add_argument("--asked", type=int, default=ASKED, help="at each budget")
     parser.add_argument("--cache", type=Path, help="keep the index and cache here")
     arguments = parser.parse_args()
@@ -238,6 +251,8 @@ def main() -> int:
     print(facts["machine"])
     show(facts["machines"])
     show(facts["slowed"])
+    if arguments.load:
+        show(facts["loaded"])
     return 0
 
 

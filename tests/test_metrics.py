@@ -1,5 +1,6 @@
 """The numbers that Prometheus scrapes are those of the requests answered."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +12,17 @@ from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
+from polydom.server.desk import Desk, Settings
+from polydom.server.engine import Engine
 from polydom.server.metrics import SECONDS, Histogram
+from polydom.server.question import Caller
+from polydom.server.queue import WorkQueue
+from polydom.server.reserve import Reserve, Way
+from polydom.server.serving import Reply, Serving
+from polydom.server.wire import Ask
 
-from .served import FEATURES_FILE, HAM, save_index
+from .served import FEATURES_FILE, HAM, make_index, save_index
+from .test_engine import Clock, extractor_of
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 Samples = dict[Key, float]
@@ -98,3 +107,38 @@ def test_histogram_counts_each_value_under_the_first_bound_that_holds_it(
         assert count == np.sum(np.array(values) <= bound)
     assert sum(histogram.counts) == len(values)
     assert histogram.total == pytest.approx(sum(values))
+
+
+@pytest.mark.parametrize(("unit", "met"), [("s", False), ("usd", True)])
+def test_metrics_judge_budgets_by_the_write(unit: str, met: bool) -> None:
+    """The answer foresees what sending takes; this one took longer."""
+    clock, index = Clock(), make_index(unit, scale=0.01)
+    engine = Engine(index, extractor_of(index), now=clock)
+    serving = Serving(Desk(engine, Settings()), WorkQueue())
+    serving.ready = True
+    ask = Ask(text=HAM, budget_ms=5.0 if unit == "s" else None)
+    ask.budget = None if unit == "s" else 1.0
+    answered = asyncio.run(_answer(serving, ask))
+    assert answered.answer.budget_met
+    serving.sent(answered, 50.0, 50.0051)
+    assert list(serving.metrics.answers) == [(answered.answer.features, "", met)]
+
+
+@pytest.mark.parametrize(("after_s", "met"), [(4e-3, True), (6e-3, False)])
+def test_answers_foresee_what_sending_usually_takes(after_s: float, met: bool) -> None:
+    clock, index = Clock(), make_index(scale=0.01)
+    engine = Engine(index, extractor_of(index), now=clock)
+    serving = Serving(Desk(engine, Settings()), WorkQueue())
+    serving.ready = True
+    serving.way = Way(Reserve(usual=after_s), Reserve(usual=after_s))
+    answered = asyncio.run(_answer(serving, Ask(text=HAM, budget_ms=5.0)))
+    assert answered.answer.budget_met == met
+
+
+async def _answer(serving: Serving, ask: Ask) -> Reply:
+    reply = serving.answer_at_once(ask, 50.0, Caller())
+    if reply is None:  # money's plans are the thread's
+        serving.queue.start()
+        reply = await serving.answer(ask, 50.0, Caller())
+        await asyncio.to_thread(serving.queue.stop)
+    return reply

@@ -1,0 +1,135 @@
+"""What small budgets get from a server while other programs load it, and after.
+
+Requests come at a steady rate over HTTP, one budget after the other; a phase begins
+when the programs begin or end. Who asks is on the same machine and is slowed down as
+well, so that times are his and the server's together.
+"""
+
+import json
+import multiprocessing
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polydom.features.items import Item
+
+from .open_loop import Exchange, Load
+
+BUDGETS_MS = (2, 5, 10)
+RATES = (25.0, 200.0)
+# seconds of each part, and whether other programs run meanwhile
+PHASES = {
+    "idle": (3.0, False),
+    "busy": (6.0, True),
+    "first second after": (1.0, False),
+    "then": (3.0, False),
+}
+CONNECTIONS = 16
+# programs for each core
+BURNERS = 2
+
+
+def burn() -> None:
+    """Keep a core busy."""
+    while True:
+        sum(range(10_000))
+
+
+@contextmanager
+def burning(whether: bool) -> Iterator[None]:
+    """Run other programs meanwhile, if they are wanted."""
+    count = BURNERS * (os.cpu_count() or 1) if whether else 0
+    context = multiprocessing.get_context("spawn")
+    programs = [context.Process(target=burn, daemon=True) for _ in range(count)]
+    for program in programs:
+        program.start()
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.kill()
+            program.join()
+
+
+@contextmanager
+def serving(path: Path, *options: str) -> Iterator[int]:
+    """Serve an index in a process of its own; the port."""
+    command = [sys.executable, "-m", "polydom.server", "serve", str(path), "--port=0"]
+    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://[\d.]+:(\d+)", process.stdout.readline())
+        assert found is not None
+        port = int(found[1])
+        while not _ready(port):
+            pass
+        yield port
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _ready(port: int) -> bool:
+    probe = b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n"
+    return any(e.status == 200 for e in Load(port, [probe], 1).open(10.0, 0.1))
+
+
+def post(item: Item, budget_ms: float) -> bytes:
+    """A request for one image."""
+    assert isinstance(item.payload, bytes)
+    head = (
+        f"POST /v1/predict?budget_ms={budget_ms} HTTP/1.1\r\nhost: x\r\n"
+        "content-type: application/octet-stream\r\n"
+        f"content-length: {len(item.payload)}\r\n\r\n"
+    )
+    return head.encode() + item.payload
+
+
+def phases(
+    path: Path, items: Sequence[Item], labels: Sequence[str], rate: float
+) -> list[dict[str, Any]]:
+    """A row for each phase and budget, at one rate."""
+    asked = [
+        (item, label, budget_ms)
+        for item, label in zip(items, labels, strict=True)
+        for budget_ms in BUDGETS_MS
+    ]
+    requests = [post(item, budget_ms) for item, _, budget_ms in asked]
+    rows = []
+    with serving(path) as port:
+        for name, (seconds, busy) in PHASES.items():
+            with burning(busy):
+                exchanges = Load(port, requests, CONNECTIONS).open(rate, seconds)
+            for budget_ms in BUDGETS_MS:
+                some = [
+                    (exchange, asked[exchange.number % len(asked)][1])
+                    for exchange in exchanges
+                    if asked[exchange.number % len(asked)][2] == budget_ms
+                ]
+                row = {"rate": rate, "phase": name, "budget ms": budget_ms}
+                rows.append(row | summary(some, budget_ms))
+    return rows
+
+
+def summary(some: list[tuple[Exchange, str]], budget_ms: float) -> dict[str, float]:
+    """Shares of the answers, by both clocks, and what they were given."""
+    answers = [json.loads(e.body) if e.status == 200 else {} for e, _ in some]
+    in_time = np.array([e.done_s - e.due_s <= budget_ms / 1e3 for e, _ in some])
+    right = np.array(
+        [a.get("label") == label for a, (_, label) in zip(answers, some, strict=True)]
+    )
+    reserves_us = [a["reserve_us"] for a in answers if a]
+    return {
+        "right in time": float((right & in_time).mean()),
+        "in time": float(in_time.mean()),
+        "by the server": float(np.mean([a.get("budget_met", False) for a in answers])),
+        "priors": float(np.mean([a.get("features") == [] for a in answers])),
+        "reserve us": float(np.median(reserves_us)) if reserves_us else float("nan"),
+    }
