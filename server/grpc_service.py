@@ -92,9 +92,11 @@ class GrpcService:
             self._check_token(answer, context)
             if answer == self._infer and self._oip.admission is not None:
                 await self._oip.admission.wait()
-            asked = _decode(request, received)
-            model = getattr(asked, "model_name", "")
-            return await answer(asked, received.arrived_s, context)
+            with self._oip.repository.intake.body() as held:
+                held.hold(len(received.data))
+                asked = _decode(request, received)
+                model = getattr(asked, "model_name", "")
+                return await answer(asked, received.arrived_s, context)
         except Exception as error:
             status, failure = self._oip.failure(error, model, received.arrived_s)
             code = CODES.get(status, grpc.StatusCode.INTERNAL)
@@ -111,8 +113,10 @@ class GrpcService:
                 self._check_token(self._infer, context)
                 if self._oip.admission is not None:
                     await self._oip.admission.wait()
-                asked = _decode(request, received)
-                answer = await self._infer(asked, received.arrived_s, context)
+                with self._oip.repository.intake.body() as held:
+                    held.hold(len(received.data))
+                    asked = _decode(request, received)
+                    answer = await self._infer(asked, received.arrived_s, context)
                 yield response(infer_response=answer)
             except Exception as error:
                 model, arrived_s = asked.model_name, received.arrived_s

@@ -11,6 +11,7 @@ from ..features.errors import BadInput
 from .access import CHALLENGE
 from .aside import aside
 from .body import read_body
+from .intake import Body
 from .oip import Oip
 from .oip_body import decode_infer
 from .oip_config import config_of
@@ -49,9 +50,10 @@ class OipRoutes:
         if scope["type"] != "http" or not f"{path}/".startswith(f"{ROOT}/"):
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(self._oip, scope, receive)
-        answered = await exchange.answer(path)
-        await _send(send, answered)
+        with self._oip.repository.intake.body() as held:
+            exchange = Exchange(self._oip, scope, receive, held)
+            answered = await exchange.answer(path)
+            await _send(send, answered)
         if answered.when_sent is not None:
             answered.when_sent()
 
@@ -59,8 +61,9 @@ class OipRoutes:
 class Exchange:
     """One request being answered."""
 
-    def __init__(self, oip: Oip, scope: Scope, receive: Receive) -> None:
+    def __init__(self, oip: Oip, scope: Scope, receive: Receive, held: Body) -> None:
         self._oip = oip
+        self._held = held
         self._scope = scope
         self._receive = receive
         state = scope.get("state", {})
@@ -151,7 +154,7 @@ class Exchange:
         limit = oip.repository.settings.body_limit
         headers = self._scope["headers"]
         length, widest = _json_length(headers), oip.widest(name, version)
-        body = await read_body(self._receive, headers, limit)
+        body = await read_body(self._receive, headers, limit, self._held)
         given = (name, version, body, length, widest)
         decoded = await aside(decode_infer, *given, size=len(body))
         inferred = await oip.infer(decoded.inference, self._arrived_s, self._caller)
@@ -188,7 +191,8 @@ class Exchange:
     async def _read_object(self) -> dict[str, Any]:
         """Read a JSON object; an empty body is an empty one."""
         limit = min(SMALL_BODY, self._oip.repository.settings.body_limit)
-        body = await read_body(self._receive, self._scope["headers"], limit)
+        headers = self._scope["headers"]
+        body = await read_body(self._receive, headers, limit, self._held)
         try:
             return msgspec.json.decode(body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
