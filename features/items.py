@@ -19,6 +19,9 @@ Kind = Literal["image", "text", "record"]
 Value = float | int | str | None
 
 MAX_PIXELS = 50_000_000
+# Bytes of a usual pixel: red, green and blue; and of the largest usual image.
+USUAL_BYTES = 3
+MAX_DECODED = USUAL_BYTES * MAX_PIXELS
 NAME_TYPES = frozenset({str})
 # What the numbers of a size are: where it is of one, and where it is of two.
 SIZE_NAMES: Mapping[Kind, tuple[tuple[str, ...], ...]] = {
@@ -86,7 +89,11 @@ class Item(msgspec.Struct, frozen=True):
 
 
 def image_item(
-    data: bytes, *, max_pixels: int = MAX_PIXELS, pair: bool = False
+    data: bytes,
+    *,
+    max_pixels: int = MAX_PIXELS,
+    max_decoded: int = MAX_DECODED,
+    pair: bool = False,
 ) -> Item:
     """Make an item of an encoded image; only its header is read.
 
@@ -107,17 +114,25 @@ def image_item(
     """
     if not isinstance(data, bytes):
         raise BadItem(f"an image must come as bytes, not {type(data).__name__}")
-    from .picture import open_picture
+    from .picture import bytes_of_pixel, open_picture
 
-    width, height = open_picture(data).size
+    picture = open_picture(data)
+    width, height = picture.size
     if not 0 < width * height <= max_pixels:
         raise BadItem(
             f"the image has {width} x {height} = {width * height:,} pixels; "
             f"between 1 and {max_pixels:,} are accepted"
         )
+    decoded = bytes_of_pixel(picture, data)
+    if width * height * decoded > max_decoded:
+        raise BadItem(
+            f"the image has {width} x {height} pixels of {decoded} bytes = "
+            f"{width * height * decoded:,} bytes; up to {max_decoded:,} are accepted"
+        )
+    dearer = max(1.0, decoded / USUAL_BYTES)
     if pair:
-        return Item("image", data, (float(width), float(height)))
-    return Item("image", data, float(width * height))
+        return Item("image", data, (width * dearer, float(height)))
+    return Item("image", data, width * height * dearer)
 
 
 def text_item(text: str, *, pair: bool = False) -> Item:

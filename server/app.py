@@ -30,6 +30,7 @@ from .desk import Settings
 from .docs_page import DOCS, show_docs
 from .errors import NotReady, not_ready
 from .handing import hand_over
+from .intake import Body
 from .listener import GrpcAt
 from .mounted import path_in_app
 from .names import AnyPath
@@ -164,15 +165,18 @@ class PredictRoute:
             failure = Failure("only POST is answered here", "method_not_allowed")
             await _send(send, 405, encode(failure), (b"allow", b"POST"))
         else:
-            await self._predict(scope, receive, send)
+            with self._repository.intake.body() as held:
+                await self._predict(scope, receive, send, held)
 
-    async def _predict(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _predict(
+        self, scope: Scope, receive: Receive, send: Send, held: Body
+    ) -> None:
         repository, state = self._repository, scope.get("state", {})
         arrived_s = state.get("arrived_s") or time.monotonic()
         metrics = repository.stray
         try:
             limit = repository.settings.body_limit
-            body = await read_body(receive, scope["headers"], limit)
+            body = await read_body(receive, scope["headers"], limit, held)
             query = scope["query_string"]
             serving = repository.get(model_in(query) if query else None)
             metrics = serving.metrics

@@ -51,6 +51,29 @@ log = logging.getLogger("polydom")
 Encode = Callable[[Any], bytes]
 
 
+class Slots:
+    """Counts the batches of which something is computed now, or is about to be.
+
+    Those that wait for more of their items, or for their answers to be read, take none.
+
+    Attributes
+    ----------
+    taken
+        How many.
+    """
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def __enter__(self) -> None:
+        """Take one."""
+        self.taken += 1
+
+    def __exit__(self, *_: object) -> None:
+        """Give it back."""
+        self.taken -= 1
+
+
 class BatchEndpoint:
     """Answers batches; an ASGI application for one path.
 
@@ -62,17 +85,14 @@ class BatchEndpoint:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._running = 0
+        self.slots = Slots()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one batch."""
-        if self._running >= RUNNING:
-            raise Overloaded(f"{self._running} batches are being answered already")
-        self._running += 1
-        try:
-            await self._answer(scope, Source(scope, receive), send)
-        finally:
-            self._running -= 1
+        if self.slots.taken >= RUNNING:
+            raise Overloaded(f"{self.slots.taken} batches are being answered already")
+        with self._repository.intake.body() as held:
+            await self._answer(scope, Source(scope, receive, held), send)
 
     async def _answer(self, scope: Scope, source: Source, send: Send) -> None:
         kind, repository = content_type_of(scope["headers"]), self._repository
@@ -96,7 +116,14 @@ class BatchEndpoint:
         if not serving.ready:
             raise not_ready(serving.queue.begun)
         packed = kind in MSGPACK
-        batch = Batch(serving, terms, source, lambda: repository.leaving, packed=packed)
+        batch = Batch(
+            serving,
+            terms,
+            source,
+            self.slots,
+            lambda: repository.leaving,
+            packed=packed,
+        )
         await source.begin()
         writer = Writer(send, kind)
         await writer.start()
@@ -114,6 +141,8 @@ class Batch:
         What was asked for.
     source
         Where the items come from.
+    slots
+        Of all batches.
     leaving
         Says whether the server is about to stop; the batch ends then.
     packed
@@ -130,6 +159,7 @@ class Batch:
         serving: Serving,
         terms: BatchTerms,
         source: Source,
+        slots: Slots,
         leaving: Callable[[], bool],
         *,
         packed: bool,
@@ -143,6 +173,7 @@ class Batch:
             raise BadInput("label and top go together: the likeliest items of a class")
         self._serving = serving
         self._source = source
+        self._slots = slots
         self._packed = packed
         self._stops = terms.on_bad_item == "stop"
         self._leaving = leaving
@@ -191,7 +222,10 @@ class Batch:
             soonest_s = now_s + self._serving.desk.settings.max_budget_s
             due_s = max(self._bulk.due_s, soonest_s)
             turn = partial(_turn, work, now_s=self._serving.now)
-            encoded, done = await self._serving.queue.patiently(turn, due_s)
+            with self._slots:
+                encoded, done = await self._serving.queue.patiently(turn, due_s)
+            if self._finalists is not None:
+                self._source.keep(self._finalists.kept_bytes)
             await writer.entries(encoded)
 
     def _answers(self, chunk: list[Any], encode: Encode) -> Iterator[bytes | None]:

@@ -12,11 +12,12 @@ from ..features.errors import PolydomError
 from .batch_wire import JsonLines, MsgpackStream
 from .body import declared, expects
 from .errors import Abandoned, ReceiveTimeout, TooLarge
+from .intake import Body
 from .question import Caller
 
 # Items that are planned together.
 CHUNK = 64
-# Longest wait for more of a stream.
+# Longest wait for an item of a stream to be whole.
 RECEIVE_S = 10.0
 
 
@@ -31,7 +32,8 @@ class Source:
         Who waits for the answers.
     """
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    def __init__(self, scope: Scope, receive: Receive, held: Body) -> None:
+        self._held, self._kept = held, 0
         state = scope.get("state", {})
         self.arrived_s: float = state.get("arrived_s") or time.monotonic()
         self.caller: Caller = state.get("caller") or Caller()
@@ -39,6 +41,7 @@ class Source:
         self._headers = scope.get("headers", ())
         self._more = True
         self._first: bytes | None = None
+        self._coming = 0
         self._wait_no_more: Callable[[], None] = state.get("wait_no_more", bool)
 
     async def begin(self) -> None:
@@ -54,15 +57,15 @@ class Source:
         if self._more:
             self._first = await self._next()
 
-    async def _next(self) -> bytes:
+    async def _next(self, within_s: float = RECEIVE_S) -> bytes:
         if self._first is not None:
             first, self._first = self._first, None
             return first
         try:
-            message = await asyncio.wait_for(self._receive(), RECEIVE_S)
+            message = await asyncio.wait_for(self._receive(), within_s)
         except TimeoutError as error:
             self._more = False
-            raise ReceiveTimeout(f"nothing came for {RECEIVE_S:g} s") from error
+            raise ReceiveTimeout(f"no whole item came for {RECEIVE_S:g} s") from error
         if message["type"] == "http.disconnect":
             raise Abandoned("the caller left before the batch was there")
         self._more = message.get("more_body", False)
@@ -78,6 +81,8 @@ class Source:
             )
         while self._more:
             body += await self._next()
+            self._coming = len(body)
+            self._held.hold(self._coming)
             if len(body) > limit:
                 await self.drain()
                 raise TooLarge(
@@ -97,11 +102,17 @@ class Source:
         """
         self._wait_no_more()  # a stream may take longer than other bodies
         chunk: list[Any] = []
+        left_s = RECEIVE_S
         while self._more or self._first is not None:
             broken: PolydomError | None = None
             try:
-                data = await self._next()
+                began_s = time.monotonic()
+                data = await self._next(left_s)
+                left_s -= time.monotonic() - began_s
+                self._coming = splitter.left + len(data)
+                self._held.hold(self._coming + self._kept)
                 for piece in splitter.feed(data):
+                    left_s = RECEIVE_S
                     chunk.append(piece)
                     if len(chunk) == CHUNK:
                         yield chunk
@@ -115,6 +126,17 @@ class Source:
                 chunk = []
             if broken is not None:
                 raise broken
+
+    def keep(self, size: int) -> None:
+        """Take note of the bytes that are kept of items which have been given.
+
+        Raises
+        ------
+        Overloaded
+            If too many are held.
+        """
+        self._kept = size
+        self._held.hold(self._coming + size)
 
     async def drain(self) -> None:
         """Throw away what still comes for a while, so that no answer is lost with it.

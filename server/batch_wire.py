@@ -221,6 +221,11 @@ class JsonLines:
         self._rest: list[bytes] = []
         self._size = 0
 
+    @property
+    def left(self) -> int:
+        """Bytes of the item that is not whole yet."""
+        return self._size
+
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Take more of the stream; give the lines that are whole now.
 
@@ -269,6 +274,11 @@ class MsgpackStream:
         self._unpacker = msgpack.Unpacker(max_buffer_size=2 * limit)
         self._fed = self._end = 0
         self._rest = bytearray()
+
+    @property
+    def left(self) -> int:
+        """Bytes of the object that is not whole yet."""
+        return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Take more of the stream; give the objects that are whole now, undecoded.

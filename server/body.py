@@ -7,6 +7,7 @@ from starlette.types import Receive
 
 from ..features.errors import BadInput
 from .errors import Abandoned, TooLarge, UnsupportedEncoding
+from .intake import Body
 from .wire import Headers
 
 # With a gzip header, and with zlib's own, which HTTP calls deflate (RFC 9110, 8.4.1).
@@ -16,7 +17,9 @@ _WINDOW_BITS = {b"gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
 _DISCARDED = 8
 
 
-async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
+async def read_body(
+    receive: Receive, headers: Headers, limit: int, held: Body
+) -> bytes:
     """Read a request's body as it was before it was compressed.
 
     Parameters
@@ -27,6 +30,8 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
         Names in lower case.
     limit
         Bytes that may come, and that may come of them.
+    held
+        Told how many are held.
 
     Raises
     ------
@@ -34,6 +39,8 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
         As `coding_of` and `unpack`; TooLarge also once more than `limit` bytes came.
     Abandoned
         If the caller leaves before all of it is there.
+    Overloaded
+        If too many bytes are held.
     """
     coding = coding_of(headers)
     if expects(headers) and declared(headers) > limit:
@@ -49,14 +56,20 @@ async def read_body(receive: Receive, headers: Headers, limit: int) -> bytes:
         size += len(chunk)
         more = message.get("more_body", False)
         if size <= limit:
+            held.hold(size)
             chunks.append(chunk)
         elif not more or size > _DISCARDED * limit:
             raise TooLarge(f"the body is over the limit of {limit:,} bytes")
         else:
             chunks.clear()
+            held.hold(0)
     body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    if not coding:
+        return body
     # zlib lets others run; how long it takes, only its end would tell
-    return await asyncio.to_thread(unpack, body, coding, limit) if coding else body
+    body = await asyncio.to_thread(unpack, body, coding, limit)
+    held.hold(len(body))
+    return body
 
 
 def expects(headers: Headers) -> bool:

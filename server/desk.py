@@ -9,6 +9,7 @@ import numpy as np
 
 from ..features.errors import BadInput, BadItem
 from ..features.items import (
+    MAX_DECODED,
     SIZE_NAMES,
     Item,
     Kind,
@@ -54,6 +55,10 @@ class Settings:
         A request that names a larger one gets this.
     body_limit
         Bytes of the largest body that is read.
+    intake_limit
+        Bytes of all bodies that are held at a time.
+    image_limit
+        Bytes of the largest image, decoded.
     queue_limit
         Requests that may wait for the computing thread; more are turned away.
     correct
@@ -67,13 +72,16 @@ class Settings:
     budget_s: float = 0.05
     max_budget_s: float = 1.0
     body_limit: int = 8 << 20
+    intake_limit: int = 256 << 20
+    image_limit: int = MAX_DECODED
     queue_limit: int = 1024
     correct: bool = True
     rescale: bool = True
     audit: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("budget_s", "max_budget_s", "body_limit", "queue_limit"):
+        limits = ("body_limit", "intake_limit", "image_limit", "queue_limit")
+        for name in ("budget_s", "max_budget_s", *limits):
             value = getattr(self, name)
             if not 0 < value < math.inf:
                 raise BadInput(f"{name} is {value!r}; it must be finite and above 0")
@@ -286,8 +294,9 @@ class Desk:
             If it is not one of the index's kind; of a record, if a column is unknown,
             or holds what cannot be used, or there is none.
         """
-        package = self.engine.package
-        item = make_item(package.kind, payload, pair=self.engine.index.pairs)
+        pair, limit = self.engine.index.pairs, self.settings.image_limit
+        kind = self.engine.package.kind
+        item = make_item(kind, payload, pair=pair, image_limit=limit)
         if not isinstance(payload, Mapping):
             return item
         self._columns.check(payload)
@@ -312,10 +321,13 @@ class Desk:
         return Allowance(amount)
 
 
-def make_item(kind: Kind, payload: object, *, pair: bool = False) -> Item:
+def make_item(
+    kind: Kind, payload: object, *, pair: bool = False, image_limit: int = MAX_DECODED
+) -> Item:
     """Make the item of `kind` from bytes, a string or a dict of columns.
 
-    Its size is of two numbers if `pair` says so and it is no record.
+    Its size is of two numbers if `pair` says so and it is no record. An image has at
+    most `image_limit` bytes when it is decoded.
 
     Raises
     ------
@@ -323,7 +335,7 @@ def make_item(kind: Kind, payload: object, *, pair: bool = False) -> Item:
         If `payload` is none of that kind.
     """
     if kind == "image" and isinstance(payload, bytes):
-        return image_item(payload, pair=pair)
+        return image_item(payload, max_decoded=image_limit, pair=pair)
     if kind == "text" and isinstance(payload, str):
         return text_item(payload, pair=pair)
     if kind == "record" and isinstance(payload, Mapping):

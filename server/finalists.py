@@ -10,11 +10,12 @@ budget sets.
 
 import heapq
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ..features.errors import BadInput
-from ..features.items import Item
+from ..features.items import Item, ReadRecord
 from .bulk import Bulk, Dish, Result, carry_out
+from .errors import TooLarge
 from .outcome import Outcome
 from .question import Caller
 
@@ -23,10 +24,18 @@ from .question import Caller
 IMPROVED, MOST = 1, 0.5
 # Candidates kept for each place on the list, and at least this many more.
 KEPT, AT_LEAST = 8, 64
+# Bytes of all candidates; with more, the least likely are not kept, but for a list's
+# worth. A number or a name in a record, and a class's score, take about EACH.
+KEPT_BYTES, EACH = 128 << 20, 128
 
 
 class Finalists:
     """Candidates for the list, in memory that does not grow with the items.
+
+    Attributes
+    ----------
+    kept_bytes
+        Bytes of all that are kept, about.
 
     Parameters
     ----------
@@ -56,19 +65,33 @@ class Finalists:
         self._heap: list[tuple[float, int, Item, Outcome]] = []
         self._final: list[tuple[float, int, Item, Outcome]] = []
         self._best_cost = 0.0
+        self.kept_bytes = 0
         self._offered = 0
         bulk.kept = MOST * bulk.amount
 
     def offer(self, number: int, item: Item, outcome: Outcome) -> None:
-        """Take a candidate and what the first round said of it."""
+        """Take a candidate and what the first round said of it.
+
+        Raises
+        ------
+        TooLarge
+            If the list alone would take more than `KEPT_BYTES`.
+        """
         self._offered += 1
         self._best_cost += float(self._bulk.menus.of(item.size).costs[-1])
         # of equals the first to come stays: numbers are distinct, so items never meet
         entry = (self._score(outcome), -number, item, outcome)
-        if len(self._heap) < KEPT * self._top + AT_LEAST:
-            heapq.heappush(self._heap, entry)
-        else:
-            heapq.heappushpop(self._heap, entry)
+        heapq.heappush(self._heap, entry)
+        self.kept_bytes += _bytes_of(item, outcome)
+        most = KEPT * self._top + AT_LEAST
+        while len(self._heap) > most or self.kept_bytes > KEPT_BYTES:
+            if len(self._heap) <= self._top:
+                raise TooLarge(
+                    f"the {len(self._heap):,} likeliest items hold more than the "
+                    f"{KEPT_BYTES >> 20} MiB that are kept; ask for a smaller top"
+                )
+            _, _, item, outcome = heapq.heappop(self._heap)
+            self.kept_bytes -= _bytes_of(item, outcome)
         cost = IMPROVED * self._top * self._best_cost / self._offered
         bulk = self._bulk
         bulk.kept = min(MOST * bulk.amount, bulk.spent_by(cost, IMPROVED * self._top))
@@ -111,3 +134,15 @@ class Finalists:
 
     def _score(self, outcome: Outcome) -> float:
         return outcome.scores.get(self._label, -math.inf)
+
+
+def _bytes_of(item: Item, outcome: Outcome) -> int:
+    """Bytes that a candidate takes, about."""
+    size = EACH * (8 + len(outcome.scores))
+    payload = item.payload
+    if isinstance(payload, Mapping):
+        strings = (value for value in payload.values() if isinstance(value, str))
+        return size + EACH * len(payload) + sum(map(len, strings))
+    if isinstance(payload, ReadRecord):
+        return size + payload.row.nbytes
+    return size + len(payload)

@@ -94,9 +94,11 @@ class GrpcService:
             self._check_token(answer, context)
             if answer == self._infer and self._oip.admission is not None:
                 await self._oip.admission.wait()
-            asked = _decode(request, received)
-            model = getattr(asked, "model_name", "")
-            return await answer(asked, received.arrived_s, context)
+            with self._oip.repository.intake.body() as held:
+                held.hold(len(received.data))
+                asked = _decode(request, received)
+                model = getattr(asked, "model_name", "")
+                return await answer(asked, received.arrived_s, context)
         except Exception as error:
             status, failure = self._oip.failure(error, model, received.arrived_s)
             code = CODES.get(status, grpc.StatusCode.INTERNAL)
@@ -113,8 +115,10 @@ class GrpcService:
                 self._check_token(self._infer, context)
                 if self._oip.admission is not None:
                     await self._oip.admission.wait()
-                asked = _decode(request, received)
-                inferred = await self._inferred(asked, received.arrived_s, context)
+                with self._oip.repository.intake.body() as held:
+                    held.hold(len(received.data))
+                    asked = _decode(request, received)
+                    inferred = await self._inferred(asked, received.arrived_s, context)
                 answer = _response(asked, inferred)
                 handed_s = time.monotonic()
                 yield response(infer_response=answer)

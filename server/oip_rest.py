@@ -13,6 +13,7 @@ from .access import CHALLENGE
 from .aside import aside
 from .body import read_body
 from .handing import hand_over
+from .intake import Body
 from .json_keys import Twice, refuse_twice, twice_in_json
 from .mounted import path_in_app
 from .oip import Oip
@@ -53,20 +54,22 @@ class OipRoutes:
         if not f"{path}/".startswith(f"{ROOT}/"):
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(self._oip, scope, receive)
-        answered = await exchange.answer(path)
-        sending, caller = _send(send, answered), exchange.caller
-        if answered.when_sent is None:
-            await sending
-        else:
-            await hand_over(sending, caller, time.monotonic, answered.when_sent)
+        with self._oip.repository.intake.body() as held:
+            exchange = Exchange(self._oip, scope, receive, held)
+            answered = await exchange.answer(path)
+            sending, caller = _send(send, answered), exchange.caller
+            if answered.when_sent is None:
+                await sending
+            else:
+                await hand_over(sending, caller, time.monotonic, answered.when_sent)
 
 
 class Exchange:
     """One request being answered."""
 
-    def __init__(self, oip: Oip, scope: Scope, receive: Receive) -> None:
+    def __init__(self, oip: Oip, scope: Scope, receive: Receive, held: Body) -> None:
         self._oip = oip
+        self._held = held
         self._scope = scope
         self._receive = receive
         state = scope.get("state", {})
@@ -157,7 +160,7 @@ class Exchange:
         limit = oip.repository.settings.body_limit
         headers = self._scope["headers"]
         length, widest = _json_length(headers), oip.widest(name, version)
-        body = await read_body(self._receive, headers, limit)
+        body = await read_body(self._receive, headers, limit, self._held)
         given = (name, version, body, length, widest)
         decoded = await aside(decode_infer, *given, size=len(body))
         inferred = await oip.infer(decoded.inference, self._arrived_s, self.caller)
@@ -194,7 +197,8 @@ class Exchange:
     async def _read_object(self) -> dict[str, Any]:
         """Read a JSON object; an empty body is an empty one."""
         limit = min(SMALL_BODY, self._oip.repository.settings.body_limit)
-        body = await read_body(self._receive, self._scope["headers"], limit)
+        headers = self._scope["headers"]
+        body = await read_body(self._receive, headers, limit, self._held)
         try:
             given = msgspec.json.decode(body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -15,6 +15,7 @@ from ..indexer.index import Index
 from .desk import Desk, Settings
 from .engine import Engine
 from .errors import NotReady, ReloadFailed, UnknownModel
+from .intake import Intake
 from .metrics import Metrics
 from .names import AnyPath, name_paths
 from .patience import in_own_thread
@@ -79,6 +80,8 @@ class Repository:
         is answered.
     stray
         Counts the errors of requests that reached no model.
+    intake
+        Counts the bytes of requests under way.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Repository:
         self.settings = settings
         self.leaving = False
         self.stray = Metrics()
+        self.intake = Intake(settings.intake_limit)
         self._features = tuple(features)
         self._places = {
             name: _Place(name, path, Metrics()) for name, path in paths.items()

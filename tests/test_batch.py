@@ -14,8 +14,10 @@ from typing import Any
 
 import msgpack
 import pytest
+from starlette.testclient import TestClient
 
-from polydom.server.batch import RUNNING
+from polydom.server.app import create_app
+from polydom.server.batch import BATCH, RUNNING
 from polydom.server.batch_wire import Entry, Totals
 from polydom.server.client import Client
 from polydom.server.client_wire import NoAnswer
@@ -280,25 +282,35 @@ def samples_of(port: int) -> dict[str, float]:
     return {name: float(number) for name, _, number in pairs}
 
 
-def test_batch_is_turned_away_where_too_many_run(port: int) -> None:
+def test_batches_that_wait_for_their_callers_hinder_no_others(port: int) -> None:
     line = lines_of([HAM])
-    callers = []
-    try:
-        for _ in range(RUNNING):
-            caller = socket.create_connection(("127.0.0.1", port), timeout=20)
-            callers.append(caller)
+    with contextlib.ExitStack() as stack:
+        for _ in range(2 * RUNNING):
+            address = ("127.0.0.1", port)
+            caller = stack.enter_context(socket.create_connection(address, timeout=20))
             caller.sendall(head("content-length: 99999") + line)
             assert caller.recv(100).startswith(b"HTTP/1.1 200")
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-        kind = {"content-type": JSON_LINES}
-        connection.request("POST", "/v1/batch?budget_ms=9", line, kind)
-        reply = connection.getresponse()
-        assert (reply.status, reply.getheader("retry-after")) == (429, "1")
-        assert json.loads(reply.read())["code"] == "overloaded"
-        connection.close()
-    finally:
-        for caller in callers:
-            caller.close()
+        assert len(answers(port, line, "?budget_ms=900")) == 2
+
+
+def test_batches_are_refused_while_many_are_computed(tmp_path: Path) -> None:
+    app = create_app(save_index(tmp_path), features=[FEATURES_FILE])
+    (endpoint,) = (r.endpoint for r in app.router.routes if r.path == BATCH)  # type: ignore[attr-defined]
+    with TestClient(app) as client:
+        while client.get("/readyz").status_code != 200:
+            pass
+        for _ in range(RUNNING):
+            endpoint.slots.taken += 1
+        sent: dict[str, Any] = {
+            "content": lines_of([HAM]),
+            "headers": {"content-type": JSON_LINES},
+        }
+        reply = client.post("/v1/batch?budget_ms=900", **sent)
+        assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
+        assert reply.json()["code"] == "overloaded"
+        endpoint.slots.taken -= 1
+        assert client.post("/v1/batch?budget_ms=900", **sent).status_code == 200
+        assert endpoint.slots.taken == RUNNING - 1
 
 
 def test_batch_ends_when_the_server_is_told_to_stop(tmp_path: Path) -> None:

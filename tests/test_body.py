@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, PolydomError
 from polydom.server.body import coding_of, read_body, unpack
-from polydom.server.errors import Abandoned, TooLarge, UnsupportedEncoding
+from polydom.server.errors import (
+    Abandoned,
+    Overloaded,
+    TooLarge,
+    UnsupportedEncoding,
+)
+from polydom.server.intake import Intake
 
 GZIP = ((b"content-encoding", b"gzip"),)
 DEFLATE = ((b"content-encoding", b"deflate"),)
@@ -33,7 +39,8 @@ def read(chunks: list[bytes], headers: Any = (), limit: int = LIMIT) -> bytes:
     async def receive() -> dict[str, Any]:
         return next(coming)
 
-    return asyncio.run(read_body(receive, headers, limit))
+    with Intake(4 * LIMIT).body() as held:
+        return asyncio.run(read_body(receive, headers, limit, held))
 
 
 @given(st.lists(st.binary(min_size=1, max_size=99), min_size=1, max_size=9))
@@ -122,3 +129,41 @@ def test_other_codings_are_refused_before_a_body_is_read(coding: bytes) -> None:
         coding_of(((b"content-encoding", coding),))
     with pytest.raises(UnsupportedEncoding):
         coding_of((*GZIP, (b"content-encoding", coding)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 60)), max_size=40))
+def test_intake_holds_no_more_than_it_may_and_lets_go_of_all(
+    steps: list[tuple[int, int]],
+) -> None:
+    intake = Intake(100)
+    bodies, sizes = [intake.body() for _ in range(4)], [0] * 4
+    for number, size in steps:
+        if size > sizes[number] and sum(sizes) - sizes[number] + size > 100:
+            with pytest.raises(Overloaded, match="at most 100 are held"):
+                bodies[number].hold(size)
+        else:
+            bodies[number].hold(size)
+            sizes[number] = size
+        assert intake.held == sum(sizes) <= 100
+    for body in bodies:
+        with body:
+            pass
+    assert intake.held == 0
+
+
+def test_bodies_beyond_what_the_process_may_hold_are_refused() -> None:
+    intake = Intake(LIMIT)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"a" * LIMIT, "more_body": False}
+
+    async def read() -> None:
+        with intake.body() as first, intake.body() as second:
+            assert len(await read_body(receive, (), LIMIT, first)) == LIMIT
+            with pytest.raises(Overloaded):
+                await read_body(receive, (), LIMIT, second)
+        with intake.body() as third:
+            assert len(await read_body(receive, (), LIMIT, third)) == LIMIT
+
+    asyncio.run(read())
+    assert intake.held == 0

@@ -1,11 +1,13 @@
 """The items most likely of a class, against giving everyone the best plan."""
 
+import msgspec
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.features.items import Item, text_item
+from polydom.features.items import Item, record_item, text_item
 from polydom.server.bulk import Bulk, Dish, Result, carry_out
-from polydom.server.finalists import AT_LEAST, KEPT, Finalists
+from polydom.server.errors import TooLarge
+from polydom.server.finalists import AT_LEAST, KEPT, Finalists, _bytes_of
 from polydom.server.outcome import Outcome
 
 from .test_bulk import money_desk
@@ -62,6 +64,32 @@ def test_finalists_keep_no_more_than_they_may_need() -> None:
     for number in range(500):
         finalists.offer(number, ITEMS[0], outcome)
     assert len(finalists._heap) == 2 * KEPT + AT_LEAST
+
+
+def test_finalists_keep_no_more_bytes_than_they_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("polydom.server.finalists.KEPT_BYTES", 300_000)
+    bulk = Bulk(DESK, 99.0)
+    finalists = Finalists(bulk, "spam", 5)
+    long = [text_item(f"{'free $$ ' * (k % 7)}{'x' * 20_000}") for k in range(99)]
+    outcomes = [carry_out(DESK, Dish(item, BEST)) for item in long]
+    for number, (item, outcome) in enumerate(zip(long, outcomes, strict=True)):
+        finalists.offer(number, item, outcome)
+        assert finalists.kept_bytes <= 300_000
+    scores = [outcome.scores["spam"] for outcome in outcomes]
+    likeliest = sorted(range(len(long)), key=lambda k: (-scores[k], k))[:5]
+    assert [result.number for result, _ in finalists.ranking()] == likeliest
+    sure = msgspec.structs.replace(outcomes[0], scores={"spam": 2.0})
+    with pytest.raises(TooLarge, match="ask for a smaller top"):
+        finalists.offer(99, text_item("x" * 300_000), sure)
+
+
+def test_finalists_count_what_records_hold() -> None:
+    records = [record_item({f"c{k}": "x" * 100 for k in range(n)}) for n in (1, 1000)]
+    outcome = carry_out(DESK, Dish(ITEMS[0], 0))
+    few, many = (_bytes_of(record, outcome) for record in records)
+    assert many - few >= 999 * 200
 
 
 def test_finalists_are_fewer_where_there_are_fewer_items() -> None:

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgpack
 import pytest
 
 from polydom.server.access import OPEN_PATHS
@@ -140,14 +141,18 @@ def text_input(**changed: object) -> bytes:
     return json.dumps({"inputs": [given | changed]}).encode()
 
 
+COLUMNS = {f"{k:x}": 1 for k in range(600_000)}
+MANY = json.dumps({"record": COLUMNS}, separators=(",", ":")).encode()
+MANY_PACKED = msgpack.packb({"record": COLUMNS})
+MANY_ITEMS = b'{"items":[%b1]}' % (b"1," * 4_000_000)
 BOMB = gzip.compress(bytes(64 << 20), 1)
 PACKED = b"content-encoding: gzip"
 
 
-def claiming(side: int) -> bytes:
-    """A small and valid PNG, but for the width and height that its header says."""
+def claiming(side: int, kind: bytes = b"\x08\x02") -> bytes:
+    """A small and valid PNG, but for what its header says: sides, depth and colours."""
     png = picture(20)
-    header = b"IHDR" + struct.pack(">II", side, side) + png[24:29]
+    header = b"IHDR" + struct.pack(">II", side, side) + kind + png[26:29]
     return png[:12] + header + struct.pack(">I", zlib.crc32(header)) + png[33:]
 
 
@@ -191,6 +196,23 @@ IMAGES = PREDICT + b"?model=images&on_infeasible=cheapest&min_accuracy=0.9"
         ),
         pytest.param(
             request(IMAGES, claiming(5_000), kind=b"image/png"), 400, "bad_item"
+        ),
+        pytest.param(
+            request(IMAGES, claiming(5_000, b"\x10\x06"), kind=b"image/png"),
+            400,
+            "bad_item",
+        ),
+        pytest.param(request(PREDICT + b"?model=records", MANY), 400, "bad_item"),
+        pytest.param(request(PREDICT, MANY), 400, "bad_item"),
+        pytest.param(
+            request(PREDICT, MANY_PACKED, kind=b"application/msgpack"), 400, "bad_item"
+        ),
+        pytest.param(request(BATCH, MANY_ITEMS), 400, "bad_input"),
+        pytest.param(
+            request(INFER, text_input(data=[""] * 2_000_000)), 400, "bad_input"
+        ),
+        pytest.param(
+            request(INFER, b'{"inputs":[%b0]}' % (b"{}," * 2_000_000)), 400, "bad_input"
         ),
         pytest.param(request(IMAGES, b"\x89PNG", kind=b"image/png"), 400, "bad_item"),
         pytest.param(

@@ -150,3 +150,38 @@ def test_text_size_may_be_counts_of_words_and_sentences(
 def test_size_has_a_name_for_each_number_of_each_kind() -> None:
     for kind in get_args(Kind):
         assert [len(names) for names in SIZE_NAMES[kind]] in ([1], [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("mode", "kind", "dearer"),
+    [
+        ("L", "PNG", 1),
+        ("P", "PNG", 1),
+        ("RGB", "PNG", 1),
+        ("RGBA", "PNG", 4 / 3),
+        ("I;16", "PNG", 1),
+        ("CMYK", "JPEG", 4 / 3),
+        ("RGB", "JPEG", 1),
+    ],
+)
+def test_image_item_of_dear_pixels_is_larger(
+    mode: str, kind: str, dearer: float
+) -> None:
+    out = io.BytesIO()
+    Image.new(mode, (40, 30)).save(out, kind)
+    assert image_item(out.getvalue()).size == pytest.approx(1200 * dearer)
+    pair = image_item(out.getvalue(), pair=True).size
+    assert pair == pytest.approx((40 * dearer, 30))
+
+
+def test_image_item_of_two_bytes_a_channel_is_twice_as_large() -> None:
+    """Pillow writes none, so the header says it, which alone is read."""
+    out = io.BytesIO()
+    Image.new("RGB", (40, 30)).save(out, "PNG")
+    png = out.getvalue()
+    header = png[12:24] + b"\x10" + png[25:29]
+    deep = png[:12] + header + struct.pack(">I", zlib.crc32(header)) + png[33:]
+    assert image_item(deep).size == 2 * image_item(png).size
+    assert image_item(png, max_decoded=3600).size == 1200
+    with pytest.raises(BadItem, match="pixels of 6 bytes = 7,200 bytes; up to 7,199"):
+        image_item(deep, max_decoded=7199)
