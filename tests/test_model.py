@@ -196,7 +196,7 @@ DAMAGE = [
     ("prior", _set("shares", lambda s: s.fill(1)), "sum to 1"),
     ("forest", _nodes("child", 0), "child does not follow its parent"),
     ("forest", _nodes("child", 1 << 30), "child does not follow its parent"),
-    ("forest", _nodes("column", 4), "column outside the 4 there are"),
+    ("forest", _nodes("column", 4), "tests none of its 4 columns"),
     ("forest", _nodes("threshold", np.nan), "threshold is NaN"),
     ("forest", _nodes("category", 0), "category set that does not exist"),
     ("forest", _set("roots", lambda r: r.fill(0)), "its roots"),
