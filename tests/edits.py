@@ -128,7 +128,7 @@ def _lengthen(meta: Meta, arrays: Arrays, draw: Draw) -> None:
     if name == "lookup/stays" and draw.random() < 0.8:
         offsets = arrays["lookup/offsets"] = arrays["lookup/offsets"].copy()
         if offsets.size and offsets.dtype.kind == "i":
-            offsets.reshape(-1)[-1] = count
+            offsets.reshape(-1)[-1] = min(count, np.iinfo(offsets.dtype).max)
 
 
 def _repeat(meta: Meta, arrays: Arrays, draw: Draw) -> None:
@@ -139,7 +139,7 @@ def _repeat(meta: Meta, arrays: Arrays, draw: Draw) -> None:
     times = int(draw.integers(2, 40))
     repeated = np.tile(stays, (times, 1))
     arrays["lookup/stays"] = repeated[np.argsort(repeated[:, 0], kind="stable")]
-    arrays["lookup/offsets"] = np.array([0, len(repeated)], offsets.dtype)
+    arrays["lookup/offsets"] = np.array([0, len(repeated)], np.int32)
 
 
 def _reshape(meta: Meta, arrays: Arrays, draw: Draw) -> None:

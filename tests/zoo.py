@@ -18,6 +18,7 @@ from sklearn.naive_bayes import BernoulliNB, GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
 from polydom.features.cost import CostTable
 from polydom.features.fingerprint import fingerprint
@@ -247,7 +248,8 @@ def save_zoo(folder: Path) -> dict[str, Path]:
         "bare pairs": bare_index(pairs=True),
     }
     for name, make, classes in MODELS:
-        index = make_record_index(make, classes)
+        with threadpool_limits(1):  # there is too little to do for several
+            index = make_record_index(make, classes)
         made[name] = with_exits(index) if name in ("tree", "forest3") else index
     paths = {"table": save_records(folder)}
     if find_spec("PIL"):
