@@ -140,7 +140,7 @@ class Walk:
         if self._folder and isinstance(value, str):
             if value == self._folder:
                 return repr(".")
-            return repr(value.removeprefix(f"{self._folder}/"))
+            return repr(value.removeprefix(self._folder + os.sep))
         return repr(value)
 
     def _of_code(self, value: Any) -> tuple[str, list[Any]] | None:

@@ -270,7 +270,13 @@ def load_features(
     own: dict[str, Feature] = {}
     for file in files:
         defined = run_file(file).values()
-        for found in dict.fromkeys(f for f in defined if isinstance(f, Feature)):
+        held = dict.fromkeys(f for f in defined if isinstance(f, Feature))
+        if not held:
+            raise BadFeature(
+                f"{file} defines no feature; a function is one under "
+                "@polydom.features.feature"
+            )
+        for found in held:
             if found not in ready_made:
                 if found.name in known or found.name in own:
                     raise BadFeature(f"{file}: there is another feature {found.name!r}")
@@ -288,6 +294,9 @@ def run_file(file: Path) -> dict[str, Any]:
     Its module is forgotten by the import system afterwards: functions of a module that
     workers cannot import are pickled whole by joblib's cloudpickle.
     """
+    if not file.is_file():
+        what = "this is a folder" if file.exists() else "No such file or directory"
+        raise BadFeature(f"{file}: {what}; a Python file with features is needed")
     try:
         return runpy.run_path(str(file), run_name=f"features_of_{file.stem}")
     except Exception as error:  # the file's own, whatever it is

@@ -1,6 +1,7 @@
 """The offline commands: `polydom init`, `build`, `measure`, `inspect` and others."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
@@ -63,11 +64,15 @@ def init(
     """Write a commented project file to start from."""
     from .project import template
 
+    _refuse_place(path)
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(template(kind.value))
     except FileExistsError as error:
-        raise BadProject(f"{path} exists; it is not overwritten") from error
+        what = f"is a folder; name a file: {path / 'PROJECT.toml'}"
+        raise BadProject(
+            f"{path} {what if path.is_dir() else 'exists; it is not overwritten'}"
+        ) from error
     typer.echo(f"wrote {path}; edit [data] and [features], then: polydom build {path}")
 
 
@@ -96,8 +101,9 @@ def build(
     from .project import Project
     from .report import facts_of, show
 
-    if not output.parent.is_dir():
-        raise BadProject(f"{output}: there is no folder {output.parent}")
+    _refuse_place(output)
+    if output.is_dir():
+        raise BadProject(f"{output} is a folder; name a file: {output / 'my.pdx'}")
     plan = Project.load(project)
     if workers is not None:
         plan = msgspec.structs.replace(plan, workers=workers)
@@ -135,6 +141,7 @@ def select(
     """
     from rich.console import Console
 
+    from ..models.select import find_strategy
     from .bars import Bars
     from .builder import Builder
     from .cache import FOLDER, Cache
@@ -142,6 +149,9 @@ def select(
     from .project import Project
     from .report import plot_race, show_race
 
+    find_strategy(strategy)
+    if plot is not None:
+        _refuse_place(plot)
     bars = Bars(Console(stderr=True))
     plan = Project.load(project)
     kept = Cache(cache or plan.path(FOLDER))
@@ -276,6 +286,14 @@ def features(
     for row in rows:
         table.add_row(*row.values())
     Console().print(table)
+
+
+def _refuse_place(path: Path) -> None:
+    """Refuse a file to be that is in no folder, before anything is computed for it."""
+    if not path.parent.is_dir():
+        raise BadProject(f"{path}: there is no folder {path.parent}")
+    if not os.access(path.parent, os.W_OK):
+        raise BadProject(f"{path}: nothing may be written to {path.parent}")
 
 
 @contextmanager

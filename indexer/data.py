@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadInput, BadItem, BadProject
 from ..features.items import Item, Kind, Value, image_item, record_item, text_item
-from ..features.nearest import hint
+from ..features.nearest import hint, listed
 from ..features.wording import in_words
 from .csv_file import open_csv, refuse_decimal_commas
 from .dealing import deal, groups_of_classes
@@ -320,7 +320,8 @@ def _label(label: Any) -> str:
 
 def _image_rows(folder: Path) -> Iterator[Row]:
     if not folder.is_dir():
-        raise BadProject(f"{folder}: no such folder of images")
+        what = "this is a file" if folder.exists() else "no such folder"
+        raise BadProject(f"{folder}: {what}; a folder of images is needed")
     for path in sorted(folder.rglob("*")):
         if path.suffix.lower() in IMAGE_ENDINGS and path.is_file():
             name = path.relative_to(folder)
@@ -342,10 +343,13 @@ def _text_rows(path: Path, data: Data) -> Iterator[Row]:
                 row = msgspec.json.decode(line, type=dict[str, Any])
             except msgspec.DecodeError as error:
                 raise BadProject(
-                    f"{where}: no JSON object: {in_words(error)}"
+                    f"{where}: {in_words(error)}; each line is to be one JSON object"
                 ) from error
             if not isinstance(row.get(data.text), str):
-                raise BadProject(f"{where}: no text under the key {data.text!r}")
+                raise BadProject(
+                    f"{where}: no text under the key {data.text!r}; there are "
+                    f"{listed([*row])}, and [data] text names the one to read"
+                )
             group = row.get(data.group) if data.group else None
             yield where, row[data.text], row.get(data.label), group
 
@@ -415,8 +419,10 @@ def _parquet_columns(path: Path) -> dict[str, list[Value]]:
         ) from error
     try:
         columns: dict[str, list[Value]] = parquet.read_table(path).to_pydict()
+    except FileNotFoundError as error:  # pyarrow's own says but the path
+        raise BadProject(f"{path}: No such file or directory") from error
     except (OSError, ArrowException) as error:
-        raise BadProject(f"{path}: {error}") from error
+        raise BadProject(f"{path}: this is no Parquet file: {error}") from error
     return columns
 
 
@@ -440,11 +446,15 @@ def _called_rows(project: Project, target: str) -> Iterator[Row]:
 def import_function(folder: str, target: str) -> Callable[[], Any]:
     """Import `module:function`, where the module may lie in `folder`."""
     module_name, _, name = target.partition(":")
+    if not (module_name and name):
+        raise BadProject(f"data.items is {target!r}; 'module:function' is needed")
     try:
         with _importable(folder):
             function = getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError, ValueError) as error:
-        raise BadProject(f"data.items is {target!r}: {error}") from error
+        raise BadProject(
+            f"data.items is {target!r}: {error}; the module may lie in {folder}"
+        ) from error
     if not callable(function):
         raise BadProject(f"data.items is {target!r}: that is no function")
     called: Callable[[], Any] = function

@@ -171,9 +171,9 @@ class Index:
             If even the cheapest candidate costs more than `budget_s`.
         """
         if not is_size(size, self.lookup.variables):
+            count = "2 numbers" if self.pairs else "1 number"
             raise BadInput(
-                f"size is {size!r}; {self.lookup.variables} finite and greater than 0 "
-                "must be given"
+                f"size is {size!r}; {count}, finite and greater than 0, must be given"
             )
         if not budget_s >= 0:
             raise BadInput(f"budget_s is {budget_s!r}; it must not be negative")

@@ -241,8 +241,13 @@ class Project(Part, frozen=True):
             with open(path, "rb") as file:
                 content = tomllib.load(file)
         except OSError as error:
-            raise BadProject(f"{os.fspath(path)}: {error.strerror}") from error
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            cure = "; a project file is needed: `polydom init` writes one"
+            raise BadProject(f"{os.fspath(path)}: {error.strerror}{cure}") from error
+        except UnicodeDecodeError as error:
+            raise BadProject(
+                f"{os.fspath(path)}: {in_words(error)}; a project file is needed"
+            ) from error
+        except tomllib.TOMLDecodeError as error:
             raise BadProject(f"{os.fspath(path)}: no valid TOML: {error}") from error
         try:
             return cls.from_mapping(content, folder=Path(path).resolve().parent)
@@ -375,6 +380,11 @@ def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:
         if key not in fields:
             near = nearest(str(key), fields, 0.4)
             known = f"did you mean {near!r}?" if near else f"known: {', '.join(fields)}"
+            for name, own in fields.items():
+                if isinstance(own, type) and key in getattr(
+                    own, "__struct_fields__", ()
+                ):
+                    known = f"it belongs in [{name}]"
             raise BadProject(f"unknown key {where + str(key)!r}; {known}")
         inner = fields[key]
         if isinstance(inner, type) and issubclass(inner, Part):

@@ -16,9 +16,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as done:  # typer's way to return
         return int(done.code or 0)
     except (PolydomError, OSError) as error:
-        print(f"polydom: {error}", file=sys.stderr)
+        print(f"polydom: {_told(error)}", file=sys.stderr)
         return 1
     return 0
+
+
+def _told(error: Exception) -> str:
+    """Say what is wrong; of a file, which it is, and not the system's number for it."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename2 or error.filename}: {error.strerror}"
+    return str(error)
 
 
 if __name__ == "__main__":

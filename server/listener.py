@@ -138,9 +138,10 @@ class Server(uvicorn.Server):
         try:
             config.load()
         except (OSError, ValueError) as error:  # SSLError is an OSError
+            key = f", --ssl-keyfile {running.key}" if running.key else ""
             raise BadInput(
-                f"--ssl-certfile {running.certificate}, --ssl-keyfile {running.key}: "
-                f"{error}"
+                f"--ssl-certfile {running.certificate}{key}: {error}; a certificate "
+                "and its key, as PEM, are needed"
             ) from error
         super().__init__(config)
         self.repository: Repository = app.state.repository

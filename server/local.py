@@ -72,6 +72,10 @@ def read_ask(path: Path, kind: Kind) -> Ask:
     """Read a file, or standard input where it is called -, as an item of a kind."""
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
+    except IsADirectoryError as error:
+        raise BadItem(
+            "this is a folder; name its files, or use `polydom score`"
+        ) from error
     except OSError as error:
         raise BadItem(error.strerror or str(error)) from error
     try:
@@ -81,7 +85,8 @@ def read_ask(path: Path, kind: Kind) -> Ask:
             return Ask(text=data.decode())
         return Ask(record=decode_record(data))
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
-        raise BadItem(f"this is no {kind}: {in_words(error)}") from error
+        needed = "a text in UTF-8" if kind == "text" else "a JSON object of columns"
+        raise BadItem(f"{in_words(error)}; {needed} is needed") from error
 
 
 def line_of(path: Path, answer: Answer) -> str:

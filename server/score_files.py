@@ -30,6 +30,7 @@ ENDINGS: Mapping[Kind, Sequence[str]] = {
 }
 JSON_LINES = (".jsonl", ".ndjson")
 OUTPUTS = (".parquet", ".jsonl", ".csv")
+IMAGE_COLUMNS = ("image", "image_base64")
 ROWS = 1024  # of a table that are in memory at a time
 SHOWN = 20
 
@@ -121,7 +122,7 @@ class _Reader:
         """Names of the columns that can be used."""
         if self.kind == "record":
             return frozenset(self._known)
-        return frozenset([self.kind, "image_base64"])
+        return frozenset(["text"] if self.kind == "text" else IMAGE_COLUMNS)
 
     def columns(self, path: Path, names: Sequence[str]) -> list[str]:
         """Say which columns of a table to read.
@@ -134,8 +135,7 @@ class _Reader:
         if self.kind == "record":
             wanted = [n for n in names if not self._known or n in self._known]
         else:
-            fields = ("text",) if self.kind == "text" else ("image", "image_base64")
-            wanted = [name for name in names if name in fields][:1]
+            wanted = [name for name in names if name in self.wanted][:1]
         if not wanted:
             raise BadInput(
                 f"{path}: the index reads none of its columns {listed(names)}"
@@ -207,7 +207,10 @@ def _lines(path: Path, reader: _Reader) -> Iterator[Named]:
             try:
                 row = msgspec.json.decode(line, type=dict[str, Any])
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-                yield str(number), BadItem(f"no JSON object: {in_words(error)}")
+                yield (
+                    str(number),
+                    BadItem(f"{in_words(error)}; one JSON object is needed"),
+                )
                 continue
             many = line.count(b":") > len(row)
             name = twice_in_json(line).any if many else None

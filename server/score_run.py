@@ -61,7 +61,11 @@ class ScoreRun:
         if loaded.package is None:
             raise BadIndexFile(f"{index}: candidates without models")
         if (label is None) != (top is None):
-            raise BadInput("--label and --top go together")
+            one, other = ("label", "top") if top is None else ("top", "label")
+            raise BadInput(
+                f"--{one} needs --{other}: the class to look for, and how many of its "
+                "likeliest items to keep"
+            )
         if resume and top is not None:
             raise BadInput("a run with --top has no rows before its end to resume from")
         self.unit = str(loaded.package.meta.get("unit", "s"))

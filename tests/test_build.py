@@ -159,7 +159,9 @@ def test_build_uses_features_of_the_users_own(tmp_path: Path) -> None:
         index.package.extractor()
     changed = (tmp_path / "own.py").read_text().replace('"!"', '"?"')
     (tmp_path / "own.py").write_text(changed)
-    with pytest.raises(BadFeature, match="'bangs' is not the code"):
+    with pytest.raises(
+        BadFeature, match="'bangs' is not what the index was built with"
+    ):
         index.package.extractor([tmp_path / "own.py"])
 
 

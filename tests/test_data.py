@@ -217,9 +217,12 @@ def test_texts_come_from_json_lines(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "line 2: no JSON object"),
-        ("[]", "line 2: no JSON object"),
-        ('{"label": "x"}', "line 2: no text under the key 'text'"),
+        ("{", "line 2: .*each line is to be one JSON object"),
+        ("[]", "line 2: .*each line is to be one JSON object"),
+        (
+            '{"label": "x"}',
+            "line 2: no text under the key 'text'; there are label, and",
+        ),
         ('{"text": "x"}', "line 2: no label"),
         ('{"text": "x", "label": null}', "line 2: no label"),
     ],

@@ -340,12 +340,14 @@ def test_nothing_fits_names_both_numbers_of_a_size() -> None:
 
 @pytest.mark.parametrize("size", [640.0, (0.0, 1.0), (1.0, float("nan")), (1, 2, 3)])
 def test_best_of_pairs_refuses_a_size_that_is_no_pair(size: Any) -> None:
-    with pytest.raises(BadInput, match=r"size is .* 2 finite and greater than 0"):
+    with pytest.raises(
+        BadInput, match=r"size is .* 2 numbers, finite and greater than 0,"
+    ):
         PAIRS.best(size, 1.0)
 
 
 def test_best_refuses_a_pair_where_sizes_are_numbers() -> None:
-    with pytest.raises(BadInput, match=r"size is \(1, 2\); 1 finite"):
+    with pytest.raises(BadInput, match=r"size is \(1, 2\); 1 number, finite"):
         INDEX.best((1, 2), 1.0)
 
 

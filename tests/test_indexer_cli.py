@@ -109,9 +109,37 @@ def test_features_lists_every_ready_made_one_with_what_it_is(
     [
         (["build", "none.toml", "-o", "a.pdx"], "none.toml: No such file"),
         (["build", "PROJECT.toml", "-o", "none/a.pdx"], "there is no folder none"),
-        (["build", "PROJECT.toml", "-o", "a.pdx"], "no such folder of images"),
+        (
+            ["build", "PROJECT.toml", "-o", "a.pdx"],
+            "no such folder; a folder of images is needed",
+        ),
         (["inspect", "none.pdx"], "none.pdx: No such file"),
         (["inspect", "PROJECT.toml"], "not a .pdx file"),
+        (["init", "none/a.toml"], "none/a.toml: there is no folder none"),
+        (["init", "folder"], "folder is a folder; name a file: folder/PROJECT.toml"),
+        (["init"], "PROJECT.toml exists; it is not overwritten"),
+        (["build", "PROJECT.toml", "-o", "folder"], "folder; name a file: folder/my.p"),
+        (["build", "none.toml", "-o", "a.pdx"], "`polydom init` writes one"),
+        (["build", "folder", "-o", "a.pdx"], "folder: Is a directory; a project file"),
+        (["build", "noise", "-o", "a.pdx"], "noise: it is not UTF-8 (byte 0); a proj"),
+        (
+            ["build", "loose.toml", "-o", "a.pdx"],
+            "unknown key 'table'; it belongs in [d",
+        ),
+        (
+            ["select", "PROJECT.toml", "--strategy", "best"],
+            "no strategy 'best'; known:",
+        ),
+        (["select", "PROJECT.toml", "--plot", "none/a.png"], "there is no folder none"),
+        (
+            ["features", "--features", "none.py"],
+            "none.py: No such file or directory; a",
+        ),
+        (
+            ["features", "--features", "folder"],
+            "folder: this is a folder; a Python file",
+        ),
+        (["features", "--features", "plain.py"], "plain.py defines no feature; a func"),
     ],
 )
 def test_command_says_in_one_line_what_is_wrong(
@@ -123,6 +151,10 @@ def test_command_says_in_one_line_what_is_wrong(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     main(["init"])
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "noise").write_bytes(b"\xff")
+    (tmp_path / "loose.toml").write_text('table = "rows.csv"\n')
+    (tmp_path / "plain.py").write_text("X = 1\n")
     capsys.readouterr()
     assert main(arguments) == 1
     *before, error = capsys.readouterr().err.splitlines()

@@ -186,7 +186,7 @@ def test_load_features_runs_what_the_file_says_now(tmp_path: Path) -> None:
 
 
 def test_load_features_says_that_a_file_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(BadFeature, match=r"gone\.py: FileNotFoundError"):
+    with pytest.raises(BadFeature, match=r"gone\.py: No such file or directory; a Py"):
         load_features([], [tmp_path / "gone.py"])
 
 

@@ -94,7 +94,7 @@ def test_score_goes_on_where_it_was_interrupted(index: Path) -> None:
     [
         (("-b", "60"), "such as 500ms"),
         (("-b", "soon"), "such as 500ms"),
-        (("-b", "1s", "--label", "spam"), "go together"),
+        (("-b", "1s", "--label", "spam"), "--label needs --top: "),
         (("-b", "1s", "--label", "x", "--top", 1, "--resume"), "no rows before"),
         (("-b", "1s", "--label", "x", "--top", 1), "no class 'x'"),
     ],

@@ -92,7 +92,7 @@ def test_plan_takes_both_numbers_of_a_size(
     facts = json.loads(out)
     assert (facts["size"], facts["bought"]["predicted_us"]) == ([100, 1], 9700)
     code, _, error = run(capsys, *arguments, "100")
-    assert (code, "size is 100.0; 2 finite" in error) == (1, True)
+    assert (code, "size is 100.0; 2 numbers, finite" in error) == (1, True)
     for wrong in ("100x", "1x2x3", "large"):
         code, _, error = run(capsys, *arguments, wrong)
         assert (code, f"'{wrong}' is neither a number" in error) == (2, True)
@@ -208,7 +208,8 @@ def test_predict_refuses_files_that_are_no_item(
     noise.write_bytes(b"\xff\xfe")
     for path, message in (
         (tmp_path / "none.txt", "none.txt: No such file"),
-        (noise, "noise.txt: this is no text: "),
+        (tmp_path, "this is a folder; name its files, or use `polydom score`"),
+        (noise, "noise.txt: it is not UTF-8 (byte 0); a text in UTF-8 is needed"),
     ):
         code, _, err = run(capsys, "predict", index, path, *OWN)
         assert (code, err.count("\n")) == (1, 1)
