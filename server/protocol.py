@@ -3,6 +3,7 @@
 import asyncio
 import re
 import time
+from functools import partial
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -202,7 +203,7 @@ class StampingProtocol(HttpToolsProtocol):
             shortcut.reply_head(self.server_state.default_headers)
             + b"%d\r\n\r\n%b" % (len(answer), answer)
         )
-        self.loop.call_soon(serving.sent, reply, self.read_s)  # when it is written
+        self._turn.at_end(partial(serving.sent, reply, self.read_s))
         self.server_state.total_requests += 1
         self._wait_no_more()
         # One timer for many answers: to cancel and set it anew for each takes longer
