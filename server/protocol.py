@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -251,7 +252,7 @@ class StampingProtocol(HttpToolsProtocol):
             shortcut.reply_head(self.server_state.default_headers)
             + b"%d\r\n\r\n%b" % (len(answer), answer)
         )
-        self.loop.call_soon(serving.sent, reply, self.read_s)  # when it is written
+        self._turn.at_end(partial(serving.sent, reply, self.read_s))
         self._be_idle()
         return True
 

@@ -1,6 +1,7 @@
 """Turns of the event loop, so that requests are as old as they are."""
 
 import asyncio
+from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 
@@ -12,11 +13,12 @@ class Turn:
     request's time begins to run: to wait for others' answers is part of it.
     """
 
-    __slots__ = ("_began_s", "_is_on")
+    __slots__ = ("_at_end", "_began_s", "_is_on")
 
     def __init__(self) -> None:
         self._began_s = 0.0
         self._is_on = False
+        self._at_end: list[Callable[[], object]] = []
 
     def began_s(self, now_s: float, loop: asyncio.AbstractEventLoop) -> float:
         """Return when this turn began: `now_s` for what is read first in it."""
@@ -25,8 +27,15 @@ class Turn:
             loop.call_soon(self._end)  # before anything is read in the next
         return self._began_s
 
+    def at_end(self, call: Callable[[], object]) -> None:
+        """Call something once this turn is over, and what it gave was written."""
+        self._at_end.append(call)
+
     def _end(self) -> None:
         self._is_on = False
+        calls, self._at_end = self._at_end, []
+        for call in calls:
+            call()
 
 
 _TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, Turn] = WeakKeyDictionary()

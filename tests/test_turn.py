@@ -19,11 +19,13 @@ def test_a_turn_ends_before_the_next_one_reads() -> None:
         turn = turn_of(loop)
         assert turn_of(loop) is turn
         began = [turn.began_s(now_s, loop) for now_s in (1.0, 2.0, 3.0)]
+        turn.at_end(lambda: began.append(-1.0))
         loop.call_soon(lambda: began.append(turn.began_s(4.0, loop)))
+        assert began == [1.0, 1.0, 1.0]
         await asyncio.sleep(0)
         return began
 
-    assert asyncio.run(main()) == [1.0, 1.0, 1.0, 4.0]
+    assert asyncio.run(main()) == [1.0, 1.0, 1.0, -1.0, 4.0]
 
 
 def test_what_is_read_behind_others_has_waited_for_them() -> None:
