@@ -38,6 +38,7 @@ _ERRORS = {
     504: "Nothing that was asked for fits, and `on_infeasible` is `error`.",
 }
 
+_NOTHING_ELSE = "The query has something else than `model`, or that twice."
 _ENTRIES = (Entry, ErrorEntry, Totals)
 _BATCH = (BatchTerms, BatchItem, BatchBody, *_ENTRIES)
 _METRICS = {
@@ -170,6 +171,7 @@ def _reload() -> dict[str, Any]:
         "Load the files of all models again, or of one; the old answer meanwhile.",
         "ModelsFacts",
         {
+            400: _NOTHING_ELSE,
             401: _ERRORS[401],
             404: "No model has that name; or the server has no admin token, and this "
             "route does not exist.",
@@ -180,7 +182,7 @@ def _reload() -> dict[str, Any]:
 
 
 def _show_index() -> dict[str, Any]:
-    errors = {status: _ERRORS[status] for status in (404, 503)}
+    errors = {400: _NOTHING_ELSE, 404: _ERRORS[404], 503: _ERRORS[503]}
     described = _get("What is being served under a name.", "IndexFacts", errors)
     return {**described, "parameters": [_in_query("model", {"type": "string"})]}
 

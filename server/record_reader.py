@@ -117,8 +117,16 @@ class RecordReader:
             If a string comes where a number is needed, or a number is too large.
         """
         row = np.empty(self._width, np.float32)
+        values: list[Any] = [record.get(name) for name in self._names]
         try:
-            gaps = self._pack_with_gaps(row, [record.get(n) for n in self._names])
+            numbers = values if self._codes is None else self._coded(values)
+            self._pack(row.data, 0, *numbers)
+            if math.isfinite(sum(numbers)):
+                return Item("record", ReadRecord(row), 1.0)
+        except (struct.error, OverflowError, KeyError):
+            pass  # the slower way finds out what is missing or wrong
+        try:
+            gaps = self._pack_with_gaps(row, values)
         except (struct.error, OverflowError):
             self._refuse(record)
             raise

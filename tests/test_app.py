@@ -71,6 +71,17 @@ def test_app_answers_a_raw_body_with_the_budget_in_header_or_query(
         assert (answer["label"], answer["budget_us"]) == ("ham", 9e5)
 
 
+def test_app_reads_only_a_model_where_nothing_else_counts(client: TestClient) -> None:
+    for query, message in (
+        ("modle=tiny", "query: 'modle' is unknown; only 'model' is read here"),
+        ("model=tiny&model=tiny", "query: 'model' is given twice"),
+    ):
+        reply = client.get(f"/v1/index?{query}")
+        assert reply.status_code == 400
+        assert reply.json() == {"error": message, "code": "bad_input"}
+    assert client.get("/v1/index?model=tiny").status_code == 200
+
+
 def test_app_answers_with_the_marked_prior_when_nothing_fits(
     client: TestClient,
 ) -> None:
