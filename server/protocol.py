@@ -21,6 +21,8 @@ from .wire import Failure, encode
 _OFFER = re.compile(rb"\r\n(?:upgrade|http2-settings):[^\r\n]*", re.IGNORECASE)
 
 
+# The first byte of what may be a probe.
+GET = ord("G")
 # Longest wait for a caller who was refused to have read so, and to have gone.
 LINGER_S = 1.0
 
@@ -66,6 +68,7 @@ class StampingProtocol(HttpToolsProtocol):
         self._ready_made: ReadyMade | None = state.get("ready_made")
         self._held: bytes | None = None
         self._skip = 0
+        self._sets_aside = False  # for either, or for a refusal
         self._between = True
         self._raw_head: bytes | None = None
         self._idle_since_s = 0.0
@@ -89,9 +92,7 @@ class StampingProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Take the time; then begin with a request, or with what to do instead."""
-        if self._refusal is not None:
-            return
-        if self._skip or self._held is not None:
+        if self._sets_aside:
             data = self._set_aside(data)
             if not data:
                 return
@@ -99,7 +100,7 @@ class StampingProtocol(HttpToolsProtocol):
         self.read_s = self._turn.began_s(now_s, self.loop)
         if self._between:
             self.caller.read_s = now_s
-            if data.startswith(b"GET /") and self._probed(data):
+            if data[0] == GET and self._probed(data):
                 return
             admission = self._admission
             if admission is not None and not admission.enter(now_s):
@@ -294,7 +295,7 @@ class StampingProtocol(HttpToolsProtocol):
         """Have a request wait for its turn, or refuse it where it would be late."""
         if admission.hold(self._resume):
             self._unset_keepalive_if_required()
-            self._held = data
+            self._held, self._sets_aside = data, True
         elif self._is_idle():
             self._shed(data)
             admission.refused(now_s)
@@ -304,6 +305,8 @@ class StampingProtocol(HttpToolsProtocol):
     def _resume(self) -> None:
         """Begin with what waited; its time is still that at which it came."""
         data, self._held = self._held, None
+        if data is not None:
+            self._sets_aside = self._refusal is not None
         if data is not None and not self.transport.is_closing():
             self.flow.resume_reading()
             self.caller.read_s = time.monotonic()
@@ -311,6 +314,8 @@ class StampingProtocol(HttpToolsProtocol):
 
     def _set_aside(self, data: bytes) -> bytes:
         """Throw away what was refused, and keep what waits; the rest is returned."""
+        if self._refusal is not None:
+            return b""
         if self._held is not None:
             self._held += data
             self.flow.pause_reading()
@@ -318,6 +323,7 @@ class StampingProtocol(HttpToolsProtocol):
         skipped = min(self._skip, len(data))
         self._skip -= skipped
         if not self._skip:
+            self._sets_aside = False
             self._wait_no_more()
         return data[skipped:]
 
@@ -337,6 +343,7 @@ class StampingProtocol(HttpToolsProtocol):
             self._skip = max(size - len(data), 0)
             data = data[size:]
         if self._skip:
+            self._sets_aside = True
             self._wait_patiently(self._leave)
 
     def _leave(self, *, at_once: bool = False) -> None:
@@ -344,7 +351,7 @@ class StampingProtocol(HttpToolsProtocol):
 
         They would not see what was said.
         """
-        self._refusal = b""
+        self._refusal, self._sets_aside = b"", True
         self._wait_no_more()
         linger_s = 0.0 if at_once else LINGER_S
         self._patience = self.loop.call_later(linger_s, self.transport.close)
@@ -389,9 +396,9 @@ class StampingProtocol(HttpToolsProtocol):
         cycle, in_body = self.cycle, not (self._between or self._in_head)
         if in_body and self.pipeline:
             self.pipeline.popleft()  # the request that is wrong; it never began
-            self._refusal = said
+            self._refusal, self._sets_aside = said, True
         elif not in_body and cycle is not None and not cycle.response_complete:
-            self._refusal = said
+            self._refusal, self._sets_aside = said, True
         else:
             if not in_body or cycle is None or not cycle.response_started:
                 self.transport.write(said)

@@ -66,10 +66,14 @@ class World:
             began_s = self.now_s
             while waiting and waiting[0] <= began_s:
                 self.request(heapq.heappop(waiting))
-            soon, self.soon[:] = list(self.soon), []
-            for call in soon:
-                call()
+            self.turn()
             self.longest_s = max(self.longest_s, self.now_s - began_s)
+
+    def turn(self) -> None:
+        """Call what was to be called."""
+        soon, self.soon[:] = list(self.soon), []
+        for call in soon:
+            call()
 
     def took_s(self, how: str, since_s: float = 0.0) -> list[float]:
         return [
@@ -157,12 +161,49 @@ def test_admission_takes_no_single_stall_for_a_rule() -> None:
 
 def test_admission_begins_few_where_more_connections_wait() -> None:
     world = World(budget_s=1.0)
-    world.run([world.now_s])
     for _ in range(ACCEPTED):
         world.admission.accept()
+    world.turn()
     begun = sum(world.admission.enter(world.now_s) for _ in range(LEAST))
     assert 0 < begun < LEAST
     assert world.admission.hold(lambda: None)
+    while world.soon:
+        world.turn()
+    # and as many as ever when no more do
+    assert all(world.admission.enter(world.now_s) for _ in range(LEAST))
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("accept"), st.integers(1, 40)),
+            st.tuples(st.just("request"), st.integers(1, 60)),
+            st.tuples(st.just("rest"), st.floats(0, 2)),
+            st.tuples(st.just("turn"), st.integers(1, 3)),
+        ),
+        max_size=30,
+    )
+)
+def test_admission_always_recovers(steps: list[tuple[str, float]]) -> None:
+    world = World()
+    for what, how_much in steps:
+        if what == "rest":
+            world.now_s += how_much
+            continue
+        for _ in range(int(how_much)):
+            if what == "accept":
+                world.admission.accept()
+            elif what == "request":
+                world.request(world.now_s)
+            else:
+                world.turn()
+    while world.soon:
+        world.turn()
+    assert not world.admission._held
+    world.done.clear()
+    world.run([world.now_s] * LEAST)
+    assert len(world.took_s("answered")) == LEAST
 
 
 def test_admission_lets_others_than_connections_wait_and_refuses_them() -> None:
