@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
 from ..features.errors import BadInput, PolydomError
+from ..features.items import Kind
 from .access import CHALLENGE, Access, TokenGate
 from .admin import RELOAD, Admin
 from .batch import BATCH, BatchEndpoint
@@ -143,11 +144,15 @@ class PredictRoute:
             limit = repository.settings.body_limit
             body = await read_body(receive, scope["headers"], limit)
             query = scope["query_string"]
-            serving = repository.get(model_in(query) if query else None)
-            metrics = serving.metrics
-            kind = serving.desk.engine.package.kind
+            kind: Kind | None = None
+            try:
+                serving = repository.get(model_in(query) if query else None)
+                metrics = serving.metrics
+                kind = serving.desk.engine.package.kind
+            except NotReady:  # the body may name one that is
+                pass
             ask = decode_ask(scope["headers"], query, body, kind)
-            if ask.model is not None:
+            if ask.model is not None or kind is None:
                 metrics = repository.stray
                 serving = repository.get(ask.model)
                 metrics = serving.metrics

@@ -13,6 +13,7 @@ from ..features.errors import (
     BadItem,
     NothingFits,
     PolydomError,
+    printable,
 )
 from ..features.items import Kind
 from ..features.sizes import Size
@@ -183,7 +184,7 @@ encode = msgspec.json.Encoder().encode
 encode_msgpack = msgspec.msgpack.Encoder().encode
 
 
-def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
+def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind | None) -> Ask:
     """Read one request of `POST /v1/predict`.
 
     Parameters
@@ -196,7 +197,8 @@ def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
         JSON, or an image's or text's own bytes, as the content type says. Without one,
         and as a form, what begins like a JSON object is read as one.
     kind
-        What the index classifies; decides what `application/octet-stream` holds.
+        What the index classifies; decides what `application/octet-stream` holds. None
+        where only the body may say which index that is.
 
     Raises
     ------
@@ -230,7 +232,7 @@ def read_headers(headers: Headers) -> tuple[str, str | None]:
     return content_type, budget
 
 
-def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
+def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> Ask:
     if not body and content_type != "text/plain":  # a text may be empty
         raise BadInput("the body is empty")
     if content_type in _UNSAID and body.lstrip().startswith(b"{"):
@@ -291,10 +293,10 @@ def describe(error: PolydomError) -> tuple[int, Failure]:
     """Status and body for an error; of one that is not the caller's, no details."""
     if isinstance(error, BadFeature) and error.__cause__ is not None:
         # what the operator's own code said may tell about the machine
-        message = str(error).removesuffix(f": {error.__cause__}")
+        message = str(error.args[0]).removesuffix(f": {error.__cause__}")
         raised = f" raised {type(error.__cause__).__name__}"
         message = message.replace(raised, " failed")
-        return STATUS[BadFeature], Failure(message, error.code)
+        return STATUS[BadFeature], Failure(printable(message), error.code)
     for kind in type(error).__mro__:
         if kind in STATUS:
             return STATUS[kind], Failure(str(error), error.code)
