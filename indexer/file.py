@@ -171,14 +171,14 @@ def naming(path: Path) -> Iterator[None]:
     except CannotWrite:
         raise
     except OSError as error:
-        cure = _CURES.get(error.errno or 0, "")
-        reason = error.strerror or error
-        raise CannotWrite(f"{path} cannot be written: {reason}{cure}") from error
+        raise cannot_write(path, error) from error
 
 
-_CURES = dict.fromkeys(
-    (errno.ENOSPC, errno.EDQUOT), "; make room there, or write to another disk"
-)
+def cannot_write(path: Path, error: OSError) -> CannotWrite:
+    """Make the error that says which file could not be written, and what may help."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    cure = "; make room there, or write to another disk" if full else ""
+    return CannotWrite(f"{path} cannot be written: {error.strerror or error}{cure}")
 
 
 def _check_readable(

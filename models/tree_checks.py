@@ -42,6 +42,8 @@ def check_nodes(made: "Trees", inputs: NDArray[Any], stored: Stored) -> None:
         raise stored.fail("a threshold is NaN")
     if not ((child[leaf] >= 0) & (child[leaf] < len(made.leaves))).all():
         raise stored.fail("a leaf has no values")
+    if leaf.sum() > len(made.leaves):
+        raise stored.fail("leaves share values")
     end = np.repeat(made.roots[1:], np.diff(made.roots))
     forward = (child > np.arange(len(nodes))) & (child.astype(np.int64) + 1 < end)
     if not forward[~leaf].all():

@@ -20,6 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
 from ..features.errors import BadInput, PolydomError
+from ..features.items import Kind
 from .access import CHALLENGE, Access, TokenGate
 from .admin import RELOAD, Admin
 from .admission import Admission
@@ -53,6 +54,7 @@ from .wire import (
     encode,
     encode_msgpack,
     model_in,
+    model_in_body,
     only_model_in,
     read_headers,
 )
@@ -178,13 +180,21 @@ class PredictRoute:
             limit = repository.settings.body_limit
             body = await read_body(receive, scope["headers"], limit, held)
             query = scope["query_string"]
-            serving = repository.get(model_in(query) if query else None)
-            metrics = serving.metrics
-            kind = serving.desk.engine.package.kind
-            if len(body) > LARGE:
+            name = model_in(query) if query else None
+            if name is None and len(body) > LARGE:
+                name = model_in_body(scope["headers"], body)
+            kind: Kind | None = None
+            try:
+                serving = repository.get(name)
+                metrics = serving.metrics
+                kind = serving.desk.engine.package.kind
+            except NotReady:  # the body may name one that is
+                if len(body) > LARGE:
+                    raise
+            if kind is not None and len(body) > LARGE:
                 check_ask(scope["headers"], body, kind, serving.desk.columns)
             ask = decode_ask(scope["headers"], query, body, kind)
-            if ask.model is not None:
+            if ask.model is not None or kind is None:
                 metrics = repository.stray
                 serving = repository.get(ask.model)
                 metrics = serving.metrics

@@ -6,6 +6,7 @@ go between.
 """
 
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
 from typing import Any
@@ -34,6 +35,7 @@ from .budget import Allowance, read_amount
 from .bulk import Bulk, Result
 from .errors import Abandoned, NotReady, Overloaded, not_ready
 from .finalists import Finalists
+from .metrics import AnswerKind
 from .outcome import Outcome
 from .question import Question
 from .repository import Repository
@@ -179,6 +181,7 @@ class Batch:
         self._leaving = leaving
         self._stopped = False
         self._number = 0
+        self._told: Counter[AnswerKind] = Counter()
         self._bulk = Bulk(desk, amount, count=terms.count, started_s=source.arrived_s)
         self._finalists: Finalists | None = None
         if terms.label is not None and terms.top is not None:
@@ -224,6 +227,9 @@ class Batch:
             turn = partial(_turn, work, now_s=self._serving.now)
             with self._slots:
                 encoded, done = await self._serving.queue.patiently(turn, due_s)
+            # between two turns the computing thread writes none of this
+            self._serving.metrics.answers.update(self._told)
+            self._told.clear()
             if self._finalists is not None:
                 self._source.keep(self._finalists.kept_bytes)
             await writer.entries(encoded)
@@ -282,7 +288,7 @@ class Batch:
         answer = desk.answer(question, result.outcome, asked_s, asked_s)
         answer.budget_met = self._bulk.spent <= self._bulk.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
-        self._serving.metrics.answers[key] += 1
+        self._told[key] += 1
         return encode(entry_of(result.number, answer))
 
 

@@ -168,13 +168,13 @@ class Families(Collector):
         hits = CounterMetricFamily(
             *_named("polydom_drift_bound_hits"), labels=["model"]
         )
-        for model in self._counted:
+        for model, metrics in self._counted.items():
+            hits.add_metric([model], metrics.engines.totals().bound_hits)
             if self._repository.state(model).state == "READY":
                 engine = (desk := self._repository.get(model).desk).engine
                 for part in desk.rescaling.parts():
                     rescale.add_metric([model, part.part, part.name], part.factor)
                 drift.add_metric([model], engine.drift.at(engine.now()))
-                hits.add_metric([model], engine.drift.bound_hits)
         yield rescale
         yield drift
         yield hits
@@ -190,11 +190,12 @@ class Families(Collector):
             )
         }
         alarm = GaugeMetricFamily(*_named("polydom_exits_alarm"), labels=["model"])
-        for model in self._counted:
+        for model, metrics in self._counted.items():
+            totals = metrics.engines.totals()
+            for part, family in families.items():
+                family.add_metric([model], getattr(totals, part))
             if self._repository.state(model).state == "READY":
                 audit = self._repository.get(model).desk.engine.audit
-                for part, family in families.items():
-                    family.add_metric([model], getattr(audit, part))
                 alarm.add_metric([model], float(audit.alarm))
         yield from (*families.values(), alarm)
 

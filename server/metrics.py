@@ -8,15 +8,22 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import ref
 
 from msgspec import UNSET
 
+from .audit import Audit
+from .drift import Drift
+
 if TYPE_CHECKING:
+    from .engine import Engine
     from .serving import Reply
 
 # 10 us to 10 s, in steps of 1, 2 and 5
 SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)
+# features, why it is not the best or "", and whether the budget was met
+AnswerKind = tuple[tuple[str, ...], str, bool]
 RATIOS = (0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0)
 
 
@@ -45,6 +52,51 @@ class Histogram:
         self.total += value
 
 
+class EngineTotals(NamedTuple):
+    """Sums of what `Drift` and `Audit` count."""
+
+    bound_hits: int = 0
+    exits: int = 0
+    audited: int = 0
+    changed: int = 0
+
+
+class EngineCounts:
+    """Sums what engines count over all that ever answered for one model.
+
+    One that was replaced goes on counting while those who asked it before are being
+    answered. Once it is gone its counts stay, and nothing else of it.
+    """
+
+    def __init__(self) -> None:
+        self._gone = EngineTotals()
+        self._known: list[tuple[ref[Engine], Drift, Audit]] = []
+
+    def add(self, engine: "Engine") -> None:
+        """Count what an engine counts, too."""
+        self.totals()  # forget those that are gone
+        self._known.append((ref(engine), engine.drift, engine.audit))
+
+    def totals(self) -> EngineTotals:
+        """Sum up to now."""
+        total, known = self._gone, []
+        for one in self._known:
+            engine, drift, audit = one
+            gone = engine() is None  # and if so, it counts no more
+            own = (drift.bound_hits, audit.exits, audit.audited, audit.changed)
+            total = _added(total, own)
+            if gone:
+                self._gone = _added(self._gone, own)
+            else:
+                known.append(one)
+        self._known = known
+        return total
+
+
+def _added(totals: EngineTotals, own: tuple[int, ...]) -> EngineTotals:
+    return EngineTotals(*(a + b for a, b in zip(totals, own, strict=True)))
+
+
 class Metrics:
     """What became of one model's requests; for the event loop alone.
 
@@ -67,6 +119,8 @@ class Metrics:
         When the last answer was written, on the monotonic clock; 0 before the first.
     reloads
         How often an index was to be loaded while serving: "ok", "failed".
+    engines
+        What the engines of all its versions counted themselves.
     """
 
     def __init__(self) -> None:
@@ -75,11 +129,12 @@ class Metrics:
         self.plan = Histogram(SECONDS)
         self.encode = Histogram(SECONDS)
         self.ratio = Histogram(RATIOS)
-        self.answers: Counter[tuple[tuple[str, ...], str, bool]] = Counter()
+        self.answers: Counter[AnswerKind] = Counter()
         self.errors: Counter[str] = Counter()
         self.failed_s = 0.0
         self.answered_s = 0.0
         self.reloads = Counter({"ok": 0, "failed": 0})
+        self.engines = EngineCounts()
 
     def answered(self, reply: "Reply", arrived_s: float, sent_s: float) -> None:
         """Count an answer whose last byte was written at `sent_s`.

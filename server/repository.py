@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ..features.errors import BadIndexFile, PolydomError, printable
+from ..features.errors import BadIndexFile, BadItem, PolydomError, printable
 from ..indexer.index import Index
 from .desk import Desk, Settings
 from .engine import Engine
@@ -380,4 +380,8 @@ class Repository:
         if index.package is None:
             raise BadIndexFile(f"{place.path}: candidates without models")
         engine = Engine(index, index.package.extractor(self._features))
-        return Serving(Desk(engine, self.settings), self.queue, place.metrics)
+        try:
+            desk = Desk(engine, self.settings)
+        except (BadIndexFile, BadItem) as error:  # its samples are items, too
+            raise BadIndexFile(f"{place.path}: {error}") from error
+        return Serving(desk, self.queue, place.metrics)

@@ -16,6 +16,7 @@ from ..features.items import Kind
 from ..features.nearest import listed
 from ..features.wording import in_words
 from ..indexer.csv_file import CsvFile, open_csv
+from ..indexer.file import cannot_write, naming
 from ..indexer.package import Package
 from .columns import KnownColumns
 from .json_keys import twice_in_json, twice_in_record
@@ -346,35 +347,55 @@ class Partial:
     def __enter__(self) -> "Partial":
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-        if not self._rows:  # there is nothing to go on with
-            self.path.unlink(missing_ok=True)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self._file.close()
+        except OSError as error:
+            if kind is None:  # else it is what is under way that matters
+                raise cannot_write(self.path, error) from error
+        finally:
+            if not self._rows:  # there is nothing to go on with
+                self.path.unlink(missing_ok=True)
 
     def add(self, row: Scored) -> None:
-        """Keep a row."""
-        self._file.write(_encode(row) + b"\n")
+        """Keep a row.
+
+        Raises
+        ------
+        CannotWrite
+            If the disk is full, or for another such reason.
+        """
+        try:
+            self._file.write(_encode(row) + b"\n")
+        except OSError as error:
+            raise cannot_write(self.path, error) from error
         self._rows += 1
 
     def flush(self) -> None:
-        """Let rows outlive the process."""
-        self._file.flush()
+        """Let rows outlive the process; errors as `add`."""
+        with naming(self.path):
+            self._file.flush()
 
     def finish(self) -> None:
-        """Make the output of the rows, all at once, and drop them."""
-        self._file.close()
+        """Make the output of the rows, all at once, and drop them; errors as `add`."""
+        with naming(self.path):
+            self._file.close()
         whole = self._output.with_name(self._output.name + ".whole")
         writer = {
             ".parquet": _write_parquet,
             ".csv": _write_csv,
             ".jsonl": _write_lines,
         }
-        with self.path.open("rb") as file:
-            next(file)
-            writer[self._output.suffix.lower()](file, whole)
-        with whole.open("r+b") as file:  # Windows syncs no file opened to read
-            os.fsync(file.fileno())
-        whole.replace(self._output)
+        with naming(self._output):
+            try:
+                with self.path.open("rb") as file:
+                    next(file)
+                    writer[self._output.suffix.lower()](file, whole)
+                with whole.open("r+b") as file:  # Windows syncs no file opened to read
+                    os.fsync(file.fileno())
+                whole.replace(self._output)
+            finally:
+                whole.unlink(missing_ok=True)
         self.path.unlink()
 
 

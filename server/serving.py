@@ -100,6 +100,7 @@ class Serving:
         a question that comes meanwhile waits for its end; and the reserves are the old
         one's: to measure them now would tell of the load and add to it.
         """
+        self.metrics.engines.add(self.desk.engine)
         steps = self.desk.warm_up_steps()
         done = object()
         began_s = self.now()

@@ -13,6 +13,7 @@ from ..features.errors import (
     BadItem,
     NothingFits,
     PolydomError,
+    printable,
 )
 from ..features.items import Gaps, Kind
 from ..features.sizes import Size
@@ -216,13 +217,23 @@ _UNSAID = ("", "application/x-www-form-urlencoded")
 MSGPACK = ("application/msgpack", "application/x-msgpack")
 _IN_UTF8 = ("application/json", "text/plain")
 _UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
+
+
+class _Named(msgspec.Struct):
+    """A body of which everything but this is skipped."""
+
+    model: str | None = None
+
+
+_named_json = msgspec.json.Decoder(_Named).decode
+_named_msgpack = msgspec.msgpack.Decoder(_Named).decode
 _decode_json = msgspec.json.Decoder(Ask).decode
 _decode_msgpack = msgspec.msgpack.Decoder(Ask).decode
 encode = msgspec.json.Encoder().encode
 encode_msgpack = msgspec.msgpack.Encoder().encode
 
 
-def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
+def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind | None) -> Ask:
     """Read one request of `POST /v1/predict`.
 
     Parameters
@@ -235,7 +246,8 @@ def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind) -> Ask:
         JSON, or an image's or text's own bytes, as the content type says. Without one,
         and as a form, what begins like a JSON object is read as one.
     kind
-        What the index classifies; decides what `application/octet-stream` holds.
+        What the index classifies; decides what `application/octet-stream` holds. None
+        where only the body may say which index that is.
 
     Raises
     ------
@@ -284,6 +296,15 @@ def check_ask(headers: Headers, body: bytes, kind: Kind, columns: int) -> None:
     is_form = content_type in _UNSAID and body.lstrip().startswith(b"{")
     if packed or is_form or content_type == "application/json":
         check_item(body, packed=packed, kind=kind, columns=columns)
+
+
+def model_in_body(headers: Headers, body: bytes) -> str | None:
+    """Return which model a body names, if it does, without decoding its item."""
+    packed = read_headers(headers)[0] in MSGPACK
+    try:
+        return (_named_msgpack if packed else _named_json)(body).model
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # whoever reads the body says what is wrong with it
 
 
 def model_in(query: bytes) -> str | None:
@@ -356,7 +377,7 @@ def read_headers(headers: Headers) -> tuple[str, str | None]:
     return content_type_in(headers), only_header(headers, b"x-budget-ms")
 
 
-def _decode_body(content_type: str, body: bytes, kind: Kind) -> Ask:
+def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> Ask:
     if not body and content_type != "text/plain":  # a text may be empty
         raise BadInput("the body is empty")
     if content_type in _UNSAID and body.lstrip().startswith(b"{"):
@@ -469,10 +490,10 @@ def describe(error: Exception) -> tuple[int, Failure]:
     """
     if isinstance(error, BadFeature) and error.__cause__ is not None:
         # what the operator's own code said may tell about the machine
-        message = str(error).removesuffix(f": {error.__cause__}")
+        message = str(error.args[0]).removesuffix(f": {error.__cause__}")
         raised = f" raised {type(error.__cause__).__name__}"
         message = message.replace(raised, " failed")
-        return STATUS[BadFeature], Failure(message, error.code)
+        return STATUS[BadFeature], Failure(printable(message), error.code)
     if isinstance(error, PolydomError):
         for kind in type(error).__mro__:
             if kind in STATUS:

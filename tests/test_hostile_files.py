@@ -24,6 +24,7 @@ from polydom.indexer import header_size
 from polydom.indexer.file import read_file, write_file
 from polydom.indexer.index import Index
 from polydom.server.__main__ import main
+from polydom.server.repository import Repository
 
 from . import hostile_files, oracles, served
 from .hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED, sparse
@@ -97,6 +98,16 @@ def test_messages_are_one_short_line_and_what_was_printable_stays(
     assert shown[:8] == escaped[:8]
     assert shown[-7:] == escaped[-7:]
     assert str(PolydomError(text)) == printable(text)
+
+
+@pytest.mark.parametrize("fact", [{"samples": [1]}, {"pace": "fast"}])
+def test_what_is_found_out_before_serving_names_the_file(
+    tmp_path: Path, fact: dict[str, Any]
+) -> None:
+    path = tmp_path / "odd.pdx"
+    hostile_files.edited(lambda meta, _: meta["package"]["meta"].update(fact))(path)
+    with pytest.raises(BadIndexFile, match=r"odd\.pdx: "):
+        Repository.open([path], features=[served.FEATURES_FILE])
 
 
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:

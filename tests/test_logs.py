@@ -52,7 +52,7 @@ def test_json_has_the_traceback_on_the_same_line() -> None:
         failed.exc_info = (BadInput, error, error.__traceback__)
     line = JsonLines().format(failed)
     assert "\n" not in line
-    assert json.loads(line)["traceback"].endswith("BadInput: no\nway")
+    assert json.loads(line)["traceback"].endswith(r"BadInput: no\nway")
 
 
 @pytest.mark.parametrize(("log_format", "lines"), [("text", 1), ("json", 2)])

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import (
+    LONGEST_MESSAGE,
     BadFeature,
     BadIndexFile,
     BadInput,
@@ -159,3 +160,18 @@ def test_wire_maps_each_error_to_its_status(
     assert (found, failure.code) == (status, code)
     assert "secret" not in failure.error
     assert set(msgspec.json.decode(encode(failure))) == {"error", "code"}
+
+
+def test_what_a_feature_said_stays_inside_however_it_is_written() -> None:
+    for said in ("/secret/path", "/secret\n\x1b[2Jpath" * 500):
+        cause = ValueError(said)
+        error = BadFeature(f"feature 'a' raised ValueError: {said}")
+        error.__cause__ = cause
+        status, failure = describe(error)
+        assert (status, failure.error) == (422, "feature 'a' failed")
+
+
+def test_text_of_a_request_is_told_in_one_short_line() -> None:
+    _, failure = describe(BadInput("\x00\x1b[2J\n" * 1000))
+    assert failure.error.isprintable()
+    assert len(failure.error) <= LONGEST_MESSAGE
