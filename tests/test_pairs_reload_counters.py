@@ -55,7 +55,7 @@ async def use(repository: Repository) -> None:
         await serving.answer(Ask(text="hi", budget_ms=900), serving.now(), Caller())
     engine = serving.desk.engine
     for _ in range(100):
-        engine.drift.add(True)
+        engine.drift.add(True, serving.now())
     for changed in (None, False, True):
         engine.audit.add(changed)
 
