@@ -185,6 +185,8 @@ class Server(uvicorn.Server):
         The loop takes one a turn from every socket that listens, which would leave
         others waiting in the kernel where turns are long; so it has each several times.
         """
+        for given in sockets or ():
+            given.setblocking(False)  # a copy of one that blocks makes all block
         copies = [s.dup() for s in sockets or () for _ in range(ACCEPTED - 1)]
         await super().startup([*sockets, *copies] if sockets else None)
         self.when_started()
