@@ -1,9 +1,11 @@
 """Dealing groups of items to parts, one group after the other."""
 
 import numpy as np
-from numba import float64, int64, njit, void
+from numba import float64, int64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
+
+from ..models.declare import njit
 
 INTS = Array(int64, 1, "C", readonly=True)
 FLOATS = Array(float64, 1, "C", readonly=True)
