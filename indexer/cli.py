@@ -197,7 +197,7 @@ def measure(
     from .index import Index
     from .project import Project
     from .remeasure import carried_items, project_items, remeasure
-    from .report import facts_of, show_curves
+    from .report import escaped, facts_of, show_curves
 
     if not output.parent.is_dir():
         raise BadProject(f"{output}: there is no folder {output.parent}")
@@ -216,7 +216,7 @@ def measure(
     if as_json:
         typer.echo(json.dumps(facts))
         return
-    show_curves(facts["build"]["curves"], Console())
+    show_curves(escaped(facts["build"]["curves"]), Console())
     typer.echo(
         f"wrote {output}: the {facts['candidates']} candidates of {index}, measured on "
         f"{len(items)} items; sets that the build dropped stay dropped"

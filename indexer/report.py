@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..features.errors import BadInput
+from ..features.errors import BadInput, printable
 from ..features.sizes import Size, read_size, show_size
 from .index import Index
 
@@ -66,7 +66,8 @@ def skyline_facts(index: Index, size: Size) -> dict[str, Any]:
 
 
 def show(facts: dict[str, Any], console: "Console") -> None:
-    """Print the facts as tables."""
+    """Print the facts as tables; what files say of themselves as it is."""
+    facts = escaped(facts)
     built = facts.get("build", {})
     low, high = facts["sizes"]
     division = next(name for name in ("breakpoints", "cells") if name in facts)
@@ -83,6 +84,19 @@ def show(facts: dict[str, Any], console: "Console") -> None:
             console.print(f"it says no more of its build: {error!r}")
     for at in facts["skylines"]:
         show_skyline(at, console)
+
+
+def escaped(plain: Any) -> Any:
+    """Escape what a terminal or rich would obey in the texts of plain data."""
+    from rich.markup import escape
+
+    if isinstance(plain, str):
+        return escape(printable(plain))
+    if isinstance(plain, dict):
+        return {escaped(key): escaped(value) for key, value in plain.items()}
+    if isinstance(plain, (list, tuple)):
+        return [escaped(value) for value in plain]
+    return plain
 
 
 def _show_build(

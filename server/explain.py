@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..features.amounts import show_us
-from ..features.errors import BadIndexFile, BadInput, NothingFits
+from ..features.errors import BadIndexFile, BadInput, NothingFits, printable
 from ..features.sizes import Size, show_size
 from ..indexer.index import Index
 from ..indexer.package import Package
@@ -86,7 +86,7 @@ def table_of(facts: dict[str, Any]) -> str:
         lines.append(
             f"{name:7}  {_amount('predicted', found, facts['unit']):>12}  "
             f"{found['expected_accuracy']:>8.4f}  "
-            f"{', '.join(found['features']) or '(none: the prior)'}"
+            f"{printable(', '.join(found['features'])) or '(none: the prior)'}"
         )
     if not facts["fits"]:
         lines.append("the budget buys nothing, so the prior answers")

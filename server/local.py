@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from ..features.errors import BadFeature, BadIndexFile, BadItem
+from ..features.errors import BadFeature, BadIndexFile, BadItem, printable
 from ..features.items import Kind
 from ..features.wording import in_words
 from ..indexer.index import Index
@@ -91,8 +91,8 @@ def read_ask(path: Path, kind: Kind) -> Ask:
 
 def line_of(path: Path, answer: Answer) -> str:
     """One line for people: the answer, and what it took."""
-    features = ", ".join(answer.features) or "no features (the prior)"
-    took = f"{answer.actual_us:,.0f} us"
+    features = printable(", ".join(answer.features)) or "no features (the prior)"
+    label, took = printable(answer.label), f"{answer.actual_us:,.0f} us"
     if isinstance(answer.predicted_us, float):
         took += f" of {answer.predicted_us:,.0f} predicted"
     why = IN_WORDS[answer.reason] if answer.reason else ""
@@ -102,7 +102,7 @@ def line_of(path: Path, answer: Answer) -> str:
     if answer.missing is not UNSET:
         notes.append(f"{answer.missing} columns are missing")
     return (
-        f"{path}: {answer.label} ({answer.scores[answer.label]:.3f}) by {features}; "
+        f"{path}: {label} ({answer.scores[answer.label]:.3f}) by {features}; "
         f"expected accuracy {answer.expected_accuracy:.4f}; {took}"
         + "".join(f"; {note}" for note in notes if note)
     )

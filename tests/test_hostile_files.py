@@ -1,5 +1,6 @@
 """Files made to hurt are refused soon, with little memory, in one line to read."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -82,6 +83,31 @@ def test_text_of_a_file_is_shown_escaped_and_cut(
     assert said[:-1].isprintable()
     assert len(said) < LONGEST_MESSAGE + 20
     assert r"\x1b[2" in said
+
+
+def test_what_an_index_calls_things_is_shown_escaped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = served.make_index()
+    assert index.package is not None
+    labels = tuple(f"\x1b[2J{label} [red]\n" for label in index.package.labels)
+    package = dataclasses.replace(
+        index.package, labels=labels, meta={**index.package.meta, "\x1b[31m": "\x1b[2J"}
+    )
+    dataclasses.replace(index, package=package).save(tmp_path / "loud.pdx")
+    (tmp_path / "item.txt").write_text("hello")
+    common = [str(tmp_path / "loud.pdx"), "--features", str(served.FEATURES_FILE)]
+    item = str(tmp_path / "item.txt")
+    for command in (
+        ["inspect", common[0]],
+        ["plan", common[0], "--size=100", "--budget-ms=9"],
+        ["predict", common[0], item, "--budget-ms=900", *common[1:]],
+    ):
+        assert main(command) == 0
+        said = capsys.readouterr().out
+        assert all(line.isprintable() for line in said.split("\n")), command[0]
+    assert r"\x1b[2J" in said
+    assert "[red]" in said
 
 
 @given(st.text(max_size=300), st.integers(20, 100))

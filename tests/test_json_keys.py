@@ -107,12 +107,12 @@ def test_reader_reads_nothing_that_has_a_key_twice(pairs: Pairs) -> None:
 @given(st.lists(one_item, min_size=1, max_size=2))
 def test_item_of_a_batch_has_no_key_twice(pairs: Pairs) -> None:
     (split,) = MsgpackStream(1000).feed(pack(pairs))
-    for raw in (write(pairs).encode(), split):
+    for raw, packed in ((write(pairs).encode(), False), (split, True)):
         if has_twice(pairs):
             with pytest.raises((BadInput, BadItem), match=r"is given twice$"):
-                read_item(raw)
+                read_item(raw, packed=packed)
         else:
-            read_item(raw)
+            read_item(raw, packed=packed)
 
 
 def test_what_is_read_is_as_deep_and_large_as_decoders_allow() -> None:
