@@ -164,7 +164,8 @@ def text_item(text: str, *, pair: bool = False) -> Item:
 def record_item(columns: Mapping[str, Value]) -> Item:
     """Make an item of a record: numbers and strings by column name; its size is 1.
 
-    None and NaN mean that a value is missing.
+    None and NaN mean that a value is missing. NumPy's numbers and strings, as rows of
+    tables hold them, become Python's.
 
     Raises
     ------
@@ -177,6 +178,11 @@ def record_item(columns: Mapping[str, Value]) -> Item:
     if not NAME_TYPES.issuperset(map(type, columns)):
         name = next(name for name in columns if type(name) is not str)
         raise BadItem(f"column names must be strings; {name!r} came")
+    if not VALUE_TYPES.issuperset(map(type, columns.values())):
+        columns = {
+            name: value.item() if isinstance(value, np.generic) else value
+            for name, value in columns.items()
+        }
     if not VALUE_TYPES.issuperset(map(type, columns.values())):
         name, value = next(
             (name, value)

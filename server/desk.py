@@ -297,15 +297,16 @@ class Desk:
         pair, limit = self.engine.index.pairs, self.settings.image_limit
         kind = self.engine.package.kind
         item = make_item(kind, payload, pair=pair, image_limit=limit)
-        if not isinstance(payload, Mapping):
+        record = item.payload
+        if not isinstance(record, Mapping):
             return item
-        self._columns.check(payload)
+        self._columns.check(record)
         if self.reader is not None:
-            return self.reader.item(payload)
+            return self.reader.item(record)
         for feature in self.engine.extractor.features:
             if isinstance(feature.function, Columns):
-                feature.function.check(payload)
-        return msgspec.structs.replace(item, gaps=self._columns.gaps(payload))
+                feature.function.check(record)
+        return msgspec.structs.replace(item, gaps=self._columns.gaps(record))
 
     def _budget(self, ask: Terms, arrived_s: float, reserve_s: float) -> Budget:
         amount = read_amount(self.unit, ask.budget_ms, ask.budget)

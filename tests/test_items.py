@@ -113,6 +113,14 @@ def test_record_item_may_be_empty() -> None:
     assert record_item({}).payload == {}
 
 
+def test_record_item_takes_what_rows_of_tables_hold() -> None:
+    row = {"a": np.float32(0.5), "b": np.int64(3), "c": np.str_("x"), "d": np.bool_(1)}
+    payload = record_item(row).payload  # type: ignore[arg-type]
+    assert payload == {"a": 0.5, "b": 3, "c": "x", "d": True}
+    assert isinstance(payload, dict)
+    assert [type(value) for value in payload.values()] == [float, int, str, bool]
+
+
 def test_record_item_refuses_what_is_no_mapping() -> None:
     with pytest.raises(BadItem, match="must come as a mapping, not list"):
         record_item([1, 2])  # type: ignore[arg-type]
