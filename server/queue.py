@@ -137,6 +137,7 @@ class WorkQueue:
         while (work := self.take()) is not None:
             self.busy = True
             work()
+        self.busy = False
 
     def take(self) -> Work | None:
         """Return the most urgent work, waiting for some; None once all is done."""

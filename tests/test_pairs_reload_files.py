@@ -150,6 +150,8 @@ def trap(folder: Path, what: str) -> Path:
     path = folder / "trap.py"
     path.write_text(
         "import os, pathlib, signal, sys, time\n"
+        "from polydom.features import feature\n"
+        "@feature(kind='text')\ndef unused(text): return [0]\n"
         f"if pathlib.Path({str(folder / 'set')!r}).exists():\n    {what}\n"
     )
     return path
