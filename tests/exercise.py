@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadFeature, NothingFits, PolydomError
+from polydom.features.errors import BadFeature, BadRow, NothingFits, PolydomError
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, image_item, record_item, text_item
 from polydom.features.sizes import Size
@@ -141,15 +141,20 @@ def _of_model(model: Model, width: int, draw: Draw) -> Iterator[str]:
     X = drawn_rows(width, count, draw)
     finite = np.isfinite(X).all(axis=1)
     with np.errstate(all="ignore"):
-        scores = model.predict_scores(X)
+        try:
+            scores = model.predict_scores(X)
+        except BadRow:  # it takes no gaps
+            X = X[finite]
+            finite = np.ones(len(X), bool)
+            scores = model.predict_scores(X)
         chosen = model.predict(X)
-        if scores.shape != (count, len(model.classes)):
+        if scores.shape != (len(X), len(model.classes)):
             yield f"scores of shape {scores.shape}"
         if not np.isfinite(scores[finite]).all():
             yield f"{model.kind}: a score that is no number"
         if not np.isin(chosen, model.classes).all():
             yield f"{model.kind}: a class that there is not"
-        for row in (X[0], X[count // 2], X[-1]):
+        for row in (X[0], X[len(X) // 2], X[-1]):
             model.scores(row)
             place, given = model.answer(row)
             if not 0 <= place < len(model.classes) == len(given):

@@ -90,13 +90,6 @@ def test_wire_reads_terms_from_query_and_header() -> None:
         pytest.param(
             JSON,
             b"",
-            b'{"record": {"a": [1]}}',
-            "record: a list came",
-            id="nested record",
-        ),
-        pytest.param(
-            JSON,
-            b"",
             b'{"record": {"a": 1, "\\u0061": 1}}',
             "^column 'a' is given twice",
             id="twin column",

@@ -46,7 +46,7 @@ ORDERS = ((), (0,), (1,), (0, 1), (0, 1, 2))
 FALLBACKS = ((0,), (0, 1), (0, 2), (0, 1, 3), (0, 1, 3, 4))
 ACCURACIES = (0.4, 0.6, 0.55, 0.8, 0.9)
 MODEL_S = 1e-5
-RECORD = {"a": 0.3, "b": 2.0, "c": -1.0, "d": 0.0, "e": None}
+RECORD = {"a": 0.3, "b": 2.0, "c": -1.0, "d": 0.0, "e": 1.0}
 
 Make = Callable[[np.random.Generator, list[int], int], Model]
 
