@@ -95,7 +95,7 @@ def escaped(plain: Any) -> Any:
     if isinstance(plain, dict):
         return {escaped(key): escaped(value) for key, value in plain.items()}
     if isinstance(plain, (list, tuple)):
-        return [escaped(value) for value in plain]
+        return type(plain)(map(escaped, plain))
     return plain
 
 

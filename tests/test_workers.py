@@ -80,6 +80,8 @@ def test_workers_survive_the_end_of_what_features_started(tmp_path: Path) -> Non
     path, helper = save(tmp_path / "tiny.pdx"), tmp_path / "helper.py"
     helper.write_text(
         "import subprocess, sys\nsubprocess.Popen([sys.executable, '-c', 'pass'])\n"
+        "from polydom.features import feature\n"
+        "@feature(kind='text')\ndef unused(text): return [0]\n"
     )
     own = (OWN, f"--features={helper}")
     with serving(path, *own, f"--workers={COUNT}") as (process, port):
