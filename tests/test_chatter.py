@@ -13,6 +13,8 @@ from polydom.models.learners import make_learner
 from . import projects
 
 # prints as Python does, past Python, and as compiled code does: into a buffer of C's
+# of processes, which kernels have no part in: once is enough
+pytestmark = pytest.mark.jit
 NOISY = """\
 import ctypes, os
 from polydom.features import feature

@@ -14,7 +14,10 @@ from .servers import STOP_S, serving
 from .three_kinds import save_three
 
 CURL = shutil.which("curl")
-pytestmark = pytest.mark.skipif(CURL is None, reason="curl is not installed")
+pytestmark = [
+    pytest.mark.skipif(CURL is None, reason="curl is not installed"),
+    pytest.mark.jit,  # of sockets, which kernels have no part in: once is enough
+]
 TOKEN = "a-token-of-some-user-of-models"
 EXPECT = ("-H", "Expect: 100-continue", "--expect100-timeout", "15")
 LIMIT = 8 << 20

@@ -22,6 +22,8 @@ from .served import FEATURES_FILE, HAM, SPAM
 from .servers import ask, serving
 from .test_repository import run, save, started
 
+# of processes, which kernels have no part in: once is enough
+pytestmark = pytest.mark.jit
 OWN = f"--features={FEATURES_FILE}"
 STOP_S, WAIT_S = 20, 60
 WORKERS = pytest.param(

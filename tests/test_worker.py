@@ -22,6 +22,8 @@ from polydom.models.select import Selection, select
 from . import hard_learners as hard
 from .hard_learners import Counted, Does, KeepsALambda, StartsAProcess
 
+# of processes, which kernels have no part in: once is enough
+pytestmark = pytest.mark.jit
 RNG = np.random.default_rng(5)
 y = np.arange(120) % 2
 X = y[:, None] + RNG.normal(size=(120, 3))
