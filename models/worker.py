@@ -150,6 +150,9 @@ class Worker:
         process.start()
         self._process = process
         theirs.close()
+        if self._closed:  # by another thread, which has seen no process yet
+            self.stop()
+            raise TrainingDied("the race has ended")
         with self._ended_after(START_S):
             try:
                 self._receive()  # it reads from now on, so that sending cannot block
