@@ -7,9 +7,11 @@ is known how long that will be.
 """
 
 import asyncio
+import socket
+import struct
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from .errors import Overloaded
 
@@ -50,6 +52,8 @@ class Admission:
         beside, but for refusing others.
     pace_s
         Seconds between two that are begun; with refusing others.
+    unseen
+        Says how many connections the kernel holds that were not taken yet.
     """
 
     def __init__(
@@ -66,19 +70,31 @@ class Admission:
         self._knows = False
         self._learned_s = self._began_s = self._refusing_s = 0.0
         self._begun = self._accepted = 0
+        self.unseen: Callable[[], int] = int
+        self._take_s = FIRST_COST_S
+        self._taken_s = self._unseen_s = 0.0
         self._ending = False  # whether the turn's end is to be noticed
         self._left = self._quota
         self._held: deque[Callable[[], None]] = deque()
 
-    def accept(self) -> None:
-        """Count a connection that was taken."""
+    def accept(self) -> float:
+        """Count a connection that was taken; return about how long it waited for that.
+
+        In seconds, by those that wait now, and by how long it took to take others while
+        some were waiting.
+        """
         if not self._accepted:
             self._call_soon(self._when_accepted)
         self._accepted += 1
+        return self._unseen_s
 
-    def enter(self, read_s: float) -> bool:
-        """Say whether a request that was read now may begin; it then has to."""
-        if self._left <= 0:  # as it is while others wait
+    def enter(self, read_s: float, waited_s: float = 0.0) -> bool:
+        """Say whether a request that was read now may begin; it then has to.
+
+        `waited_s` is how long its connection had waited to be taken.
+        """
+        # none are left while others wait
+        if self._left <= 0 or waited_s > self._patience_s:
             return False
         self._left -= 1
         begun = self._begun = self._begun + 1
@@ -88,12 +104,12 @@ class Admission:
             self._look(read_s)
         return True
 
-    def hold(self, begin: Callable[[], None]) -> bool:
+    def hold(self, begin: Callable[[], None], waited_s: float = 0.0) -> bool:
         """Have a request that may not enter begun in its turn; False if that is late.
 
         `begin` must not raise.
         """
-        if len(self._held) * self.pace_s > self._patience_s:
+        if waited_s + len(self._held) * self.pace_s > self._patience_s:
             return False
         self._held.append(begin)
         return True
@@ -149,7 +165,17 @@ class Admission:
         if self._accepted >= ACCEPTED:
             self._left = min(self._left, CROWDED)
             self._end_soon()
+        self._learn_to_take()
         self._accepted = 0
+
+    def _learn_to_take(self) -> None:
+        """Foresee how long the connections wait that are there now."""
+        now_s, waiting = self._now(), self.unseen()
+        if self._unseen_s:  # some have waited since the last were taken
+            latest_s = (now_s - self._taken_s) / self._accepted
+            latest_s = min(max(latest_s, self._take_s / MOST), self._take_s * MOST)
+            self._take_s += LATEST * (latest_s - self._take_s)
+        self._unseen_s, self._taken_s = waiting * self._take_s, now_s
 
     def _when_read(self) -> None:
         """All that came was read; what it began is done after this is called."""
@@ -186,3 +212,12 @@ class Admission:
             return min(max(latest_s, before_s / FIRST_MOST), before_s * FIRST_MOST)
         latest_s = min(max(latest_s, before_s / MOST), before_s * MOST)
         return before_s + LATEST * (latest_s - before_s)
+
+
+def waiting_at(listeners: Iterable[socket.socket]) -> int:
+    """Count the connections that wait to be taken; 0 where the system does not tell."""
+    if not hasattr(socket, "TCP_INFO"):  # Linux has it
+        return 0
+    infos = (s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32) for s in listeners)
+    # of a socket that listens, `tcpi_unacked` is the length of its queue
+    return sum(struct.unpack_from("=I", info, 24)[0] for info in infos)

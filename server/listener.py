@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -15,7 +16,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from ..features.errors import BadInput
-from .admission import ACCEPTED
+from .admission import ACCEPTED, waiting_at
 from .errors import ReloadFailed
 from .exposition import samples_of
 from .patience import in_own_thread
@@ -189,6 +190,8 @@ class Server(uvicorn.Server):
             given.setblocking(False)  # a copy of one that blocks makes all block
         copies = [s.dup() for s in sockets or () for _ in range(ACCEPTED - 1)]
         await super().startup([*sockets, *copies] if sockets else None)
+        if (admission := self.lifespan.state.get("admission")) is not None:
+            admission.unseen = partial(waiting_at, sockets or ())
         self.when_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

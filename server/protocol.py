@@ -66,6 +66,7 @@ class StampingProtocol(HttpToolsProtocol):
             self._shortcut = None
         self._admission: Admission | None = state.get("admission")
         self._ready_made: ReadyMade | None = state.get("ready_made")
+        self._waited_s = 0.0  # of the first request, for the connection to be taken
         self._held: bytes | None = None
         self._skip = 0
         self._sets_aside = False  # for either, or for a refusal
@@ -84,7 +85,7 @@ class StampingProtocol(HttpToolsProtocol):
         """Take the connection, or turn it away where there are too many."""
         super().connection_made(transport)
         if self._admission is not None:
-            self._admission.accept()
+            self._waited_s = self._admission.accept()
         if len(self.connections) > self.connection_limit:
             self._refuse(503, "too many connections are open", "overloaded")
         else:
@@ -103,9 +104,10 @@ class StampingProtocol(HttpToolsProtocol):
             if data[0] == GET and self._probed(data):
                 return
             admission = self._admission
-            if admission is not None and not admission.enter(now_s):
+            if admission is not None and not admission.enter(now_s, self._waited_s):
                 self._put_off(admission, data, now_s)
                 return
+            self._waited_s = 0.0
         self._begin(data)
 
     def _begin(self, data: bytes) -> None:
@@ -293,7 +295,8 @@ class StampingProtocol(HttpToolsProtocol):
 
     def _put_off(self, admission: Admission, data: bytes, now_s: float) -> None:
         """Have a request wait for its turn, or refuse it where it would be late."""
-        if admission.hold(self._resume):
+        waited_s, self._waited_s = self._waited_s, 0.0
+        if admission.hold(self._resume, waited_s):
             self._unset_keepalive_if_required()
             self._held, self._sets_aside = data, True
         elif self._is_idle():

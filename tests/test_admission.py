@@ -6,6 +6,7 @@ calls what was to be called. Reading, refusing and answering take time on its cl
 
 import asyncio
 import heapq
+import socket
 from collections.abc import Callable
 
 import pytest
@@ -20,6 +21,7 @@ from polydom.server.admission import (
     PATIENCE,
     TURN_S,
     Admission,
+    waiting_at,
 )
 from polydom.server.errors import Overloaded
 
@@ -171,6 +173,43 @@ def test_admission_begins_few_where_more_connections_wait() -> None:
         world.turn()
     # and as many as ever when no more do
     assert all(world.admission.enter(world.now_s) for _ in range(LEAST))
+
+
+def test_admission_counts_what_connections_waited_for_being_taken() -> None:
+    """Sixteen are taken a turn of 16 ms while 400 wait, so those wait about 0.4 s."""
+    world, waiting = World(), [400]
+    world.admission.unseen = lambda: waiting[0]
+    waited_s = 0.0
+    for _ in range(40):
+        for _ in range(ACCEPTED):
+            waited_s = world.admission.accept()
+        world.now_s += 1e-3 * ACCEPTED
+        world.turn()
+    assert waited_s == pytest.approx(0.4, rel=0.05)
+    assert not world.admission.enter(world.now_s, waited_s)
+    assert not world.admission.hold(lambda: None, waited_s)
+    # those that are connected are not asked to pay for it
+    while world.soon:
+        world.turn()
+    assert world.admission.enter(world.now_s)
+    # and once all were taken nobody is
+    waiting[0] = 0
+    world.admission.accept()
+    world.turn()
+    assert world.admission.accept() == 0
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="needs Linux")
+def test_connections_that_wait_are_counted() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=16) as listener:
+        assert waiting_at([listener]) == 0
+        address = listener.getsockname()
+        callers = [socket.create_connection(address) for _ in range(3)]
+        assert waiting_at([listener, listener]) == 6
+        taken, _ = listener.accept()
+        assert waiting_at([listener]) == 2
+        for connection in (*callers, taken):
+            connection.close()
 
 
 @settings(max_examples=200, deadline=None)

@@ -1,7 +1,7 @@
 """A long body is held against the model it names, not against the default one."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from .served import FEATURES_FILE
 from .three_kinds import save_three
 
 LONG = "x" * (2 * LARGE)
-ENCODINGS = {
+ENCODINGS: dict[str, Callable[[Any], Any]] = {
     "application/json": json.dumps,
     "application/msgpack": msgspec.msgpack.encode,
 }
