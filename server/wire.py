@@ -291,16 +291,25 @@ def check_ask(headers: Headers, body: bytes, kind: Kind, columns: int) -> None:
     BadInput, BadItem
         As `check_item`.
     """
-    content_type, _ = read_headers(headers)
-    packed = content_type in MSGPACK
-    is_form = content_type in _UNSAID and body.lstrip().startswith(b"{")
-    if packed or is_form or content_type == "application/json":
+    packed = _packed(headers, body)
+    if packed is not None:
         check_item(body, packed=packed, kind=kind, columns=columns)
+
+
+def _packed(headers: Headers, body: bytes) -> bool | None:
+    """Say whether an object comes in msgpack, not JSON; None where the item is all."""
+    content_type = content_type_in(headers)
+    if content_type in MSGPACK:
+        return True
+    is_form = content_type in _UNSAID and body.lstrip().startswith(b"{")
+    return False if is_form or content_type == "application/json" else None
 
 
 def model_in_body(headers: Headers, body: bytes) -> str | None:
     """Return which model a body names, if it does, without decoding its item."""
-    packed = read_headers(headers)[0] in MSGPACK
+    packed = _packed(headers, body)
+    if packed is None:
+        return None
     try:
         return (_named_msgpack if packed else _named_json)(body).model
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
