@@ -9,6 +9,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -92,40 +93,24 @@ def imports_of(path: Path) -> Imports:
 
 @functools.lru_cache(maxsize=64)
 def _imports_in(path: Path, source: bytes) -> Imports:
-    packages: set[str] = set()
+    names = imported_names(source)
+    packages = {name.partition(".")[0] for name in names}
     files: set[Path] = set()
+    for name in names:
+        files |= set(_file_of_ours(name))
+        files |= {file for file in own_files(name) if file.suffix == ".py"}
     for node in ast.walk(ast.parse(source)):
-        for name in _names_in(node):
-            packages.add(name.partition(".")[0])
-            files |= set(_file_of_ours(name))
         if isinstance(node, ast.ImportFrom) and node.level:
             files |= set(_beside(path, node))
-    for name in imported_names(source):
-        files |= {file for file in own_files(name) if file.suffix == ".py"}
     return Imports(frozenset(packages), frozenset(files))
-
-
-def _names_in(node: ast.AST) -> Iterator[str]:
-    """Absolute names that a statement imports, or a call of `import_module`."""
-    if isinstance(node, ast.Import):
-        yield from (alias.name for alias in node.names)
-    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        yield node.module
-    elif isinstance(node, ast.Call) and node.args:
-        called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-        if called in ("import_module", "__import__"):
-            first = node.args[0]
-            # of f"skimage.{module}" the beginning is enough
-            if isinstance(first, ast.JoinedStr) and first.values:
-                first = first.values[0]
-            if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                yield first.value
 
 
 def _file_of_ours(name: str) -> Iterator[Path]:
     """File of one of polydom's modules; its packages import them all, so not those."""
     if is_ours(name):
-        spec = find_spec(name)
+        spec = None
+        with suppress(ModuleNotFoundError):  # what is imported may be no module
+            spec = find_spec(name)
         if spec is not None and spec.origin and not spec.submodule_search_locations:
             yield Path(spec.origin)
 
