@@ -5,8 +5,7 @@ from .learners import make_learner
 from .load import load_model
 from .model import Model
 from .prior import Prior
-from .regression import compile_regressor
-from .regressor import Regressor
+from .regressor import Regressor, compile_regressor
 from .remainder import bound_remainder
 from .select import Selection, select
 from .staged import Staged, train_staged

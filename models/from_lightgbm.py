@@ -18,8 +18,8 @@ from ._tree_kernels import (
 )
 from .classifier import Classifier
 from .head import Head
+from .objectives import Link, elsewhere
 from .prepare import Preparation, inputs_of
-from .regressor import Link, Regressor, elsewhere
 from .trees import Tree, Trees, join
 
 VERSIONS = ("v2", "v3", "v4")
@@ -70,13 +70,13 @@ def read_lightgbm(
 
 def read_lightgbm_regressor(
     text: str, preparation: Preparation | None = None
-) -> Regressor:
-    """Compile a regressor's or a ranker's text; see `read_lightgbm`."""
+) -> tuple[Trees, Link]:
+    """Read a regressor's or a ranker's text: its trees, and what it makes of them."""
     objective, options, _, trees = _read(text, preparation, tuple(REGRESSIONS))
     link = REGRESSIONS[objective]
     if "sqrt" in options:
         link = "signed square"
-    return Regressor(trees, link)
+    return trees, link
 
 
 def _read(

@@ -23,11 +23,6 @@ from .prepare import Preparation
 from .trees import Tree, join
 
 
-def compile_trees(classifier: Any, preparation: Preparation) -> Classifier:
-    """Compile one of the classifiers named in `IMPORTERS`."""
-    return IMPORTERS[type(classifier).__name__](classifier, preparation)
-
-
 def read_tree(
     fitted: Any, values: NDArray[np.float64], inputs: NDArray[Any] | None = None
 ) -> Tree:
@@ -71,46 +66,64 @@ def _shares(classifier: Any, trees: list[Tree], preparation: Preparation) -> Cla
     return Classifier(scorer, Head(classifier.classes_, MARGIN, LARGEST, K))
 
 
-def _decision_tree(classifier: Any, preparation: Preparation) -> Classifier:
-    values = _probabilities(classifier, len(classifier.classes_))
-    return _shares(classifier, [read_tree(classifier.tree_, values)], preparation)
+def fitted_trees(
+    estimator: Any, values: Callable[[Any], NDArray[np.float64]]
+) -> list[Tree]:
+    """Read the trees of a tree, a forest or a Bagging of trees, in their order.
+
+    `values` gives what a fitted tree's nodes (n,) stand for: (n, R).
+    """
+    if not hasattr(estimator, "estimators_"):
+        return [read_tree(estimator.tree_, values(estimator))]
+    trees = estimator.estimators_
+    if not hasattr(estimator, "estimators_features_"):
+        return [read_tree(tree.tree_, values(tree)) for tree in trees]
+    need_trees(estimator)
+    pairs = zip(trees, estimator.estimators_features_, strict=True)
+    return [read_tree(tree.tree_, values(tree), inputs) for tree, inputs in pairs]
 
 
-def _forest(classifier: Any, preparation: Preparation) -> Classifier:
-    K = len(classifier.classes_)
-    trees = [
-        read_tree(tree.tree_, _probabilities(tree, K))
-        for tree in classifier.estimators_
-    ]
-    return _shares(classifier, trees, preparation)
-
-
-def _bagging(classifier: Any, preparation: Preparation) -> Classifier:
-    K = len(classifier.classes_)
-    _need_trees(classifier)
-    trees = [
-        read_tree(tree.tree_, _probabilities(tree, K), inputs)
-        for tree, inputs in zip(
-            classifier.estimators_, classifier.estimators_features_, strict=True
-        )
-    ]
-    return _shares(classifier, trees, preparation)
-
-
-def _need_trees(classifier: Any) -> None:
-    known = ("DecisionTreeClassifier", "ExtraTreeClassifier")
-    for estimator in classifier.estimators_:
-        if not is_one_of(estimator, known):
+def need_trees(estimator: Any) -> None:
+    """Raise BadModel if the base models are no trees of scikit-learn's."""
+    kind = type(estimator).__name__
+    task = "Regressor" if kind.endswith("Regressor") else "Classifier"
+    known = (f"DecisionTree{task}", f"ExtraTree{task}")
+    for base in estimator.estimators_:
+        if not is_one_of(base, known):
             raise BadModel(
-                f"{type(classifier).__name__} of {type(estimator).__name__} has no "
-                f"compiled form; of {' or '.join(known)} it has"
+                f"{kind} of {type(base).__name__} has no compiled form; of "
+                f"{' or '.join(known)} it has"
             )
+
+
+def boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
+    """Read a GradientBoosting's trees, stage by stage, and the sums it starts from."""
+    init, kind = estimator.init_, type(estimator).__name__
+    if init != "zero" and not is_one_of(init, ["DummyClassifier", "DummyRegressor"]):
+        raise BadModel(
+            f"{kind} with an init estimator of its own has no compiled form; "
+            "init=None and init='zero' have"
+        )
+    empty = np.zeros((1, estimator.n_features_in_), np.float32)
+    rate = estimator.learning_rate
+    trees = [
+        read_tree(tree.tree_, rate * tree.tree_.value[:, 0, :])
+        for stage in estimator.estimators_
+        for tree in stage
+    ]
+    return trees, np.asarray(estimator._raw_predict_init(empty)[0], np.float64)
+
+
+def _averaged(classifier: Any, preparation: Preparation) -> Classifier:
+    K = len(classifier.classes_)
+    trees = fitted_trees(classifier, lambda tree: _probabilities(tree, K))
+    return _shares(classifier, trees, preparation)
 
 
 def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
     """SAMME: each tree votes with its weight for a class and against the others."""
     K = len(classifier.classes_)
-    _need_trees(classifier)
+    need_trees(classifier)
     weights = classifier.estimator_weights_[: len(classifier.estimators_)]
     trees = []
     for tree, weight in zip(classifier.estimators_, weights, strict=True):
@@ -136,19 +149,7 @@ def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
 
 def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
     """GradientBoosting: learning rate times leaf value, stage by stage."""
-    init = classifier.init_
-    if init != "zero" and not is_one_of(init, ["DummyClassifier"]):
-        raise BadModel(
-            "GradientBoostingClassifier with an init estimator of its own has no "
-            "compiled form; init=None and init='zero' have"
-        )
-    d = classifier.n_features_in_
-    bias = classifier._raw_predict_init(np.zeros((1, d), np.float32))[0]
-    trees = [
-        read_tree(tree.tree_, classifier.learning_rate * tree.tree_.value[:, 0, :])
-        for stage in classifier.estimators_
-        for tree in stage
-    ]
+    trees, bias = boosted_trees(classifier)
     R = len(bias)
     targets = list(range(R)) * len(classifier.estimators_)
     scorer = join(trees, targets, preparation, bias=bias, single=True)
@@ -241,13 +242,13 @@ def _hist_tree(
     )
 
 
-IMPORTERS: dict[str, Callable[[Any, Preparation], Classifier]] = {
-    "DecisionTreeClassifier": _decision_tree,
-    "ExtraTreeClassifier": _decision_tree,
-    "RandomForestClassifier": _forest,
-    "ExtraTreesClassifier": _forest,
+COMPILERS: dict[str, Callable[[Any, Preparation], Classifier]] = {
+    "DecisionTreeClassifier": _averaged,
+    "ExtraTreeClassifier": _averaged,
+    "RandomForestClassifier": _averaged,
+    "ExtraTreesClassifier": _averaged,
+    "BaggingClassifier": _averaged,
     "GradientBoostingClassifier": _boosting,
     "HistGradientBoostingClassifier": _hist_boosting,
     "AdaBoostClassifier": _ada_boost,
-    "BaggingClassifier": _bagging,
 }

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._score_kernels import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
 from .head import Head
-from .lattice_inputs import draw_inputs, join_inputs, keypoints, pairs_tested
+from .lattice_inputs import join_inputs, keypoints, pairs_tested
 from .lattice_training import Descent, train_lattices
 from .lattices import MOST_INPUTS, Lattices, make_lattices
 from .prepare import plain
@@ -27,9 +27,11 @@ MOST_ROWS = 10_000  # from which interactions are guessed
 class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Sum of small interpolated look-up tables: QWYC's own base models.
 
-    Each lattice reads a few columns, every one through a calibrator of its own, learned
-    with it; missing values are taken. `compile_ensemble` gives its lattices one by one,
-    so that `fit_schedule` can leave some out. See `Lattices` for what is evaluated.
+    Each lattice reads a few columns, which small boosted trees test together (the idea
+    of Canini et al. 2016, with another measure); every one through a calibrator of its
+    own, learned with it. Missing values are taken. `compile_ensemble` gives its
+    lattices one by one, so that `fit_schedule` can leave some out. See `Lattices` for
+    what is evaluated.
 
     Parameters
     ----------
@@ -39,9 +41,6 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         S in 1..10, or as many as there are columns; a lattice has 2^S vertices.
     keypoints
         Of each calibrator, 2..1000, spaced by quantiles.
-    choice
-        "random": all columns equally often. "interactions": columns that small boosted
-        trees test together (the idea of Canini et al. 2016, with another measure).
     training
         "joint": the sum is trained. "independent": each lattice by itself; their sum
         is then scaled to fit.
@@ -75,7 +74,6 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         "n_lattices": [Interval(Integral, 1, 2**20, closed="both")],
         "inputs_per_lattice": [Interval(Integral, 1, MOST_INPUTS, closed="both")],
         "keypoints": [Interval(Integral, 2, 1000, closed="both")],
-        "choice": [StrOptions({"random", "interactions"})],
         "training": [StrOptions({"joint", "independent"})],
         "interpolation": [StrOptions({"multilinear", "simplex"})],
         "monotonic": [Mapping, None],
@@ -92,7 +90,6 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         inputs_per_lattice: int = 4,
         *,
         keypoints: int = 20,
-        choice: Literal["random", "interactions"] = "interactions",
         training: Literal["joint", "independent"] = "joint",
         interpolation: Literal["multilinear", "simplex"] = "multilinear",
         monotonic: Mapping[int, int] | None = None,
@@ -105,7 +102,6 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         self.n_lattices = n_lattices
         self.inputs_per_lattice = inputs_per_lattice
         self.keypoints = keypoints
-        self.choice = choice
         self.training = training
         self.interpolation = interpolation
         self.monotonic = monotonic
@@ -147,8 +143,9 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         rng = np.random.default_rng(seed)
         knots = np.stack([keypoints(column, self.keypoints) for column in X.T])
         shape = (self.n_lattices, min(self.inputs_per_lattice, d))
-        if self.choice == "random" or d == shape[1]:
-            inputs = draw_inputs(d, shape, rng)
+        if d == shape[1]:
+            inputs = np.stack([rng.permutation(d) for _ in range(self.n_lattices)])
+            inputs = inputs.astype(np.int32)
         else:
             inputs = join_inputs(_together(X, codes, seed), shape, rng)
         simplex = self.interpolation == "simplex"
@@ -229,8 +226,6 @@ def _together(X: Floats, codes: NDArray[np.int64], seed: int) -> Floats:
     """Count how often small boosted trees test two columns on one path: (d, d)."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    from .compile import compile_model
-
     rows = np.random.default_rng(seed).permutation(len(X))[:MOST_ROWS]
     few = X[rows]
     few[:, np.isnan(few).all(axis=0)] = 0.0  # scikit-learn bins no empty column
@@ -241,5 +236,6 @@ def _together(X: Floats, codes: NDArray[np.int64], seed: int) -> Floats:
         early_stopping=False,
         random_state=seed,
     )
-    model: Any = compile_model(trees.fit(few, codes[rows]))
-    return pairs_tested(model.scorer, X.shape[1])
+    trees.fit(few, codes[rows])
+    predictors = [tree for round_ in trees._predictors for tree in round_]
+    return pairs_tested((tree.nodes for tree in predictors), X.shape[1])

@@ -1,11 +1,10 @@
 """Which inputs each lattice reads, and where its calibrators bend."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from .trees import Trees
 
 Floats = NDArray[np.float64]
 
@@ -38,44 +37,27 @@ def keypoints(values: NDArray[Any], count: int) -> Floats:
     return found
 
 
-def draw_inputs(d: int, shape: tuple[int, int], rng: np.random.Generator) -> Any:
-    """Draw (T, S) of d inputs, different in a lattice, all used about equally often."""
-    T, S = shape
-    out = np.empty(shape, np.int32)
-    left = np.empty(0, np.int64)
-    for t in range(T):
-        own, left = left[:S], left[S:]
-        if len(own) < S:
-            fresh = rng.permutation(d)
-            # What this lattice has already waits for the next.
-            fresh = np.concatenate(
-                [fresh[~np.isin(fresh, own)], fresh[np.isin(fresh, own)]]
-            )
-            missing = S - len(own)
-            own, left = np.append(own, fresh[:missing]), fresh[missing:]
-        out[t] = own
-    return out
-
-
-def pairs_tested(trees: Trees, d: int) -> Floats:
+def pairs_tested(trees: Iterable[NDArray[Any]], d: int) -> Floats:
     """Count how often trees test a second input below a first: (d, d), symmetric.
 
-    On the diagonal, how often the input is tested at all.
+    On the diagonal, how often the input is tested at all. Trees are the node tables of
+    HistGradientBoosting's predictors, whose root comes first.
     """
-    nodes = trees.nodes
     seen = np.zeros((d, d))
-    above: list[frozenset[int]] = [frozenset()] * len(nodes)
-    for n, (column, child) in enumerate(
-        zip(nodes["column"].tolist(), nodes["child"].tolist(), strict=True)
-    ):
-        if column < 0:
-            continue
-        seen[column, column] += 1.0
-        for other in above[n] - {column}:
-            seen[column, other] += 1.0
-            seen[other, column] += 1.0
-        for below in (child, child + 1):
-            above[below] = above[n] | {column}
+    for nodes in trees:
+        unvisited: list[tuple[int, frozenset[int]]] = [(0, frozenset())]
+        while unvisited:
+            at, above = unvisited.pop()
+            node = nodes[at]
+            if node["is_leaf"]:
+                continue
+            column = int(node["feature_idx"])
+            seen[column, column] += 1.0
+            for other in above - {column}:
+                seen[column, other] += 1.0
+                seen[other, column] += 1.0
+            below = above | {column}
+            unvisited += (int(node["left"]), below), (int(node["right"]), below)
     return seen
 
 

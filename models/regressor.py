@@ -1,21 +1,22 @@
 """Compiled regressors and rankers: one number per row, as a sum of trees."""
 
-from collections.abc import Container
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
+from .comparison import check_values
 from .model import Rows
+from .objectives import Link
+from .regression import read_regressor
 from .remainder import bound_remainder, score_bounds
 from .rows import take_row, take_rows
 from .trees import Trees
 
 Floats = NDArray[np.float64]
-# How a library makes its prediction of the sum.
-Link = Literal["identity", "exp", "logistic", "signed square"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,10 +132,32 @@ def _linked(raw: Floats, link: Link) -> Floats:
     return raw
 
 
-def elsewhere(
-    objective: str, classifiers: Container[str], regressors: Container[str]
-) -> str:
-    """Say which function compiles models of an objective, for the end of an error."""
-    if objective in regressors:
-        return "; compile_regressor takes it"
-    return "; compile_ensemble takes it" if objective in classifiers else ""
+def compile_regressor(source: Any) -> Regressor:
+    """Compile a regressor or a ranker whose answer is a sum of trees.
+
+    Parameters
+    ----------
+    source
+        A fitted regressor of scikit-learn, LightGBM or XGBoost (see
+        `regression.COMPILERS`), an `LGBMRanker` or `XGBRanker`; or the path of a
+        LightGBM text file or of an XGBoost JSON or UBJSON file, which are read without
+        their packages.
+
+    Returns
+    -------
+    Regressor
+        Sums bit-equal to scikit-learn's and LightGBM's, within float32's rounding of
+        XGBoost's, which adds in float32.
+
+    Raises
+    ------
+    BadModel
+        If it is neither, or not fitted, or predicts a dozen drawn rows otherwise than
+        its compiled form does.
+    OSError
+        If the file cannot be read.
+    """
+    model = Regressor(*read_regressor(source))
+    if not isinstance(source, str | Path):
+        check_values(source, model, np.arange(source.n_features_in_, dtype=np.int32))
+    return model

@@ -30,26 +30,25 @@ def lattices(**options: Any) -> LatticeEnsembleClassifier:
 
 @pytest.mark.jit
 @parametrize_with_checks(  # type: ignore[untyped-decorator]
-    [LatticeEnsembleClassifier(8, 3, choice="random", epochs=60)]
+    [LatticeEnsembleClassifier(8, 3, epochs=60)]
 )
 def test_it_is_a_scikit_learn_classifier(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
 @pytest.mark.parametrize("name", ["wine", "breast_cancer"])
-@pytest.mark.parametrize("choice", ["random", "interactions"])
 @pytest.mark.parametrize(
     ("training", "interpolation"),
     [("joint", "multilinear"), ("independent", "multilinear"), ("joint", "simplex")],
 )
 def test_compiled_lattices_answer_as_the_estimator(
-    name: str, choice: str, training: str, interpolation: str
+    name: str, training: str, interpolation: str
 ) -> None:
     X, y = bundled(name)
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     X[:, 2] = 7.0
     options = {"training": training, "interpolation": interpolation}
-    fitted = lattices(choice=choice, **options).fit(X, y)
+    fitted = lattices(**options).fit(X, y)
     assert_agrees(fitted, X, tolerance=0.0)
     rows = np.random.default_rng(1).normal(0, 1e5, X[:40].shape)
     assert_agrees(fitted, rows.astype(np.float32).astype(np.float64), tolerance=0.0)

@@ -6,15 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 
-from polydom.models import compile_model
-from polydom.models.lattice_inputs import (
-    draw_inputs,
-    join_inputs,
-    keypoints,
-    pairs_tested,
-)
+from polydom.models.lattice_inputs import join_inputs, keypoints, pairs_tested
 
 
 @given(
@@ -41,35 +35,31 @@ def test_keypoints_are_quantiles_or_all_values() -> None:
     assert mostly[-1] == 9.0
 
 
-@given(d=st.integers(1, 12), T=st.integers(1, 30), seed=st.integers(0, 99))
-def test_drawn_inputs_differ_within_a_lattice_and_are_used_alike(
-    d: int, T: int, seed: int
-) -> None:
-    S = min(d, 4)
-    inputs = draw_inputs(d, (T, S), np.random.default_rng(seed))
-    assert all(len(set(row)) == S for row in inputs.tolist())
-    uses = np.bincount(inputs.ravel(), minlength=d)
-    assert np.ptp(uses) <= 1
-
-
 def test_pairs_on_a_path_are_counted() -> None:
     draw = np.random.default_rng(0)
     X = draw.normal(size=(400, 5))
     y = ((X[:, 1] > 0) ^ (X[:, 3] > 0.3)).astype(int)
-    tree = DecisionTreeClassifier(max_depth=2, random_state=0).fit(X, y)
-    model: Any = compile_model(tree)
-    counts = pairs_tested(model.scorer, 5)
-    nodes = tree.tree_
+    boosted = HistGradientBoostingClassifier(max_iter=4, max_depth=3, random_state=0)
+    trees = [tree.nodes for (tree,) in boosted.fit(X, y)._predictors]
     expected = np.zeros((5, 5))
-    root = nodes.feature[0]
-    expected[root, root] += 1
-    for child in (nodes.children_left[0], nodes.children_right[0]):
-        below = nodes.feature[child]
-        expected[below, below] += 1
-        if below != root:
-            expected[root, below] += 1
-            expected[below, root] += 1
-    np.testing.assert_array_equal(counts, expected)
+    for nodes in trees:
+        for path in paths(nodes, 0, []):
+            *above, column = path
+            expected[column, column] += 1
+            for other in set(above) - {column}:
+                expected[column, other] += 1
+                expected[other, column] += 1
+    assert expected[1, 3] > 0
+    np.testing.assert_array_equal(pairs_tested(trees, 5), expected)
+
+
+def paths(nodes: Any, at: int, above: list[int]) -> list[list[int]]:
+    """Columns from the root down to every node that tests one."""
+    if nodes["is_leaf"][at]:
+        return []
+    path = [*above, int(nodes["feature_idx"][at])]
+    left, right = int(nodes["left"][at]), int(nodes["right"][at])
+    return [path, *paths(nodes, left, path), *paths(nodes, right, path)]
 
 
 @pytest.mark.parametrize("S", [1, 2, 5])

@@ -124,7 +124,6 @@ def test_lattices_trained_alone_find_rare_positives(interpolation: Any) -> None:
         learner = LatticeEnsembleClassifier(
             30,
             4,
-            choice="random",
             training=training,
             interpolation=interpolation,
             random_state=0,

@@ -1,0 +1,140 @@
+"""scikit-learn's linear models, naive Bayes and dummy, to flat arrays."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadModel
+from ._score_kernels import HUBER, LARGEST, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
+from .bayes import Gaussian
+from .classifier import Classifier
+from .head import Head
+from .linear import Linear
+from .model import Model
+from .prepare import Preparation
+from .prior import Prior
+
+
+def _linear(classifier: Any, preparation: Preparation) -> Model:
+    binary = len(classifier.classes_) == 2
+    link = LINKS.get(_loss(classifier), MARGIN)
+    if link == SOFTMAX and binary:
+        link = LOGISTIC
+    weights = np.atleast_2d(np.asarray(classifier.coef_, np.float64))
+    intercepts = np.broadcast_to(
+        np.asarray(classifier.intercept_, np.float64).reshape(-1), len(weights)
+    )
+    return _sums(
+        classifier,
+        preparation,
+        weights,
+        intercepts,
+        link=link,
+        rule=POSITIVE if binary else LARGEST,
+    )
+
+
+def _loss(classifier: Any) -> str:
+    """Find the key of `LINKS` for what turns margins into class scores."""
+    if type(classifier).__name__ == "SGDClassifier":
+        return str(classifier.loss)
+    if getattr(classifier, "solver", None) == "liblinear":
+        return "log_loss"
+    return type(classifier).__name__
+
+
+LINKS = {
+    "LogisticRegression": SOFTMAX,
+    "LogisticRegressionCV": SOFTMAX,
+    "LinearDiscriminantAnalysis": SOFTMAX,
+    "log_loss": LOGISTIC,
+    "modified_huber": HUBER,
+}
+
+
+def _bernoulli(classifier: Any, preparation: Preparation) -> Model:
+    if classifier.binarize is not None:
+        preparation = preparation.then_binarise(classifier.binarize)
+    log_on = classifier.feature_log_prob_
+    log_off = np.log(1 - np.exp(log_on))
+    constants = classifier.class_log_prior_ + log_off.sum(axis=1)
+    return _sums(classifier, preparation, log_on - log_off, constants)
+
+
+def _multinomial(classifier: Any, preparation: Preparation) -> Model:
+    log_shares = classifier.feature_log_prob_
+    return _sums(classifier, preparation, log_shares, classifier.class_log_prior_)
+
+
+def _complement(classifier: Any, preparation: Preparation) -> Model:
+    constants = np.zeros(len(classifier.classes_))
+    if len(constants) == 1:
+        constants = classifier.class_log_prior_
+    return _sums(classifier, preparation, classifier.feature_log_prob_, constants)
+
+
+def _sums(
+    classifier: Any,
+    preparation: Preparation,
+    weights: NDArray[np.float64],
+    intercepts: NDArray[np.float64],
+    link: int = SOFTMAX,
+    rule: int = LARGEST,
+) -> Model:
+    if not (np.isfinite(weights).all() and np.isfinite(intercepts).all()):
+        raise BadModel(
+            f"{type(classifier).__name__} has NaN or infinite coefficients; "
+            "more smoothing or regularisation avoids them"
+        )
+    scorer = Linear(
+        preparation,
+        np.ascontiguousarray(weights.T, np.float64),
+        np.ascontiguousarray(intercepts, np.float64),
+    )
+    return Classifier(scorer, Head(classifier.classes_, link, rule, scorer.outputs))
+
+
+def _gaussian(classifier: Any, preparation: Preparation) -> Model:
+    variances = np.ascontiguousarray(classifier.var_, np.float64)
+    if not ((variances > 0).all() and (classifier.class_prior_ > 0).all()):
+        raise BadModel(
+            "GaussianNB has an input without variance, or a class of prior 0"
+        )
+    constants = np.log(classifier.class_prior_)
+    constants = constants + -0.5 * np.log(2.0 * np.pi * variances).sum(axis=1)
+    means = np.ascontiguousarray(classifier.theta_, np.float64)
+    scorer = Gaussian(preparation, means, variances, constants)
+    head = Head(classifier.classes_, SOFTMAX, LARGEST, scorer.outputs)
+    return Classifier(scorer, head)
+
+
+def _dummy(classifier: Any, preparation: Preparation) -> Model:
+    shares = np.asarray(classifier.class_prior_, np.float64)
+    if classifier.strategy == "most_frequent":
+        shares = np.eye(len(shares))[shares.argmax()]
+    elif classifier.strategy != "prior":
+        raise BadModel(
+            f"DummyClassifier(strategy={classifier.strategy!r}) has no compiled form; "
+            "'prior' and 'most_frequent' have"
+        )
+    return Prior(classifier.classes_, shares)
+
+
+COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
+    "DummyClassifier": _dummy,
+    "LogisticRegression": _linear,
+    "LogisticRegressionCV": _linear,
+    "SGDClassifier": _linear,
+    "LinearSVC": _linear,
+    "Perceptron": _linear,
+    "PassiveAggressiveClassifier": _linear,
+    "RidgeClassifier": _linear,
+    "RidgeClassifierCV": _linear,
+    "LinearDiscriminantAnalysis": _linear,
+    "GaussianNB": _gaussian,
+    "BernoulliNB": _bernoulli,
+    "MultinomialNB": _multinomial,
+    "ComplementNB": _complement,
+}
