@@ -151,7 +151,6 @@ def test_a_monotone_input_is_used_where_it_helps() -> None:
         ({"n_lattices": 0}, "'n_lattices' parameter"),
         ({"inputs_per_lattice": 11}, "'inputs_per_lattice' parameter"),
         ({"keypoints": 1}, "'keypoints' parameter"),
-        ({"choice": "best"}, "'choice' parameter"),
         ({"training": "both"}, "'training' parameter"),
         ({"interpolation": "cubic"}, "'interpolation' parameter"),
         ({"l2": -1.0}, "'l2' parameter"),
