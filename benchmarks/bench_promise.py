@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from polydom.indexer.calibrate import calibrate
-from polydom.indexer.fitting import StoppingFitter, Task
+from polydom.indexer.fitting import Task
+from polydom.indexer.schedule import Schedule
 
 from .bench_qwyc import SETS, train
 
@@ -32,8 +33,12 @@ def measure(name: str, folder: Path) -> list[dict[str, Any]]:
     X, y, Xt, _ = SETS[name](folder)
     ensemble = train(X, y)
     scores, fresh = ensemble.base_scores(X), ensemble.base_scores(Xt)
-    task = Task.check(scores, ensemble.threshold, 0.0, None, None, None, "both", 2)
-    ladder = list(StoppingFitter(task, None).ladder())
+    task = Task.check(scores, ensemble.threshold)
+    order = task.order()
+    ladder = [
+        Schedule(order, *thresholds, task.threshold)
+        for thresholds in task.stopping(order).ladder()
+    ]
     full = fresh.sum(axis=1) >= ensemble.threshold
     found = []
     for alpha in ALPHAS:

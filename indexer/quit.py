@@ -1,18 +1,21 @@
 """QWYC's two algorithms: thresholds for a given order, and the joint greedy."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._schedule_kernels import count_stops
+from ._scan_kernels import count_stops
+from .calibrate import RUNGS, Thresholds, widened
 from .cuts import most_stops, thresholds_at
 from .model_costs import ModelCosts
 from .pool import Pool, over_columns
+from .track import SumTrack, spread_of
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
-Policy = tuple[Rows, Floats, Floats]
 
 
 def errors_allowed(alpha: float, rows: int) -> int:
@@ -23,16 +26,16 @@ def errors_allowed(alpha: float, rows: int) -> int:
 def fit_thresholds(
     scores: Floats,
     order: Rows,
-    positive: NDArray[np.bool_],
+    positive: Flags,
     alpha: float,
     *,
     both: bool = True,
-) -> Policy:
-    """Give a fixed order the thresholds that stop most rows, position by position.
+) -> Thresholds:
+    """Find the thresholds that stop most rows, position by position.
 
-    QWYC, Algorithm 2: each position in turn stops as many of the rows still undecided
-    as the errors still allowed permit. `scores` are (N, T), `positive` (N,) the full
-    decisions; returns order, lower and upper, (T,) each.
+    QWYC, Algorithm 2: each position of `order` (T,) in turn stops as many of the rows
+    still undecided as the errors still allowed permit. `scores` are (N, T), `positive`
+    (N,) the full decisions.
     """
     lower, upper = np.full(len(order), -np.inf), np.full(len(order), np.inf)
     allowed = errors_allowed(alpha, len(scores))
@@ -45,13 +48,42 @@ def fit_thresholds(
         stays, errors = stays_and_errors(sums, positive[rows], lower[r], upper[r])
         allowed -= errors
         rows, sums = rows[stays], sums[stays]
-    return order, lower, upper
+    return lower, upper
+
+
+class QuitFitter:
+    """Thresholds by Algorithm 2 along one order.
+
+    Parameters
+    ----------
+    scores, order, positive, both
+        As for `fit_thresholds`.
+    """
+
+    def __init__(
+        self, scores: Floats, order: Rows, positive: Flags, *, both: bool
+    ) -> None:
+        self.scores, self.order, self.positive = scores, order, positive
+        self.both = both
+
+    def within(self, alpha: float) -> Thresholds:
+        """Thresholds of the algorithm for `alpha`."""
+        return fit_thresholds(
+            self.scores, self.order, self.positive, alpha, both=self.both
+        )
+
+    def ladder(self) -> Iterator[Thresholds]:
+        """Thresholds for growing shares of changed decisions, for calibration."""
+        track = SumTrack(self.scores, self.order, self.positive)
+        yield from widened(*self.within(0.0), spread_of(track))
+        for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
+            yield self.within(float(share))
 
 
 def stop_most(
-    sums: Floats, positive: NDArray[np.bool_], allowed: int, both: bool
+    sums: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[float, float]:
-    """(lower, upper) that stop most of the rows with at most `allowed` errors."""
+    """Thresholds that stop most of the rows with at most `allowed` errors."""
     ascending = np.argsort(sums, kind="stable")
     values = sums[ascending]
     cuts = most_stops(values, positive[ascending], allowed, both)
@@ -59,9 +91,9 @@ def stop_most(
 
 
 def stays_and_errors(
-    sums: Floats, positive: NDArray[np.bool_], lower: float, upper: float
-) -> tuple[NDArray[np.bool_], int]:
-    """Which rows go on, and how many of the others stop on the wrong side."""
+    sums: Floats, positive: Flags, lower: float, upper: float
+) -> tuple[Flags, int]:
+    """Find which rows go on, and how many of the others stop on the wrong side."""
     low, high = sums < lower, sums > upper
     errors = np.count_nonzero(low & positive) + np.count_nonzero(high & ~positive)
     return ~(low | high), int(errors)
@@ -69,14 +101,14 @@ def stays_and_errors(
 
 def fit_jointly(
     scores: Floats,
-    positive: NDArray[np.bool_],
+    positive: Flags,
     alpha: float,
     *,
     costs: ModelCosts,
     both: bool = True,
     threads: int = 1,
-) -> Policy:
-    """Choose order and thresholds together.
+) -> tuple[Rows, Floats, Floats]:
+    """Choose order and thresholds together: order, lower and upper, (T,) each.
 
     QWYC, Algorithm 1 (QWYC*): at each position the base model k with the smallest
     J = c_k * undecided / newly stopped, the first of equals; a model that stops
@@ -105,7 +137,7 @@ def fit_jointly(
 
 
 def stops_each(pool: Pool, allowed: int, both: bool, threads: int) -> Rows:
-    """Most rows that each unused base model could stop next."""
+    """Count the rows that each unused base model could stop next."""
 
     def scan(columns: Rows) -> Rows:
         out = np.empty(len(columns), np.int64)
