@@ -17,10 +17,9 @@ from typing import Any
 import numpy as np
 
 from polydom.indexer.calibrate import calibrate
-from polydom.indexer.fitting import Task
 from polydom.indexer.schedule import Schedule
 
-from .bench_qwyc import SETS, train
+from .bench_qwyc import SETS, stopping_for, train
 
 ALPHAS = (0.005, 0.01)
 CONFIDENCE = 0.95
@@ -33,11 +32,10 @@ def measure(name: str, folder: Path) -> list[dict[str, Any]]:
     X, y, Xt, _ = SETS[name](folder)
     ensemble = train(X, y)
     scores, fresh = ensemble.base_scores(X), ensemble.base_scores(Xt)
-    task = Task.check(scores, ensemble.threshold)
-    order = task.order()
+    order, stopping = stopping_for(scores, ensemble.threshold)
     ladder = [
-        Schedule(order, *thresholds, task.threshold)
-        for thresholds in task.stopping(order).ladder()
+        Schedule(order, *thresholds, ensemble.threshold)
+        for thresholds in stopping.ladder()
     ]
     full = fresh.sum(axis=1) >= ensemble.threshold
     found = []

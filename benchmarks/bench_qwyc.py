@@ -34,10 +34,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.indexer.augment import swap_columns
-from polydom.indexer.fitting import Task, fit_schedule
-from polydom.indexer.model_order import OrderName
+from polydom.indexer.fitting import check_decisions, fit_schedule
+from polydom.indexer.model_costs import ModelCosts
+from polydom.indexer.model_order import OrderName, order_by_impurity
 from polydom.indexer.quit import errors_allowed
 from polydom.indexer.schedule import Schedule
+from polydom.indexer.stopping import Stopping
+from polydom.indexer.track import SumTrack
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
 
@@ -195,10 +198,8 @@ def stopping_curve(
     method: str, rows: Scores, threshold: float
 ) -> Iterator[tuple[str, float, Schedule]]:
     """Fit as `fit_schedule` does, to all alphas together: each price is tried once."""
-    task = Task.check(rows, threshold)
-    order = task.order()
-    stopping = task.stopping(order)
-    prices = [stopping.prices(1)[0], *(task.costs.whole * PRICES)]
+    order, stopping = stopping_for(rows, threshold)
+    prices = [stopping.prices(1)[0], *(rows.shape[1] * PRICES)]
     tried = [stopping.cuts(price) for price in prices]
     outcomes = [stopping.outcome(cuts) for cuts in tried]
     for alpha in ALPHAS:
@@ -206,7 +207,15 @@ def stopping_curve(
         kept = [k for k, (_, wrong) in enumerate(outcomes) if wrong <= allowed]
         best = min(kept, key=lambda k: outcomes[k][0])
         thresholds = stopping.thresholds(tried[best])
-        yield method, alpha, Schedule(order, *thresholds, task.threshold)
+        yield method, alpha, Schedule(order, *thresholds, threshold)
+
+
+def stopping_for(rows: Scores, threshold: float) -> tuple[NDArray[np.int64], Stopping]:
+    """Order base models as `fit_schedule` does, and what finds thresholds along it."""
+    positive = check_decisions(rows, threshold, None)
+    costs = ModelCosts.check(rows.shape[1], None)
+    order = order_by_impurity(rows, positive, costs=costs, threads=2)
+    return order, Stopping(SumTrack(rows, order, positive), costs=costs.along(order))
 
 
 def theirs(

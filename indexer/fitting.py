@@ -1,15 +1,14 @@
 """Fitting schedules for two classes: `fit_schedule`, the one way in to the methods."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, Self, get_args
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from ..models.sums import whole_sums
-from .calibrate import check_rate, fit
+from .calibrate import Fitter, check_rate, fit
 from .model_costs import ModelCosts
 from .model_order import OrderName, check_permutation, make_order, order_by_impurity
 from .quit import QuitFitter, fit_jointly
@@ -104,115 +103,36 @@ def fit_schedule(
         If an argument is outside its range, a score is not finite, every row falls on
         one side of the threshold, or there are too few calibration rows.
     """
-    task = Task.check(
-        scores,
-        threshold,
-        costs=costs,
-        feature_costs=feature_costs,
-        uses=uses,
-        decisions=decisions,
-        sides=sides,
-        threads=threads,
-    )
-    models = task.scores.shape[1]
-    kept = None if order is None else check_order(order, task.scores, target, seed)
-    check_method(method, order)
+    scores = check_scores(scores)
+    models, both = scores.shape[1], sides == "both"
+    check_options(method, order, sides, threads)
+    positive = check_decisions(scores, threshold, decisions)
+    prices = ModelCosts.check(models, costs, feature_costs, uses)
     check_rate(alpha, confidence, calibration, groups)
     fresh = None if calibration is None else check_scores(calibration, models=models)
 
     if method == "qwyc":
-        kept, lower, upper = task.joint(alpha)
+        kept, lower, upper = fit_jointly(
+            scores, positive, alpha, costs=prices, both=both, threads=threads
+        )
         if confidence is None:
-            return Schedule(kept, lower, upper, task.threshold)
-    chosen = task.order() if kept is None else kept
-    fitter = task.stopping(chosen) if method == "polydom" else task.quitting(chosen)
+            return Schedule(kept, lower, upper, float(threshold))
+    elif order is None:
+        kept = order_by_impurity(
+            scores, positive, costs=prices, both=both, threads=threads
+        )
+    else:
+        kept = check_order(order, scores, target, seed)
+
+    track = SumTrack(scores, kept, positive)
+    fitter: Fitter = QuitFitter(track, both=both)
+    if method == "polydom":
+        fitter = Stopping(track, costs=prices.along(kept), both=both)
 
     def schedule(lower: Floats, upper: Floats) -> Schedule:
-        return Schedule(chosen, lower, upper, task.threshold)
+        return Schedule(kept, lower, upper, float(threshold))
 
     return fit(fitter, schedule, alpha, confidence, fresh, groups)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Task:
-    """What is to be fitted, checked, and the ways to do it.
-
-    Attributes
-    ----------
-    scores : (N, T)
-    threshold
-    positive : (N,)
-        Full decisions; both occur.
-    costs
-    both
-        Whether rows may stop positive as well as negative.
-    threads
-    """
-
-    scores: Floats
-    threshold: float
-    positive: Flags
-    costs: ModelCosts
-    both: bool
-    threads: int
-
-    @classmethod
-    def check(
-        cls,
-        scores: Floats,
-        threshold: float,
-        *,
-        costs: Sequence[float] | Floats | None = None,
-        feature_costs: Sequence[float] | Floats | None = None,
-        uses: Flags | None = None,
-        decisions: Flags | None = None,
-        sides: Sides = "both",
-        threads: int = 2,
-    ) -> Self:
-        """Take arguments of `fit_schedule`; BadInput where one is outside its range."""
-        scores = check_scores(scores)
-        if sides not in get_args(Sides):
-            raise BadInput(f"sides is {sides!r}; it must be 'both' or 'negative'")
-        if threads < 1:
-            raise BadInput(f"threads is {threads!r}; it must be at least 1")
-        return cls(
-            scores,
-            float(threshold),
-            check_decisions(scores, threshold, decisions),
-            ModelCosts.check(scores.shape[1], costs, feature_costs, uses),
-            sides == "both",
-            threads,
-        )
-
-    def order(self) -> Rows:
-        """Order by impurity (T,)."""
-        return order_by_impurity(
-            self.scores,
-            self.positive,
-            costs=self.costs,
-            both=self.both,
-            threads=self.threads,
-        )
-
-    def joint(self, alpha: float) -> tuple[Rows, Floats, Floats]:
-        """Order, lower and upper thresholds by QWYC's Algorithm 1."""
-        return fit_jointly(
-            self.scores,
-            self.positive,
-            alpha,
-            costs=self.costs,
-            both=self.both,
-            threads=self.threads,
-        )
-
-    def stopping(self, order: Rows) -> Stopping:
-        """Thresholds along an order by optimal stopping."""
-        track = SumTrack(self.scores, order, self.positive)
-        return Stopping(track, costs=self.costs.along(order), both=self.both)
-
-    def quitting(self, order: Rows) -> QuitFitter:
-        """Thresholds along an order by QWYC's Algorithm 2."""
-        return QuitFitter(self.scores, order, self.positive, both=self.both)
 
 
 def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:
@@ -241,8 +161,12 @@ def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -
     return positive
 
 
-def check_method(method: Method, order: object) -> None:
-    """Refuse an unknown method, or one that does not go with `order`."""
+def check_options(method: Method, order: object, sides: Sides, threads: int) -> None:
+    """Refuse what is no option, and a method that does not go with `order`."""
+    if sides not in get_args(Sides):
+        raise BadInput(f"sides is {sides!r}; it must be 'both' or 'negative'")
+    if threads < 1:
+        raise BadInput(f"threads is {threads!r}; it must be at least 1")
     if method not in get_args(Method):
         known = ", ".join(get_args(Method))
         raise BadInput(f"method is {method!r}; it must be one of {known}")

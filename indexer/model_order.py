@@ -97,7 +97,7 @@ def open_features(pool: Pool, costs: ModelCosts, needs: Flags) -> Flags:
     that all base models it makes evaluable take away together, per cost of the
     features and of these models.
     """
-    rows, sums, positives = sampled(pool)
+    rows, sums, positives = pool.sample(SAMPLE)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
     openings = openings[np.argsort(-counts, kind="stable")[:OPENINGS]]
     groups: Flags = np.logical_not((needs[None] & ~openings[:, None]).any(axis=2))
@@ -124,7 +124,7 @@ def purest(pool: Pool, least: Floats, most: Floats, costs: Floats, threads: int)
     """Place in `pool.models` (L,) of what takes away most impurity per cost (L,)."""
     models = pool.models
     low, high = np.quantile(pool.sums, [TAIL, 1 - TAIL])
-    rows, sums, positives = sampled(pool)
+    rows, sums, positives = pool.sample(SAMPLE)
 
     def scan(places: Rows) -> Floats:
         out = np.empty(len(places))
@@ -142,12 +142,6 @@ def purest(pool: Pool, least: Floats, most: Floats, costs: Floats, threads: int)
 
     impurity = over_columns(scan, np.arange(len(models)), threads)
     return most_gain(impurity, costs)
-
-
-def sampled(pool: Pool) -> tuple[Rows, Floats, int]:
-    """Rows, sums and number of positives of a part of the pool, positives first."""
-    sample, positives = pool.sample(SAMPLE)
-    return pool.rows[sample], pool.sums[sample], positives
 
 
 def most_gain(impurity: Floats, costs: Floats) -> int:

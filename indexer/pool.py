@@ -48,10 +48,11 @@ class Pool:
         """Full decision of each undecided row, (n,)."""
         return np.arange(len(self.rows)) < self.positives
 
-    def sample(self, most: int) -> tuple[Rows, int]:
-        """Places of about `most` rows, evenly spread; how many of them are positive."""
-        chosen = np.arange(0, len(self.rows), -(-len(self.rows) // most))
-        return chosen, int(np.searchsorted(chosen, self.positives))
+    def sample(self, most: int) -> tuple[Rows, Floats, int]:
+        """Rows, sums and number of positives of at most `most`, evenly spread."""
+        places = np.arange(0, len(self.rows), -(-len(self.rows) // most))
+        positives = int(np.searchsorted(places, self.positives))
+        return self.rows[places], self.sums[places], positives
 
     def take(self, place: int) -> int:
         """Add the base model at `place` in `models` to the sums; return its number."""

@@ -11,7 +11,7 @@ from .calibrate import RUNGS, Thresholds, widened
 from .cuts import most_stops, thresholds_at
 from .model_costs import ModelCosts
 from .pool import Pool, over_columns
-from .track import SumTrack, spread_of
+from .track import Track, spread_of
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -23,59 +23,40 @@ def errors_allowed(alpha: float, rows: int) -> int:
     return math.floor(alpha * rows * (1 + 1e-12))  # 0.29 * 100 is just below 29
 
 
-def fit_thresholds(
-    scores: Floats,
-    order: Rows,
-    positive: Flags,
-    alpha: float,
-    *,
-    both: bool = True,
-) -> Thresholds:
-    """Find the thresholds that stop most rows, position by position.
-
-    QWYC, Algorithm 2: each position of `order` (T,) in turn stops as many of the rows
-    still undecided as the errors still allowed permit. `scores` are (N, T), `positive`
-    (N,) the full decisions.
-    """
-    lower, upper = np.full(len(order), -np.inf), np.full(len(order), np.inf)
-    allowed = errors_allowed(alpha, len(scores))
-    rows, sums = np.arange(len(scores)), np.zeros(len(scores))
-    for r, model in enumerate(order[:-1]):
-        if not len(rows):
-            break
-        sums = sums + scores[rows, model]
-        lower[r], upper[r] = stop_most(sums, positive[rows], allowed, both)
-        stays, errors = stays_and_errors(sums, positive[rows], lower[r], upper[r])
-        allowed -= errors
-        rows, sums = rows[stays], sums[stays]
-    return lower, upper
-
-
 class QuitFitter:
-    """Thresholds by Algorithm 2 along one order.
+    """Thresholds along one track by QWYC's Algorithm 2.
+
+    Each position in turn stops as many of the rows still undecided as the errors still
+    allowed permit.
 
     Parameters
     ----------
-    scores, order, positive, both
-        As for `fit_thresholds`.
+    track
+        The rows.
+    both
+        Whether rows may stop high as well as low.
     """
 
-    def __init__(
-        self, scores: Floats, order: Rows, positive: Flags, *, both: bool
-    ) -> None:
-        self.scores, self.order, self.positive = scores, order, positive
-        self.both = both
+    def __init__(self, track: Track, *, both: bool) -> None:
+        self.track, self.both = track, both
 
     def within(self, alpha: float) -> Thresholds:
         """Thresholds of the algorithm for `alpha`."""
-        return fit_thresholds(
-            self.scores, self.order, self.positive, alpha, both=self.both
-        )
+        walk = self.track.walk()
+        allowed = errors_allowed(alpha, len(walk.rows))
+        lower, upper = np.full(walk.count, -np.inf), np.full(walk.count, np.inf)
+        for r, (values, positive) in zip(range(walk.count - 1), walk, strict=False):
+            if not len(values):
+                break
+            lower[r], upper[r] = stop_most(values, positive, allowed, self.both)
+            stays, errors = stays_and_errors(values, positive, lower[r], upper[r])
+            allowed -= errors
+            walk.rows = walk.rows[stays]
+        return lower, upper
 
     def ladder(self) -> Iterator[Thresholds]:
         """Thresholds for growing shares of changed decisions, for calibration."""
-        track = SumTrack(self.scores, self.order, self.positive)
-        yield from widened(*self.within(0.0), spread_of(track))
+        yield from widened(*self.within(0.0), spread_of(self.track))
         for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
             yield self.within(float(share))
 

@@ -24,12 +24,14 @@ class Walk:
     rows : (n,)
         Rows still on their way, all at first. Between two positions, some of them can
         be assigned, in any order; those left out stay out.
+    count : int
+        T, the number of positions.
     """
 
     def __init__(
         self, rows: int, count: int, past: Callable[[int, Rows], tuple[Floats, Flags]]
     ) -> None:
-        self.rows = np.arange(rows)
+        self.rows, self.count = np.arange(rows), count
         self._past, self._positions = past, iter(range(count))
 
     def __iter__(self) -> Self:
