@@ -51,10 +51,6 @@ class Answers:
         """Count the items."""
         return len(self.leads)
 
-    def only(self, rows: Rows) -> Self:
-        """Return the answers for some of the items."""
-        return replace(self, leads=self.leads[rows], choices=self.choices[rows])
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Exits:

@@ -45,7 +45,7 @@ class PlanExits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreshAnswers:
-    """What C candidates answer for M items that nothing of a build has seen.
+    """Answers of C candidates for M items that nothing of a build has seen.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class PlanExitFitter:
     def _facts(
         self, candidates: Rows, exits: Exits, steps: NDArray[np.float64]
     ) -> dict[str, Any]:
-        """How often a plan exits, and what that saves of its features' cost."""
+        """Count how often a plan exits, and what that saves of its features' cost."""
         answers = _answers(self.leads, self.choices, candidates)
         _, at = exits.evaluate(answers)
         costs = np.cumsum(steps)

@@ -123,7 +123,7 @@ class MarginTrack:
 
 
 def margins_of(sums: Floats) -> Floats:
-    """By how much the best of K >= 2 classes exceeds the second: (n, K) to (n,)."""
+    """Margins (n,) of the best class over the second, for sums (n, K), K >= 2."""
     if not len(sums):
         return np.empty(0)
     first_two = np.partition(sums, -2, axis=1)[:, -2:]

@@ -101,7 +101,10 @@ def test_scale_of_a_models_scores_does_not_matter() -> None:
 
 def test_a_calibrated_rate_holds_on_fresh_items() -> None:
     answers = surer(12_000)
-    parts = [answers.only(np.arange(i, i + 4000)) for i in (0, 4000, 8000)]
+    parts = [
+        Answers(answers.leads[i : i + 4000], answers.choices[i : i + 4000])
+        for i in (0, 4000, 8000)
+    ]
     exits = fit_exits(
         parts[0], [0.0, 1, 2, 4, 8], 0.02, confidence=0.95, calibration=parts[1]
     )

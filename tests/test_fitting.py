@@ -216,6 +216,16 @@ def test_stopping_knows_what_its_thresholds_will_do(
     assert stopping.outcome(cuts) == (used.mean(), int((decisions != full).sum()))
 
 
+def test_stopping_lists_rows_as_its_docstring_says() -> None:
+    scores = np.array([[-1.0, 1.2], [0.5, -1.2], [-1.0, 1.2], [3.0, -1.2], [-2.0, 0.0]])
+    positive = np.array([False, True, True, True, False])
+    stopping = Stopping(SumTrack(scores, np.arange(2), positive), costs=np.ones(2))
+    assert stopping.ids[:5].tolist() == [4, 0, ~2, 1, 3]
+    assert stopping.widest[:, 0].tolist() == [1, 3]
+    assert stopping.ids[5:].tolist() == [0, ~2]
+    assert stopping.starts.tolist() == [0, 5, 7]
+
+
 def test_cheapest_cuts_of_the_five_rows_in_their_docstring() -> None:
     rows, values = np.array([4, 0, 2, 1, 3]), np.array([-2.0, -1.0, -1.0, 0.5, 3.0])
     ids = list_entries(rows, values)
