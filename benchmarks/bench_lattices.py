@@ -36,12 +36,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.indexer.augment import swap_columns
-from polydom.indexer.fan import fit_fan
 from polydom.indexer.fitting import Method, Sides, fit_schedule
 from polydom.models.compile import compile_ensemble
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
 
 from .bench_qwyc import Split, load_higgs, split
+from .fan import fit_fan
 from .lattice_promises import promises
 from .lattice_rows import LATTICES, MODELS, OURS, time_model
 from .machine import describe

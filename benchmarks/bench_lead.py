@@ -10,7 +10,7 @@ model is LightGBM, 100 rounds of a tree of 31 leaves for each class.
 
 Protocol. Train: some rows. Fit: others, without labels, and three copies of them with a
 column or so swapped between rows. What a calibration could choose
-(`LeadFitter.ladder`) is our curve, in the order of rounds found and in boosting's own.
+(`Stopping.ladder`) is our curve, in the order of rounds found and in boosting's own.
 LightGBM's rule is its margin between the two leading classes, looked at every 1, 2, 5
 or 10 rounds. Report: the test rows, by the whole curve of each method; for each limit
 the cheapest point whose *test* change is within it, for every method alike. Times are
@@ -34,8 +34,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.indexer.augment import swap_columns
-from polydom.indexer.lead_fitting import LeadFitter, order_by_lead
 from polydom.indexer.model_costs import ModelCosts
+from polydom.indexer.model_order import order_by_margin_impurity
+from polydom.indexer.schedule import LeadSchedule
+from polydom.indexer.stopping import Stopping
+from polydom.indexer.track import MarginTrack
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
 
@@ -182,12 +185,15 @@ def our_points(ensemble: Ensemble, fit: Rows, judge: Judge) -> list[dict[str, An
     scores, bias = ensemble.base_scores(swap_columns(fit, copies=COPIES)), ensemble.bias
     costs = ModelCosts.check(ensemble.size, None, None, None)
     orders = {
-        OURS: order_by_lead(scores, bias, costs),
+        OURS: order_by_margin_impurity(scores, bias, costs),
         KEPT: np.arange(ensemble.size),
     }
     points = []
     for method, order in orders.items():
-        for schedule in LeadFitter(scores, order, bias, costs).ladder():
+        track = MarginTrack(scores, order, bias)
+        stopping = Stopping(track, costs=costs.along(order), both=False)
+        for lower, _ in stopping.ladder():
+            schedule = LeadSchedule(order, -lower, bias)
             choices, used = schedule.evaluate(judge.scores)
             points.append(judge.point(method, choices, used, schedule=schedule))
     return points

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from polydom.indexer.calibrate import calibrate
-from polydom.indexer.fitting import StoppingFitter, Task
+from polydom.indexer.schedule import Schedule
 
-from .bench_qwyc import SETS, train
+from .bench_qwyc import SETS, stopping_for, train
 
 ALPHAS = (0.005, 0.01)
 CONFIDENCE = 0.95
@@ -32,8 +32,11 @@ def measure(name: str, folder: Path) -> list[dict[str, Any]]:
     X, y, Xt, _ = SETS[name](folder)
     ensemble = train(X, y)
     scores, fresh = ensemble.base_scores(X), ensemble.base_scores(Xt)
-    task = Task.check(scores, ensemble.threshold, 0.0, None, None, None, "both", 2)
-    ladder = list(StoppingFitter(task, None).ladder())
+    order, stopping = stopping_for(scores, ensemble.threshold)
+    ladder = [
+        Schedule(order, *thresholds, ensemble.threshold)
+        for thresholds in stopping.ladder()
+    ]
     full = fresh.sum(axis=1) >= ensemble.threshold
     found = []
     for alpha in ALPHAS:

@@ -34,15 +34,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.indexer.augment import swap_columns
-from polydom.indexer.fan import FanSchedule, fit_fan
-from polydom.indexer.fitting import StoppingFitter, Task, fit_schedule
-from polydom.indexer.model_order import OrderName
+from polydom.indexer.fitting import check_decisions, fit_schedule
+from polydom.indexer.model_costs import ModelCosts
+from polydom.indexer.model_order import OrderName, order_by_impurity
 from polydom.indexer.quit import errors_allowed
 from polydom.indexer.schedule import Schedule
+from polydom.indexer.stopping import Stopping
+from polydom.indexer.track import SumTrack
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
 
 from .equal_change import cheapest, equal_change, within
+from .fan import FanSchedule, fit_fan
 from .plot_qwyc import by_method, draw_all
 from .smaller_ensembles import smaller
 
@@ -195,17 +198,24 @@ def stopping_curve(
     method: str, rows: Scores, threshold: float
 ) -> Iterator[tuple[str, float, Schedule]]:
     """Fit as `fit_schedule` does, to all alphas together: each price is tried once."""
-    task = Task.check(rows, threshold, 0.0, None, None, None, "both", threads=2)
-    fitter = StoppingFitter(task, None)
-    stopping, whole = fitter.stopping, task.costs.whole
-    prices = [stopping.prices(1)[0], *(whole * PRICES)]
+    order, stopping = stopping_for(rows, threshold)
+    prices = [stopping.prices(1)[0], *(rows.shape[1] * PRICES)]
     tried = [stopping.cuts(price) for price in prices]
     outcomes = [stopping.outcome(cuts) for cuts in tried]
     for alpha in ALPHAS:
         allowed = errors_allowed(alpha, len(rows))
         kept = [k for k, (_, wrong) in enumerate(outcomes) if wrong <= allowed]
         best = min(kept, key=lambda k: outcomes[k][0])
-        yield method, alpha, fitter.schedule(tried[best])
+        thresholds = stopping.thresholds(tried[best])
+        yield method, alpha, Schedule(order, *thresholds, threshold)
+
+
+def stopping_for(rows: Scores, threshold: float) -> tuple[NDArray[np.int64], Stopping]:
+    """Order base models as `fit_schedule` does, and what finds thresholds along it."""
+    positive = check_decisions(rows, threshold, None)
+    costs = ModelCosts.check(rows.shape[1], None)
+    order = order_by_impurity(rows, positive, costs=costs, threads=2)
+    return order, Stopping(SumTrack(rows, order, positive), costs=costs.along(order))
 
 
 def theirs(

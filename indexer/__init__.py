@@ -14,16 +14,14 @@ if TYPE_CHECKING:
     from .candidates import prune
     from .cells import CellLookup
     from .exact import exact_schedule
-    from .fan import FanSchedule, fit_fan
     from .fitting import fit_schedule
     from .fixed import FixedBudgetLookup, FixedSizeLookup
     from .greedy import GreedyLookup, search_greedy
     from .lattice import search_lattice
-    from .lead import LeadSchedule
     from .lead_fitting import fit_lead_schedule
     from .lookup import Lookup
     from .project import Project
-    from .schedule import Promise, Schedule
+    from .schedule import LeadSchedule, Promise, Schedule
     from .searched import LatticeSearch
     from .skyline import skylines_by_envelope
     from .stages import cut_stages
@@ -32,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Candidate",
     "CellLookup",
-    "FanSchedule",
     "FixedBudgetLookup",
     "FixedSizeLookup",
     "GreedyLookup",
@@ -46,7 +43,6 @@ __all__ = [
     "build",
     "cut_stages",
     "exact_schedule",
-    "fit_fan",
     "fit_lead_schedule",
     "fit_schedule",
     "prune",
@@ -59,12 +55,11 @@ __all__ = [
 
 _MODULES = {
     "CellLookup": "cells",
-    "FanSchedule": "fan",
     "FixedBudgetLookup": "fixed",
     "FixedSizeLookup": "fixed",
     "GreedyLookup": "greedy",
     "LatticeSearch": "searched",
-    "LeadSchedule": "lead",
+    "LeadSchedule": "schedule",
     "Lookup": "lookup",
     "Project": "project",
     "Promise": "schedule",
@@ -72,7 +67,6 @@ _MODULES = {
     "build": "builder",
     "cut_stages": "stages",
     "exact_schedule": "exact",
-    "fit_fan": "fan",
     "fit_lead_schedule": "lead_fitting",
     "fit_schedule": "fitting",
     "prune": "candidates",

@@ -2,23 +2,112 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import Field, replace
+from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .exits import Exits
-from .lead import LeadSchedule
-from .schedule import Promise, Schedule
-from .track import Track
+from ..features.errors import BadInput
+from .schedule import Promise
 
-AnySchedule = TypeVar("AnySchedule", Schedule, LeadSchedule, Exits)
 Floats = NDArray[np.float64]
 Groups = NDArray[np.int64]
+Thresholds = tuple[Floats, Floats]  # lower and upper, (T,) each
 
+RUNGS = 48  # schedules of a ladder, beside those with widened thresholds
 MARGINS = (2.0, 1.5, 1.0, 0.75, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05, 0.0)
+
+
+class Calibrated(Protocol):
+    """A schedule that rows can be counted on: a dataclass with a `promise`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def changed(self, rows: Any, /) -> int:
+        """Count the rows decided otherwise than by the whole."""
+
+    def without_stops(self) -> Self:
+        """Return the same schedule, with nothing stopped early."""
+
+
+AnySchedule = TypeVar("AnySchedule", bound=Calibrated)
+
+
+class Fitter(Protocol):
+    """Finds thresholds along one order."""
+
+    def within(self, alpha: float) -> Thresholds:
+        """Thresholds that change at most a share `alpha` of the fitted decisions."""
+
+    def ladder(self) -> Iterator[Thresholds]:
+        """Thresholds from the most careful to the boldest, for `calibrate`."""
+
+
+def fit(
+    fitter: Fitter,
+    schedule: Callable[[Floats, Floats], AnySchedule],
+    alpha: float,
+    confidence: float | None,
+    rows: Any,
+    groups: Groups | None,
+) -> AnySchedule:
+    """Fit a schedule to `alpha`: without a confidence on the fitter's own rows.
+
+    Parameters
+    ----------
+    schedule
+        Makes the schedule of thresholds (lower, upper).
+    alpha, confidence, rows, groups
+        Checked by `check_rate`; the others as for `calibrate`.
+    """
+    if confidence is None:
+        return schedule(*fitter.within(alpha))
+    ladder = (schedule(*thresholds) for thresholds in fitter.ladder())
+    return calibrate(ladder, rows, alpha, confidence, groups)
+
+
+def calibrate(
+    ladder: Iterable[AnySchedule],
+    rows: Any,
+    alpha: float,
+    confidence: float,
+    groups: Groups | None = None,
+) -> AnySchedule:
+    """Last schedule of the ladder up to which all keep to `alpha` on these rows.
+
+    The ladder goes from the most careful schedule to the boldest and is fixed before
+    the M calibration `rows` are seen, in the form that the schedules' `changed` takes.
+    Each is tested at the full level (`most_changed`) and the first failure ends it
+    (fixed-sequence testing): the chance that the one chosen has a true rate above
+    `alpha` is at most 1 - confidence, without a correction for their number. What is
+    promised is `alpha`: a smaller bound would be read off the rows that did the
+    choosing. Where even the first fails, nothing stops early.
+    """
+    most = most_changed(len(rows), alpha, confidence, groups)
+    chosen = None
+    for schedule in ladder:
+        changed = schedule.changed(rows)
+        if changed > most:
+            break
+        promise = Promise(alpha, confidence, len(rows), changed)
+        chosen = replace(schedule, promise=promise)
+    if chosen is not None:
+        return chosen
+    nothing = Promise(0.0, confidence, len(rows), 0)
+    return replace(schedule.without_stops(), promise=nothing)
+
+
+def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds]:
+    """Move thresholds (T,) outwards: far at first, then less, at last not at all.
+
+    What changes no decision on few rows may still change many on fresh ones, so a
+    ladder begins with these. They are moved by multiples of `spread` (T,), the standard
+    deviation of what is still to come.
+    """
+    for margin in MARGINS:
+        yield lower - margin * spread, upper + margin * spread
 
 
 def upper_bound(changed: int, rows: int, confidence: float) -> float:
@@ -86,55 +175,6 @@ def group_sizes(groups: Groups) -> NDArray[np.int64]:
     return np.unique(groups, return_counts=True)[1]
 
 
-def calibrate(
-    ladder: Iterable[AnySchedule],
-    rows: Any,
-    alpha: float,
-    confidence: float,
-    groups: Groups | None = None,
-) -> AnySchedule:
-    """Last schedule of the ladder up to which all keep to `alpha` on these rows.
-
-    The ladder goes from the most careful schedule to the boldest and is fixed before
-    the M calibration `rows` are seen, in the form that the schedules' `changed` takes.
-    Each is tested at the full level (`most_changed`) and the first failure ends it
-    (fixed-sequence testing): the chance that the one chosen has a true rate above
-    `alpha` is at most 1 - confidence, without a correction for their number. What is
-    promised is `alpha`: a smaller bound would be read off the rows that did the
-    choosing. Where even the first fails, nothing stops early.
-    """
-    most = most_changed(len(rows), alpha, confidence, groups)
-    chosen = None
-    for schedule in ladder:
-        changed = schedule.changed(rows)
-        if changed > most:
-            break
-        promise = Promise(alpha, confidence, len(rows), changed)
-        chosen = replace(schedule, promise=promise)
-    if chosen is not None:
-        return chosen
-    nothing = Promise(0.0, confidence, len(rows), 0)
-    return replace(schedule.wider(np.inf), promise=nothing)
-
-
-def widened(schedule: AnySchedule, spread: Floats) -> Iterator[AnySchedule]:
-    """Move a schedule's thresholds outwards, far first, then less, then not at all.
-
-    What changes no decision on few rows may still change many on fresh ones, so a
-    ladder begins with these: multiples of `spread` (T,).
-    """
-    for margin in MARGINS:
-        yield schedule.wider(margin * spread)
-
-
-def spread_of(track: Track, count: int) -> Floats:
-    """Find the standard deviation, at each position, of what is still to come."""
-    track.restart()
-    rows = np.arange(len(track.final))
-    steps = (track.step(r, rows)[0] for r in range(count))
-    return np.array([np.std(track.final - values) for values in steps])
-
-
 def fewest_rows(alpha: float, confidence: float) -> int:
     """Calibration rows needed to promise `alpha` > 0 when none of them changes."""
     return math.ceil(math.log1p(-confidence) / math.log1p(-alpha))
@@ -143,7 +183,7 @@ def fewest_rows(alpha: float, confidence: float) -> int:
 def lacking_rows(
     rows: int, alpha: float, confidence: float, groups: Groups | None = None
 ) -> str:
-    """Say how many calibration rows there are, where too few to promise anything."""
+    """Text on how many calibration rows there are; empty where they are enough."""
     if rows and most_changed(rows, alpha, confidence, groups) >= 0:
         return ""
     if groups is None or not rows or (sizes := group_sizes(groups)).max() == 1:
@@ -152,3 +192,44 @@ def lacking_rows(
         f"{rows} to calibrate on, in {len(sizes)} groups, which weigh as much as "
         f"{rows / sizes.max():.3g} like the largest, of {sizes.max()}"
     )
+
+
+def check_rate(
+    alpha: float,
+    confidence: float | None,
+    calibration: Sized | None,
+    groups: Groups | None,
+) -> None:
+    """Refuse an alpha out of range, or that these rows cannot promise.
+
+    Calibration rows, and groups, are given if and only if there is a confidence.
+    """
+    if not 0 <= alpha < 1:
+        raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
+    if confidence is None:
+        if calibration is not None or groups is not None:
+            raise BadInput("calibration rows are given without a confidence")
+        return
+    if not 0 < confidence < 1:
+        raise BadInput(f"confidence is {confidence!r}; it must be in (0, 1)")
+    if calibration is None:
+        raise BadInput(
+            f"confidence {confidence:g} needs calibration rows, used for nothing else; "
+            "without them nothing can be promised about fresh rows"
+        )
+    if alpha == 0:
+        raise BadInput(
+            "alpha is 0, which no number of calibration rows can show; it must be "
+            "above 0 when a confidence is given"
+        )
+    if groups is not None and np.shape(groups) != (len(calibration),):
+        raise BadInput(
+            f"groups have shape {np.shape(groups)}; one of each of the "
+            f"{len(calibration)} calibration rows is needed"
+        )
+    if too_few := lacking_rows(len(calibration), alpha, confidence, groups):
+        raise BadInput(
+            f"of calibration rows there are {too_few}; alpha {alpha:g} with confidence "
+            f"{confidence:g} needs at least {fewest_rows(alpha, confidence)} that are "
+            "independent"
+        )

@@ -1,4 +1,4 @@
-"""Where to cut a sorted list of running sums so that the rows outside stop.
+"""Cuts of a sorted list of running sums, and the thresholds that draw them.
 
 A cut c lies between the c-th and the next value, at their midpoint; a threshold can
 only be drawn where a number lies strictly between the two, so equal sums are never
@@ -12,18 +12,32 @@ Floats = NDArray[np.float64]
 
 
 def parted(values: Floats) -> NDArray[np.bool_]:
-    """Which of the n + 1 cuts of (n,) ascending values a threshold can be drawn at."""
+    """Find at which of the n + 1 cuts of (n,) ascending values a threshold can lie."""
     middle = values[:-1] / 2 + values[1:] / 2
     valid = np.ones(len(values) + 1, np.bool_)
     valid[1:-1] = (values[:-1] < middle) & (middle < values[1:])
     return valid
 
 
+def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
+    """Make the list of `rows` (n,), by ascending `values`, that the kernels cut.
+
+    A row that no threshold parts from the one before is listed as ~row, which is
+    negative.
+
+    Examples
+    --------
+    >>> list_entries(np.array([4, 0, 2, 1, 3]), np.array([-2.0, -1, -1, 0.5, 3]))
+    array([ 4,  0, -3,  1,  3], dtype=int32)
+    """
+    return np.where(parted(values)[:-1], rows, ~rows).astype(np.int32)
+
+
 def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
-    """(lower, upper) that stop the a smallest and all but the b smallest values.
+    """Thresholds (lower, upper) that stop the values before cut a and from b on.
 
     A side that stops nothing gets an infinite threshold; one that stops everything
-    seen gets the next float beyond, so that an unheard-of sum still goes on.
+    seen gets the next float beyond, so that a sum further out still goes on.
     """
     n = len(values)
     lower, upper = -np.inf, np.inf
@@ -41,10 +55,11 @@ def thresholds_at(values: Floats, a: int, b: int) -> tuple[float, float]:
 def most_stops(
     values: Floats, positive: NDArray[np.bool_], allowed: int, both: bool
 ) -> tuple[int, int]:
-    """Cuts (a, b) of ascending `values` that stop most with <= `allowed` errors.
+    """Find the cuts (a, b) that stop most values with at most `allowed` errors.
 
-    The first a values stop negative, those from b on positive; on ties the fewest
-    errors, then the smallest a. One step of QWYC's Algorithm 2.
+    The first a of the ascending `values` stop negative, those from b on positive. Of
+    equally good cuts those with the fewest errors are taken, then the smallest a. One
+    step of QWYC's Algorithm 2.
     """
     n = len(values)
     valid = parted(values)

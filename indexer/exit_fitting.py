@@ -1,16 +1,15 @@
 """Fitting a plan's exits: `fit_exits`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
-from .calibrate import calibrate, spread_of, widened
+from .calibrate import check_rate, fit
 from .exits import Answers, Exits
-from .fitting import RUNGS, check_confidence
-from .quit import errors_allowed
 from .stopping import Stopping
+from .track import Walk
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -21,7 +20,8 @@ class CheckpointTrack:
     """Items on their way past the checkpoints, as `Stopping` follows them.
 
     The number of an item is minus its lead, in about the standard deviation of that
-    checkpoint's leads, so that checkpoints can be compared.
+    checkpoint's leads, so that checkpoints can be compared: low is sure, which is wrong
+    where the last checkpoint answers otherwise.
     """
 
     def __init__(self, answers: Answers) -> None:
@@ -31,14 +31,15 @@ class CheckpointTrack:
         self.scale = np.exp2(np.round(np.log2(np.where(spread > 0, spread, 1.0))))
         self.final = -answers.leads[:, -1] / self.scale[-1]
 
-    def restart(self) -> None:
-        """As in Track; nothing is kept from one checkpoint to the next."""
+    def walk(self) -> Walk:
+        """Start as in Track."""
+        leads, choices = self.answers.leads, self.answers.choices
 
-    def step(self, r: int, rows: Rows) -> tuple[Floats, Flags]:
-        """As in Track: low is sure, which is wrong where the last one differs."""
-        choices = self.answers.choices
-        wrong: Flags = choices[rows, r] != choices[rows, -1]
-        return -self.answers.leads[rows, r] / self.scale[r], wrong
+        def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
+            wrong: Flags = choices[rows, r] != choices[rows, -1]
+            return -leads[rows, r] / self.scale[r], wrong
+
+        return Walk(len(leads), leads.shape[1], past)
 
 
 def fit_exits(
@@ -50,7 +51,7 @@ def fit_exits(
     calibration: Answers | None = None,
     groups: Rows | None = None,
 ) -> Exits:
-    """Say at which leads a plan's checkpoints answer.
+    """Find the leads at which a plan's checkpoints answer.
 
     Minimises the mean cost while at most `alpha` of the decisions are other than the
     last checkpoint's.
@@ -73,45 +74,19 @@ def fit_exits(
     BadInput
         If an argument is outside its range or there are too few calibration items.
     """
-    if not 0 <= alpha < 1:
-        raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
+    check_rate(alpha, confidence, calibration, groups)
     prices = np.ascontiguousarray(costs, np.float64)
     count = answers.leads.shape[1]
     if prices.shape != (count,) or not (np.isfinite(prices) & (prices >= 0)).all():
         raise BadInput(f"costs must be {count} finite numbers, none below 0")
     if not prices[1:].any():
         return Exits(np.full(count, np.inf))
-    fitter = ExitFitter(answers, prices)
-    check_confidence(calibration, confidence, alpha, groups)
-    if confidence is None or calibration is None:
-        return fitter.within(alpha)
-    return calibrate(fitter.ladder(), calibration, alpha, confidence, groups)
+    track = CheckpointTrack(answers)
+    # free steps still have to end somewhere when prices are compared
+    floor = prices.max() * 1e-9
+    stopping = Stopping(track, costs=np.maximum(prices, floor), both=False)
 
+    def exits(lower: Floats, _: Floats) -> Exits:
+        return Exits(-lower * track.scale)
 
-class ExitFitter:
-    """Margins by optimal stopping."""
-
-    def __init__(self, answers: Answers, costs: Floats) -> None:
-        self.track = CheckpointTrack(answers)
-        # free steps still have to end somewhere when prices are compared
-        floor = costs.max() * 1e-9
-        self.stopping = Stopping(self.track, costs=np.maximum(costs, floor), both=False)
-
-    def within(self, alpha: float) -> Exits:
-        """Cheapest exits that change at most a share `alpha` of the decisions."""
-        allowed = errors_allowed(alpha, self.stopping.rows)
-        return self.exits(self.stopping.cheapest(allowed))
-
-    def ladder(self) -> Iterator[Exits]:
-        """Yield exits from the most careful price to the boldest."""
-        careful, *bolder = self.stopping.prices(RUNGS)
-        first = self.exits(self.stopping.cuts(careful))
-        spread = spread_of(self.track, len(self.track.scale)) * self.track.scale
-        yield from widened(first, spread)
-        for price in bolder:
-            yield self.exits(self.stopping.cuts(price))
-
-    def exits(self, cuts: Rows) -> Exits:
-        """Give the exits that draw these cuts."""
-        lower, _ = self.stopping.thresholds(cuts)
-        return Exits(-lower * self.track.scale)
+    return fit(stopping, exits, alpha, confidence, calibration, groups)

@@ -3,8 +3,8 @@
 After each feature a plan has a model whose features are all complete. Where that model
 is sure, it decides as the plan's own model would have, and the features that are left
 need not be computed. This is QWYC with feature sets as base models: a checkpoint's
-model takes the running sum's place, its lead of the best class over the second the
-sum's distance from the threshold, and what a position costs is its features.
+model takes the running sum's place, its margin of the best class over the second the
+sum's distance from the threshold, and a position costs what its features do.
 """
 
 from dataclasses import dataclass, replace
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadInput
 from ..models.model import Model
 from .schedule import Promise
+from .track import margins_of
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -23,7 +24,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """What each of K + 1 checkpoints would answer for N items.
+    """Answers of K + 1 checkpoints for N items.
 
     Attributes
     ----------
@@ -49,10 +50,6 @@ class Answers:
     def __len__(self) -> int:
         """Count the items."""
         return len(self.leads)
-
-    def only(self, rows: Rows) -> Self:
-        """Return the answers for some of the items."""
-        return replace(self, leads=self.leads[rows], choices=self.choices[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,9 +80,9 @@ class Exits:
         choices, _ = self.evaluate(answers)
         return int(np.count_nonzero(choices != answers.choices[:, -1]))
 
-    def wider(self, by: Floats | float) -> Self:
-        """Return the exits with every lead larger by `by`, of (K + 1,) or alike."""
-        return replace(self, margins=self.margins + by)
+    def without_stops(self) -> Self:
+        """Return the exits of a plan that is always computed whole."""
+        return replace(self, margins=np.full(len(self.margins), np.inf))
 
 
 def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]:
@@ -94,9 +91,5 @@ def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]
     A model of a single class never leads.
     """
     scores = np.asarray(model.predict_scores(values), np.float64)
-    if scores.shape[1] < 2:
-        leads = np.zeros(len(values))
-    else:
-        best = np.partition(scores, -2, axis=1)
-        leads = best[:, -1] - best[:, -2]
+    leads = np.zeros(len(values)) if scores.shape[1] < 2 else margins_of(scores)
     return leads, np.asarray(model.predict(values), np.int64)

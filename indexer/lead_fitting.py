@@ -1,30 +1,22 @@
 """Fitting schedules for more than two classes: `fit_lead_schedule`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from ..models.sums import whole_sums
-from ._lead_kernels import measure_lead_doubt
-from ._schedule_kernels import cheapest_cuts
-from .calibrate import calibrate, spread_of, widened
-from .cuts import parted, thresholds_at
-from .doubt import FEWEST, SAMPLE, most_gain
-from .fitting import ONWARD, PRICE, RUNGS, check_confidence, check_permutation
-from .lead import LeadSchedule, check_class_scores
+from .calibrate import check_rate, fit
 from .model_costs import ModelCosts
-from .quit import errors_allowed
+from .model_order import check_permutation, order_by_margin_impurity
+from .schedule import LeadSchedule, check_class_scores
 from .stopping import Stopping
-from .track import LeadTrack, lead
+from .track import MarginTrack
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
-
-# Base models, in their own order, of which the next is chosen.
-AHEAD = 20
 
 
 def fit_lead_schedule(
@@ -41,10 +33,10 @@ def fit_lead_schedule(
     calibration: Floats | None = None,
     groups: Rows | None = None,
 ) -> LeadSchedule:
-    """Order an ensemble's base models and say at which lead of a class to stop.
+    """Order an ensemble's base models and find at which margins to stop; K classes.
 
     `fit_schedule` for K >= 2 classes, of which the largest sum is chosen. QWYC is for
-    two; this is its method "polydom" by the margin between the leading classes.
+    two; this is the method "polydom", by the margin of the best class over the second.
 
     Parameters
     ----------
@@ -60,8 +52,8 @@ def fit_lead_schedule(
     costs, feature_costs, uses, confidence
         As for `fit_schedule`.
     order
-        Keep this order of the T base models; by default whichever of the next
-        `AHEAD` takes away most doubt per cost, or of all, if they share features.
+        Keep this order of the T base models; default that of
+        `order_by_margin_impurity`.
     decisions
         (N,) positions of the classes that the ensemble itself chooses, where at a tie
         it does otherwise: as for `fit_schedule`. Default: the first largest sum.
@@ -78,108 +70,25 @@ def fit_lead_schedule(
     """
     scores = check_class_scores(scores)
     models, classes = scores.shape[1:]
-    if not 0 <= alpha < 1:
-        raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
     start = check_bias(bias, classes)
     prices = ModelCosts.check(models, costs, feature_costs, uses)
     chosen = check_choices(scores, start, decisions)
+    check_rate(alpha, confidence, calibration, groups)
+    fresh = None
+    if calibration is not None:
+        fresh = check_class_scores(calibration, (models, classes))
+
     if order is None:
-        kept = order_by_lead(scores, start, prices, chosen)
+        kept = order_by_margin_impurity(scores, start, prices, chosen)
     else:
         kept = check_permutation(order, models)
-    fitter = LeadFitter(scores, kept, start, prices, chosen)
-    rows = check_confidence(calibration, confidence, alpha, groups)
-    if confidence is None or rows is None:
-        return fitter.within(alpha)
-    fresh = check_class_scores(rows, (models, classes))
-    return calibrate(fitter.ladder(), fresh, alpha, confidence, groups)
+    track = MarginTrack(scores, kept, start, chosen)
+    stopping = Stopping(track, costs=prices.along(kept), both=False)
 
+    def schedule(lower: Floats, _: Floats) -> LeadSchedule:
+        return LeadSchedule(kept, -lower, start)
 
-class LeadFitter:
-    """Thresholds on the lead by optimal stopping, along one order."""
-
-    def __init__(
-        self,
-        scores: Floats,
-        order: Rows,
-        bias: Floats,
-        costs: ModelCosts,
-        chosen: Rows | None = None,
-    ) -> None:
-        self.order, self.bias = order, bias
-        track = LeadTrack(scores, order, bias, chosen)
-        self.stopping = Stopping(track, costs=costs.along(order), both=False)
-
-    def within(self, alpha: float) -> LeadSchedule:
-        """Cheapest schedule that changes at most a share `alpha` of the rows."""
-        allowed = errors_allowed(alpha, self.stopping.rows)
-        return self.schedule(self.stopping.cheapest(allowed))
-
-    def ladder(self) -> Iterator[LeadSchedule]:
-        """Schedules from the most careful price to the boldest."""
-        careful, *bolder = self.stopping.prices(RUNGS)
-        first = self.schedule(self.stopping.cuts(careful))
-        spread = spread_of(self.stopping.track, len(self.order))
-        yield from widened(first, spread)
-        for price in bolder:
-            yield self.schedule(self.stopping.cuts(price))
-
-    def schedule(self, cuts: Rows) -> LeadSchedule:
-        """Schedule that draws these cuts."""
-        lower, _ = self.stopping.thresholds(cuts)
-        return LeadSchedule(self.order, -lower, self.bias)
-
-
-def order_by_lead(
-    scores: Floats, bias: Floats, costs: ModelCosts, chosen: Rows | None = None
-) -> Rows:
-    """Order base models by how much doubt about the final choice each takes away.
-
-    As `order_by_doubt`, with the lead in the running sum's place: the doubt of rows
-    with nearly the same lead is the root of the share that another class leads than
-    in the end. (N, T, K) scores and (K,) bias; at most `SAMPLE` rows are looked at.
-    The next base model is one of the `AHEAD` that come first among those left, unless
-    they share features: of all there are, the one that seems best on the rows at hand
-    is too often so by chance, and boosting's own order is a good one to begin with.
-    """
-    if chosen is None:
-        chosen = whole_sums(scores, bias).argmax(axis=1)
-    every = -(-len(scores) // SAMPLE)
-    rows = np.arange(0, len(scores), every)
-    chosen = chosen[rows]
-    sums = np.tile(bias, (len(rows), 1))
-    left, order = np.arange(scores.shape[1]), []
-    done: Flags = np.zeros(len(costs.features), np.bool_)
-    while len(left) > 1 and len(rows) >= FEWEST:
-        near = left if len(costs.features) else left[:AHEAD]
-        doubt = np.empty(len(near))
-        measure_lead_doubt(scores, rows, sums, chosen, near, doubt)
-        place = most_gain(doubt, costs.next(near, done))
-        order.append(int(near[place]))
-        done |= costs.uses[order[-1]]
-        left = np.delete(left, place)
-        sums = sums + scores[rows, order[-1]]
-        stays = unsettled(sums, chosen, costs.whole)
-        rows, sums, chosen = rows[stays], sums[stays], chosen[stays]
-    return np.array([*order, *left])
-
-
-def unsettled(sums: Floats, chosen: Rows, whole: float) -> Flags:
-    """Which rows are worth going on for, when a wrong stop costs PRICE ensembles."""
-    values = -lead(sums)
-    wrong = sums.argmax(axis=1) != chosen
-    ascending = np.argsort(values, kind="stable")
-    ids = np.where(parted(values[ascending])[:-1], ascending, ~ascending)
-    cuts = cheapest_cuts(
-        ids.astype(np.int32),
-        wrong[ascending],
-        np.full(len(values), ONWARD * whole),
-        np.ones(len(values), np.bool_),
-        PRICE * whole,
-        False,
-    )
-    lower, _ = thresholds_at(values[ascending], *cuts)
-    return values >= lower
+    return fit(stopping, schedule, alpha, confidence, fresh, groups)
 
 
 def check_choices(scores: Floats, bias: Floats, decisions: Rows | None) -> Rows:

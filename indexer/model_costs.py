@@ -1,4 +1,4 @@
-"""What base models cost when they share features: the second use of one is free."""
+"""Costs of base models that share features: the second use of a feature is free."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class ModelCosts:
         features: Sequence[float] | Floats | None = None,
         uses: Flags | None = None,
     ) -> Self:
-        """Take costs as `fit_schedule` does; by default 1 for each base model.
+        """Make the costs of `fit_schedule`'s arguments; 1 a base model by default.
 
         Raises
         ------
@@ -72,7 +72,7 @@ class ModelCosts:
 
     @property
     def whole(self) -> float:
-        """Cost of all base models and all features that one of them reads."""
+        """Cost of all base models and of all features that at least one reads."""
         return float(self.own.sum() + self.features[self.uses.any(axis=0)].sum())
 
     def next(self, models: Rows, done: Flags) -> Floats:

@@ -1,4 +1,10 @@
-"""Orders of the base models that QWYC is compared with (its appendix B)."""
+"""Orders of the base models: polydom's own, by impurity, and those QWYC compares with.
+
+QWYC* counts the rows a base model lets stop, which hangs on the few extreme rows and
+credits no progress. Here rows are put into bins of the number they stop by, and a base
+model is judged by how much impurity of the full decisions it takes away, per cost.
+Rows settled well enough leave, so that later models are chosen for the hard ones.
+"""
 
 from typing import Literal
 
@@ -6,16 +12,208 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
+from ..models.sums import whole_sums
+from ._cuts_kernels import cheapest_cuts
+from ._scan_kernels import measure_impurity, measure_margin_impurity
+from .cuts import list_entries, thresholds_at
+from .model_costs import ModelCosts
+from .pool import Pool, over_columns
+from .track import margins_of
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 OrderName = Literal["natural", "random", "individual-mse", "greedy-mse"]
+
+# While an order is sought, a wrong stop costs as much as `PRICE` whole ensembles, and
+# an undecided row is expected to need `ONWARD` of one more. Chosen on a fifth of
+# Adult's training rows; the thresholds then have a price of their own.
+PRICE = 24.0
+ONWARD = 1 / 16
+TAIL = 0.002  # share of the running sums, at each end, that may share the outer bins
+SAMPLE = 8192  # undecided rows that are enough to tell base models apart
+OPENINGS = 64  # groups of features that are compared before new ones are computed
+FEWEST = 20  # undecided rows below which counts say nothing
+AHEAD = 20  # base models, in their own order, of which the next is chosen; K classes
+
+
+def order_by_impurity(
+    scores: Floats,
+    positive: Flags,
+    *,
+    costs: ModelCosts,
+    both: bool = True,
+    threads: int = 1,
+) -> Rows:
+    """Order base models by how much impurity each takes away; two classes.
+
+    The running sum is put into bins, and the impurity of a bin with share q of
+    positives is sqrt(q (1 - q)) per row: it falls as soon as the two classes move
+    apart.
+
+    Where base models share features, those that need no new one are far cheaper and
+    come first. Which features come next is then decided for all base models that they
+    make cheap, not for one: see `open_features`.
+
+    Parameters
+    ----------
+    scores, positive
+        (N, T) scores and (N,) full decisions.
+    costs
+        Of the T base models and their features.
+    both
+        Whether rows may stop high as well as low.
+
+    Returns
+    -------
+    (T,) base models; those left when no impurity is keep their own order.
+    """
+    pool = Pool(scores, positive)
+    least, most = scores.min(axis=0), scores.max(axis=0)
+    order = []
+    done: Flags = np.zeros(len(costs.features), np.bool_)
+    while len(pool.models) > 1 and len(pool) >= FEWEST:
+        if pool.positives in (0, len(pool)):
+            break
+        needs = costs.uses[pool.models] & ~done
+        if len(costs.features) and needs.any(axis=1).all():
+            done |= open_features(pool, costs, needs)
+        place = purest(pool, least, most, costs.next(pool.models, done), threads)
+        order.append(pool.take(place))
+        done |= costs.uses[order[-1]]
+        pool.keep(unsettled(pool.sums, pool.positive, costs.whole, both))
+    return np.array([*order, *pool.models])
+
+
+def open_features(pool: Pool, costs: ModelCosts, needs: Flags) -> Flags:
+    """Features (F,) to compute next, once every unused base model needs new ones.
+
+    Parameters
+    ----------
+    needs
+        (L, F) features that each of `pool.models` needs and that are not there yet.
+
+    Each different row of `needs`, the `OPENINGS` commonest, is judged by the impurity
+    that all base models it makes evaluable take away together, per cost of the
+    features and of these models.
+    """
+    rows, sums, positives = pool.sample(SAMPLE)
+    openings, counts = np.unique(needs, axis=0, return_counts=True)
+    openings = openings[np.argsort(-counts, kind="stable")[:OPENINGS]]
+    groups: Flags = np.logical_not((needs[None] & ~openings[:, None]).any(axis=2))
+    added = pool.scores[np.ix_(rows, pool.columns)] @ groups.T.astype(np.float64)
+    added = np.ascontiguousarray(np.column_stack([added, np.zeros(len(rows))]))
+    totals = sums[:, None] + added
+    impurity = np.empty(len(groups) + 1)
+    measure_impurity(
+        added,
+        np.arange(len(rows)),
+        sums,
+        positives,
+        np.arange(len(impurity)),
+        totals.min(axis=0),
+        totals.max(axis=0),
+        impurity,
+    )
+    paid = openings @ costs.features + groups @ costs.own[pool.models]
+    best: Flags = openings[np.argmax((impurity[-1] - impurity[:-1]) / paid)]
+    return best
+
+
+def purest(pool: Pool, least: Floats, most: Floats, costs: Floats, threads: int) -> int:
+    """Place in `pool.models` (L,) of what takes away most impurity per cost (L,)."""
+    models = pool.models
+    low, high = np.quantile(pool.sums, [TAIL, 1 - TAIL])
+    rows, sums, positives = pool.sample(SAMPLE)
+
+    def scan(places: Rows) -> Floats:
+        out = np.empty(len(places))
+        measure_impurity(
+            pool.scores,
+            rows,
+            sums,
+            positives,
+            pool.columns[places],
+            low + least[models[places]],
+            high + most[models[places]],
+            out,
+        )
+        return out
+
+    impurity = over_columns(scan, np.arange(len(models)), threads)
+    return most_gain(impurity, costs)
+
+
+def most_gain(impurity: Floats, costs: Floats) -> int:
+    """Place of the largest fall in impurity per cost, from the largest there is."""
+    return int(np.argmax((impurity.max() - impurity) / costs))
+
+
+def order_by_margin_impurity(
+    scores: Floats, bias: Floats, costs: ModelCosts, chosen: Rows | None = None
+) -> Rows:
+    """Order base models by how much impurity each takes away; K classes.
+
+    As `order_by_impurity`, with the margin of the best class in the running sum's
+    place: the impurity of rows with nearly the same margin is the root of the share
+    that another class leads than in the end. (N, T, K) scores and (K,) bias; at most
+    `SAMPLE` rows are looked at. The next base model is one of the `AHEAD` that come
+    first among those left, unless they share features: of all there are, the one that
+    seems best on the rows at hand is too often so by chance, and boosting's own order
+    is a good one to begin with.
+    """
+    if chosen is None:
+        chosen = whole_sums(scores, bias).argmax(axis=1)
+    every = -(-len(scores) // SAMPLE)
+    rows = np.arange(0, len(scores), every)
+    chosen = chosen[rows]
+    sums = np.tile(bias, (len(rows), 1))
+    left, order = np.arange(scores.shape[1]), []
+    done: Flags = np.zeros(len(costs.features), np.bool_)
+    while len(left) > 1 and len(rows) >= FEWEST:
+        near = left if len(costs.features) else left[:AHEAD]
+        impurity = np.empty(len(near))
+        measure_margin_impurity(scores, rows, sums, chosen, near, impurity)
+        place = most_gain(impurity, costs.next(near, done))
+        order.append(int(near[place]))
+        done |= costs.uses[order[-1]]
+        left = np.delete(left, place)
+        sums = sums + scores[rows, order[-1]]
+        wrong = sums.argmax(axis=1) != chosen
+        stays = unsettled(-margins_of(sums), wrong, costs.whole, both=False)
+        rows, sums, chosen = rows[stays], sums[stays], chosen[stays]
+    return np.array([*order, *left])
+
+
+def unsettled(values: Floats, positive: Flags, whole: float, both: bool) -> Flags:
+    """Find the rows worth going on for, at `ONWARD` ensembles each.
+
+    Parameters
+    ----------
+    values : (n,)
+        Numbers of the rows, by which they may stop low or, with `both`, high.
+    positive : (n,)
+        Which rows stop wrongly low; the others stop wrongly high.
+    whole
+        Cost of an ensemble; a wrong stop costs `PRICE` of them.
+    """
+    ascending = np.argsort(values, kind="stable")
+    ordered = values[ascending]
+    cuts = cheapest_cuts(
+        list_entries(ascending, ordered),
+        positive[ascending],
+        np.full(len(values), ONWARD * whole),
+        PRICE * whole,
+        both,
+    )
+    lower, upper = thresholds_at(ordered, *cuts)
+    return (values >= lower) & (values <= upper)
 
 
 def make_order(
     name: OrderName, scores: Floats, target: Floats, *, seed: int = 0
 ) -> Rows:
-    """Order the base models by name.
+    """Order the base models by name, as in QWYC's appendix B.
 
     Parameters
     ----------
@@ -48,7 +246,7 @@ def order_individually(scores: Floats, target: Floats) -> Rows:
 
 
 def order_greedily(scores: Floats, target: Floats) -> Rows:
-    """At each position the base model that leaves the partial sum's MSE smallest."""
+    """Take at each position the base model that leaves the partial sum's MSE least."""
     gram = scores.T @ scores
     # Adding k to a sum with residual e changes the squared error by |f_k|^2 - 2 e.f_k.
     change = np.diag(gram) - 2 * (target @ scores)
@@ -59,3 +257,14 @@ def order_greedily(scores: Floats, target: Floats) -> Rows:
         change += 2 * gram[k]
         change[k] = np.inf
     return np.array(order)
+
+
+def check_permutation(order: object, models: int) -> Rows:
+    """Order of all base models, (T,) int64; BadInput if it is no permutation."""
+    kept = np.ascontiguousarray(order, np.int64)
+    if not np.array_equal(np.sort(kept), np.arange(models)):
+        raise BadInput(
+            f"order is not a permutation of the {models} base models, 0 ... "
+            f"{models - 1}"
+        )
+    return kept

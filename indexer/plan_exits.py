@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadProject
 from .calibrate import Groups, fewest_rows, lacking_rows
 from .exit_fitting import fit_exits
-from .exits import Answers
+from .exits import Answers, Exits
 from .feature_order import prefixes
 from .progress import Tell
 from .project import Exits as ExitTerms
@@ -45,7 +45,7 @@ class PlanExits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FreshAnswers:
-    """What C candidates answer for M items that nothing of a build has seen.
+    """Answers of C candidates for M items that nothing of a build has seen.
 
     Attributes
     ----------
@@ -59,9 +59,16 @@ class FreshAnswers:
     choices: Rows
     groups: Groups
 
+    def of(self, candidates: Rows) -> Answers:
+        """Return the answers of some candidates."""
+        return _answers(self.leads, self.choices, candidates)
+
 
 class PlanExitFitter:
     """Fits the exits of one index's plans.
+
+    A plan's checkpoint k is where its first k features are there, k = 0 ... K; one of
+    the index's C candidates answers at each.
 
     Parameters
     ----------
@@ -99,59 +106,58 @@ class PlanExitFitter:
         """Fit every plan's exits; the arguments are a package's, by candidate."""
         margins, checks, facts = [], np.zeros(len(orders)), []
         for row, order in enumerate(orders):
-            answers = [*fallbacks[row][:-1], row]
+            candidates = np.array([*fallbacks[row][:-1], row])
             steps = np.diff([cost_of(mask) for mask in prefixes(order)], prepend=0.0)
-            margins.append(self._margins(answers, steps + model_costs[answers]))
-            stops = np.flatnonzero(np.isfinite(margins[-1]))
-            checks[row] = model_costs[[answers[k] for k in stops]].sum()
-            facts.append(self._facts(row, answers, margins[-1], np.cumsum(steps)))
+            exits = self._fit(candidates, steps + model_costs[candidates])
+            stops = np.isfinite(exits.margins)
+            checks[row] = model_costs[candidates[stops]].sum()
+            facts.append({"row": row, **self._facts(candidates, exits, steps)})
+            margins.append(tuple(exits.margins.tolist()))
             tell(row + 1, None)
         return PlanExits(tuple(margins), checks, self._report(facts))
 
-    def _margins(
-        self, answers: list[int], costs: NDArray[np.float64]
-    ) -> tuple[float, ...]:
-        """Fit one plan, at those checkpoints where another model answers than before.
+    def _fit(self, candidates: Rows, costs: NDArray[np.float64]) -> Exits:
+        """Fit the exits of one plan, by checkpoint.
 
-        The prior knows nothing of the item, so it is never sure.
+        Parameters
+        ----------
+        candidates : (K + 1,)
+            Who answers at each checkpoint.
+        costs : (K + 1,)
+            What it takes to come to a checkpoint from the one before, and to answer.
+
+        Only a checkpoint where another candidate answers than before can be an exit;
+        what the others cost is paid on the way to the next of these. The first is none:
+        the prior knows nothing of the item, so it is never sure.
         """
-        places = [k for k in range(1, len(answers)) if answers[k] != answers[k - 1]]
-        margins = np.full(len(answers), np.inf)
-        if len(places) > 1:
-            starts = np.concatenate([[0], np.array(places[:-1]) + 1])
-            prices = np.add.reduceat(costs[: places[-1] + 1], starts)
-            rows, fresh = [answers[k] for k in places], self.fresh
-            margins[places] = fit_exits(
-                _answers(*self.fit, rows),
-                prices,
-                self.terms.alpha or 0.0,
-                confidence=self.terms.confidence,
-                calibration=None
-                if fresh is None
-                else _answers(fresh.leads, fresh.choices, rows),
-                groups=None if fresh is None else fresh.groups,
-            ).margins
-        return tuple(margins.tolist())
+        margins = np.full(len(candidates), np.inf)
+        changes = np.flatnonzero(np.diff(candidates)) + 1  # checkpoints
+        if len(changes) < 2:
+            return Exits(margins)
+        paid_from = np.append(0, changes[:-1] + 1)  # the first paid for each of them
+        answering, fresh = candidates[changes], self.fresh
+        margins[changes] = fit_exits(
+            _answers(*self.fit, answering),
+            np.add.reduceat(costs[: changes[-1] + 1], paid_from),
+            self.terms.alpha or 0.0,
+            confidence=self.terms.confidence,
+            calibration=None if fresh is None else fresh.of(answering),
+            groups=None if fresh is None else fresh.groups,
+        ).margins
+        return Exits(margins)
 
     def _facts(
-        self,
-        row: int,
-        answers: list[int],
-        margins: tuple[float, ...],
-        costs: NDArray[np.float64],
+        self, candidates: Rows, exits: Exits, steps: NDArray[np.float64]
     ) -> dict[str, Any]:
-        """Say how often a plan exits and what that saves of its features' cost."""
-        at = len(answers) - 1
-        stops = self.leads[:, answers] > margins
-        stops[:, -1] = True
-        where = stops.argmax(axis=1)
-        chosen = self.choices[np.arange(len(where)), np.array(answers)[where]]
+        """Count how often a plan exits, and what that saves of its features' cost."""
+        answers = _answers(self.leads, self.choices, candidates)
+        _, at = exits.evaluate(answers)
+        costs = np.cumsum(steps)
         whole = float(costs[-1])
         return {
-            "row": row,
-            "early": float(np.mean(where < at)),
-            "saved": 1 - float(costs[where].mean()) / whole if whole else 0.0,
-            "changed": float(np.mean(chosen != self.choices[:, row])),
+            "early": float(np.mean(at < len(candidates) - 1)),
+            "saved": 1 - float(costs[at].mean()) / whole if whole else 0.0,
+            "changed": exits.changed(answers) / len(answers),
         }
 
     def _report(self, plans: list[dict[str, Any]]) -> dict[str, Any]:
@@ -164,9 +170,7 @@ class PlanExitFitter:
         }
 
 
-def _answers(
-    leads: NDArray[np.float64], choices: Rows, candidates: list[int]
-) -> Answers:
+def _answers(leads: NDArray[np.float64], choices: Rows, candidates: Rows) -> Answers:
     return Answers(leads[:, candidates], choices[:, candidates])
 
 

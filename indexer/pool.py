@@ -48,13 +48,14 @@ class Pool:
         """Full decision of each undecided row, (n,)."""
         return np.arange(len(self.rows)) < self.positives
 
-    def sample(self, most: int) -> tuple[Rows, int]:
-        """Places of every so-manieth row, about `most`; how many are positive."""
-        chosen = np.arange(0, len(self.rows), -(-len(self.rows) // most))
-        return chosen, int(np.searchsorted(chosen, self.positives))
+    def sample(self, most: int) -> tuple[Rows, Floats, int]:
+        """Rows, sums and number of positives of at most `most`, evenly spread."""
+        places = np.arange(0, len(self.rows), -(-len(self.rows) // most))
+        positives = int(np.searchsorted(places, self.positives))
+        return self.rows[places], self.sums[places], positives
 
     def take(self, place: int) -> int:
-        """Add the base model at `place` in `models` to the sums; its number."""
+        """Add the base model at `place` in `models` to the sums; return its number."""
         self.sums = self.sums + self.scores[self.rows, self.columns[place]]
         model = int(self.models[place])
         self.models = np.delete(self.models, place)
@@ -62,7 +63,7 @@ class Pool:
         return model
 
     def keep(self, stays: NDArray[np.bool_]) -> None:
-        """Let go of the rows not in `stays` (n,)."""
+        """Drop the rows not in `stays` (n,)."""
         self.positives = int(stays[: self.positives].sum())
         self.rows, self.sums = self.rows[stays], self.sums[stays]
         if 2 * len(self.rows) <= len(self.scores):
@@ -74,9 +75,9 @@ class Pool:
 def over_columns(
     scan: Callable[[Rows], NDArray[Number]], columns: Rows, threads: int
 ) -> NDArray[Number]:
-    """Results of `scan` on (L,) columns, shared out among threads, joined again.
+    """Run `scan` on shares of (L,) columns, one per thread, and join the results.
 
-    `scan` is a kernel that lets go of the interpreter's lock.
+    `scan` is a kernel that releases the interpreter's lock.
     """
     if threads == 1:
         return scan(columns)

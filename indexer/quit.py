@@ -1,18 +1,21 @@
 """QWYC's two algorithms: thresholds for a given order, and the joint greedy."""
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._schedule_kernels import count_stops
+from ._scan_kernels import count_stops
+from .calibrate import RUNGS, Thresholds, widened
 from .cuts import most_stops, thresholds_at
 from .model_costs import ModelCosts
 from .pool import Pool, over_columns
+from .track import Track, spread_of
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
-Policy = tuple[Rows, Floats, Floats]
 
 
 def errors_allowed(alpha: float, rows: int) -> int:
@@ -20,38 +23,48 @@ def errors_allowed(alpha: float, rows: int) -> int:
     return math.floor(alpha * rows * (1 + 1e-12))  # 0.29 * 100 is just below 29
 
 
-def fit_thresholds(
-    scores: Floats,
-    order: Rows,
-    positive: NDArray[np.bool_],
-    alpha: float,
-    *,
-    both: bool = True,
-) -> Policy:
-    """Give a fixed order the thresholds that stop most rows, position by position.
+class QuitFitter:
+    """Thresholds along one track by QWYC's Algorithm 2.
 
-    QWYC, Algorithm 2: each position in turn stops as many of the rows still undecided
-    as the errors still allowed permit. `scores` are (N, T), `positive` (N,) the full
-    decisions; returns order, lower and upper, (T,) each.
+    Each position in turn stops as many of the rows still undecided as the errors still
+    allowed permit.
+
+    Parameters
+    ----------
+    track
+        The rows.
+    both
+        Whether rows may stop high as well as low.
     """
-    lower, upper = np.full(len(order), -np.inf), np.full(len(order), np.inf)
-    allowed = errors_allowed(alpha, len(scores))
-    rows, sums = np.arange(len(scores)), np.zeros(len(scores))
-    for r, model in enumerate(order[:-1]):
-        if not len(rows):
-            break
-        sums = sums + scores[rows, model]
-        lower[r], upper[r] = stop_most(sums, positive[rows], allowed, both)
-        stays, errors = stays_and_errors(sums, positive[rows], lower[r], upper[r])
-        allowed -= errors
-        rows, sums = rows[stays], sums[stays]
-    return order, lower, upper
+
+    def __init__(self, track: Track, *, both: bool) -> None:
+        self.track, self.both = track, both
+
+    def within(self, alpha: float) -> Thresholds:
+        """Thresholds of the algorithm for `alpha`."""
+        walk = self.track.walk()
+        allowed = errors_allowed(alpha, len(walk.rows))
+        lower, upper = np.full(walk.count, -np.inf), np.full(walk.count, np.inf)
+        for r, (values, positive) in zip(range(walk.count - 1), walk, strict=False):
+            if not len(values):
+                break
+            lower[r], upper[r] = stop_most(values, positive, allowed, self.both)
+            stays, errors = stays_and_errors(values, positive, lower[r], upper[r])
+            allowed -= errors
+            walk.rows = walk.rows[stays]
+        return lower, upper
+
+    def ladder(self) -> Iterator[Thresholds]:
+        """Thresholds for growing shares of changed decisions, for calibration."""
+        yield from widened(*self.within(0.0), spread_of(self.track))
+        for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
+            yield self.within(float(share))
 
 
 def stop_most(
-    sums: Floats, positive: NDArray[np.bool_], allowed: int, both: bool
+    sums: Floats, positive: Flags, allowed: int, both: bool
 ) -> tuple[float, float]:
-    """(lower, upper) that stop most of the rows with at most `allowed` errors."""
+    """Thresholds that stop most of the rows with at most `allowed` errors."""
     ascending = np.argsort(sums, kind="stable")
     values = sums[ascending]
     cuts = most_stops(values, positive[ascending], allowed, both)
@@ -59,9 +72,9 @@ def stop_most(
 
 
 def stays_and_errors(
-    sums: Floats, positive: NDArray[np.bool_], lower: float, upper: float
-) -> tuple[NDArray[np.bool_], int]:
-    """Which rows go on, and how many of the others stop on the wrong side."""
+    sums: Floats, positive: Flags, lower: float, upper: float
+) -> tuple[Flags, int]:
+    """Find which rows go on, and how many of the others stop on the wrong side."""
     low, high = sums < lower, sums > upper
     errors = np.count_nonzero(low & positive) + np.count_nonzero(high & ~positive)
     return ~(low | high), int(errors)
@@ -69,14 +82,14 @@ def stays_and_errors(
 
 def fit_jointly(
     scores: Floats,
-    positive: NDArray[np.bool_],
+    positive: Flags,
     alpha: float,
     *,
     costs: ModelCosts,
     both: bool = True,
     threads: int = 1,
-) -> Policy:
-    """Choose order and thresholds together.
+) -> tuple[Rows, Floats, Floats]:
+    """Choose order and thresholds together: order, lower and upper, (T,) each.
 
     QWYC, Algorithm 1 (QWYC*): at each position the base model k with the smallest
     J = c_k * undecided / newly stopped, the first of equals; a model that stops
@@ -105,7 +118,7 @@ def fit_jointly(
 
 
 def stops_each(pool: Pool, allowed: int, both: bool, threads: int) -> Rows:
-    """Most rows that each unused base model could stop next."""
+    """Count the rows that each unused base model could stop next."""
 
     def scan(columns: Rows) -> Rows:
         out = np.empty(len(columns), np.int64)

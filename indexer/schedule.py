@@ -1,16 +1,15 @@
-"""A schedule: the order of an ensemble's base models, and when to stop early."""
+"""Schedules: the order of an ensemble's base models, and when to stop early."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadIndexFile, BadInput
+from ..features.errors import BadInput
 from ..models.rows import as_numbers
 from ..models.sums import whole_sums
-from ._schedule_kernels import walk
+from ._walk_kernels import walk, walk_margins
 
 Floats = NDArray[np.float64]
 
@@ -36,12 +35,8 @@ class Promise:
     rows: int
     changed: int
 
-    def array(self) -> Floats:
-        """(4,) its fields, for an index file."""
-        return np.array([self.bound, self.confidence, self.rows, self.changed])
-
     def __str__(self) -> str:
-        """Say it in one sentence."""
+        """Return the promise as a sentence."""
         return (
             f"at most {self.bound:.3%} of decisions change on fresh rows, with "
             f"{self.confidence:.0%} confidence ({self.changed} of {self.rows} "
@@ -51,12 +46,12 @@ class Promise:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Schedule:
-    """The order of T base models, and the running sums at which to stop.
+    """The order of T base models, and the running sums at which to stop; two classes.
 
     Base models are added up in `order`, from zero. After the r-th, a sum above
-    `upper[r]` stops positive, one below `lower[r]` negative; after the last, a row is
-    positive iff its whole sum is at least `threshold`, added in the base models' own
-    order, so that no schedule rounds it otherwise. An ensemble with an intercept
+    `upper[r]` stops positive, one below `lower[r]` negative. After the last, a row is
+    positive iff its whole sum, added in the base models' own order, is at least
+    `threshold`: so no schedule rounds it otherwise. An ensemble with an intercept
     subtracts it from the threshold before fitting. Immutable; safe to share between
     threads.
 
@@ -67,7 +62,7 @@ class Schedule:
     lower, upper : (T,) float64
         Thresholds by position, lower <= upper; infinite where no row stops.
     threshold : float
-        QWYC's beta, on the whole sum.
+        QWYC's beta, on the whole sum: what the schedule was fitted for.
     promise : Promise or None
         What calibration rows guarantee; None when there were none, and then nothing
         is known about rows that were not fitted.
@@ -96,9 +91,17 @@ class Schedule:
         )
 
     def __post_init__(self) -> None:
-        flaw = find_flaw(self.order, self.lower, self.upper, self.threshold)
-        if flaw:
-            raise BadInput(f"schedule: {flaw}")
+        _check_positions(self.order, lower=self.lower, upper=self.upper)
+        if not (self.lower <= self.upper).all():
+            r = int(np.argmin(self.lower <= self.upper))
+            raise BadInput(
+                f"schedule: lower[{r}] is {self.lower[r]}, which is not at most "
+                f"upper[{r}] = {self.upper[r]}"
+            )
+        if not np.isfinite(self.threshold):
+            raise BadInput(
+                f"schedule: threshold is {self.threshold}; it must be finite"
+            )
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Decisions (N,) and how many base models each took, (N,), for (N, T) scores.
@@ -127,88 +130,97 @@ class Schedule:
         full = whole_sums(scores) >= self.threshold
         return int(np.count_nonzero(self.evaluate(scores)[0] != full))
 
-    def wider(self, by: Floats | float) -> Self:
-        """Return the schedule, its thresholds moved outwards by `by`, (T,) or alike."""
-        return replace(self, lower=self.lower - by, upper=self.upper + by)
+    def without_stops(self) -> Self:
+        """Return the schedule that evaluates every row whole, in the same order."""
+        never = np.full(len(self.order), np.inf)
+        return replace(self, lower=-never, upper=never)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything, as arrays for an index file."""
-        arrays: dict[str, NDArray[Any]] = {
-            "order": self.order,
-            "lower": self.lower,
-            "upper": self.upper,
-            "threshold": np.array([self.threshold]),
-        }
-        if self.promise is not None:
-            arrays["promise"] = self.promise.array()
-        return arrays
 
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Take back what `arrays` gave; the arrays are used as they are.
+@dataclass(frozen=True, slots=True, eq=False)
+class LeadSchedule:
+    """The order of T base models, and the margins at which to stop; K classes.
+
+    Each base model adds a score to every class, from `bias` on, in `order`. After the
+    r-th the best class is answered if its sum exceeds the second best's by more than
+    `margin[r]`. After the last it is answered in any case, by whole sums that are added
+    in the base models' own order. Of equal sums the first counts as the best.
+    Immutable; safe to share between threads.
+
+    Attributes
+    ----------
+    order : (T,) int64
+        Base models in the order of evaluation.
+    margin : (T,) float64
+        Margins by position; infinite where no row stops.
+    bias : (K,) float64
+        What the classes have before the first base model: what the schedule was
+        fitted for.
+    promise : Promise or None
+        What calibration rows guarantee, as in `Schedule`.
+    """
+
+    order: NDArray[np.int64]
+    margin: Floats
+    bias: Floats
+    promise: Promise | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LeadSchedule, (self.order, self.margin, self.bias, self.promise)
+
+    def __repr__(self) -> str:
+        stops = np.count_nonzero(np.isfinite(self.margin))
+        return (
+            f"LeadSchedule({len(self.order)} base models, stops after {stops} of them, "
+            f"{len(self.bias)} classes, promise={self.promise})"
+        )
+
+    def __post_init__(self) -> None:
+        _check_positions(self.order, margin=self.margin)
+        if np.isnan(self.margin).any():
+            r = int(np.argmax(np.isnan(self.margin)))
+            raise BadInput(f"schedule: margin[{r}] is nan")
+        if len(self.bias) < 2 or not np.isfinite(self.bias).all():
+            raise BadInput(
+                "schedule: bias must be finite numbers, one for each of two or more "
+                "classes"
+            )
+
+    def evaluate(self, scores: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Chosen class (N,) and base models used (N,), for (N, T, K) scores.
 
         Raises
         ------
-        BadIndexFile
-            If an array is missing, of another shape or type, or makes no sense.
+        BadInput
+            If the scores are not (N, T, K) finite numbers.
         """
-        order = stored(arrays, "order", np.int64, None)
-        lower = stored(arrays, "lower", np.float64, None)
-        upper = stored(arrays, "upper", np.float64, None)
-        threshold = float(stored(arrays, "threshold", np.float64, 1)[0])
-        flaw = find_flaw(order, lower, upper, threshold)
-        if flaw:
-            raise BadIndexFile(f"schedule: {flaw}")
-        promise = None
-        if "promise" in arrays:
-            promise = stored_promise(stored(arrays, "promise", np.float64, 4))
-        return cls(order, lower, upper, threshold, promise)
+        scores = check_class_scores(scores, (len(self.order), len(self.bias)))
+        choices = np.empty(len(scores), np.int64)
+        used = np.empty(len(scores), np.int64)
+        walk_margins(scores, self.order, self.margin, self.bias, choices, used)
+        return choices, used
+
+    def changed(self, scores: Floats) -> int:
+        """Count the rows of `scores` (N, T, K) decided otherwise than by the whole."""
+        whole = whole_sums(scores, self.bias).argmax(axis=1)
+        return int(np.count_nonzero(self.evaluate(scores)[0] != whole))
+
+    def without_stops(self) -> Self:
+        """Return the schedule that evaluates every row whole, in the same order."""
+        return replace(self, margin=np.full(len(self.order), np.inf))
 
 
-def find_flaw(
-    order: NDArray[np.int64], lower: Floats, upper: Floats, threshold: float
-) -> str | None:
-    """Say what is wrong with the parts of a schedule; None when nothing is."""
-    count = len(order)
-    if count == 0 or lower.shape != (count,) or upper.shape != (count,):
-        return (
-            f"order, lower and upper have shapes {order.shape}, {lower.shape} and "
-            f"{upper.shape}; they must be equally long and not empty"
+def _check_positions(order: NDArray[np.int64], **limits: Floats) -> None:
+    """Refuse an order that is none, or limits (T,) of another length."""
+    count, parts = len(order), {"order": order, **limits}
+    if count == 0 or any(part.shape != (count,) for part in parts.values()):
+        *names, last = parts
+        *shapes, last_shape = (str(part.shape) for part in parts.values())
+        raise BadInput(
+            f"schedule: {', '.join(names)} and {last} have shapes {', '.join(shapes)} "
+            f"and {last_shape}; they must be equally long and not empty"
         )
     if not np.array_equal(np.sort(order), np.arange(count)):
-        return f"order is not a permutation of 0 ... {count - 1}"
-    if not (lower <= upper).all():
-        r = int(np.argmin(lower <= upper))
-        return f"lower[{r}] is {lower[r]}, which is not at most upper[{r}] = {upper[r]}"
-    if not np.isfinite(threshold):
-        return f"threshold is {threshold}; it must be finite"
-    return None
-
-
-def stored(
-    arrays: Mapping[str, NDArray[Any]], name: str, dtype: type, length: int | None
-) -> NDArray[Any]:
-    """One array of a file, of the right type and number of entries."""
-    array = arrays.get(name)
-    if array is None:
-        raise BadIndexFile(f"schedule: array {name!r} is missing")
-    if array.dtype != dtype or array.ndim != 1 or length not in (None, len(array)):
-        wanted = "one" if length is None else f"length {length} and one"
-        raise BadIndexFile(
-            f"schedule: array {name!r} has type {array.dtype} and shape {array.shape}; "
-            f"it must be {np.dtype(dtype)} with {wanted} dimension"
-        )
-    return array
-
-
-def stored_promise(values: Floats) -> Promise:
-    """Check and take back a promise."""
-    bound, confidence, rows, changed = map(float, values)
-    # Written so that a NaN is refused too.
-    sound = 0 <= bound <= 1 and 0 < confidence < 1 and 0 <= changed <= rows < 2**53
-    if not sound or rows % 1 or changed % 1:
-        raise BadIndexFile(f"schedule: promise {values.tolist()} makes no sense")
-    return Promise(bound, confidence, int(rows), int(changed))
+        raise BadInput(f"schedule: order is not a permutation of 0 ... {count - 1}")
 
 
 def check_scores(scores: Floats, *, models: int | None = None) -> Floats:
@@ -227,10 +239,36 @@ def check_scores(scores: Floats, *, models: int | None = None) -> Floats:
             f"scores have shape {scores.shape}; they must be (N, {wanted}): "
             "a row per example, a column per base model"
         )
+    _check_finite(scores)
+    return scores
+
+
+def check_class_scores(scores: Floats, shape: tuple[int, int] | None = None) -> Floats:
+    """Return the scores as (N, T, K) contiguous float64.
+
+    Raises
+    ------
+    BadInput
+        If there is no row or base model, fewer than two classes, other numbers of
+        them than `shape`, or an entry that is not a finite number.
+    """
+    scores = np.ascontiguousarray(as_numbers(scores, "scores"), np.float64)
+    wrong = scores.ndim != 3 or 0 in scores.shape or scores.shape[2] < 2
+    if wrong or shape not in (None, scores.shape[1:]):
+        wanted = "T, K" if shape is None else f"{shape[0]}, {shape[1]}"
+        raise BadInput(
+            f"scores have shape {scores.shape}; they must be (N, {wanted}): examples, "
+            "base models, classes"
+        )
+    _check_finite(scores)
+    return scores
+
+
+def _check_finite(scores: Floats) -> None:
     finite = np.isfinite(scores)
     if not finite.all():
-        i, t = np.unravel_index(int(np.argmin(finite)), scores.shape)
+        place = np.unravel_index(int(np.argmin(finite)), scores.shape)
+        where = ", ".join(str(int(axis)) for axis in place)
         raise BadInput(
-            f"scores[{i}, {t}] is {scores[i, t]}; every score must be a finite number"
+            f"scores[{where}] is {scores[place]}; every score must be a finite number"
         )
-    return scores

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 
 class Stage(NamedTuple):
-    """What is done before the next features are computed.
+    """Features to compute, and the base models to evaluate before the next ones.
 
     Attributes
     ----------

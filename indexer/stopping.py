@@ -8,13 +8,16 @@ keeps the changed decisions within what is allowed.
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ._schedule_kernels import follow_cuts, improve_cuts
-from .cuts import parted, thresholds_at
-from .track import Track
+from ._cuts_kernels import follow_cuts, improve_cuts
+from .calibrate import RUNGS, Thresholds, widened
+from .cuts import list_entries, parted, thresholds_at
+from .quit import errors_allowed
+from .track import Track, spread_of
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -46,28 +49,53 @@ class Stopping:
         self.track, self.both = track, both
         self.costs = np.ascontiguousarray(costs)
         self.rows = len(track.final)
-        self.follow()
+        self._list_rows()
 
-    def follow(self) -> None:
-        """List the rows to consider at each position, by ascending number."""
+    def _list_rows(self) -> None:
+        """List the rows to consider at each position, by ascending number.
+
+        Position r's list is `ids[starts[r]:starts[r + 1]]`, as `list_entries` makes it,
+        with `positive` beside it; `widest[:, r]` are the cuts beyond which its rows are
+        not followed. With five rows of the numbers
+
+            row       0      1      2      3      4
+            number    -1     0.5    -1     3      -2
+            positive  False  True   True   True   False
+
+        at the first position, the list is [4, 0, ~2, 1, 3]: rows 0 and 2 are equal.
+        Row 2 is the lowest that must not stop low, row 0 the highest that must not stop
+        high. With a slack of 0.3, rows 4, 1 and 3 lie beyond both: the widest cuts are
+        (1, 3), and the second position's list has rows 0 and 2 alone.
+        """
         last = len(self.costs)
         lists, flags, self.widest = [], [], np.zeros((2, last), np.int64)
-        rows = np.arange(self.rows)
-        self.track.restart()
-        for r in range(last):
-            values, positive = self.track.step(r, rows)
+        walk = self.track.walk()
+        for r, (values, positive) in enumerate(walk):
             ascending = np.argsort(values, kind="stable")
-            rows, values = rows[ascending], values[ascending]
+            rows, values = walk.rows[ascending], values[ascending]
             positive = positive[ascending]
-            lists.append(np.where(parted(values)[:-1], rows, ~rows).astype(np.int32))
+            lists.append(list_entries(rows, values))
             flags.append(positive)
             if r < last - 1 and len(rows):
                 slack = SLACK * float(np.std(self.track.final[rows] - values))
                 a, b = safe_cuts(values, positive, slack, self.both)
                 self.widest[:, r] = a, b
                 rows = rows[a:b]
+            walk.rows = rows
         self.ids, self.positive = np.concatenate(lists), np.concatenate(flags)
         self.starts = np.cumsum([0, *map(len, lists)])
+
+    def within(self, alpha: float) -> Thresholds:
+        """Cheapest thresholds that change at most a share `alpha` of the decisions."""
+        return self.thresholds(self.cheapest(errors_allowed(alpha, self.rows)))
+
+    def ladder(self) -> Iterator[Thresholds]:
+        """Thresholds from the most careful price to the boldest, for calibration."""
+        careful, *bolder = self.prices(RUNGS)
+        first = self.thresholds(self.cuts(careful))
+        yield from widened(*first, spread_of(self.track))
+        for price in bolder:
+            yield self.thresholds(self.cuts(price))
 
     def cuts(self, price: float, passes: int = PASSES) -> Rows:
         """Cuts (2, T) that cost least when a wrong stop costs `price`."""
@@ -93,14 +121,15 @@ class Stopping:
         follow_cuts(self.ids, self.positive, self.starts, cuts, stop, wrong)
         return float(np.cumsum(self.costs)[stop].mean()), int(wrong.sum())
 
-    def thresholds(self, cuts: Rows) -> tuple[Floats, Floats]:
-        """Lower and upper thresholds (T,) that draw `cuts`."""
+    def thresholds(self, cuts: Rows) -> Thresholds:
+        """Lower and upper thresholds (T,) that draw `cuts` (2, T)."""
         last = len(self.costs)
         lower, upper = np.full(last, -np.inf), np.full(last, np.inf)
-        self.track.restart()
+        walk = self.track.walk()
         for r in range(last - 1):
             ids = self.ids[self.starts[r] : self.starts[r + 1]]
-            values, _ = self.track.step(r, np.where(ids >= 0, ids, ~ids))
+            walk.rows = np.where(ids >= 0, ids, ~ids)
+            values, _ = next(walk)
             lower[r], upper[r] = thresholds_at(values, *cuts[:, r])
         return lower, upper
 

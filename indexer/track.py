@@ -1,6 +1,7 @@
-"""Rows on their way along an order of base models: by what number each may stop."""
+"""Rows on their way along an order of base models, and the number each may stop by."""
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,36 @@ Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 
+class Walk:
+    """Rows on their way past the positions of a track: an iterator, of use once.
+
+    Each `next` takes `rows` past one position and gives their numbers there (n,), and
+    which of them must not stop low (n,); the others must not stop high.
+
+    Attributes
+    ----------
+    rows : (n,)
+        Rows still on their way, all at first. Between two positions, some of them can
+        be assigned, in any order; those left out stay out.
+    count : int
+        T, the number of positions.
+    """
+
+    def __init__(
+        self, rows: int, count: int, past: Callable[[int, Rows], tuple[Floats, Flags]]
+    ) -> None:
+        self.rows, self.count = np.arange(rows), count
+        self._past, self._positions = past, iter(range(count))
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> tuple[Floats, Flags]:
+        return self._past(next(self._positions), self.rows)
+
+
 class Track(Protocol):
-    """N rows; after each of T positions every row has one number to stop by.
+    """N rows, which have one number to stop by after each of T positions.
 
     A row may stop low, below a threshold on its number, or high, above another.
 
@@ -27,14 +56,8 @@ class Track(Protocol):
     def final(self) -> Floats:
         """(N,) numbers after the last position."""
 
-    def restart(self) -> None:
-        """Bring every row back to before the first position."""
-
-    def step(self, r: int, rows: Rows) -> tuple[Floats, Flags]:
-        """Take `rows` (n,) past position r: their numbers, and who must not stop low.
-
-        The others must not stop high. Rows left out at one position stay out.
-        """
+    def walk(self) -> Walk:
+        """Start all rows before the first position."""
 
 
 class SumTrack:
@@ -51,23 +74,23 @@ class SumTrack:
     def __init__(self, scores: Floats, order: Rows, positive: Flags) -> None:
         self.final = whole_sums(scores)
         self._scores, self._order, self._positive = scores, order, positive
-        self.restart()
 
-    def restart(self) -> None:
-        """As in Track."""
-        self._sums = np.zeros(len(self._scores))
+    def walk(self) -> Walk:
+        """Start as in Track."""
+        sums = np.zeros(len(self._scores))
 
-    def step(self, r: int, rows: Rows) -> tuple[Floats, Flags]:
-        """As in Track."""
-        self._sums[rows] += self._scores[rows, self._order[r]]
-        return self._sums[rows], self._positive[rows]
+        def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
+            sums[rows] += self._scores[rows, self._order[r]]
+            return sums[rows], self._positive[rows]
+
+        return Walk(len(sums), len(self._order), past)
 
 
-class LeadTrack:
-    """More classes: minus the lead of the best class over the second, so low is sure.
+class MarginTrack:
+    """More classes: minus the margin of the best class over the second: low is sure.
 
     A row must not stop low while another class leads than in the end; none may stop
-    high. Only the lead counts, not who leads: one threshold serves all classes.
+    high. One threshold serves all classes, whichever leads.
 
     Parameters
     ----------
@@ -84,25 +107,30 @@ class LeadTrack:
     ) -> None:
         self._scores, self._order, self._bias = scores, order, bias
         whole = whole_sums(scores, bias)
-        self.final = -lead(whole)
-        self.chosen: Rows = whole.argmax(axis=1) if chosen is None else chosen
-        self.restart()
+        self.final = -margins_of(whole)
+        self._chosen: Rows = whole.argmax(axis=1) if chosen is None else chosen
 
-    def restart(self) -> None:
-        """As in Track."""
-        self._sums = np.tile(self._bias, (len(self._scores), 1))
+    def walk(self) -> Walk:
+        """Start as in Track."""
+        sums = np.tile(self._bias, (len(self._scores), 1))
 
-    def step(self, r: int, rows: Rows) -> tuple[Floats, Flags]:
-        """As in Track."""
-        self._sums[rows] += self._scores[rows, self._order[r]]
-        sums = self._sums[rows]
-        return -lead(sums), sums.argmax(axis=1) != self.chosen[rows]
+        def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
+            sums[rows] += self._scores[rows, self._order[r]]
+            here = sums[rows]
+            return -margins_of(here), here.argmax(axis=1) != self._chosen[rows]
+
+        return Walk(len(sums), len(self._order), past)
 
 
-def lead(sums: Floats) -> Floats:
-    """By how much the best of K >= 2 classes leads: sums (n, K) to (n,)."""
+def margins_of(sums: Floats) -> Floats:
+    """Margins (n,) of the best class over the second, for sums (n, K), K >= 2."""
     if not len(sums):
         return np.empty(0)
     first_two = np.partition(sums, -2, axis=1)[:, -2:]
-    leads: Floats = first_two[:, 1] - first_two[:, 0]
-    return leads
+    margins: Floats = first_two[:, 1] - first_two[:, 0]
+    return margins
+
+
+def spread_of(track: Track) -> Floats:
+    """Return the standard deviation (T,), by position, of what is still to come."""
+    return np.array([np.std(track.final - values) for values, _ in track.walk()])

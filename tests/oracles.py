@@ -629,7 +629,7 @@ def quit_when_you_can(
     return chosen + left, lower, upper
 
 
-def doubt_after(
+def impurity_after(
     sums: Numbers,
     added: Numbers,
     positive: NDArray[np.bool_],
@@ -637,7 +637,7 @@ def doubt_after(
     most: float,
     bins: int,
 ) -> float:
-    """Doubt n sqrt(q (1 - q)) over equal bins of the new sums; empty bins count too."""
+    """Sum n sqrt(q (1 - q)) over equal bins of the new sums; empty bins count too."""
     tally: dict[int, list[int]] = {b: [0, 0] for b in range(bins)}
     for s, f, p in zip(sums, added, positive, strict=True):
         place = (s + f - least) * (bins / (most - least)) if most > least else 0.0
@@ -1072,8 +1072,10 @@ def walk_leads(
     return sums.index(max(sums)), len(order)
 
 
-def lead_doubt(sums: NDArray[np.float64], chosen: Sequence[int], bins: int) -> float:
-    """Doubt of `measure_lead_doubt`, a row and a bin at a time."""
+def margin_impurity(
+    sums: NDArray[np.float64], chosen: Sequence[int], bins: int
+) -> float:
+    """Impurity as `measure_margin_impurity` has it, a row and a bin at a time."""
     leads = [sorted(row)[-1] - sorted(row)[-2] for row in sums.tolist()]
     leaders = [row.index(max(row)) for row in sums.tolist()]
     scale = bins / max(leads) if max(leads) > 0 else 0.0

@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.indexer.exit_fitting import ExitFitter, fit_exits
+from polydom.indexer.exit_fitting import CheckpointTrack, fit_exits
 from polydom.indexer.exits import Answers, Exits
+from polydom.indexer.stopping import Stopping
 
 from . import oracles
 
@@ -100,7 +101,10 @@ def test_scale_of_a_models_scores_does_not_matter() -> None:
 
 def test_a_calibrated_rate_holds_on_fresh_items() -> None:
     answers = surer(12_000)
-    parts = [answers.only(np.arange(i, i + 4000)) for i in (0, 4000, 8000)]
+    parts = [
+        Answers(answers.leads[i : i + 4000], answers.choices[i : i + 4000])
+        for i in (0, 4000, 8000)
+    ]
     exits = fit_exits(
         parts[0], [0.0, 1, 2, 4, 8], 0.02, confidence=0.95, calibration=parts[1]
     )
@@ -120,8 +124,10 @@ def test_what_cannot_be_promised_never_exits() -> None:
 
 def test_the_ladder_grows_bolder() -> None:
     answers = surer(1000)
-    fitter = ExitFitter(answers, np.array([0.0, 1, 2, 4, 8]))
-    means = [e.evaluate(answers)[1].mean() for e in fitter.ladder()]
+    track = CheckpointTrack(answers)
+    stopping = Stopping(track, costs=np.array([1e-9, 1, 2, 4, 8]), both=False)
+    ladder = [Exits(-lower * track.scale) for lower, _ in stopping.ladder()]
+    means = [exits.evaluate(answers)[1].mean() for exits in ladder]
     assert means[0] > means[-1]
     assert all(a >= b - 0.2 for a, b in itertools.pairwise(means))
 

@@ -1,6 +1,4 @@
-"""Fan et al.'s bins, and the rows made for fitting."""
-
-from typing import Any
+"""Fan et al.'s bins, a rival in the benchmarks."""
 
 import numpy as np
 import pytest
@@ -8,12 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput
-from polydom.indexer.augment import swap_columns
-from polydom.indexer.fan import FanSchedule, fit_fan, tabulate
+from benchmarks.fan import FanSchedule, fit_fan, tabulate
 
 from . import oracles
-from .test_schedule import drawn_scores, noisy_votes
+from .votes import drawn_scores, noisy_votes
 
 Floats = NDArray[np.float64]
 
@@ -56,43 +52,3 @@ def test_fan_changes_at_most_alpha_of_the_rows_it_was_fitted_on(alpha: float) ->
     decisions, used = fit_fan(scores, 0.0, alpha, width=0.1).evaluate(scores)
     assert np.mean(decisions != (scores.sum(axis=1) >= 0)) <= alpha
     assert used.mean() < 20
-
-
-def test_fan_goes_on_in_a_bin_that_no_fitted_row_fell_into() -> None:
-    scores = np.array([[-1.0, -1.0], [1.0, 1.0]])
-    fan = fit_fan(scores, 0.0, 0.0, order="natural", width=0.1)
-    assert fan.evaluate(scores)[1].tolist() == [1, 1]
-    assert fan.evaluate(np.array([[5.0, -9.0]]))[1].tolist() == [2]
-
-
-@pytest.mark.parametrize("width", [0.0, -1.0, np.nan, np.inf])
-def test_fan_refuses_a_width_that_makes_no_bins(width: float) -> None:
-    with pytest.raises(BadInput, match="width is"):
-        fit_fan(noisy_votes(10, 2), 0.0, 0.0, width=width)
-
-
-def test_swap_columns_keeps_the_rows_and_swaps_about_as_many_columns_as_asked() -> None:
-    rows = np.random.default_rng(0).normal(size=(500, 10)).astype(np.float32)
-    more = swap_columns(rows, copies=2, swaps=1.5)
-    assert more.shape == (1500, 10)
-    np.testing.assert_array_equal(more[:500], rows)
-    changed = (more[500:].reshape(2, 500, 10) != rows).sum(axis=2)
-    assert changed.mean() == pytest.approx(1.5, abs=0.1)
-    for j in range(10):
-        assert np.isin(more[:, j], rows[:, j]).all()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ({"rows": np.zeros(3)}, r"shape \(3,\)"),
-        ({"copies": -1}, "copies is -1"),
-        ({"swaps": 0.0}, "swaps is 0.0"),
-        ({"swaps": 4.0}, "at most the 3 columns"),
-    ],
-)
-def test_swap_columns_says_what_is_wrong(
-    arguments: dict[str, Any], reason: str
-) -> None:
-    with pytest.raises(BadInput, match=reason):
-        swap_columns(**({"rows": np.zeros((4, 3), np.float32)} | arguments))

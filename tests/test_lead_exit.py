@@ -18,9 +18,8 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from polydom.features.errors import BadInput
-from polydom.indexer.lead import LeadSchedule
 from polydom.indexer.lead_fitting import fit_lead_schedule
-from polydom.indexer.schedule import Schedule
+from polydom.indexer.schedule import LeadSchedule, Schedule
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier

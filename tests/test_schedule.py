@@ -1,27 +1,19 @@
-"""Schedules: the rule itself, QWYC's algorithms, optimal stopping, calibration."""
+"""Schedules: the rule itself, for two classes and for more, and what is refused."""
 
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import binom
 
-from polydom.features.errors import BadIndexFile, BadInput
-from polydom.indexer._schedule_kernels import BINS, measure_doubt
-from polydom.indexer.calibrate import calibrate, fewest_rows, upper_bound
-from polydom.indexer.fitting import fit_schedule
-from polydom.indexer.model_costs import ModelCosts
-from polydom.indexer.pool import Pool
-from polydom.indexer.schedule import Promise, Schedule
-from polydom.indexer.stages import cut_stages
-from polydom.indexer.stopping import Stopping
-from polydom.indexer.track import SumTrack
+from polydom.features.errors import BadInput
+from polydom.indexer.schedule import LeadSchedule, Schedule
 
 from . import oracles
+from .votes import drawn_class_scores, drawn_scores
 
 Floats = NDArray[np.float64]
 
@@ -30,27 +22,9 @@ SCORES = np.array([[-2.0, 0.5], [-1.5, 1.0], [-0.5, 1.0], [0.5, -1.0], [2.0, -0.
 SCHEDULE = Schedule(
     np.array([0, 1]), np.array([-1.0, -np.inf]), np.array([1.0, np.inf]), 0.0
 )
-
-
-@st.composite
-def drawn_scores(draw: st.DrawFn, *, models: int | None = None) -> Floats:
-    """Scores in quarters, so that sums are exact and often tied; both classes occur."""
-    rows = draw(st.integers(2, 12))
-    columns = draw(st.integers(1, 4)) if models is None else models
-    quarters = st.lists(
-        st.integers(-8, 8), min_size=rows * columns, max_size=rows * columns
-    )
-    scores = np.array(draw(quarters)).reshape(rows, columns) / 4
-    positive = scores.sum(axis=1) >= 0
-    assume(positive.any() and not positive.all())
-    return scores
-
-
-def noisy_votes(rows: int, models: int, seed: int = 0) -> Floats:
-    """Votes that agree with a hidden score, more or less."""
-    draws = np.random.default_rng(seed)
-    hidden = draws.normal(size=(rows, 1))
-    return (hidden + draws.normal(size=(rows, models))) / models
+# Class 0 leads by 3 at once; class 2 overtakes class 1 with the second base model.
+CLASS_SCORES = np.array([[[3.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0, 1.5, 0], [0, 0, 2]]])
+BY_MARGIN = LeadSchedule(np.array([0, 1]), np.array([2.0, np.inf]), np.zeros(3))
 
 
 def test_evaluate_stops_outside_the_thresholds_and_goes_on_between_them() -> None:
@@ -81,385 +55,78 @@ def test_evaluate_agrees_with_adding_up_by_hand(
     assert (decisions.tolist(), used.tolist()) == slow
 
 
-@pytest.mark.parametrize("sides", ["both", "negative"])
-@given(scores=drawn_scores(), alpha=st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9]))
-def test_qwyc_algorithm_1_agrees_with_trying_every_pair_of_thresholds(
-    sides: Any, scores: Floats, alpha: float
+def test_stops_beyond_the_margin_and_goes_on_at_it() -> None:
+    choices, used = BY_MARGIN.evaluate(CLASS_SCORES)
+    assert (choices.tolist(), used.tolist()) == ([0, 2], [1, 2])
+    at = LeadSchedule(np.array([0, 1]), np.array([3.0, np.inf]), np.zeros(3))
+    assert at.evaluate(CLASS_SCORES)[1].tolist() == [2, 2]
+
+
+@given(drawn_class_scores(), st.data())
+def test_evaluate_by_margin_agrees_with_adding_up_by_hand(
+    scores: Floats, data: st.DataObject
 ) -> None:
-    costs = np.array([1.0, 2.0, 1.5, 1.0])[: scores.shape[1]]
-    schedule = fit_schedule(
-        scores, 0.0, alpha, method="qwyc", costs=costs, sides=sides, threads=1
-    )
-    order, lower, upper = oracles.quit_when_you_can(
-        scores, 0.0, int(alpha * len(scores)), costs, None, sides == "both"
-    )
-    assert schedule.order.tolist() == order
-    decisions, used = schedule.evaluate(scores)
-    slow = oracles.walk_early(scores, order, lower, upper, 0.0)
-    assert (decisions.tolist(), used.tolist()) == slow
+    models, classes = scores.shape[1:]
+    order = data.draw(st.permutations(range(models)))
+    quarters = st.integers(-1, 12).map(lambda q: q / 4)
+    margin = data.draw(st.lists(quarters, min_size=models, max_size=models))
+    bias = [0.25 * k for k in range(classes)]
+    schedule = LeadSchedule(np.array(order), np.array(margin), np.array(bias))
+    choices, used = schedule.evaluate(scores)
+    slow = [oracles.walk_leads(row, order, margin, bias) for row in scores]
+    assert list(zip(choices.tolist(), used.tolist(), strict=True)) == slow
 
 
-@given(
-    scores=drawn_scores(models=3),
-    uses=st.lists(st.booleans(), min_size=6, max_size=6),
-    alpha=st.sampled_from([0.0, 0.1, 0.5]),
-)
-def test_qwyc_pays_a_feature_once(
-    scores: Floats, uses: list[bool], alpha: float
-) -> None:
-    reads, prices = np.array(uses).reshape(3, 2), np.array([4.0, 0.5])
-    schedule = fit_schedule(
-        scores, 0.0, alpha, method="qwyc", feature_costs=prices, uses=reads
-    )
-    named = {k: {str(f): prices[f] for f in range(2) if reads[k, f]} for k in range(3)}
-    order, lower, upper = oracles.quit_when_you_can(
-        scores, 0.0, int(alpha * len(scores)), np.ones(3), None, True, named
-    )
-    assert schedule.order.tolist() == order
-    slow = oracles.walk_early(scores, order, lower, upper, 0.0)
-    decisions, used = schedule.evaluate(scores)
-    assert (decisions.tolist(), used.tolist()) == slow
-
-
-def test_features_that_help_together_are_opened_together() -> None:
-    """A dear feature whose many models settle most comes before a cheap useless one."""
-    draws = np.random.default_rng(5)
-    hidden = draws.normal(size=(2000, 1))
-    useful = (hidden + draws.normal(size=(2000, 10))) / 10
-    useless = draws.normal(size=(2000, 5)) / 100
-    scores = np.hstack([useless, useful])
-    uses = np.zeros((15, 2), np.bool_)
-    uses[:5, 0] = uses[5:, 1] = True
-    schedule = fit_schedule(
-        scores,
-        0.0,
-        0.02,
-        costs=np.full(15, 1e-3),
-        feature_costs=[3.0, 5.0],
-        uses=uses,
-    )
-    assert [stage.features for stage in cut_stages(schedule.order, uses)] == [
-        (1,),
-        (0,),
-    ]
-    assert schedule.order[:10].min() >= 5
-
-
-def test_whole_features_are_often_never_computed() -> None:
-    scores = noisy_votes(2000, 30)
-    uses = np.repeat(np.eye(3, dtype=np.bool_), 10, axis=0)
-    prices = np.array([1.0, 10.0, 100.0])
-    costs = np.full(30, 1e-3)
-    aware = fit_schedule(
-        scores, 0.0, 0.01, costs=costs, feature_costs=prices, uses=uses
-    )
-    unaware = fit_schedule(scores, 0.0, 0.01, costs=costs)
-    mean = {}
-    for name, schedule in {"aware": aware, "unaware": unaware}.items():
-        paid = np.cumsum(ModelCosts(costs, prices, uses).along(schedule.order))
-        mean[name] = paid[schedule.evaluate(scores)[1] - 1].mean()
-    assert mean["aware"] < 0.75 * mean["unaware"]
-    assert [s.features for s in cut_stages(aware.order, uses)] == [(0,), (1,), (2,)]
-
-
-@pytest.mark.parametrize("sides", ["both", "negative"])
-@given(
-    scores=drawn_scores(models=4),
-    order=st.permutations(range(4)),
-    alpha=st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9]),
-)
-def test_qwyc_algorithm_2_agrees_with_trying_every_pair_of_thresholds(
-    sides: Any, scores: Floats, order: list[int], alpha: float
-) -> None:
-    schedule = fit_schedule(
-        scores, 0.0, alpha, method="fixed", order=order, sides=sides
-    )
-    assert schedule.order.tolist() == order
-    _, lower, upper = oracles.quit_when_you_can(
-        scores, 0.0, int(alpha * len(scores)), [1.0] * 4, order, sides == "both"
-    )
-    decisions, used = schedule.evaluate(scores)
-    slow = oracles.walk_early(scores, order, lower, upper, 0.0)
-    assert (decisions.tolist(), used.tolist()) == slow
-
-
-def test_qwyc_pipelined_set_cover_takes_the_widest_cover_first() -> None:
-    """QWYC, appendix A.1: each model settles rows of its own, whatever came before."""
-    scores = np.zeros((7, 3))
-    scores[:1, 0] = scores[1:4, 1] = scores[4:6, 2] = 1.0
-    schedule = fit_schedule(scores, 0.5, 0.0, method="qwyc")
-    assert schedule.order.tolist() == [1, 2, 0]
-    assert schedule.evaluate(scores)[1].tolist() == [3, 1, 1, 1, 2, 2, 3]
-
-
-def test_qwyc_prefers_a_cheap_model_that_settles_fewer_rows() -> None:
-    scores = np.array([[1.0, 1.0], [0.0, 1.0], [0.0, -1.0], [-1.0, -1.0]])
-    dear_second = fit_schedule(scores, 0.5, 0.0, method="qwyc", costs=[1.0, 9.0])
-    assert dear_second.order.tolist() == [0, 1]
-    even = fit_schedule(scores, 0.5, 0.0, method="qwyc")
-    assert even.order.tolist() == [1, 0]
-
-
-@pytest.mark.parametrize("method", ["polydom", "qwyc", "fixed"])
-@pytest.mark.parametrize("sides", ["both", "negative"])
-@pytest.mark.parametrize("alpha", [0.0, 0.005, 0.05])
-def test_a_schedule_changes_at_most_alpha_of_the_rows_it_was_fitted_on(
-    method: Any, sides: Any, alpha: float
-) -> None:
-    scores = noisy_votes(1000, 20)
-    order: Any = "natural" if method == "fixed" else None
-    schedule = fit_schedule(scores, 0.0, alpha, method=method, order=order, sides=sides)
-    decisions, used = schedule.evaluate(scores)
-    full = scores.sum(axis=1) >= 0
-    assert np.mean(decisions != full) <= alpha
-    assert used.mean() < 20
-    if sides == "negative":
-        assert (used[decisions] == 20).all()
-
-
-def test_polydom_takes_fewer_base_models_than_either_algorithm_of_qwyc() -> None:
-    scores = noisy_votes(4000, 40)
-    means = {
-        method: fit_schedule(
-            scores,
-            0.0,
-            0.01,
-            method=method,
-            order="natural" if method == "fixed" else None,
-        )
-        .evaluate(scores)[1]
-        .mean()
-        for method in ("polydom", "qwyc", "fixed")
-    }
-    assert means["polydom"] < 0.95 * min(means["qwyc"], means["fixed"])
-
-
-def test_threads_do_not_change_the_schedule() -> None:
-    scores = noisy_votes(500, 30)
-    for method in ("polydom", "qwyc"):
-        one = fit_schedule(scores, 0.0, 0.01, method=method, threads=1)
-        two = fit_schedule(scores, 0.0, 0.01, method=method, threads=2)
-        for name, array in one.arrays().items():
-            np.testing.assert_array_equal(array, two.arrays()[name])
-
-
-@given(drawn_scores(models=2), st.sampled_from([0.5, 1.0, 3.0, 100.0]), st.booleans())
-def test_stopping_finds_the_cheapest_cuts_of_two_models(
-    scores: Floats, price: float, both: bool
-) -> None:
-    costs = np.array([1.0, 2.0])
-    track = SumTrack(scores, np.arange(2), scores.sum(axis=1) >= 0)
-    stopping = Stopping(track, costs=costs, both=both)
-    mean, wrong = stopping.outcome(stopping.cuts(price))
-    slow = oracles.cheapest_stop(scores, 0.0, costs, price, both)
-    assert mean * len(scores) + price * wrong == pytest.approx(slow)
-
-
-@given(drawn_scores(models=4), st.sampled_from([0.5, 2.0, 10.0]))
-def test_stopping_knows_what_its_thresholds_will_do(
-    scores: Floats, price: float
-) -> None:
-    order, full = np.array([2, 0, 3, 1]), scores.sum(axis=1) >= 0
-    stopping = Stopping(SumTrack(scores, order, full), costs=np.ones(4))
-    cuts = stopping.cuts(price)
-    schedule = Schedule(order, *stopping.thresholds(cuts), 0.0)
-    decisions, used = schedule.evaluate(scores)
-    assert stopping.outcome(cuts) == (used.mean(), int((decisions != full).sum()))
-
-
-def test_stopping_costs_no_more_with_each_pass() -> None:
-    scores = noisy_votes(400, 12)
-    track = SumTrack(scores, np.arange(12), scores.sum(axis=1) >= 0)
-    stopping = Stopping(track, costs=np.ones(12))
-    totals = []
-    for passes in range(5):
-        mean, wrong = stopping.outcome(stopping.cuts(30.0, passes=passes))
-        totals.append(mean * 400 + 30.0 * wrong)
-    assert totals == sorted(totals, reverse=True)
-    assert totals[1] < totals[0]
-
-
-@given(drawn_scores(models=3), st.integers(-8, 8))
-def test_measure_doubt_agrees_with_counting_by_hand(scores: Floats, start: int) -> None:
-    pool = Pool(scores, scores.sum(axis=1) >= 0)
-    sums = np.full(len(scores), start / 4)
-    least, most = sums.min() + scores.min(axis=0), sums.max() + scores.max(axis=0)
-    out = np.empty(3)
-    measure_doubt(
-        scores, pool.rows, sums, pool.positives, np.arange(3), least, most, out
-    )
-    slow = [
-        oracles.doubt_after(
-            sums, scores[pool.rows, k], pool.positive, least[k], most[k], BINS
-        )
-        for k in range(3)
-    ]
-    np.testing.assert_allclose(out, slow)
-
-
-def test_orders_by_mse_put_the_nearest_model_first() -> None:
-    target = np.array([-1.0, -1.0, 1.0, 1.0])
-    half, copy, rest = target / 2, target / 2 + 0.01, target * [0, 1, 0, 1]
-    scores = np.stack([rest, half, copy], axis=1)
-
-    def order(name: Any) -> list[int]:
-        schedule = fit_schedule(
-            scores, 0.0, 0.0, method="fixed", order=name, target=target
-        )
-        return list(schedule.order)
-
-    assert order("individual-mse")[0] == 1
-    assert order("greedy-mse")[:2] == [1, 2]
-    assert order("natural") == [0, 1, 2]
-    assert sorted(order("random")) == [0, 1, 2]
-
-
-@pytest.mark.parametrize("changed", [0, 1, 7, 40])
-def test_upper_bound_is_the_share_that_hardly_lets_so_few_change(changed: int) -> None:
-    bound = upper_bound(changed, 1000, 0.95)
-    assert binom.cdf(changed, 1000, bound) == pytest.approx(0.05)
-    assert upper_bound(10, 10, 0.95) == 1.0
-
-
-@pytest.mark.parametrize("alpha", [0.5, 0.01, 0.001])
-def test_fewest_rows_are_just_enough_when_none_changes(alpha: float) -> None:
-    rows = fewest_rows(alpha, 0.95)
-    assert upper_bound(0, rows, 0.95) <= alpha < upper_bound(0, rows - 1, 0.95)
-
-
-def test_calibrate_ends_at_the_first_schedule_that_fails() -> None:
-    never = replace(SCHEDULE, lower=np.full(2, -np.inf), upper=np.full(2, np.inf))
-    always = replace(SCHEDULE, lower=np.array([9.0, 9.0]), upper=np.full(2, 9.0))
-    rows = np.repeat(SCORES, 20, axis=0)
-    chosen = calibrate([never, always, SCHEDULE], rows, 0.05, 0.95)
-    assert chosen.promise == Promise(0.05, 0.95, 100, 0)
-    assert (chosen.evaluate(rows)[1] == 2).all()
-    assert (calibrate([always], rows, 0.05, 0.95).evaluate(rows)[1] == 2).all()
-
-
-@pytest.mark.parametrize("method", ["polydom", "qwyc", "fixed"])
-def test_confidence_promises_alpha_and_keeps_it_on_the_calibration_rows(
-    method: Any,
-) -> None:
-    fresh = noisy_votes(1500, 20, seed=1)
-    schedule = fit_schedule(
-        noisy_votes(800, 20),
-        0.0,
-        0.02,
-        method=method,
-        order="natural" if method == "fixed" else None,
-        confidence=0.9,
-        calibration=fresh,
-    )
-    decisions, used = schedule.evaluate(fresh)
-    promise = schedule.promise
-    assert promise is not None
-    assert promise.changed == np.sum(decisions != (fresh.sum(axis=1) >= 0))
-    assert upper_bound(promise.changed, 1500, 0.9) <= 0.02 == promise.bound
-    assert used.mean() < 20
-    assert str(promise).startswith("at most 2.000% of decisions change on fresh rows")
-
-
-def test_a_schedule_fitted_without_calibration_rows_promises_nothing() -> None:
-    assert fit_schedule(SCORES, 0.0, 0.0).promise is None
-
-
-@pytest.mark.parametrize("promise", [None, Promise(0.01, 0.95, 1000, 3)])
-def test_from_arrays_takes_back_what_arrays_gave(promise: Promise | None) -> None:
-    before = replace(SCHEDULE, promise=promise)
-    after = Schedule.from_arrays(before.arrays())
-    for name, array in before.arrays().items():
-        np.testing.assert_array_equal(array, after.arrays()[name])
-    assert after.promise == promise
+def test_without_stops_every_row_is_evaluated_whole() -> None:
+    for schedule, scores in ((SCHEDULE, SCORES), (BY_MARGIN, CLASS_SCORES)):
+        whole = schedule.without_stops()
+        assert set(whole.evaluate(scores)[1]) == {2}
+        assert whole.changed(scores) == 0
 
 
 @pytest.mark.parametrize(
-    ("name", "array", "reason"),
+    ("changes", "reason"),
     [
-        ("order", None, "'order' is missing"),
-        ("order", np.array([0, 0]), "not a permutation"),
-        ("order", np.array([0.0, 1.0]), "type float64"),
-        ("order", np.array([], np.int64), "equally long and not empty"),
-        ("lower", np.array([[0.0]]), "one dimension"),
-        ("lower", np.array([0.0]), "equally long"),
-        ("lower", np.array([np.nan, 0.0]), r"lower\[0\] is nan"),
-        ("lower", np.array([2.0, 0.0]), r"lower\[0\] is 2.0"),
-        ("threshold", np.array([np.nan]), "threshold is nan"),
-        ("threshold", np.array([0.0, 1.0]), "length 1"),
-        ("promise", np.array([0.1, 0.95, 10.5, 1.0]), "makes no sense"),
-        ("promise", np.array([np.nan, 0.95, 10.0, 1.0]), "makes no sense"),
-        ("promise", np.array([0.1, 0.95, 10.0, 11.0]), "makes no sense"),
-    ],
-)
-def test_from_arrays_refuses_what_makes_no_sense(
-    name: str, array: Any, reason: str
-) -> None:
-    arrays = SCHEDULE.arrays() | {name: array}
-    if array is None:
-        del arrays[name]
-    with pytest.raises(BadIndexFile, match=reason):
-        Schedule.from_arrays(arrays)
-
-
-def test_schedule_refuses_crossed_thresholds() -> None:
-    with pytest.raises(BadInput, match=r"lower\[1\] is 3.0"):
-        replace(SCHEDULE, lower=np.array([0.0, 3.0]), upper=np.array([0.0, 2.0]))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "reason"),
-    [
-        ({"scores": SCORES[0]}, r"shape \(2,\)"),
-        ({"scores": SCORES[:0]}, r"shape \(0, 2\)"),
-        ({"scores": SCORES * [1.0, np.nan]}, r"scores\[0, 1\] is nan"),
-        ({"scores": SCORES * [1.0, np.inf]}, r"scores\[0, 1\] is inf"),
+        ({"order": np.array([0, 0])}, "not a permutation of 0 ... 1"),
+        (
+            {"order": np.array([], np.int64)},
+            r"order, lower and upper have shapes \(0,\), \(2,\) and \(2,\); they must "
+            "be equally long and not empty",
+        ),
+        ({"lower": np.array([[0.0]])}, "equally long"),
+        ({"lower": np.array([0.0])}, "equally long"),
+        ({"lower": np.array([np.nan, 0.0])}, r"lower\[0\] is nan"),
+        (
+            {"lower": np.array([0.0, 3.0]), "upper": np.full(2, 2.0)},
+            r"lower\[1\] is 3.0",
+        ),
         ({"threshold": np.nan}, "threshold is nan"),
-        ({"threshold": 9.0}, "all 5 rows are below the threshold 9"),
-        ({"threshold": -9.0}, "all 5 rows are at or above the threshold -9"),
-        ({"alpha": 1.0}, r"alpha is 1.0; it must be in \[0, 1\)"),
-        ({"alpha": -0.1}, "alpha is -0.1"),
-        ({"alpha": np.nan}, "alpha is nan"),
-        ({"costs": [1.0]}, r"costs have shape \(1,\)"),
-        ({"costs": [1.0, 0.0]}, r"costs\[1\] is 0.0"),
-        ({"costs": [np.inf, 1.0]}, r"costs\[0\] is inf"),
-        ({"method": "best"}, "method is 'best'"),
-        ({"method": "fixed"}, "needs an order"),
-        ({"method": "qwyc", "order": "natural"}, "chooses its own order"),
-        ({"order": "alphabetical"}, "order is 'alphabetical'"),
-        ({"order": [0, 0]}, "not a permutation of the 2 base models"),
-        ({"order": "greedy-mse", "target": [1.0]}, r"target has shape \(1,\)"),
-        ({"sides": "positive"}, "sides is 'positive'"),
-        ({"threads": 0}, "threads is 0"),
-        ({"confidence": 0.95}, "needs calibration rows"),
-        ({"confidence": 1.0, "calibration": SCORES}, "confidence is 1.0"),
-        ({"calibration": SCORES}, "without a confidence"),
-        (
-            {"confidence": 0.95, "calibration": SCORES, "alpha": 0.01},
-            "there are 5 .*; .* at least 299",
-        ),
-        ({"confidence": 0.95, "calibration": SCORES}, "alpha is 0"),
-        (
-            {"confidence": 0.95, "calibration": SCORES[:, :1], "alpha": 0.5},
-            r"shape \(5, 1\)",
-        ),
     ],
 )
-def test_fit_schedule_says_what_is_wrong_with_its_arguments(
-    arguments: dict[str, Any], reason: str
+def test_schedule_refuses_what_makes_no_sense(
+    changes: dict[str, Any], reason: str
 ) -> None:
-    usual: dict[str, Any] = {"scores": SCORES, "threshold": 0.0, "alpha": 0.0}
     with pytest.raises(BadInput, match=reason):
-        fit_schedule(**(usual | arguments))
+        replace(SCHEDULE, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"order": np.zeros(2, np.int64)}, "not a permutation of 0 ... 1"),
+        ({"margin": np.zeros(3)}, r"order and margin have shapes \(2,\) and \(3,\)"),
+        ({"margin": np.array([0.0, np.nan])}, r"margin\[1\] is nan"),
+        ({"bias": np.zeros(1)}, "bias must be finite numbers"),
+        ({"bias": np.array([0.0, np.inf])}, "bias must be finite numbers"),
+    ],
+)
+def test_schedule_by_margin_refuses_what_makes_no_sense(
+    changes: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(BadInput, match=reason):
+        replace(BY_MARGIN, **changes)
 
 
 def test_evaluate_refuses_another_number_of_base_models() -> None:
     with pytest.raises(BadInput, match=r"must be \(N, 2\)"):
         SCHEDULE.evaluate(np.ones((3, 4)))
-
-
-def test_one_base_model_is_a_schedule_that_always_uses_it() -> None:
-    scores = np.array([[-1.0], [1.0]])
-    for method, order in (("polydom", None), ("qwyc", None), ("fixed", "natural")):
-        schedule = fit_schedule(scores, 0.0, 0.0, method=method, order=order)  # type: ignore[arg-type]
-        decisions, used = schedule.evaluate(scores)
-        assert (decisions.tolist(), used.tolist()) == ([False, True], [1, 1])

@@ -1,11 +1,10 @@
+# mypy: disallow-untyped-decorators=False
 """The early exit of Fan et al. (2002), row by row."""
 
 import numpy as np
-from numba import boolean, float64, int64, void
+from numba import boolean, float64, int64, njit, void
 from numba.core.types import Array
 from numpy.typing import NDArray
-
-from ..models.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

@@ -1,4 +1,4 @@
-"""Schedules for more than two classes: the rule, its fitting, its promise."""
+"""Schedules for more than two classes: their fitting, their promise."""
 
 import math
 from typing import Any
@@ -9,71 +9,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadIndexFile, BadInput
-from polydom.indexer._lead_kernels import BINS, measure_lead_doubt
-from polydom.indexer.lead import LeadSchedule
-from polydom.indexer.lead_fitting import AHEAD, fit_lead_schedule
+from polydom.features.errors import BadInput
+from polydom.indexer._scan_kernels import BINS, measure_margin_impurity
+from polydom.indexer.lead_fitting import fit_lead_schedule
+from polydom.indexer.model_order import AHEAD
 from polydom.indexer.stages import cut_stages
 from polydom.indexer.stopping import Stopping
-from polydom.indexer.track import LeadTrack, lead
+from polydom.indexer.track import MarginTrack, margins_of
 from polydom.models.sums import whole_sums
 
 from . import oracles
+from .votes import drawn_class_scores, noisy_rounds
 
 Floats = NDArray[np.float64]
 
-# Class 0 leads by 3 at once; class 2 overtakes class 1 with the second base model.
-SCORES = np.array([[[3.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0, 1.5, 0], [0, 0, 2]]])
-SCHEDULE = LeadSchedule(np.array([0, 1]), np.array([2.0, np.inf]), np.zeros(3))
 
-
-@st.composite
-def drawn_scores(draw: st.DrawFn, models: int | None = None) -> Floats:
-    """Scores in quarters, so that sums are exact and leads often tied."""
-    rows, classes = draw(st.integers(1, 10)), draw(st.integers(2, 4))
-    columns = draw(st.integers(1, 4)) if models is None else models
-    size = rows * columns * classes
-    quarters = st.lists(st.integers(-8, 8), min_size=size, max_size=size)
-    return np.array(draw(quarters)).reshape(rows, columns, classes) / 4
-
-
-def noisy_rounds(rows: int, models: int, classes: int = 4, seed: int = 0) -> Floats:
-    """Base models that agree with hidden class scores, more or less."""
-    draws = np.random.default_rng(seed)
-    hidden = draws.normal(size=(rows, 1, classes))
-    return (hidden + draws.normal(size=(rows, models, classes))) / models
-
-
-def test_stops_beyond_the_margin_and_goes_on_at_it() -> None:
-    choices, used = SCHEDULE.evaluate(SCORES)
-    assert (choices.tolist(), used.tolist()) == ([0, 2], [1, 2])
-    at = LeadSchedule(np.array([0, 1]), np.array([3.0, np.inf]), np.zeros(3))
-    assert at.evaluate(SCORES)[1].tolist() == [2, 2]
-
-
-@given(drawn_scores(), st.data())
-def test_evaluate_does_what_adding_up_by_hand_does(
-    scores: Floats, data: st.DataObject
-) -> None:
-    models, classes = scores.shape[1:]
-    order = data.draw(st.permutations(range(models)))
-    quarters = st.integers(-1, 12).map(lambda q: q / 4)
-    margin = data.draw(st.lists(quarters, min_size=models, max_size=models))
-    bias = [0.25 * k for k in range(classes)]
-    schedule = LeadSchedule(np.array(order), np.array(margin), np.array(bias))
-    choices, used = schedule.evaluate(scores)
-    slow = [oracles.walk_leads(row, order, margin, bias) for row in scores]
-    assert list(zip(choices.tolist(), used.tolist(), strict=True)) == slow
-
-
-@given(drawn_scores(models=2), st.sampled_from([0.5, 1.0, 3.0, 100.0]))
+@given(drawn_class_scores(models=2), st.sampled_from([0.5, 1.0, 3.0, 100.0]))
 def test_stopping_finds_the_cheapest_lead_of_two_models(
     scores: Floats, price: float
 ) -> None:
-    track = LeadTrack(scores, np.arange(2), np.zeros(scores.shape[2]))
+    track = MarginTrack(scores, np.arange(2), np.zeros(scores.shape[2]))
     stopping = Stopping(track, costs=np.array([1.0, 2.0]), both=False)
     mean, wrong = stopping.outcome(stopping.cuts(price))
-    leads, chosen = lead(scores[:, 0]), scores.sum(axis=1).argmax(axis=1)
+    leads, chosen = margins_of(scores[:, 0]), scores.sum(axis=1).argmax(axis=1)
     best = math.inf
     for margin in [-1.0, *leads, math.inf]:
         stops = leads > margin
@@ -83,20 +41,23 @@ def test_stopping_finds_the_cheapest_lead_of_two_models(
     assert mean * len(scores) + price * wrong == pytest.approx(best)
 
 
-@given(drawn_scores(models=3), st.integers(-4, 4))
-def test_lead_doubt_agrees_with_counting_by_hand(scores: Floats, start: int) -> None:
+@given(drawn_class_scores(models=3), st.integers(-4, 4))
+def test_margin_impurity_agrees_with_counting_by_hand(
+    scores: Floats, start: int
+) -> None:
     classes = scores.shape[2]
     sums = np.full((len(scores), classes), 0.0)
     sums[:, 0] = start / 4
     chosen = (sums + scores.sum(axis=1)).argmax(axis=1)
-    doubt = np.empty(3)
-    measure_lead_doubt(
-        scores, np.arange(len(scores)), sums, chosen, np.arange(3), doubt
+    impurity = np.empty(3)
+    measure_margin_impurity(
+        scores, np.arange(len(scores)), sums, chosen, np.arange(3), impurity
     )
     slow = [
-        oracles.lead_doubt(sums + scores[:, k], chosen.tolist(), BINS) for k in range(3)
+        oracles.margin_impurity(sums + scores[:, k], chosen.tolist(), BINS)
+        for k in range(3)
     ]
-    np.testing.assert_allclose(doubt, slow)
+    np.testing.assert_allclose(impurity, slow)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.01, 0.1])
@@ -158,24 +119,6 @@ def test_a_calibrated_rate_holds_on_fresh_rows() -> None:
     assert (schedule.promise.bound, schedule.promise.rows) == (0.02, 3000)
     assert schedule.changed(rows[6000:]) <= 0.02 * 6000
     assert schedule.evaluate(rows[6000:])[1].mean() < 20
-
-
-def test_arrays_come_back_and_damage_is_refused() -> None:
-    scores = noisy_rounds(500, 5)
-    schedule = fit_lead_schedule(
-        scores, 0.1, confidence=0.9, calibration=noisy_rounds(300, 5, seed=1)
-    )
-    again = LeadSchedule.from_arrays(schedule.arrays())
-    assert again.promise == schedule.promise
-    for name, array in schedule.arrays().items():
-        np.testing.assert_array_equal(array, again.arrays()[name])
-    for name, damage in {
-        "order": np.zeros(5, np.int64),
-        "margin": np.full(5, np.nan),
-        "bias": np.zeros(1),
-    }.items():
-        with pytest.raises(BadIndexFile, match=name):
-            LeadSchedule.from_arrays({**schedule.arrays(), name: damage})
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+from polydom.indexer.calibrate import check_rate
+from polydom.indexer.fitting import check_decisions, check_order
+from polydom.indexer.model_order import OrderName
+from polydom.indexer.quit import errors_allowed
+from polydom.indexer.schedule import check_scores
+
 from ._fan_kernels import walk_bins
-from .fitting import Task, check_order
-from .model_order import OrderName
-from .quit import errors_allowed
-from .schedule import check_scores
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -101,22 +103,24 @@ def fit_fan(
     width
         Of a bin, > 0, in the unit of the scores; QWYC's best was 0.01.
     """
-    task = Task.check(scores, threshold, alpha, None, None, None, "both", 1)
+    check_rate(alpha, None, None, None)
+    scores = check_scores(scores)
+    positive = check_decisions(scores, threshold, None)
     if not 0 < width < np.inf:
         raise BadInput(f"width is {width!r}; it must be finite and above 0")
-    kept = check_order(order, task, target, seed)
-    allowed = errors_allowed(alpha, len(task.scores))
-    tables = tabulate(task.scores, kept, width)
+    kept = check_order(order, scores, target, seed)
+    allowed = errors_allowed(alpha, len(scores))
+    tables = tabulate(scores, kept, width)
     low, high = 0.0, WIDEST
     while high - low > WIDEST / 2**HALVINGS:
         middle = (low + high) / 2
-        fan = FanSchedule(kept, *tables, width, middle, task.threshold)
-        decisions, _ = fan.evaluate(task.scores)
-        if np.count_nonzero(decisions != task.positive) > allowed:
+        fan = FanSchedule(kept, *tables, width, middle, float(threshold))
+        decisions, _ = fan.evaluate(scores)
+        if np.count_nonzero(decisions != positive) > allowed:
             low = middle
         else:
             high = middle
-    return FanSchedule(kept, *tables, width, high, task.threshold)
+    return FanSchedule(kept, *tables, width, high, float(threshold))
 
 
 def tabulate(

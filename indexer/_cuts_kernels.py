@@ -1,0 +1,163 @@
+"""The cuts of lists of rows that cost least, compiled; nothing is checked here.
+
+A list holds the rows at one position by ascending number (running sum, or minus the
+margin of the leading class), int32 a row; an entry whose number equals the one before
+is stored as ~row, which is negative: no threshold parts the two. `positive` says of
+each entry which stop is the wrong one, the low one if it is positive, else the high
+one. A cut (a, b) stops the entries before a low and those from b on high.
+"""
+
+import math
+
+import numpy as np
+from numba import boolean, float64, int32, int64, types, void
+from numba.core.types import Array
+from numpy.typing import NDArray
+
+from ..models.declare import njit
+
+FLOATS = Array(float64, 1, "C", readonly=True)
+ROWS = Array(int64, 1, "C", readonly=True)
+FLAGS = Array(boolean, 1, "C", readonly=True)
+IDS = Array(int32, 1, "C", readonly=True)
+CUTS = Array(int64, 2, "C", readonly=True)
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+
+
+@njit(types.UniTuple(int64, 2)(IDS, FLAGS, FLOATS, float64, boolean), **OPTIONS)
+def cheapest_cuts(
+    ids: NDArray[np.int32],
+    positive: NDArray[np.bool_],
+    onward: NDArray[np.float64],
+    price: float,
+    both: bool,
+) -> tuple[int, int]:
+    """Cuts (a, b) of one list that cost least.
+
+    A wrong stop costs `price`, going on costs `onward` (n,) >= 0 by entry; entries of
+    rows that do not come this far have NaN there and do not count. Without `both`
+    nothing stops high: b is n.
+
+    Rows 4, 0, 2, 1 and 3 have the numbers -2, -1, -1, 0.5 and 3, and row 3 has stopped
+    before:
+
+        ids       4      0      ~2     1      3
+        positive  False  False  True   True   True
+        onward    2      2      2      2      NaN
+
+    At a price of 10 the cuts are (1, 3). Row 4 stops low, which saves 2. Row 0 would
+    save 2 more, but row 2 would stop with it, wrongly. Row 1 stops high, and so would
+    row 3.
+    """
+    n = ids.shape[0]
+    a = 0
+    b = n
+    value = 0.0
+    best = 0.0
+    for j in range(n):
+        if onward[j] >= 0.0:
+            value += (price if positive[j] else 0.0) - onward[j]
+        if value < best and (j + 1 == n or ids[j + 1] >= 0):
+            best = value
+            a = j + 1
+    if not both:
+        return a, n
+    value = 0.0
+    best = 0.0
+    for j in range(n - 1, -1, -1):
+        if onward[j] >= 0.0:
+            value += (0.0 if positive[j] else price) - onward[j]
+        if value < best and ids[j] >= 0:
+            best = value
+            b = j
+    if a > b:  # stopping either way beats going on: every row stops at one cut
+        value = 0.0
+        best = math.inf
+        for j in range(n + 1):
+            if (j == n or ids[j] >= 0) and value < best:
+                best = value
+                a = j
+            if j < n and onward[j] >= 0.0:
+                value += price if positive[j] else -price
+        b = a
+    return a, b
+
+
+@njit(void(IDS, FLAGS, ROWS, CUTS, int32[::1], boolean[::1]), **OPTIONS)
+def follow_cuts(
+    ids: NDArray[np.int32],
+    positive: NDArray[np.bool_],
+    starts: NDArray[np.int64],
+    cuts: NDArray[np.int64],
+    stop: NDArray[np.int32],
+    wrong: NDArray[np.bool_],
+) -> None:
+    """Find where each row stops under `cuts` (2, T), and whether it is decided wrongly.
+
+    Position r's list is `ids[starts[r]:starts[r + 1]]`, with its `positive`. `stop`
+    (N,) and `wrong` (N,) are filled; a row that no cut stops ends at the last position.
+    """
+    last = starts.shape[0] - 2
+    stop[:] = last
+    wrong[:] = False
+    for r in range(last - 1, -1, -1):  # the earliest stop is written last
+        first = starts[r]
+        here = ids[first : starts[r + 1]]
+        for j in range(cuts[0, r]):
+            row = here[j] if here[j] >= 0 else ~here[j]
+            stop[row] = r
+            wrong[row] = positive[first + j]
+        for j in range(cuts[1, r], here.shape[0]):
+            row = here[j] if here[j] >= 0 else ~here[j]
+            stop[row] = r
+            wrong[row] = not positive[first + j]
+
+
+@njit(
+    void(IDS, FLAGS, ROWS, int64, FLOATS, float64, boolean, CUTS, int64[:, ::1]),
+    **OPTIONS,
+)
+def improve_cuts(
+    ids: NDArray[np.int32],
+    positive: NDArray[np.bool_],
+    starts: NDArray[np.int64],
+    rows: int,
+    costs: NDArray[np.float64],
+    price: float,
+    both: bool,
+    widest: NDArray[np.int64],
+    cuts: NDArray[np.int64],
+) -> None:
+    """Choose the cuts of each position anew, from the last to the first, in place.
+
+    Lists are as in `follow_cuts`, of N = `rows` rows. `cuts` (2, T) stay within those
+    of `widest` (2, T): entries outside these are in no later list, so they must stop.
+    The whole cost (`costs` (T,) by position, `price` per wrong stop) never rises: the
+    cuts at r are the best for the rows that reach r, given what going on costs each of
+    them under the cuts at r + 1 and later.
+    """
+    last = starts.shape[0] - 2
+    stop = np.empty(rows, np.int32)
+    wrong = np.empty(rows, np.bool_)
+    follow_cuts(ids, positive, starts, cuts, stop, wrong)
+    onward = np.zeros(rows, np.float64)
+    entries = np.empty(rows, np.float64)
+    for r in range(last - 1, -1, -1):
+        here = ids[starts[r] : starts[r + 1]]
+        flags = positive[starts[r] : starts[r + 1]]
+        first, end = widest[0, r], widest[1, r]
+        for j in range(first, end):  # those with a place at r + 1
+            row = here[j] if here[j] >= 0 else ~here[j]
+            onward[row] += costs[r + 1]
+            entries[j] = onward[row] if stop[row] >= r else math.nan
+        a, b = cheapest_cuts(
+            here[first:end], flags[first:end], entries[first:end], price, both
+        )
+        cuts[0, r] = first + a
+        cuts[1, r] = first + b
+        for j in range(cuts[0, r]):
+            row = here[j] if here[j] >= 0 else ~here[j]
+            onward[row] = price if flags[j] else 0.0
+        for j in range(cuts[1, r], here.shape[0]):
+            row = here[j] if here[j] >= 0 else ~here[j]
+            onward[row] = 0.0 if flags[j] else price

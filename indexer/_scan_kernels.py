@@ -1,0 +1,241 @@
+"""Scans over the base models that could come next, compiled; nothing is checked here.
+
+Scores are (N, T) or, for K classes, (N, T, K): rows are examples, N >> T. The scans of
+two classes read the matrix in blocks of `BLOCK` neighbouring columns, a cache line
+each, so that no transposed copy is needed, and take the rows under consideration with
+the positive ones (by the full decision) first.
+"""
+
+import math
+
+import numpy as np
+from numba import boolean, float64, int64, void
+from numba.core.types import Array
+from numpy.typing import NDArray
+
+from ..models.declare import njit
+from ._walk_kernels import leader
+
+FLOATS = Array(float64, 1, "C", readonly=True)
+FLOATS_2D = Array(float64, 2, "C", readonly=True)
+FLOATS_3D = Array(float64, 3, "C", readonly=True)
+ROWS = Array(int64, 1, "C", readonly=True)
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+
+BLOCK = 8  # doubles in a cache line
+BINS = 64  # of the running sum or margin, when impurity is measured
+CHUNK = 64  # columns whose bins fit the L1 cache together
+
+
+@njit(void(float64[::1], int64, int64, float64), **OPTIONS)
+def sift(heap: NDArray[np.float64], node: int, size: int, value: float) -> None:
+    """Put `value` at `node` of a max-heap of `size` entries, and restore the heap."""
+    while True:
+        child = 2 * node + 1
+        if child >= size:
+            break
+        if child + 1 < size and heap[child + 1] > heap[child]:
+            child += 1
+        if heap[child] <= value:
+            break
+        heap[node] = heap[child]
+        node = child
+    heap[node] = value
+
+
+@njit(int64(FLOATS, float64, float64[::1]), **OPTIONS)
+def smallest(values: NDArray[np.float64], sign: float, out: NDArray[np.float64]) -> int:
+    """Fill `out` with the smallest of sign * values, ascending; how many there are."""
+    size: int = min(out.shape[0], values.shape[0])
+    for i in range(size):
+        out[i] = sign * values[i]
+    for node in range(size // 2 - 1, -1, -1):
+        sift(out, node, size, out[node])
+    for i in range(size, values.shape[0]):
+        if sign * values[i] < out[0]:
+            sift(out, 0, size, sign * values[i])
+    for end in range(size - 1, 0, -1):
+        value = out[end]
+        out[end] = out[0]
+        sift(out, 0, end, value)
+    return size
+
+
+@njit(int64(FLOATS, int64, float64), **OPTIONS)
+def first_above(ascending: NDArray[np.float64], size: int, value: float) -> int:
+    """Position of the first of `size` entries above `value`, `size` if none is."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        if ascending[middle] > value:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@njit(void(FLOATS, FLOATS, float64, float64[::1], int64[::1]), **OPTIONS)
+def stops_by_errors(
+    right: NDArray[np.float64],
+    wrong: NDArray[np.float64],
+    sign: float,
+    limits: NDArray[np.float64],
+    stops: NDArray[np.int64],
+) -> None:
+    """Count the rows that can stop on one side, for each number of errors allowed.
+
+    Rows stop below a threshold on sign * value; those of `right` stop rightly.
+    `stops[e]` is filled for e = 0 .. len - 1 errors: all rows strictly below the
+    (e + 1)-th smallest value of `wrong`, or every row where there is none. `limits`,
+    as long, is scratch.
+    """
+    known = smallest(wrong, sign, limits)
+    for e in range(stops.shape[0]):
+        stops[e] = 0
+    if known > 0:
+        for i in range(right.shape[0]):
+            value = sign * right[i]
+            if value < limits[0]:
+                stops[0] += 1
+            elif value < limits[known - 1]:
+                stops[first_above(limits, known, value)] += 1
+    rights = 0
+    wrongs = 0  # strictly below the current limit: fewer than e where values are tied
+    for e in range(stops.shape[0]):
+        if e < known:
+            rights += stops[e]
+            if e > 0 and limits[e] > limits[e - 1]:
+                wrongs = e
+            stops[e] = rights + wrongs
+        else:
+            stops[e] = right.shape[0] + wrong.shape[0]
+
+
+@njit(void(FLOATS_2D, ROWS, FLOATS, int64, ROWS, int64, boolean, int64[::1]), **OPTIONS)
+def count_stops(
+    scores: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    positives: int,
+    columns: NDArray[np.int64],
+    allowed: int,
+    both: bool,
+    stopped: NDArray[np.int64],
+) -> None:
+    """Count the rows that each column could stop with at most `allowed` errors.
+
+    The inner step of QWYC's Algorithm 1, linear in the rows: only the `allowed` + 1
+    extreme values of each side are sorted. `rows` (n,) and `columns` (L,) index
+    `scores`; `sums` (n,) are the running sums; `stopped` (L,) is filled.
+    """
+    n = rows.shape[0]
+    values = np.empty((BLOCK, n), np.float64)
+    low = np.empty(allowed + 1, np.int64)
+    high = np.empty(allowed + 1, np.int64)
+    limits = np.empty(allowed + 1, np.float64)
+    for start in range(0, columns.shape[0], BLOCK):
+        size = min(BLOCK, columns.shape[0] - start)
+        for i in range(n):
+            for j in range(size):
+                values[j, i] = sums[i] + scores[rows[i], columns[start + j]]
+        for j in range(size):
+            positive = values[j, :positives]
+            negative = values[j, positives:]
+            stops_by_errors(negative, positive, 1.0, limits, low)
+            best = low[allowed]
+            if both:
+                stops_by_errors(positive, negative, -1.0, limits, high)
+                best = 0
+                for e in range(allowed + 1):
+                    best = max(best, low[e] + high[allowed - e])
+            # Both sides reach over each other: one cut stops every row.
+            stopped[start + j] = min(best, n)
+
+
+@njit(float64(int64, int64), **OPTIONS)
+def impurity_of(positives: int, negatives: int) -> float:
+    """Impurity n sqrt(q (1 - q)) of n rows; half a row is added to either class."""
+    q = (positives + 0.5) / (positives + negatives + 1.0)
+    return (positives + negatives) * math.sqrt(q * (1.0 - q))
+
+
+@njit(
+    void(FLOATS_2D, ROWS, FLOATS, int64, ROWS, FLOATS, FLOATS, float64[::1]), **OPTIONS
+)
+def measure_impurity(
+    scores: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    positives: int,
+    columns: NDArray[np.int64],
+    least: NDArray[np.float64],
+    most: NDArray[np.float64],
+    impurity: NDArray[np.float64],
+) -> None:
+    """Impurity of the full decisions, by running sum, once each column is added.
+
+    The new sums are put into `BINS` equal bins between the column's `least` and `most`
+    (L,); `impurity` (L,) is filled with the sums of the bins' impurities.
+    """
+    counts = np.empty((CHUNK, 2, BINS), np.int32)
+    scale = np.empty(CHUNK, np.float64)
+    for start in range(0, columns.shape[0], CHUNK):
+        size = min(CHUNK, columns.shape[0] - start)
+        counts[:] = 0
+        for j in range(size):
+            span = most[start + j] - least[start + j]
+            scale[j] = BINS / span if span > 0.0 else 0.0
+        for i in range(rows.shape[0]):
+            side = 1 if i < positives else 0
+            row = scores[rows[i]]
+            for j in range(size):
+                place = (sums[i] + row[columns[start + j]] - least[start + j]) * scale[
+                    j
+                ]
+                counts[j, side, int(min(max(place, 0.0), BINS - 1.0))] += 1
+        for j in range(size):
+            total = 0.0
+            for b in range(BINS):
+                total += impurity_of(counts[j, 1, b], counts[j, 0, b])
+            impurity[start + j] = total
+
+
+@njit(void(FLOATS_3D, ROWS, FLOATS_2D, ROWS, ROWS, float64[::1]), **OPTIONS)
+def measure_margin_impurity(
+    scores: NDArray[np.float64],
+    rows: NDArray[np.int64],
+    sums: NDArray[np.float64],
+    chosen: NDArray[np.int64],
+    models: NDArray[np.int64],
+    impurity: NDArray[np.float64],
+) -> None:
+    """Impurity of the final choices, by margin, once each base model is added.
+
+    The new margins are put into `BINS` equal bins up to the largest; a bin of n rows,
+    of which a share e is led by another class than in the end, has impurity n sqrt(e),
+    with half a row added to either side. `rows` (n,) index `scores`, whose running sums
+    are `sums` (n, K) and final choices `chosen` (n,); `impurity` (L,) of `models` is
+    filled.
+    """
+    count = rows.shape[0]
+    margins = np.empty(count, np.float64)
+    wrong = np.empty(count, np.bool_)
+    total = np.empty(sums.shape[1], np.float64)
+    bins = np.empty((2, BINS), np.int64)
+    for j in range(models.shape[0]):
+        widest = 0.0
+        for i in range(count):
+            for k in range(total.shape[0]):
+                total[k] = sums[i, k] + scores[rows[i], models[j], k]
+            best, margins[i] = leader(total)
+            wrong[i] = best != chosen[i]
+            widest = max(widest, margins[i])
+        scale = BINS / widest if widest > 0.0 else 0.0
+        bins[:] = 0
+        for i in range(count):
+            bins[int64(wrong[i]), int64(min(margins[i] * scale, BINS - 1.0))] += 1
+        impurity[j] = 0.0
+        for b in range(BINS):
+            n = bins[0, b] + bins[1, b]
+            if n > 0:
+                impurity[j] += n * math.sqrt((bins[1, b] + 0.5) / (n + 1.0))

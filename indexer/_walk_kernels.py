@@ -1,0 +1,108 @@
+"""Following a schedule row by row, compiled; nothing is checked here.
+
+Scores are (N, T) or, for K classes, (N, T, K): rows, base models, classes.
+"""
+
+import math
+
+import numpy as np
+from numba import boolean, float64, int64, types, void
+from numba.core.types import Array
+from numpy.typing import NDArray
+
+from ..models.declare import njit
+
+FLOATS = Array(float64, 1, "C", readonly=True)
+FLOATS_2D = Array(float64, 2, "C", readonly=True)
+FLOATS_3D = Array(float64, 3, "C", readonly=True)
+ROWS = Array(int64, 1, "C", readonly=True)
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+
+
+@njit(
+    void(FLOATS_2D, ROWS, FLOATS, FLOATS, float64, boolean[::1], int64[::1]), **OPTIONS
+)
+def walk(
+    scores: NDArray[np.float64],
+    order: NDArray[np.int64],
+    lower: NDArray[np.float64],
+    upper: NDArray[np.float64],
+    threshold: float,
+    decisions: NDArray[np.bool_],
+    used: NDArray[np.int64],
+) -> None:
+    """Fill the `decisions` (N,) of (N, T) scores and the base models `used` (N,).
+
+    Whole sums are added in the base models' own order, as `models.sums` does: the
+    schedule's order rounds otherwise.
+    """
+    last = order.shape[0]
+    for i in range(scores.shape[0]):
+        total = 0.0
+        r = 0
+        while r < last:
+            total += scores[i, order[r]]
+            if total < lower[r] or total > upper[r]:
+                break
+            r += 1
+        if r < last:
+            decisions[i] = total > upper[r]
+            used[i] = r + 1
+        else:
+            total = 0.0
+            for t in range(last):
+                total += scores[i, t]
+            decisions[i] = total >= threshold
+            used[i] = last
+
+
+@njit(types.Tuple((int64, float64))(FLOATS), **OPTIONS)
+def leader(sums: NDArray[np.float64]) -> tuple[int, float]:
+    """Position of the largest of K >= 2 sums, the first of equals, and its margin.
+
+    The margin is by how much it exceeds the second largest.
+    """
+    best = 0
+    second = -math.inf
+    for k in range(1, sums.shape[0]):
+        if sums[k] > sums[best]:
+            second = sums[best]
+            best = k
+        elif sums[k] > second:
+            second = sums[k]
+    return best, sums[best] - second
+
+
+@njit(void(FLOATS_3D, ROWS, FLOATS, FLOATS, int64[::1], int64[::1]), **OPTIONS)
+def walk_margins(
+    scores: NDArray[np.float64],
+    order: NDArray[np.int64],
+    margin: NDArray[np.float64],
+    bias: NDArray[np.float64],
+    choices: NDArray[np.int64],
+    used: NDArray[np.int64],
+) -> None:
+    """Fill the `choices` (N,) for (N, T, K) scores and the base models `used` (N,).
+
+    Whole sums are added as in `walk`.
+    """
+    last = order.shape[0]
+    sums = np.empty(bias.shape[0], np.float64)
+    for i in range(scores.shape[0]):
+        sums[:] = bias
+        r = 0
+        while r < last:
+            for k in range(sums.shape[0]):
+                sums[k] += scores[i, order[r], k]
+            best, lead = leader(sums)
+            if lead > margin[r]:
+                break
+            r += 1
+        if r == last:
+            sums[:] = bias
+            for t in range(last):
+                for k in range(sums.shape[0]):
+                    sums[k] += scores[i, t, k]
+            best, lead = leader(sums)
+        choices[i] = best
+        used[i] = min(r + 1, last)

@@ -1,0 +1,386 @@
+"""Fitting schedules: QWYC's algorithms, orders, optimal stopping, calibration."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy.stats import binom
+
+from polydom.features.errors import BadInput
+from polydom.indexer._cuts_kernels import cheapest_cuts
+from polydom.indexer._scan_kernels import BINS, measure_impurity
+from polydom.indexer.calibrate import calibrate, fewest_rows, upper_bound
+from polydom.indexer.cuts import list_entries
+from polydom.indexer.fitting import fit_schedule
+from polydom.indexer.model_costs import ModelCosts
+from polydom.indexer.pool import Pool
+from polydom.indexer.schedule import Promise, Schedule
+from polydom.indexer.stages import cut_stages
+from polydom.indexer.stopping import Stopping
+from polydom.indexer.track import SumTrack
+
+from . import oracles
+from .test_schedule import SCHEDULE, SCORES
+from .votes import drawn_scores, noisy_votes
+
+Floats = NDArray[np.float64]
+
+
+@pytest.mark.parametrize("sides", ["both", "negative"])
+@given(scores=drawn_scores(), alpha=st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9]))
+def test_qwyc_algorithm_1_agrees_with_trying_every_pair_of_thresholds(
+    sides: Any, scores: Floats, alpha: float
+) -> None:
+    costs = np.array([1.0, 2.0, 1.5, 1.0])[: scores.shape[1]]
+    schedule = fit_schedule(
+        scores, 0.0, alpha, method="qwyc", costs=costs, sides=sides, threads=1
+    )
+    order, lower, upper = oracles.quit_when_you_can(
+        scores, 0.0, int(alpha * len(scores)), costs, None, sides == "both"
+    )
+    assert schedule.order.tolist() == order
+    decisions, used = schedule.evaluate(scores)
+    slow = oracles.walk_early(scores, order, lower, upper, 0.0)
+    assert (decisions.tolist(), used.tolist()) == slow
+
+
+@given(
+    scores=drawn_scores(models=3),
+    uses=st.lists(st.booleans(), min_size=6, max_size=6),
+    alpha=st.sampled_from([0.0, 0.1, 0.5]),
+)
+def test_qwyc_pays_a_feature_once(
+    scores: Floats, uses: list[bool], alpha: float
+) -> None:
+    reads, prices = np.array(uses).reshape(3, 2), np.array([4.0, 0.5])
+    schedule = fit_schedule(
+        scores, 0.0, alpha, method="qwyc", feature_costs=prices, uses=reads
+    )
+    named = {k: {str(f): prices[f] for f in range(2) if reads[k, f]} for k in range(3)}
+    order, lower, upper = oracles.quit_when_you_can(
+        scores, 0.0, int(alpha * len(scores)), np.ones(3), None, True, named
+    )
+    assert schedule.order.tolist() == order
+    slow = oracles.walk_early(scores, order, lower, upper, 0.0)
+    decisions, used = schedule.evaluate(scores)
+    assert (decisions.tolist(), used.tolist()) == slow
+
+
+def test_features_that_help_together_are_opened_together() -> None:
+    """A dear feature whose many models settle most comes before a cheap useless one."""
+    draws = np.random.default_rng(5)
+    hidden = draws.normal(size=(2000, 1))
+    useful = (hidden + draws.normal(size=(2000, 10))) / 10
+    useless = draws.normal(size=(2000, 5)) / 100
+    scores = np.hstack([useless, useful])
+    uses = np.zeros((15, 2), np.bool_)
+    uses[:5, 0] = uses[5:, 1] = True
+    schedule = fit_schedule(
+        scores,
+        0.0,
+        0.02,
+        costs=np.full(15, 1e-3),
+        feature_costs=[3.0, 5.0],
+        uses=uses,
+    )
+    assert [stage.features for stage in cut_stages(schedule.order, uses)] == [
+        (1,),
+        (0,),
+    ]
+    assert schedule.order[:10].min() >= 5
+
+
+def test_whole_features_are_often_never_computed() -> None:
+    scores = noisy_votes(2000, 30)
+    uses = np.repeat(np.eye(3, dtype=np.bool_), 10, axis=0)
+    prices = np.array([1.0, 10.0, 100.0])
+    costs = np.full(30, 1e-3)
+    aware = fit_schedule(
+        scores, 0.0, 0.01, costs=costs, feature_costs=prices, uses=uses
+    )
+    unaware = fit_schedule(scores, 0.0, 0.01, costs=costs)
+    mean = {}
+    for name, schedule in {"aware": aware, "unaware": unaware}.items():
+        paid = np.cumsum(ModelCosts(costs, prices, uses).along(schedule.order))
+        mean[name] = paid[schedule.evaluate(scores)[1] - 1].mean()
+    assert mean["aware"] < 0.75 * mean["unaware"]
+    assert [s.features for s in cut_stages(aware.order, uses)] == [(0,), (1,), (2,)]
+
+
+@pytest.mark.parametrize("sides", ["both", "negative"])
+@given(
+    scores=drawn_scores(models=4),
+    order=st.permutations(range(4)),
+    alpha=st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9]),
+)
+def test_qwyc_algorithm_2_agrees_with_trying_every_pair_of_thresholds(
+    sides: Any, scores: Floats, order: list[int], alpha: float
+) -> None:
+    schedule = fit_schedule(
+        scores, 0.0, alpha, method="fixed", order=order, sides=sides
+    )
+    assert schedule.order.tolist() == order
+    _, lower, upper = oracles.quit_when_you_can(
+        scores, 0.0, int(alpha * len(scores)), [1.0] * 4, order, sides == "both"
+    )
+    decisions, used = schedule.evaluate(scores)
+    slow = oracles.walk_early(scores, order, lower, upper, 0.0)
+    assert (decisions.tolist(), used.tolist()) == slow
+
+
+def test_qwyc_pipelined_set_cover_takes_the_widest_cover_first() -> None:
+    """QWYC, appendix A.1: each model settles rows of its own, whatever came before."""
+    scores = np.zeros((7, 3))
+    scores[:1, 0] = scores[1:4, 1] = scores[4:6, 2] = 1.0
+    schedule = fit_schedule(scores, 0.5, 0.0, method="qwyc")
+    assert schedule.order.tolist() == [1, 2, 0]
+    assert schedule.evaluate(scores)[1].tolist() == [3, 1, 1, 1, 2, 2, 3]
+
+
+def test_qwyc_prefers_a_cheap_model_that_settles_fewer_rows() -> None:
+    scores = np.array([[1.0, 1.0], [0.0, 1.0], [0.0, -1.0], [-1.0, -1.0]])
+    dear_second = fit_schedule(scores, 0.5, 0.0, method="qwyc", costs=[1.0, 9.0])
+    assert dear_second.order.tolist() == [0, 1]
+    even = fit_schedule(scores, 0.5, 0.0, method="qwyc")
+    assert even.order.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("method", ["polydom", "qwyc", "fixed"])
+@pytest.mark.parametrize("sides", ["both", "negative"])
+@pytest.mark.parametrize("alpha", [0.0, 0.005, 0.05])
+def test_a_schedule_changes_at_most_alpha_of_the_rows_it_was_fitted_on(
+    method: Any, sides: Any, alpha: float
+) -> None:
+    scores = noisy_votes(1000, 20)
+    order: Any = "natural" if method == "fixed" else None
+    schedule = fit_schedule(scores, 0.0, alpha, method=method, order=order, sides=sides)
+    decisions, used = schedule.evaluate(scores)
+    full = scores.sum(axis=1) >= 0
+    assert np.mean(decisions != full) <= alpha
+    assert used.mean() < 20
+    if sides == "negative":
+        assert (used[decisions] == 20).all()
+
+
+def test_polydom_takes_fewer_base_models_than_either_algorithm_of_qwyc() -> None:
+    scores = noisy_votes(4000, 40)
+    means = {
+        method: fit_schedule(
+            scores,
+            0.0,
+            0.01,
+            method=method,
+            order="natural" if method == "fixed" else None,
+        )
+        .evaluate(scores)[1]
+        .mean()
+        for method in ("polydom", "qwyc", "fixed")
+    }
+    assert means["polydom"] < 0.95 * min(means["qwyc"], means["fixed"])
+
+
+def test_threads_do_not_change_the_schedule() -> None:
+    scores = noisy_votes(500, 30)
+    for method in ("polydom", "qwyc"):
+        one = fit_schedule(scores, 0.0, 0.01, method=method, threads=1)
+        two = fit_schedule(scores, 0.0, 0.01, method=method, threads=2)
+        for name in ("order", "lower", "upper"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+
+
+@given(drawn_scores(models=2), st.sampled_from([0.5, 1.0, 3.0, 100.0]), st.booleans())
+def test_stopping_finds_the_cheapest_cuts_of_two_models(
+    scores: Floats, price: float, both: bool
+) -> None:
+    costs = np.array([1.0, 2.0])
+    track = SumTrack(scores, np.arange(2), scores.sum(axis=1) >= 0)
+    stopping = Stopping(track, costs=costs, both=both)
+    mean, wrong = stopping.outcome(stopping.cuts(price))
+    slow = oracles.cheapest_stop(scores, 0.0, costs, price, both)
+    assert mean * len(scores) + price * wrong == pytest.approx(slow)
+
+
+@given(drawn_scores(models=4), st.sampled_from([0.5, 2.0, 10.0]))
+def test_stopping_knows_what_its_thresholds_will_do(
+    scores: Floats, price: float
+) -> None:
+    order, full = np.array([2, 0, 3, 1]), scores.sum(axis=1) >= 0
+    stopping = Stopping(SumTrack(scores, order, full), costs=np.ones(4))
+    cuts = stopping.cuts(price)
+    schedule = Schedule(order, *stopping.thresholds(cuts), 0.0)
+    decisions, used = schedule.evaluate(scores)
+    assert stopping.outcome(cuts) == (used.mean(), int((decisions != full).sum()))
+
+
+def test_stopping_lists_rows_as_its_docstring_says() -> None:
+    scores = np.array([[-1.0, 1.2], [0.5, -1.2], [-1.0, 1.2], [3.0, -1.2], [-2.0, 0.0]])
+    positive = np.array([False, True, True, True, False])
+    stopping = Stopping(SumTrack(scores, np.arange(2), positive), costs=np.ones(2))
+    assert stopping.ids[:5].tolist() == [4, 0, ~2, 1, 3]
+    assert stopping.widest[:, 0].tolist() == [1, 3]
+    assert stopping.ids[5:].tolist() == [0, ~2]
+    assert stopping.starts.tolist() == [0, 5, 7]
+
+
+def test_cheapest_cuts_of_the_five_rows_in_their_docstring() -> None:
+    rows, values = np.array([4, 0, 2, 1, 3]), np.array([-2.0, -1.0, -1.0, 0.5, 3.0])
+    ids = list_entries(rows, values)
+    assert ids.tolist() == [4, 0, ~2, 1, 3]
+    positive = np.array([False, False, True, True, True])
+    onward = np.array([2.0, 2.0, 2.0, 2.0, np.nan])
+    assert cheapest_cuts(ids, positive, onward, 10.0, True) == (1, 3)
+
+
+def test_stopping_costs_no_more_with_each_pass() -> None:
+    scores = noisy_votes(400, 12)
+    track = SumTrack(scores, np.arange(12), scores.sum(axis=1) >= 0)
+    stopping = Stopping(track, costs=np.ones(12))
+    totals = []
+    for passes in range(5):
+        mean, wrong = stopping.outcome(stopping.cuts(30.0, passes=passes))
+        totals.append(mean * 400 + 30.0 * wrong)
+    assert totals == sorted(totals, reverse=True)
+    assert totals[1] < totals[0]
+
+
+@given(drawn_scores(models=3), st.integers(-8, 8))
+def test_impurity_agrees_with_counting_by_hand(scores: Floats, start: int) -> None:
+    pool = Pool(scores, scores.sum(axis=1) >= 0)
+    sums = np.full(len(scores), start / 4)
+    least, most = sums.min() + scores.min(axis=0), sums.max() + scores.max(axis=0)
+    out = np.empty(3)
+    measure_impurity(
+        scores, pool.rows, sums, pool.positives, np.arange(3), least, most, out
+    )
+    slow = [
+        oracles.impurity_after(
+            sums, scores[pool.rows, k], pool.positive, least[k], most[k], BINS
+        )
+        for k in range(3)
+    ]
+    np.testing.assert_allclose(out, slow)
+
+
+def test_orders_by_mse_put_the_nearest_model_first() -> None:
+    target = np.array([-1.0, -1.0, 1.0, 1.0])
+    half, copy, rest = target / 2, target / 2 + 0.01, target * [0, 1, 0, 1]
+    scores = np.stack([rest, half, copy], axis=1)
+
+    def order(name: Any) -> list[int]:
+        schedule = fit_schedule(
+            scores, 0.0, 0.0, method="fixed", order=name, target=target
+        )
+        return list(schedule.order)
+
+    assert order("individual-mse")[0] == 1
+    assert order("greedy-mse")[:2] == [1, 2]
+    assert order("natural") == [0, 1, 2]
+    assert sorted(order("random")) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("changed", [0, 1, 7, 40])
+def test_upper_bound_is_the_share_that_hardly_lets_so_few_change(changed: int) -> None:
+    bound = upper_bound(changed, 1000, 0.95)
+    assert binom.cdf(changed, 1000, bound) == pytest.approx(0.05)
+    assert upper_bound(10, 10, 0.95) == 1.0
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.01, 0.001])
+def test_fewest_rows_are_just_enough_when_none_changes(alpha: float) -> None:
+    rows = fewest_rows(alpha, 0.95)
+    assert upper_bound(0, rows, 0.95) <= alpha < upper_bound(0, rows - 1, 0.95)
+
+
+def test_calibrate_ends_at_the_first_schedule_that_fails() -> None:
+    never = replace(SCHEDULE, lower=np.full(2, -np.inf), upper=np.full(2, np.inf))
+    always = replace(SCHEDULE, lower=np.array([9.0, 9.0]), upper=np.full(2, 9.0))
+    rows = np.repeat(SCORES, 20, axis=0)
+    chosen = calibrate([never, always, SCHEDULE], rows, 0.05, 0.95)
+    assert chosen.promise == Promise(0.05, 0.95, 100, 0)
+    assert (chosen.evaluate(rows)[1] == 2).all()
+    assert (calibrate([always], rows, 0.05, 0.95).evaluate(rows)[1] == 2).all()
+
+
+@pytest.mark.parametrize("method", ["polydom", "qwyc", "fixed"])
+def test_confidence_promises_alpha_and_keeps_it_on_the_calibration_rows(
+    method: Any,
+) -> None:
+    fresh = noisy_votes(1500, 20, seed=1)
+    schedule = fit_schedule(
+        noisy_votes(800, 20),
+        0.0,
+        0.02,
+        method=method,
+        order="natural" if method == "fixed" else None,
+        confidence=0.9,
+        calibration=fresh,
+    )
+    decisions, used = schedule.evaluate(fresh)
+    promise = schedule.promise
+    assert promise is not None
+    assert promise.changed == np.sum(decisions != (fresh.sum(axis=1) >= 0))
+    assert upper_bound(promise.changed, 1500, 0.9) <= 0.02 == promise.bound
+    assert used.mean() < 20
+    assert str(promise).startswith("at most 2.000% of decisions change on fresh rows")
+
+
+def test_a_schedule_fitted_without_calibration_rows_promises_nothing() -> None:
+    assert fit_schedule(SCORES, 0.0, 0.0).promise is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"scores": SCORES[0]}, r"shape \(2,\)"),
+        ({"scores": SCORES[:0]}, r"shape \(0, 2\)"),
+        ({"scores": SCORES * [1.0, np.nan]}, r"scores\[0, 1\] is nan"),
+        ({"scores": SCORES * [1.0, np.inf]}, r"scores\[0, 1\] is inf"),
+        ({"threshold": np.nan}, "threshold is nan"),
+        ({"threshold": 9.0}, "all 5 rows are below the threshold 9"),
+        ({"threshold": -9.0}, "all 5 rows are at or above the threshold -9"),
+        ({"alpha": 1.0}, r"alpha is 1.0; it must be in \[0, 1\)"),
+        ({"alpha": -0.1}, "alpha is -0.1"),
+        ({"alpha": np.nan}, "alpha is nan"),
+        ({"costs": [1.0]}, r"costs have shape \(1,\)"),
+        ({"costs": [1.0, 0.0]}, r"costs\[1\] is 0.0"),
+        ({"costs": [np.inf, 1.0]}, r"costs\[0\] is inf"),
+        ({"method": "best"}, "method is 'best'"),
+        ({"method": "fixed"}, "needs an order"),
+        ({"method": "qwyc", "order": "natural"}, "chooses its own order"),
+        ({"order": "alphabetical"}, "order is 'alphabetical'"),
+        ({"order": [0, 0]}, "not a permutation of the 2 base models"),
+        ({"order": "greedy-mse", "target": [1.0]}, r"target has shape \(1,\)"),
+        ({"sides": "positive"}, "sides is 'positive'"),
+        ({"threads": 0}, "threads is 0"),
+        ({"confidence": 0.95}, "needs calibration rows"),
+        ({"confidence": 1.0, "calibration": SCORES}, "confidence is 1.0"),
+        ({"calibration": SCORES}, "without a confidence"),
+        (
+            {"confidence": 0.95, "calibration": SCORES, "alpha": 0.01},
+            "there are 5 .*; .* at least 299",
+        ),
+        ({"confidence": 0.95, "calibration": SCORES}, "alpha is 0"),
+        (
+            {"confidence": 0.95, "calibration": SCORES[:, :1], "alpha": 0.5},
+            r"shape \(5, 1\)",
+        ),
+    ],
+)
+def test_fit_schedule_says_what_is_wrong_with_its_arguments(
+    arguments: dict[str, Any], reason: str
+) -> None:
+    usual: dict[str, Any] = {"scores": SCORES, "threshold": 0.0, "alpha": 0.0}
+    with pytest.raises(BadInput, match=reason):
+        fit_schedule(**(usual | arguments))
+
+
+def test_one_base_model_is_a_schedule_that_always_uses_it() -> None:
+    scores = np.array([[-1.0], [1.0]])
+    for method, order in (("polydom", None), ("qwyc", None), ("fixed", "natural")):
+        schedule = fit_schedule(scores, 0.0, 0.0, method=method, order=order)  # type: ignore[arg-type]
+        decisions, used = schedule.evaluate(scores)
+        assert (decisions.tolist(), used.tolist()) == ([False, True], [1, 1])
