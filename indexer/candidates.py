@@ -1,18 +1,14 @@
 """Which trained sets are worth indexing: ICSP, algorithm 1."""
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.sizes import Size
-from ._cell_kernels import undominated_pairs
 from ._envelope_kernels import envelope_intervals, undominated
-from .rectangle import Pair, by_accuracy, check_pairs, control_values
+from .rectangle import prune_pairs
 from .skyline import check_candidates
 
 PROBES = 8  # sizes at which most pairs are told apart before roots are needed
-DEEPEST = 12  # halvings of a rectangle after which a doubtful pair is kept
 
 
 def prune(
@@ -55,39 +51,3 @@ def prune(
     on_skyline[envelope_intervals(costs, gains, low, high)[0]] = True
     kept = undominated(costs, gains, on_skyline, np.linspace(low, high, PROBES))
     return np.sort(order[kept])
-
-
-def prune_pairs(
-    coefficients: NDArray[np.float64],
-    accuracies: NDArray[np.float64],
-    sizes: tuple[Pair, Pair],
-) -> NDArray[np.int64]:
-    """`prune` for sizes of two numbers, keeping a candidate where in doubt.
-
-    One is dropped only where the difference of its cost and that of one candidate, at
-    least as accurate, is proven not to be negative in the whole rectangle: by its
-    Bernstein coefficients there, in halves, in halves of these, and so on to DEEPEST.
-
-    Parameters
-    ----------
-    coefficients : (C, T)
-        Cost polynomials in two numbers (features/sizes.py), none negative.
-    accuracies : (C,)
-        In [0, 1].
-    sizes
-        The smallest and the largest size, both numbers above 0.
-
-    Raises
-    ------
-    BadInput
-        As `check_pairs`.
-    """
-    check_pairs(coefficients, accuracies, sizes)
-    order = by_accuracy(coefficients, accuracies, sizes)
-    controls = control_values(coefficients[order], sizes)
-    side = math.isqrt(controls.shape[1])
-    kept = np.empty(len(order), np.int64)
-    room = np.empty((DEEPEST + 2, side * side))
-    depths = np.empty(DEEPEST + 2, np.int64)
-    found = undominated_pairs(controls, side, DEEPEST, room, depths, kept)
-    return np.sort(order[kept[:found]])

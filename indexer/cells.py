@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadIndexFile
 from ..features.sizes import degree_of
-from ._cell_kernels import best_in_cell, cell_of, pair_costs, scan_pairs, sift
+from ._cell_kernels import best_in_cell, cell_of, scan_pairs
+from ._pair_kernels import pair_costs, sift
 from .lookup import check_ranked
 from .rectangle import Floats, Pair, by_accuracy, check_pairs, control_values
 

@@ -4,7 +4,8 @@ from hypothesis import given
 
 from polydom.features.errors import BadInput
 from polydom.features.sizes import cost_at
-from polydom.indexer.candidates import prune, prune_pairs
+from polydom.indexer.candidates import prune
+from polydom.indexer.rectangle import prune_pairs
 
 from . import oracles
 from .curves import RECTANGLE, SIZES, Candidates, candidates, pair_candidates
