@@ -16,9 +16,8 @@ from .catalogue import project_files
 from .costing import Curves, cost_curves, measure_pace, time_models
 from .data import Dataset, make_item
 from .exits import answers_of
-from .feature_order import Rows
 from .index import Index
-from .package import Package
+from .package import Package, Rows
 from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
 from .progress import Progress, skip
 from .project import Project

@@ -12,11 +12,7 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadIndexFile
 from ._lookup_kernels import best_rank, scan_ranks, skyline_ranks
-from .skyline import Skylines, skylines_by_envelope
-
-Builder = Callable[
-    [NDArray[np.float64], NDArray[np.float64], tuple[float, float]], Skylines
-]
+from .skyline import skylines_by_envelope
 
 SMALLEST_BLOCK = 8  # changes that share one list of stays, at least
 
@@ -71,7 +67,6 @@ class Lookup:
         coefficients: NDArray[np.float64],
         accuracies: NDArray[np.float64],
         sizes: tuple[float, float],
-        builder: Builder = skylines_by_envelope,
     ) -> Self:
         """Index candidates for all sizes in a range.
 
@@ -83,15 +78,13 @@ class Lookup:
             In [0, 1].
         sizes
             `(low, high)`, 0 <= low <= high.
-        builder
-            `skylines_by_envelope`, or `skylines_by_sweep` for ICSP's algorithm 3.
 
         Raises
         ------
         BadInput
             As `check_candidates`.
         """
-        skylines = builder(coefficients, accuracies, sizes)
+        skylines = skylines_by_envelope(coefficients, accuracies, sizes)
         # Accuracies are distinct on a skyline, but not between skylines.
         rows = np.unique(skylines.rows)
         rows = rows[np.argsort(accuracies[rows], kind="stable")]

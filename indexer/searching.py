@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.sizes import Size
+from . import lattice
 from .candidates import prune
-from .feature_order import Rows, answers_along, order_features, prefixes
+from .feature_order import answers_along, order_features, prefixes
 from .greedy import GreedySearch, search_greedy
-from .lattice import search_lattice
+from .package import Rows
 from .progress import Tell
 from .project import Search
-from .searched import LatticeSearch
 
 LAMBDAS = {
     "greedy": (0.0, math.inf),
@@ -102,7 +102,7 @@ def search_sets(
         What a set's features cost at the size to optimise for; Poly-Dom needs none.
     """
     if search.method == "poly-dom":
-        lattice = search_lattice(
+        found = lattice.search(
             m,
             train,
             batch=True,
@@ -113,7 +113,7 @@ def search_sets(
             budget_s=search.seconds,
             progress=tell,
         )
-        return _of_lattice(lattice)
+        return _of_lattice(found)
     lambdas = LAMBDAS[search.method]
     greedy = search_greedy(
         m, train, cost_of, lambdas=lambdas, batch=True, progress=tell
@@ -121,7 +121,7 @@ def search_sets(
     return _of_greedy(search.method, m, greedy)
 
 
-def _of_lattice(search: LatticeSearch) -> Found:
+def _of_lattice(search: lattice.LatticeSearch) -> Found:
     violations = search.violations
     facts = {
         "method": "poly-dom",

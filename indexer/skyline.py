@@ -53,7 +53,7 @@ def skylines_by_envelope(
     A candidate is on the skyline where it is below the lower envelope of all that are
     at least as accurate. Going from the most accurate down, one envelope is enough,
     and no crossing that changes nothing is ever computed. Same result as ICSP's
-    algorithm 3 (`skylines_by_sweep`).
+    algorithm 3, a sweep over the sizes.
 
     Parameters
     ----------
@@ -73,18 +73,9 @@ def skylines_by_envelope(
     rows, starts, ends = envelope_intervals(
         np.ascontiguousarray(coefficients[order]), accuracies[order], *sizes
     )
-    return ordered(order[rows], starts, ends, sizes)
-
-
-def ordered(
-    rows: NDArray[np.int64],
-    starts: NDArray[np.float64],
-    ends: NDArray[np.float64],
-    sizes: tuple[float, float],
-) -> Skylines:
-    """Put stays into the order of `Skylines`."""
-    order = np.lexsort([starts, rows])
-    return Skylines(rows[order], starts[order], ends[order], sizes)
+    rows = order[rows]
+    by_row = np.lexsort([starts, rows])
+    return Skylines(rows[by_row], starts[by_row], ends[by_row], sizes)
 
 
 def check_candidates(
