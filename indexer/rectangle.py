@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadInput
 from ..features.sizes import degree_of, exponents, is_size
 from ._pair_kernels import pair_costs, undominated_pairs
-from .skyline import check_rows
+from .skyline import check_numbers, check_rows
 
 Floats = NDArray[np.float64]
 Pair = tuple[float, float]
@@ -111,11 +111,7 @@ def check_pairs(
         is outside [0, 1], the sizes are no rectangle of numbers above 0, or a
         coefficient is negative.
     """
-    if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
-        raise BadInput(
-            f"costs of shape {coefficients.shape} and accuracies of shape "
-            f"{accuracies.shape}; (C, T) and (C,) are needed"
-        )
+    check_numbers(coefficients, accuracies, "T")
     if len(coefficients) == 0 or degree_of(coefficients.shape[1], 2) < 0:
         raise BadInput(
             f"{len(coefficients)} candidates with {coefficients.shape[1]} coefficients "
@@ -131,8 +127,5 @@ def check_pairs(
             f"sizes are {sizes!r}; the smallest and the largest of both numbers, "
             "above 0, are needed"
         )
-    check_rows(np.asarray(np.isfinite(coefficients).all(axis=1)), "a cost not finite")
-    inside = np.logical_and(accuracies >= 0, accuracies <= 1)
-    check_rows(inside, "an accuracy outside [0, 1]")
     rising = np.asarray((coefficients >= 0).all(axis=1))
     check_rows(rising, "a negative coefficient, so that its cost might fall")

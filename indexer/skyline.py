@@ -92,20 +92,12 @@ def check_candidates(
         accuracy is outside [0, 1], the sizes are no range of numbers from 0 up, or a
         cost is negative at some size in the range.
     """
-    if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
-        raise BadInput(
-            f"costs of shape {coefficients.shape} and accuracies of shape "
-            f"{accuracies.shape}; (C, d + 1) and (C,) are needed"
-        )
+    check_numbers(coefficients, accuracies, "d + 1")
     if coefficients.size == 0:
         raise BadInput("no candidates: at least one, with one coefficient, is needed")
     low, high = sizes
     if not 0 <= low <= high < np.inf:
         raise BadInput(f"sizes are ({low!r}, {high!r}); 0 <= low <= high is needed")
-    finite = np.asarray(np.isfinite(coefficients).all(axis=1))
-    check_rows(finite, "a cost that is not finite")
-    inside = np.logical_and(accuracies >= 0, accuracies <= 1)
-    check_rows(inside, "an accuracy outside [0, 1]")
     doubtful = np.flatnonzero((coefficients < 0).any(axis=1))
     width = coefficients.shape[1]
     nothing, starts, signs = np.zeros(width), np.empty(width), np.empty(width, np.int64)
@@ -114,6 +106,27 @@ def check_candidates(
         curve = np.ascontiguousarray(coefficients[row])
         fine[row] = not ever_cheaper(curve, nothing, low, high, starts, signs)[0]
     check_rows(fine, f"a negative cost at a size from {low:g} to {high:g}")
+
+
+def check_numbers(
+    coefficients: NDArray[np.float64], accuracies: NDArray[np.float64], terms: str
+) -> None:
+    """Refuse arrays that are not the costs and accuracies of the same candidates.
+
+    Parameters
+    ----------
+    terms
+        How many coefficients each should have, for the error.
+    """
+    if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
+        raise BadInput(
+            f"costs of shape {coefficients.shape} and accuracies of shape "
+            f"{accuracies.shape}; (C, {terms}) and (C,) are needed"
+        )
+    finite = np.asarray(np.isfinite(coefficients).all(axis=1))
+    check_rows(finite, "a cost that is not finite")
+    inside = np.logical_and(accuracies >= 0, accuracies <= 1)
+    check_rows(inside, "an accuracy outside [0, 1]")
 
 
 def check_rows(fine: NDArray[np.bool_], fault: str) -> None:
