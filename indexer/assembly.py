@@ -94,7 +94,7 @@ class Assembly:
         report["measured"] = self.curves.load.worse(load).facts()
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
-        kept = found.keep(curves_of_sets, sizes)
+        kept = found.keep(curves_of_sets, sizes, self.project.search.budget_range)
         masks = [sets[row] for row in kept]
         orders, fallbacks = found.order(masks, self.cost_of)
         models = tuple(trainer.model(mask) for mask in masks)

@@ -49,7 +49,10 @@ class Found:
     facts: dict[str, Any]
 
     def keep(
-        self, coefficients: NDArray[np.float64], sizes: tuple[Size, Size]
+        self,
+        coefficients: NDArray[np.float64],
+        sizes: tuple[Size, Size],
+        budgets: tuple[float, float] | None = None,
     ) -> NDArray[np.int64]:
         """Choose what to index: rows of `sets`, ascending.
 
@@ -60,11 +63,11 @@ class Found:
         ----------
         coefficients : (C, T)
             Cost polynomials of `sets`.
-        sizes
-            Range of item sizes to choose for.
+        sizes, budgets
+            Ranges of item sizes and of budgets to choose for; no budgets are any.
         """
         accuracies = np.array([self.accuracies[mask] for mask in self.sets])
-        kept = {0, *prune(coefficients, accuracies, sizes).tolist()}
+        kept = {0, *prune(coefficients, accuracies, sizes, budgets).tolist()}
         row = {mask: at for at, mask in enumerate(self.sets)}
         for sequence in self.sequences:
             passed = np.array([row[mask] for mask in prefixes(sequence)])
