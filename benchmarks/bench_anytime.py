@@ -28,11 +28,12 @@ from numpy.typing import NDArray
 from polydom.features.cost import CostCurve, CostTable
 from polydom.indexer.cache import Cache
 from polydom.indexer.costing import Curve, weigh_costs
-from polydom.indexer.greedy import GreedyLookup, search_greedy
+from polydom.indexer.greedy import search_greedy
 from polydom.indexer.onward import NodeCosts, Onward
 from polydom.indexer.project import Search
 from polydom.indexer.searching import LAMBDAS, search_sets
 
+from .lookup_rivals import GreedyLookup
 from .machine import describe
 from .recording import Recording, record
 from .scene_sets import SceneSets, Split, split_images, train_all

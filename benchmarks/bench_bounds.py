@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from polydom.indexer import exact_schedule
+from polydom.indexer.exact import exact_schedule
 from polydom.models import Regressor, compile_ensemble, compile_regressor
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
 

@@ -22,12 +22,17 @@ from typing import Any
 
 import numpy as np
 
+from polydom.indexer import lattice
 from polydom.indexer.candidates import prune
-from polydom.indexer.greedy import GreedyLookup
-from polydom.indexer.lattice import search_lattice
 from polydom.indexer.lookup import Lookup
 
-from .lookup_rivals import chosen_accuracy, index_all, size_of, time_lookups
+from .lookup_rivals import (
+    GreedyLookup,
+    chosen_accuracy,
+    index_all,
+    size_of,
+    time_lookups,
+)
 from .machine import describe
 from .new_process import forget_peak, in_new_process, memory_kb
 from .plot_polydom import plot
@@ -63,7 +68,7 @@ def count_expanded() -> Table:
             for alpha in ALPHAS:
                 row[f"alpha {alpha:g}"] = mean_over_trials(
                     lambda w, a=alpha: len(
-                        search_lattice(len(w.single), w.accuracy, alpha=a).expanded
+                        lattice.search(len(w.single), w.accuracy, alpha=a).expanded
                     ),
                     m,
                     combiner,
@@ -178,10 +183,10 @@ def measure_build(count: int) -> dict[str, float]:
 def search_large() -> dict[str, float]:
     """Seconds and added memory of a search among all sets of many features, k = 1."""
     workload = draw(LARGE_FEATURES, "k=1", 0)
-    search_lattice(4, workload.accuracy)
+    lattice.search(4, workload.accuracy)
     before = forget_peak()
     start = time.perf_counter()
-    search = search_lattice(LARGE_FEATURES, workload.accuracy)
+    search = lattice.search(LARGE_FEATURES, workload.accuracy)
     return {
         "features": LARGE_FEATURES,
         "sets": 1 << LARGE_FEATURES,
@@ -195,7 +200,7 @@ def measure_deciding() -> dict[str, float]:
     """Share of a build that the search itself takes, were trainings so long."""
     workload = draw(DECIDED_FEATURES, "k=1", 0)
     start = time.process_time()
-    search = search_lattice(DECIDED_FEATURES, workload.accuracy, alpha=1.05)
+    search = lattice.search(DECIDED_FEATURES, workload.accuracy, alpha=1.05)
     deciding_s = time.process_time() - start
     count = len(search.expanded)
     start = time.process_time()

@@ -20,16 +20,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.cost import CostTable
+from polydom.indexer import lattice
 from polydom.indexer.cache import Cache
 from polydom.indexer.candidates import prune
-from polydom.indexer.greedy import GreedyLookup, search_greedy
-from polydom.indexer.lattice import search_lattice
+from polydom.indexer.greedy import search_greedy
 from polydom.indexer.lookup import Lookup
 from polydom.indexer.violations import measure_violations
 
 from .bench_anytime import BUDGETS_MS, World, make_world
 from .bench_polydom import Table, print_table
-from .lookup_rivals import chosen_accuracy, index_all, size_of, time_lookups
+from .lookup_rivals import (
+    GreedyLookup,
+    chosen_accuracy,
+    index_all,
+    size_of,
+    time_lookups,
+)
 from .machine import describe
 from .recording import record
 from .scene_sets import split_images, train_all
@@ -43,7 +49,7 @@ FEW_SIZES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles
 
 def lattice_masks(world: World, alpha: float, tolerance: float) -> NDArray[np.uint64]:
     m = len(world.recording.extractor.features)
-    search = search_lattice(m, world.accuracy, alpha=alpha, tolerance=tolerance)
+    search = lattice.search(m, world.accuracy, alpha=alpha, tolerance=tolerance)
     return search.expanded.masks
 
 

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.indexer import lattice
 from polydom.indexer.candidates import prune
 from polydom.indexer.greedy import search_greedy
-from polydom.indexer.lattice import search_lattice
 
 SIZES = (1.0, 500.0)
 HELPFUL = 0.5  # share of the features that are accurate alone
@@ -81,7 +81,7 @@ class Candidates(NamedTuple):
 
 
 def expand(workload: Workload, alpha: float) -> Candidates:
-    expanded = search_lattice(
+    expanded = lattice.search(
         len(workload.single), workload.accuracy, alpha=alpha
     ).expanded
     curves, gains = workload.curves(expanded.masks), expanded.accuracies

@@ -24,6 +24,7 @@ COUNTS_OUT = Array(int64, 1, "C")
 TABLE_OUT = Array(int64, 2, "C")
 OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
+LARGEST = float(np.finfo(np.float64).max)
 INNER_BITS = 12  # 4096 values: spread inside the L1 cache before going further
 
 
@@ -114,7 +115,7 @@ def dense_bound(
         needed = above[mask] + tolerance
         if alpha * below[mask] >= needed or not np.isnan(accuracy[mask]):
             continue
-        if below[mask] <= needed * 1e-300:  # the quotient would be no number
+        if below[mask] * LARGEST < needed:  # the quotient would be no number
             return np.inf
         alpha = needed / below[mask]
         if alpha * below[mask] < needed:  # the quotient was rounded down

@@ -16,9 +16,8 @@ from .catalogue import project_files
 from .costing import Curves, cost_curves, measure_pace, time_models
 from .data import Dataset, make_item
 from .exits import answers_of
-from .feature_order import Rows
 from .index import Index
-from .package import Package
+from .package import Package, Rows
 from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
 from .progress import Progress, skip
 from .project import Project
@@ -95,7 +94,7 @@ class Assembly:
         report["measured"] = self.curves.load.worse(load).facts()
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
-        kept = found.keep(curves_of_sets, sizes)
+        kept = found.keep(curves_of_sets, sizes, self.project.search.budget_range)
         masks = [sets[row] for row in kept]
         orders, fallbacks = found.order(masks, self.cost_of)
         models = tuple(trainer.model(mask) for mask in masks)

@@ -5,20 +5,24 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from ..features.errors import BadInput
 from ..features.sizes import Size
-from ._cell_kernels import undominated_pairs
+from ._crossing_kernels import compare
 from ._envelope_kernels import envelope_intervals, undominated
-from .rectangle import Pair, by_accuracy, check_pairs, control_values
-from .skyline import check_candidates
+from .rectangle import prune_pairs
+from .skyline import check_candidates, skylines_by_envelope
 
 PROBES = 8  # sizes at which most pairs are told apart before roots are needed
-DEEPEST = 12  # halvings of a rectangle after which a doubtful pair is kept
+ROUNDING = 1e-12  # share of a budget that rounding of a cost certainly stays below
+
+Spans = list[tuple[float, float]]  # of sizes: from the first up to, not including
 
 
 def prune(
     coefficients: NDArray[np.float64],
     accuracies: NDArray[np.float64],
     sizes: tuple[Size, Size],
+    budgets: tuple[float, float] | None = None,
 ) -> NDArray[np.int64]:
     """Rows of the candidates that no other candidate dominates, ascending.
 
@@ -29,6 +33,9 @@ def prune(
     Decided by the real roots of cost differences, not by samples; for sizes of two
     numbers as `prune_pairs` does.
 
+    Where the budgets are known too, only candidates are left that are the best for some
+    size and some budget (of one budget alone, ICSP's Problem 3).
+
     Parameters
     ----------
     coefficients : (C, d + 1)
@@ -37,17 +44,25 @@ def prune(
         In [0, 1].
     sizes
         `(low, high)`, 0 <= low <= high.
+    budgets
+        `(low, high)`, 0 < low <= high, finite; None for any. For sizes of one number.
 
     Raises
     ------
     BadInput
-        As `check_candidates`.
+        As `check_candidates`, and if budgets are no such range.
     """
     low, high = sizes
+    if budgets is not None and not 0 < budgets[0] <= budgets[1] < math.inf:
+        raise BadInput(f"budgets are {budgets!r}; 0 < low <= high is needed")
+    if budgets is not None and isinstance(low, tuple):
+        raise BadInput("budgets are for sizes of one number")
     if isinstance(low, tuple) and isinstance(high, tuple):
         return prune_pairs(coefficients, accuracies, (low, high))
     assert isinstance(low, float | int)
     assert isinstance(high, float | int)
+    if budgets is not None:
+        return _best_within(coefficients, accuracies, (low, high), budgets)
     check_candidates(coefficients, accuracies, (low, high))
     order = np.argsort(-accuracies, kind="stable")
     costs, gains = np.ascontiguousarray(coefficients[order]), accuracies[order]
@@ -57,37 +72,58 @@ def prune(
     return np.sort(order[kept])
 
 
-def prune_pairs(
+def _best_within(
     coefficients: NDArray[np.float64],
     accuracies: NDArray[np.float64],
-    sizes: tuple[Pair, Pair],
+    sizes: tuple[float, float],
+    budgets: tuple[float, float],
 ) -> NDArray[np.int64]:
-    """`prune` for sizes of two numbers, keeping a candidate where in doubt.
+    """Rows of the candidates that are the best for some size and budget, ascending.
 
-    One is dropped only where the difference of its cost and that of one candidate, at
-    least as accurate, is proven not to be negative in the whole rectangle: by its
-    Bernstein coefficients there, in halves, in halves of these, and so on to DEEPEST.
-
-    Parameters
-    ----------
-    coefficients : (C, T)
-        Cost polynomials in two numbers (features/sizes.py), none negative.
-    accuracies : (C,)
-        In [0, 1].
-    sizes
-        The smallest and the largest size, both numbers above 0.
-
-    Raises
-    ------
-    BadInput
-        As `check_pairs`.
+    One is, where it is on the skyline, fits the largest budget, and nothing that is
+    more accurate fits the smallest. So the most accurate go first, and leave to the
+    others the sizes at which they cost too much.
     """
-    check_pairs(coefficients, accuracies, sizes)
-    order = by_accuracy(coefficients, accuracies, sizes)
-    controls = control_values(coefficients[order], sizes)
-    side = math.isqrt(controls.shape[1])
-    kept = np.empty(len(order), np.int64)
-    room = np.empty((DEEPEST + 2, side * side))
-    depths = np.empty(DEEPEST + 2, np.int64)
-    found = undominated_pairs(controls, side, DEEPEST, room, depths, kept)
-    return np.sort(order[kept[:found]])
+    least, most = budgets[0] * (1 - ROUNDING), budgets[1] * (1 + ROUNDING)
+    curves = np.ascontiguousarray(coefficients)
+    skylines = skylines_by_envelope(curves, accuracies, sizes)
+    kept: list[int] = []
+    left: Spans = [(sizes[0], np.inf)]
+    for accuracy in np.unique(accuracies)[::-1]:
+        equals = np.flatnonzero(accuracies == accuracy)
+        for row in equals.tolist():
+            own = skylines.rows == row
+            stays = zip(skylines.starts[own], skylines.ends[own], strict=True)
+            fits = _spans(curves[row], most, sizes, above=False)
+            if _overlaps(_overlaps(list(stays), fits), left):
+                kept.append(row)
+        for row in equals.tolist():
+            left = _overlaps(left, _spans(curves[row], least, sizes, above=True))
+        if not left:
+            break
+    return np.array(sorted(kept), np.int64)
+
+
+def _spans(
+    curve: NDArray[np.float64],
+    budget: float,
+    sizes: tuple[float, float],
+    *,
+    above: bool,
+) -> Spans:
+    """Sizes at which a curve is above a budget, or at which it is not."""
+    width = len(curve)
+    level = np.zeros(width)
+    level[0] = budget
+    starts, signs = np.empty(width), np.empty(width, np.int64)
+    count = compare(curve, level, *sizes, starts, signs)
+    if count == 0:
+        return [] if above else [(sizes[0], np.inf)]
+    edges = [*starts[:count].tolist(), np.inf]
+    return [(edges[k], edges[k + 1]) for k in range(count) if (signs[k] > 0) == above]
+
+
+def _overlaps(spans: Spans, others: Spans) -> Spans:
+    """Intersect two lists of spans."""
+    pairs = [(max(a, c), min(b, d)) for a, b in spans for c, d in others]
+    return [(start, end) for start, end in pairs if start < end]

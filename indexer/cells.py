@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadIndexFile
 from ..features.sizes import degree_of
-from ._cell_kernels import best_in_cell, cell_of, pair_costs, scan_pairs, sift
-from .lookup import check_ranked
+from ._cell_kernels import best_in_cell, cell_of, scan_pairs
+from ._pair_kernels import pair_costs, sift
+from .lookup import SizeLookup
 from .rectangle import Floats, Pair, by_accuracy, check_pairs, control_values
 
 Ints = NDArray[np.int32]
@@ -25,7 +26,7 @@ NARROWEST = 1.01  # largest over smallest number, below which no cell is split
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CellLookup:
+class CellLookup(SizeLookup[Pair]):
     """Skylines of all sizes (a, b) in a rectangle, by cells of a k-d tree.
 
     A cell lists, the most accurate first, every candidate that no at least as
@@ -59,6 +60,15 @@ class CellLookup:
     """
 
     variables: ClassVar = 2
+    form: ClassVar = {
+        "thresholds": (np.float64, 1),
+        "nodes": (np.int32, 2),
+        "cells": (np.int32, 2),
+        "entries": (np.int32, 1),
+        "levels": (np.int32, 1),
+        "coefficients": (np.float64, 2),
+        "rows": (np.int64, 1),
+    }
 
     thresholds: Floats
     nodes: Ints
@@ -144,83 +154,56 @@ class CellLookup:
         best = np.maximum.accumulate(self.levels[ranks[by_cost]])
         return self.rows[ranks[by_cost[np.diff(best, prepend=-1) > 0]]]
 
+    @staticmethod
+    def covers(sizes: tuple[Pair, Pair], size: Pair) -> bool:
+        """Say whether both numbers of a size lie in a rectangle."""
+        (low_a, low_b), (high_a, high_b) = sizes
+        return low_a <= size[0] <= high_a and low_b <= size[1] <= high_b
+
     def facts(self) -> dict[str, int]:
         """How finely the sizes are divided."""
         return {"cells": len(self.cells)}
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Everything the look-up is made of, for a file."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
-        """Make a look-up of what `arrays` gave, without copying them.
-
-        Raises
-        ------
-        BadIndexFile
-            If an array is missing or its contents could lead the search astray.
-        """
-        for name, (dtype, dimensions) in _LAYOUT.items():
-            array = arrays.get(name)
-            if array is None:
-                raise BadIndexFile(f"the look-up has no array {name!r}")
-            if array.dtype != dtype or array.ndim != dimensions:
-                raise BadIndexFile(
-                    f"the look-up's {name} are {array.dtype} of {array.ndim} "
-                    f"dimensions; {np.dtype(dtype)} of {dimensions} are needed"
-                )
-            if not array.flags.c_contiguous:
-                raise BadIndexFile(f"the look-up's {name} are not contiguous")
-        lookup = cls(**{name: arrays[name] for name in _LAYOUT})  # type: ignore[arg-type]
-        lookup._check()
-        return lookup
-
     def check_source(
         self, coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
     ) -> None:
-        """Refuse to look up other candidates than these.
-
-        Raises
-        ------
-        BadIndexFile
-            If what `build` copies from its arguments is not in the look-up.
-        """
-        check_ranked(self.rows, self.coefficients, coefficients, accuracies)
+        """Refuse to look up other candidates than these."""
+        check_pairs(coefficients, accuracies, sizes)
+        self._check_ranked(coefficients, accuracies)
         levels = np.unique(accuracies[self.rows], return_inverse=True)[1]
         if not np.array_equal(self.levels, levels):
             raise BadIndexFile("the look-up's levels are not the index's accuracies")
 
-    def _check(self) -> None:
-        """Refuse positions that point outside, and orders the search relies on."""
+    def _needs(self) -> dict[str, Callable[[], Any]]:
         cells, ranks = self.cells, self.rows.size
-        faults = {
-            "thresholds are not one number for each node": len(self.thresholds)
-            != len(self.nodes)
-            or not np.isfinite(self.thresholds).all(),
-            "nodes are no tree of its cells": not self._is_tree(),
-            "cells do not fit its entries": cells.shape[1:] != (2,)
-            or not len(cells)
-            or not (cells[:, 0] >= 0).all()
-            or not (cells[:, 0] < cells[:, 1]).all()
-            or not (cells[:, 1] <= self.entries.size).all(),
-            "entries are no ranks": not (
+        return {
+            "thresholds are not one number for each node": lambda: (
+                len(self.thresholds) == len(self.nodes)
+                and np.isfinite(self.thresholds).all()
+            ),
+            "nodes are no tree of its cells": self._is_tree,
+            "cells do not fit its entries": lambda: (
+                cells.shape[1:] == (2,)
+                and len(cells) > 0
+                and (cells[:, 0] >= 0).all()
+                and (cells[:, 0] < cells[:, 1]).all()
+                and (cells[:, 1] <= self.entries.size).all()
+            ),
+            "entries are no ranks": lambda: (
                 (self.entries < ranks) & (~self.entries < ranks)
             ).all(),
-            "levels do not ascend with its ranks": self.levels.size != ranks
-            or not (np.diff(self.levels) >= 0).all(),
-            "costs are not one rising polynomial for each row": ranks == 0
-            or len(self.coefficients) != ranks
-            or degree_of(self.coefficients.shape[1], 2) < 0
-            or not np.isfinite(self.coefficients).all()
-            or bool((self.coefficients < 0).any()),
-            "rows are negative": bool((self.rows < 0).any()),
+            "levels do not ascend with its ranks": lambda: (
+                self.levels.size == ranks and (np.diff(self.levels) >= 0).all()
+            ),
+            "costs are not one rising polynomial for each row": lambda: (
+                0 < ranks == len(self.coefficients)
+                and degree_of(self.coefficients.shape[1], 2) >= 0
+                and np.isfinite(self.coefficients).all()
+                and (self.coefficients >= 0).all()
+            ),
+            "rows are negative": lambda: (self.rows >= 0).all(),
+            "entries do not descend in each cell": self._descend,
         }
-        for fault, found in faults.items():
-            if found:
-                raise BadIndexFile(f"the look-up's {fault}")
-        if not self._descend():
-            raise BadIndexFile("the look-up's entries do not descend in each cell")
 
     def _is_tree(self) -> bool:
         """Say whether every descent ends, in a cell."""
@@ -241,17 +224,6 @@ class CellLookup:
         wrong = np.append(0, np.cumsum(ranks[1:] >= ranks[:-1]))
         starts, ends = self.cells.T
         return np.array_equal(wrong[ends - 1], wrong[starts])
-
-
-_LAYOUT = {
-    "thresholds": (np.float64, 1),
-    "nodes": (np.int32, 2),
-    "cells": (np.int32, 2),
-    "entries": (np.int32, 1),
-    "levels": (np.int32, 1),
-    "coefficients": (np.float64, 2),
-    "rows": (np.int64, 1),
-}
 
 
 class _Cell(NamedTuple):

@@ -8,16 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from ..features.errors import BadInput
-from ._lookup_kernels import cost_at
-from .feature_order import prefixes
+from .lattice import check_features, checked, in_batches
 
-MAX_FEATURES = 62
 MOST_SEQUENCES = 64
 
 
@@ -100,14 +95,13 @@ def search_greedy(
         If an argument or an accuracy is outside its range.
     """
     low, high = lambdas
-    if not 1 <= m <= MAX_FEATURES:
-        raise BadInput(f"m is {m!r}; it must be 1 to {MAX_FEATURES} features")
+    check_features(m)
     if not 0 <= low <= high:
         raise BadInput(f"lambdas are {lambdas!r}; 0 <= low <= high is needed")
     if most < 1:
         raise BadInput(f"most is {most!r}; it must be at least 1 sequence")
     total = 1 + m * (m + 1) // 2 if low == high else None
-    trained = _Trained(_in_batches(accuracy, batch), progress, total)
+    trained = _Trained(in_batches(accuracy, batch), progress, total)
     trained.expand([0])
     states = [_State(low, high)]
     for _ in range(m):
@@ -137,20 +131,10 @@ class _Trained:
         """Train those that have not been, each once."""
         fresh = [mask for mask in dict.fromkeys(masks) if mask not in self.accuracies]
         for mask, value in zip(fresh, self.train(fresh), strict=True):
-            if not 0 <= value <= 1:
-                raise BadInput(
-                    f"accuracy of set {mask} is {value!r}; it must be in [0, 1]"
-                )
-            self.accuracies[mask] = float(value)
+            self.accuracies[mask] = checked(mask, value)
             if self.progress is not None:
                 done = len(self.accuracies)
                 self.progress(done, None if self.total is None else self.total - done)
-
-
-def _in_batches(
-    accuracy: Callable[..., Any], batch: bool
-) -> Callable[[list[int]], Iterable[float]]:
-    return accuracy if batch else lambda masks: map(accuracy, masks)
 
 
 def _grow(
@@ -213,88 +197,3 @@ def _middle(low: float, high: float) -> float:
     if math.isinf(high):
         return high if math.isinf(low) else 2 * low + 1.0
     return (low + high) / 2
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GreedyLookup:
-    """Any-time retrieval from greedy sequences (ICSP, section 4, "Retrieval").
-
-    The budget chooses a sequence by the skyline of the size optimised for; along that
-    sequence features are added while the budget lasts for the item at hand.
-
-    Attributes
-    ----------
-    masks : (C,) int64
-        Feature set of each row.
-    coefficients : (C, d + 1) float64
-        Cost polynomial of each row, constant first, seconds.
-    accuracies : (C,) float64
-    paths : (Q, L) int64
-        Rows that each sequence passes, the empty set first, then -1.
-    costs_s, chosen : (K,)
-        Skyline at the size optimised for: ascending costs, and the sequence of each.
-    """
-
-    masks: NDArray[np.int64]
-    coefficients: NDArray[np.float64]
-    accuracies: NDArray[np.float64]
-    paths: NDArray[np.int64]
-    costs_s: NDArray[np.float64]
-    chosen: NDArray[np.int64]
-
-    @classmethod
-    def build(
-        cls,
-        search: GreedySearch,
-        coefficients_of: Callable[[NDArray[np.uint64]], NDArray[np.float64]],
-        size: float,
-    ) -> GreedyLookup:
-        """Keep the sets on some sequence, and the skyline of them at `size`.
-
-        Parameters
-        ----------
-        search
-            From `search_greedy`.
-        coefficients_of
-            Cost polynomials (C, d + 1) of C masks, such as `CostTable.of_many`.
-        size
-            The item size that was optimised for.
-        """
-        passed = [prefixes(sequence.features) for sequence in search.sequences]
-        masks = sorted({mask for masks in passed for mask in masks})
-        row = {mask: at for at, mask in enumerate(masks)}
-        paths = np.array([[row[mask] for mask in masks] for masks in passed])
-        coefficients = np.ascontiguousarray(coefficients_of(np.array(masks, np.uint64)))
-        accuracies = np.array([search.expanded[mask] for mask in masks])
-        costs_s = np.array(
-            [cost_at(coefficients, at, size) for at in range(len(masks))]
-        )
-        order = np.lexsort([-accuracies, costs_s])
-        reached = np.maximum.accumulate(accuracies[order])
-        skyline = order[np.flatnonzero(np.diff(reached, prepend=-1.0) > 0)]
-        chosen = [int((paths == at).any(axis=1).argmax()) for at in skyline]
-        return cls(
-            np.array(masks, np.int64),
-            coefficients,
-            accuracies,
-            paths,
-            costs_s[skyline],
-            np.array(chosen, np.int64),
-        )
-
-    def best(self, size: float, budget_s: float) -> int:
-        """Row of the most accurate affordable set on the chosen sequence, or -1."""
-        at = int(np.searchsorted(self.costs_s, budget_s, side="right")) - 1
-        best = -1
-        for row in self.paths[self.chosen[max(at, 0)]]:
-            if not cost_at(self.coefficients, row, size) <= budget_s:
-                break
-            if best < 0 or self.accuracies[row] > self.accuracies[best]:
-                best = int(row)
-        return best
-
-    def order(self, row: int) -> tuple[int, ...]:
-        """Features of a row in the order of the first sequence that passes it."""
-        path = self.paths[(self.paths == row).any(axis=1).argmax()]
-        masks = self.masks[path[: int((path == row).argmax()) + 1]]
-        return tuple(int(added).bit_length() - 1 for added in masks[1:] ^ masks[:-1])

@@ -2,20 +2,18 @@
 
 import os
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
-from ..features.sizes import Size, cost_at, costs_at, is_size, read_size
+from ..features.sizes import Size, cost_at, costs_at, is_size, read_size, show_size
 from .cells import CellLookup
 from .factors import Factors, rescale_costs
 from .file import read_file, write_file
-from .lookup import Lookup
+from .lookup import Lookup, SizeLookup
 from .package import Package, check_choice, pack, unpack
-from .rectangle import check_pairs
-from .skyline import check_candidates
 
 
 class Candidate(NamedTuple):
@@ -26,37 +24,7 @@ class Candidate(NamedTuple):
     accuracy: float
 
 
-class SizeLookup(Protocol):
-    """What is searched: `Lookup` for sizes of one number, `CellLookup` for two."""
-
-    variables: ClassVar[int]
-
-    @property
-    def rows(self) -> NDArray[np.int64]:
-        """Candidates that are on the skyline of some size."""
-
-    def best(self, size: Any, budget_s: float) -> int:
-        """Row of the most accurate candidate that fits, -1 if none does."""
-
-    def skyline(self, size: Any) -> NDArray[np.int64]:
-        """Rows on the skyline of a size, by ascending cost and accuracy."""
-
-    def check_source(
-        self,
-        coefficients: NDArray[np.float64],
-        accuracies: NDArray[np.float64],
-        sizes: Any,
-    ) -> None:
-        """Refuse to look up other candidates than these, or for other sizes."""
-
-    def facts(self) -> dict[str, int]:
-        """How finely the sizes are divided."""
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Everything the look-up is made of, for a file."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Index:
     """The skylines for all sizes, and with `package` all that serving needs.
 
@@ -82,9 +50,26 @@ class Index:
     coefficients: NDArray[np.float64]
     accuracies: NDArray[np.float64]
     sizes: tuple[Size, Size]
-    lookup: SizeLookup
+    lookup: SizeLookup[Any]
     package: Package | None = None
     version: str = ""
+
+    def __post_init__(self) -> None:
+        for array in (
+            self.coefficients,
+            self.accuracies,
+            *self.lookup.arrays().values(),
+        ):
+            array.setflags(write=False)
+
+    def __repr__(self) -> str:
+        low, high = map(show_size, self.sizes)
+        kind = f" of {self.package.kind}s" if self.package is not None else ""
+        named = f", version {self.version[:12]}" if self.version else ""
+        return (
+            f"<Index of {len(self.accuracies)} candidates{kind}, "
+            f"sizes {low} to {high}{named}>"
+        )
 
     @classmethod
     def from_candidates(
@@ -128,16 +113,12 @@ class Index:
         >>> index.best(size=(500, 500), budget_s=2e-3).accuracy
         0.7
         """
-        costs = np.ascontiguousarray(coefficients, np.float64)
-        gains = np.ascontiguousarray(accuracies, np.float64)
+        costs = np.array(coefficients, np.float64, order="C")
+        gains = np.array(accuracies, np.float64, order="C")
         low, high = map(read_size, sizes)
-        lookup: SizeLookup
-        if isinstance(low, tuple) and isinstance(high, tuple):
-            lookup = CellLookup.build(costs, gains, (low, high))
-        elif not (isinstance(low, tuple) or isinstance(high, tuple)):
-            lookup = Lookup.build(costs, gains, (low, high))
-        else:
+        if isinstance(low, tuple) != isinstance(high, tuple):
             raise BadInput(f"sizes are {sizes!r}; both of one number or of two")
+        lookup = _kind_of(low).build(costs, gains, (low, high))
         if not is_size(low, lookup.variables):
             raise BadInput(f"sizes are {sizes!r}; they must be greater than 0")
         return cls(costs, gains, (low, high), lookup, package)
@@ -189,13 +170,7 @@ class Index:
 
     def covers(self, size: Size) -> bool:
         """Say whether a size is one that the choice is the best for."""
-        low, high = self.sizes
-        if isinstance(size, tuple):
-            assert isinstance(low, tuple)
-            assert isinstance(high, tuple)
-            limits = zip(low, size, high, strict=True)
-            return all(least <= number <= most for least, number, most in limits)
-        return low <= size <= high  # type: ignore[operator]  # of one number like it
+        return self.lookup.covers(self.sizes, size)
 
     def cost_s(self, row: int, size: Size) -> float:
         """Seconds that candidate `row` costs on an item of `size`."""
@@ -264,8 +239,7 @@ class Index:
         try:
             coefficients, accuracies = arrays["coefficients"], arrays["accuracies"]
             low, high = map(read_size, meta["sizes"])
-            kind = CellLookup if isinstance(low, tuple) else Lookup
-            lookup = kind.from_arrays(
+            lookup = _kind_of(low).from_arrays(
                 {
                     name.removeprefix("lookup/"): array
                     for name, array in arrays.items()
@@ -299,11 +273,14 @@ class Index:
         ends = is_size(low, self.lookup.variables), is_size(high, self.lookup.variables)
         if not (all(ends) and np.less_equal(low, high).all()):
             raise BadIndexFile("damaged: its sizes are no range")
-        check = check_pairs if self.pairs else check_candidates
         try:
-            check(self.coefficients, self.accuracies, self.sizes)  # type: ignore[arg-type]
+            self.lookup.check_source(self.coefficients, self.accuracies, self.sizes)
         except BadInput as error:
             raise BadIndexFile(f"damaged: {error}") from error
-        self.lookup.check_source(self.coefficients, self.accuracies, self.sizes)
         if self.package is not None:
             check_choice(self.package, self.coefficients, self.accuracies, high)
+
+
+def _kind_of(size: Size) -> type[SizeLookup[Any]]:
+    """Return the look-up for sizes like this one."""
+    return CellLookup if isinstance(size, tuple) else Lookup

@@ -11,20 +11,104 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..features.errors import BadInput
-from .bounds import Accuracies, Masks, make_bounds
-from .processes import in_processes
-from .searched import LatticeSearch
+from .bounds import Accuracies, Expanded, Masks, make_bounds
+from .violations import Violations, measure_violations
 
 MAX_FEATURES = 62
 CHUNK = 1 << 16  # sets handed out at once: bounds memory, not the search
 FIRST_ALPHA = 2.0
 SMALLEST_STEP = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Sandwich:
+    """Why a set needed no training: it lies between these two.
+
+    `upper_accuracy` is the accuracy of `upper`, or, where the covering rule gave it
+    (`covering`), only a bound on it that holds under diminishing returns.
+    """
+
+    lower: int
+    upper: int
+    lower_accuracy: float
+    upper_accuracy: float
+    covering: bool = False
+
+
+@dataclass(frozen=True)
+class LatticeSearch:
+    """What `search` found.
+
+    Attributes
+    ----------
+    m : int
+        Number of features.
+    expanded : Expanded
+        Accuracy of every trained set, by mask.
+    alpha : float
+        Bound proven: for every untrained set, some trained subset is within this
+        factor of its accuracy, provided accuracy is monotone up to `tolerance`
+        (and has diminishing returns, where `covering` was asked for). Infinite
+        when the search was stopped before it proved any.
+    tolerance : float
+        Loss of accuracy a larger set was allowed to show.
+    complete : bool
+        Whether the alpha that was asked for is proven.
+    """
+
+    m: int
+    expanded: Expanded
+    alpha: float
+    tolerance: float
+    complete: bool
+    _covers: tuple[Masks, Accuracies] = field(repr=False)
+
+    def why(self, mask: int) -> Sandwich | None:
+        """Name the pair that made training `mask` unnecessary.
+
+        Returns None for a set that an interrupted search left open.
+
+        Raises
+        ------
+        BadInput
+            If `mask` was trained or is no set of the m features.
+        """
+        if not 0 <= mask < 1 << self.m:
+            raise BadInput(f"mask {mask} is no set of {self.m} features")
+        if mask in self.expanded:
+            raise BadInput(f"mask {mask} was trained: {self.expanded[mask]:g} accurate")
+        pair = self._tightest(mask)
+        needed = pair.upper_accuracy + self.tolerance
+        closed = self.alpha * pair.lower_accuracy >= needed
+        return pair if closed and self.alpha < math.inf else None
+
+    def _tightest(self, mask: int) -> Sandwich:
+        masks, accuracies = self.expanded.masks, self.expanded.accuracies
+        wanted = np.uint64(mask)
+        lower = int(np.where(masks & wanted == masks, accuracies, -1.0).argmax())
+        upper, upper_accuracy = _worst_above(masks, accuracies, wanted)
+        cover, cover_accuracy = _worst_above(*self._covers, wanted)
+        covering = cover_accuracy < upper_accuracy
+        return Sandwich(
+            lower=int(masks[lower]),
+            upper=cover if covering else upper,
+            lower_accuracy=float(accuracies[lower]),
+            upper_accuracy=min(cover_accuracy, upper_accuracy),
+            covering=covering,
+        )
+
+    @cached_property
+    def violations(self) -> Violations:
+        """Where larger sets were less accurate, among those trained."""
+        expanded = self.expanded
+        return measure_violations(self.m, expanded.masks, expanded.accuracies)
 
 
 class _Stopped(Exception):
@@ -78,7 +162,7 @@ class _Search:
         done: list[float] = []
         try:
             for mask, accuracy in _pair(allowed, self.train(allowed)):
-                done.append(_checked(mask, accuracy))
+                done.append(checked(mask, accuracy))
                 if self.progress is not None:
                     left = None if most is None else most - len(done)
                     self.progress(self.count + len(done), left)
@@ -132,7 +216,7 @@ class _Search:
         return LatticeSearch(self.m, expanded, alpha, self.tolerance, complete, covers)
 
 
-def search_lattice(
+def search(
     m: int,
     accuracy: Callable[[int], float] | Callable[[list[int]], Iterable[float]],
     *,
@@ -141,7 +225,6 @@ def search_lattice(
     covering: bool = False,
     budget: int | None = None,
     budget_s: float | None = None,
-    workers: int = 1,
     batch: bool = False,
     progress: Callable[[int, int | None], object] | None = None,
     now: Callable[[], float] = time.monotonic,
@@ -176,8 +259,6 @@ def search_lattice(
         Trainings, and seconds, the search may take; None is no limit. A training
         under way when the time is up is finished. `budget_s=math.inf` makes a
         search progressive and interruptible without limiting it.
-    workers
-        Processes that train sets of one layer at the same time, through joblib.
     batch
         `accuracy` takes a list of sets of one size and yields their accuracies in
         order, and does its own parallel work; what it yielded counts as trained.
@@ -193,11 +274,11 @@ def search_lattice(
     BadInput
         If an argument is outside its range or an accuracy outside [0, 1].
     """
-    _check_arguments(m, alpha, tolerance, budget, budget_s, workers)
+    _check_arguments(m, alpha, tolerance, budget, budget_s)
     progressive = budget is not None or budget_s is not None
     search = _Search(
         m=m,
-        train=_trainer(accuracy, workers, batch),
+        train=in_batches(accuracy, batch),
         alpha=alpha,
         tolerance=tolerance,
         covering=covering,
@@ -231,24 +312,11 @@ def _steps(target: float, search: _Search) -> Iterator[float]:
     yield target
 
 
-def _trainer(
-    accuracy: Callable[..., Any], workers: int, batch: bool
+def in_batches(
+    accuracy: Callable[..., Any], batch: bool
 ) -> Callable[[list[int]], Iterable[float]]:
     """Turn `accuracy` into a function of a list of sets."""
-    if batch:
-        return accuracy
-    if workers == 1:
-        return lambda masks: map(accuracy, masks)
-
-    def train(masks: list[int]) -> Iterable[float]:
-        from joblib import delayed
-
-        calls = (delayed(accuracy)(mask) for mask in masks)
-        yield from in_processes(
-            calls, workers, stage="training sets", cure="use fewer workers"
-        )
-
-    return train
+    return accuracy if batch else lambda masks: map(accuracy, masks)
 
 
 def _pair(masks: list[int], accuracies: Iterable[float]) -> Iterator[tuple[int, float]]:
@@ -263,10 +331,17 @@ def _pair(masks: list[int], accuracies: Iterable[float]) -> Iterator[tuple[int, 
         raise BadInput(f"accuracy gave no value for set {missing} of {len(masks)} sets")
 
 
-def _checked(mask: int, accuracy: float) -> float:
+def checked(mask: int, accuracy: float) -> float:
+    """Refuse an accuracy of a set that is none."""
     if not 0.0 <= accuracy <= 1.0:
         raise BadInput(f"accuracy of set {mask} is {accuracy!r}; it must be in [0, 1]")
     return float(accuracy)
+
+
+def check_features(m: int) -> None:
+    """Refuse a number of features that masks have no room for."""
+    if not 1 <= m <= MAX_FEATURES:
+        raise BadInput(f"m is {m!r}; it must be 1 to {MAX_FEATURES} features")
 
 
 def _check_arguments(
@@ -275,10 +350,8 @@ def _check_arguments(
     tolerance: float,
     budget: int | None,
     budget_s: float | None,
-    workers: int,
 ) -> None:
-    if not 1 <= m <= MAX_FEATURES:
-        raise BadInput(f"m is {m!r}; it must be 1 to {MAX_FEATURES} features")
+    check_features(m)
     if not 1.0 <= alpha < math.inf:
         raise BadInput(f"alpha is {alpha!r}; it must be at least 1 and finite")
     if not 0.0 <= tolerance <= 1.0:
@@ -290,5 +363,14 @@ def _check_arguments(
         )
     if budget_s is not None and not budget_s > 0:
         raise BadInput(f"budget_s is {budget_s!r}; it must be greater than 0")
-    if workers == 0:
-        raise BadInput("workers is 0; it must be at least 1, or -1 for every core")
+
+
+def _worst_above(
+    masks: Masks, accuracies: Accuracies, mask: np.uint64
+) -> tuple[int, float]:
+    """Least accurate superset of `mask`; infinite if there is none."""
+    above = np.where(masks & mask == mask, accuracies, np.inf)
+    if above.size == 0:
+        return 0, math.inf
+    worst = int(above.argmin())
+    return int(masks[worst]), float(above[worst])

@@ -3,26 +3,144 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadIndexFile
 from ._lookup_kernels import best_rank, scan_ranks, skyline_ranks
-from .skyline import Skylines, skylines_by_envelope
-
-Builder = Callable[
-    [NDArray[np.float64], NDArray[np.float64], tuple[float, float]], Skylines
-]
+from .skyline import check_candidates, skylines_by_envelope
 
 SMALLEST_BLOCK = 8  # changes that share one list of stays, at least
 
+OneSize = TypeVar("OneSize")
+
+
+class SizeLookup(ABC, Generic[OneSize]):
+    """What an index is searched by: nothing but arrays, which it names in `form`.
+
+    `Lookup` is for sizes of one number, `CellLookup` for sizes of two.
+
+    Attributes
+    ----------
+    variables
+        Numbers in a size.
+    form
+        Type and number of dimensions of each array.
+    coefficients : (K, T) float64
+        Cost polynomial of each ranked candidate, seconds.
+    rows : (K,) int64
+        Candidates that are on the skyline of some size, least accurate first.
+    """
+
+    __slots__ = ()
+
+    variables: ClassVar[int]
+    form: ClassVar[Mapping[str, tuple[type, int]]]
+    coefficients: NDArray[np.float64]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    @abstractmethod
+    def build(
+        cls,
+        coefficients: NDArray[np.float64],
+        accuracies: NDArray[np.float64],
+        sizes: tuple[OneSize, OneSize],
+    ) -> Self:
+        """Index candidates for all sizes in a range."""
+
+    @abstractmethod
+    def best(self, size: OneSize, budget_s: float) -> int:
+        """Row of the most accurate candidate that fits, -1 if none does."""
+
+    @abstractmethod
+    def skyline(self, size: OneSize) -> NDArray[np.int64]:
+        """Rows on the skyline of a size, by ascending cost and accuracy."""
+
+    @staticmethod
+    @abstractmethod
+    def covers(sizes: tuple[OneSize, OneSize], size: OneSize) -> bool:
+        """Say whether a size lies in a range."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, int]:
+        """How finely the sizes are divided."""
+
+    def arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Everything the look-up is made of, for a file."""
+        return {name: getattr(self, name) for name in self.form}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
+        """Make a look-up of what `arrays` gave, without copying them.
+
+        Raises
+        ------
+        BadIndexFile
+            If an array is missing or its contents could lead the search astray.
+        """
+        for name, (dtype, dimensions) in cls.form.items():
+            array = arrays.get(name)
+            if array is None:
+                raise BadIndexFile(f"the look-up has no array {name!r}")
+            if array.dtype != dtype or array.ndim != dimensions:
+                raise BadIndexFile(
+                    f"the look-up's {name} are {array.dtype} of {array.ndim} "
+                    f"dimensions; {np.dtype(dtype)} of {dimensions} are needed"
+                )
+            if not array.flags.c_contiguous:
+                raise BadIndexFile(f"the look-up's {name} are not contiguous")
+        lookup = cls(**{name: arrays[name] for name in cls.form})
+        for fault, is_fine in lookup._needs().items():
+            if not is_fine():
+                raise BadIndexFile(f"the look-up's {fault}")
+        return lookup
+
+    @abstractmethod
+    def _needs(self) -> dict[str, Callable[[], Any]]:
+        """List what must hold that no search is led astray, in order, by its fault."""
+
+    @abstractmethod
+    def check_source(
+        self,
+        coefficients: NDArray[np.float64],
+        accuracies: NDArray[np.float64],
+        sizes: tuple[OneSize, OneSize],
+    ) -> None:
+        """Refuse to look up other candidates than these, or for other sizes.
+
+        Raises
+        ------
+        BadInput
+            If such candidates cannot be indexed.
+        BadIndexFile
+            If what `build` copies from its arguments is not in the look-up.
+        """
+
+    def _check_ranked(
+        self, coefficients: NDArray[np.float64], accuracies: NDArray[np.float64]
+    ) -> None:
+        """Refuse `rows` that are not some candidates, by ascending accuracy."""
+        rows = self.rows
+        if (
+            rows.max() >= len(accuracies)
+            or len(np.unique(rows)) < len(rows)
+            or not (np.diff(accuracies[rows]) >= 0).all()
+        ):
+            raise BadIndexFile("the look-up's rows are not the index's, by accuracy")
+        if accuracies[rows[-1]] < accuracies.max():
+            raise BadIndexFile("the look-up's rows lack the most accurate")
+        if not np.array_equal(self.coefficients, coefficients[rows]):
+            raise BadIndexFile("the look-up's costs are not those of the index")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lookup:
+class Lookup(SizeLookup[float]):
     """Skylines of all sizes, sharing what neighbouring ones have in common.
 
     Between two breakpoints lies a range of sizes with one skyline. On any skyline the
@@ -55,6 +173,16 @@ class Lookup:
     """
 
     variables: ClassVar = 1
+    form: ClassVar = {
+        "breakpoints": (np.float64, 1),
+        "guide": (np.int32, 1),
+        "spacing": (np.float64, 1),
+        "blocks": (np.int32, 1),
+        "offsets": (np.int32, 1),
+        "stays": (np.int32, 2),
+        "coefficients": (np.float64, 2),
+        "rows": (np.int64, 1),
+    }
 
     breakpoints: NDArray[np.float64]
     guide: NDArray[np.int32]
@@ -71,7 +199,6 @@ class Lookup:
         coefficients: NDArray[np.float64],
         accuracies: NDArray[np.float64],
         sizes: tuple[float, float],
-        builder: Builder = skylines_by_envelope,
     ) -> Self:
         """Index candidates for all sizes in a range.
 
@@ -83,15 +210,13 @@ class Lookup:
             In [0, 1].
         sizes
             `(low, high)`, 0 <= low <= high.
-        builder
-            `skylines_by_envelope`, or `skylines_by_sweep` for ICSP's algorithm 3.
 
         Raises
         ------
         BadInput
             As `check_candidates`.
         """
-        skylines = builder(coefficients, accuracies, sizes)
+        skylines = skylines_by_envelope(coefficients, accuracies, sizes)
         # Accuracies are distinct on a skyline, but not between skylines.
         rows = np.unique(skylines.rows)
         rows = rows[np.argsort(accuracies[rows], kind="stable")]
@@ -146,37 +271,14 @@ class Lookup:
         found = skyline_ranks(self.blocks, self.offsets, self.stays, position, out)
         return self.rows[out[:found]]
 
+    @staticmethod
+    def covers(sizes: tuple[float, float], size: float) -> bool:
+        """Say whether a size lies in a range."""
+        return sizes[0] <= size <= sizes[1]
+
     def facts(self) -> dict[str, int]:
         """How finely the sizes are divided."""
         return {"breakpoints": len(self.breakpoints)}
-
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Everything the look-up is made of, for a file."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
-        """Make a look-up of what `arrays` gave, without copying them.
-
-        Raises
-        ------
-        BadIndexFile
-            If an array is missing or its contents could lead the search astray.
-        """
-        for name, (dtype, dimensions) in _LAYOUT.items():
-            array = arrays.get(name)
-            if array is None:
-                raise BadIndexFile(f"the look-up has no array {name!r}")
-            if array.dtype != dtype or array.ndim != dimensions:
-                raise BadIndexFile(
-                    f"the look-up's {name} are {array.dtype} of {array.ndim} "
-                    f"dimensions; {np.dtype(dtype)} of {dimensions} are needed"
-                )
-            if not array.flags.c_contiguous:
-                raise BadIndexFile(f"the look-up's {name} are not contiguous")
-        lookup = cls(**{name: arrays[name] for name in _LAYOUT})  # type: ignore[arg-type]
-        lookup._check()
-        return lookup
 
     def check_source(
         self,
@@ -184,14 +286,9 @@ class Lookup:
         accuracies: NDArray[np.float64],
         sizes: tuple[float, float],
     ) -> None:
-        """Refuse to look up other candidates than these, or for other sizes.
-
-        Raises
-        ------
-        BadIndexFile
-            If what `build` copies from its arguments is not in the look-up.
-        """
-        check_ranked(self.rows, self.coefficients, coefficients, accuracies)
+        """Refuse to look up other candidates than these, or for other sizes."""
+        check_candidates(coefficients, accuracies, sizes)
+        self._check_ranked(coefficients, accuracies)
         low, high = sizes
         spacing = np.array([low, _per_unit(self.breakpoints.size + 1, sizes)])
         inside = self.breakpoints[(self.breakpoints > low) & (self.breakpoints <= high)]
@@ -200,10 +297,9 @@ class Lookup:
         ):
             raise BadIndexFile("the look-up's ranges are not of the index's sizes")
 
-    def _check(self) -> None:
-        """Refuse positions that point outside, and orders the search relies on."""
+    def _needs(self) -> dict[str, Callable[[], Any]]:
         ranks = self.rows.size
-        faults: dict[str, Callable[[], Any]] = {
+        return {
             "breakpoints do not ascend": lambda: (
                 np.isfinite(self.breakpoints).all()
                 and (np.diff(self.breakpoints) > 0).all()
@@ -224,9 +320,6 @@ class Lookup:
             ),
             "rows are negative": lambda: bool((self.rows >= 0).all()),
         }
-        for fault, is_fine in faults.items():
-            if not is_fine():
-                raise BadIndexFile(f"the look-up's {fault}")
 
     def _guide_fits(self) -> bool:
         if self.spacing.size != 2 or not np.isfinite(self.spacing).all():
@@ -267,40 +360,6 @@ class Lookup:
         left = np.bincount(end, minlength=self.blocks.size + 1)
         on_skyline = np.cumsum(joined - left)[: self.blocks.size]
         return bool((begin < end).all() and (on_skyline > 0).all())
-
-
-def check_ranked(
-    rows: NDArray[np.int64],
-    ranked: NDArray[np.float64],
-    coefficients: NDArray[np.float64],
-    accuracies: NDArray[np.float64],
-) -> None:
-    """Refuse `rows` (K,) that are not some candidates, by ascending accuracy.
-
-    `ranked` (K, d + 1) are the costs that they must have.
-    """
-    if (
-        rows.max() >= len(accuracies)
-        or len(np.unique(rows)) < len(rows)
-        or not (np.diff(accuracies[rows]) >= 0).all()
-    ):
-        raise BadIndexFile("the look-up's rows are not the index's, by accuracy")
-    if accuracies[rows[-1]] < accuracies.max():
-        raise BadIndexFile("the look-up's rows lack the most accurate")
-    if not np.array_equal(ranked, coefficients[rows]):
-        raise BadIndexFile("the look-up's costs are not those of the index")
-
-
-_LAYOUT = {
-    "breakpoints": (np.float64, 1),
-    "guide": (np.int32, 1),
-    "spacing": (np.float64, 1),
-    "blocks": (np.int32, 1),
-    "offsets": (np.int32, 1),
-    "stays": (np.int32, 2),
-    "coefficients": (np.float64, 2),
-    "rows": (np.int64, 1),
-}
 
 
 def _guide(

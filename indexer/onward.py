@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from ..features.cost import CostTable
 from ..features.sizes import Size, cost_at, monomials
 from ._onward_kernels import best_within, most_promising
-from .feature_order import Rows
-from .package import Package
+from .package import Package, Rows
 
 Floats = NDArray[np.float64]
 

@@ -19,6 +19,7 @@ from ..models.model import Model
 from .stored import StoredColumns, StoredFeature, load_extractor
 
 Array = NDArray[Any]
+Rows = tuple[tuple[int, ...], ...]  # of features, or of candidates, by candidate
 
 MOST_COLUMNS = 2**24  # of a full row, which a server makes for every request
 MOST_BITS = 62  # features or steps, which kernels keep as bits of an int64
@@ -71,8 +72,8 @@ class Package:
     features: tuple[StoredFeature, ...]
     costs: CostTable
     masks: NDArray[np.uint64]
-    orders: tuple[tuple[int, ...], ...]
-    fallbacks: tuple[tuple[int, ...], ...]
+    orders: Rows
+    fallbacks: Rows
     models: tuple[Model, ...]
     model_s: NDArray[np.float64]
     overhead_s: float
@@ -241,9 +242,7 @@ def _pad(rows: Sequence[Sequence[int]]) -> Array:
     return padded
 
 
-def _rows(
-    arrays: Mapping[str, Array], name: str, count: int
-) -> tuple[tuple[int, ...], ...]:
+def _rows(arrays: Mapping[str, Array], name: str, count: int) -> Rows:
     padded = _take(arrays, name, "<i4", 2)
     if len(padded) != count or padded.shape[1] > MOST_BITS + 1:
         raise BadIndexFile(f"damaged: array {name!r} is not its candidates'")

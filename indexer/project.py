@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from ..features.errors import BadInput, BadProject
 from ..features.items import SIZE_NAMES, Kind
@@ -119,7 +119,14 @@ class Search(Part, frozen=True):
     tolerance
         By how much more features may hurt a model's accuracy (relaxed Axiom 2.1).
     sizes
-        Smallest and largest item size to choose for; the data's own by default.
+        Smallest and largest item size to choose for; the data's own by default. Two
+        equal ones index for items of one size alone (ICSP, Problem 2).
+    budgets
+        Smallest and largest budget to choose for, where they are known, in the units
+        of costs: only sets are kept that are the best for one of them (of one budget
+        alone, ICSP's Problem 3). Any other is held too, though perhaps not with the
+        best set, and there are fewer sets to fall back on where time runs out. For
+        sizes of one number; what exits cost is not known yet, and added afterwards.
     held_out
         Share of the items (whole groups) that accuracy is measured on.
     folds
@@ -137,6 +144,7 @@ class Search(Part, frozen=True):
     alpha: AtLeastOne = 1.0
     tolerance: Annotated[float, Meta(ge=0, le=1)] = 0.0
     sizes: list[Bound] | None = None
+    budgets: list[Above] | UnsetType = UNSET  # unlike None not written into an index
     held_out: Share = 0.25
     folds: Annotated[int, Meta(ge=2)] | None = None
     covering: bool = False
@@ -149,6 +157,14 @@ class Search(Part, frozen=True):
         if self.sizes is None:
             return None
         low, high = map(read_size, self.sizes)
+        return low, high
+
+    @property
+    def budget_range(self) -> tuple[float, float] | None:
+        """The smallest and the largest budget, where the project names them."""
+        if self.budgets is UNSET:
+            return None
+        low, high = self.budgets
         return low, high
 
 
@@ -298,6 +314,19 @@ class Project(Part, frozen=True):
         if any(low > high for low, high in zip(*numbers, strict=True)):
             raise BadProject(f"search.sizes is {sizes}: empty range")
 
+    def _check_budgets(self) -> None:
+        budgets = self.search.budgets
+        if budgets is UNSET:
+            return
+        if len(budgets) != 2 or not budgets[0] <= budgets[1] < math.inf:
+            raise BadProject(
+                f"search.budgets is {budgets}; a smallest and a largest are needed"
+            )
+        if self.costs.pair:
+            raise BadProject(
+                "search.budgets is for sizes of one number; costs.size has two"
+            )
+
     @property
     def training_limit_s(self) -> float | None:
         """Seconds that one training of a race may take; None for any number."""
@@ -334,6 +363,7 @@ class Project(Part, frozen=True):
         if name == "auto":
             self._check_auto()
         self._check_sizes()
+        self._check_budgets()
         if self.exits.confidence is not None and self.exits.alpha is None:
             raise BadProject("exits.confidence needs an exits.alpha to hold")
         if self.exits.confidence is not None and self.search.folds is not None:
@@ -352,7 +382,14 @@ class Project(Part, frozen=True):
                     )
 
 
-POLY_DOM_ONLY = ("alpha", "tolerance", "covering", "trainings", "seconds")
+POLY_DOM_ONLY = (
+    "alpha",
+    "budgets",
+    "tolerance",
+    "covering",
+    "trainings",
+    "seconds",
+)
 
 
 def _refuse_unused(search: Mapping[str, Any], method: str) -> None:

@@ -7,11 +7,47 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from ..features.sizes import degree_of, exponents, is_size
-from ._cell_kernels import pair_costs
-from .skyline import check_rows
+from ._pair_kernels import pair_costs, undominated_pairs
+from .skyline import check_numbers, check_rows
 
 Floats = NDArray[np.float64]
 Pair = tuple[float, float]
+
+DEEPEST = 12  # halvings of a rectangle after which a doubtful pair is kept
+
+
+def prune_pairs(
+    coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
+) -> NDArray[np.int64]:
+    """Keep the candidates that none dominates, and those in doubt: `candidates.prune`.
+
+    One is dropped only where the difference of its cost and that of one candidate, at
+    least as accurate, is proven not to be negative in the whole rectangle: by its
+    Bernstein coefficients there, in halves, in halves of these, and so on to DEEPEST.
+
+    Parameters
+    ----------
+    coefficients : (C, T)
+        Cost polynomials in two numbers (features/sizes.py), none negative.
+    accuracies : (C,)
+        In [0, 1].
+    sizes
+        The smallest and the largest size, both numbers above 0.
+
+    Raises
+    ------
+    BadInput
+        As `check_pairs`.
+    """
+    check_pairs(coefficients, accuracies, sizes)
+    order = by_accuracy(coefficients, accuracies, sizes)
+    controls = control_values(coefficients[order], sizes)
+    side = math.isqrt(controls.shape[1])
+    kept = np.empty(len(order), np.int64)
+    room = np.empty((DEEPEST + 2, side * side))
+    depths = np.empty(DEEPEST + 2, np.int64)
+    found = undominated_pairs(controls, side, DEEPEST, room, depths, kept)
+    return np.sort(order[kept[:found]])
 
 
 def by_accuracy(
@@ -75,11 +111,7 @@ def check_pairs(
         is outside [0, 1], the sizes are no rectangle of numbers above 0, or a
         coefficient is negative.
     """
-    if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
-        raise BadInput(
-            f"costs of shape {coefficients.shape} and accuracies of shape "
-            f"{accuracies.shape}; (C, T) and (C,) are needed"
-        )
+    check_numbers(coefficients, accuracies, "T")
     if len(coefficients) == 0 or degree_of(coefficients.shape[1], 2) < 0:
         raise BadInput(
             f"{len(coefficients)} candidates with {coefficients.shape[1]} coefficients "
@@ -95,8 +127,5 @@ def check_pairs(
             f"sizes are {sizes!r}; the smallest and the largest of both numbers, "
             "above 0, are needed"
         )
-    check_rows(np.asarray(np.isfinite(coefficients).all(axis=1)), "a cost not finite")
-    inside = np.logical_and(accuracies >= 0, accuracies <= 1)
-    check_rows(inside, "an accuracy outside [0, 1]")
     rising = np.asarray((coefficients >= 0).all(axis=1))
     check_rows(rising, "a negative coefficient, so that its cost might fall")

@@ -122,6 +122,11 @@ def _show_build(
         f"trained, {search['sets'] - search['expanded']} {left}, "
         f"{facts['candidates']} kept"
     )
+    if budgets := built.get("testing", {}).get("budgets"):
+        low, high = budgets
+        console.print(
+            f"  only the best for budgets of {low:g} to {high:g} {built['unit']}"
+        )
     for race in races_of(built["selection"]):
         console.print(
             f"learner{band_of(race)} chosen by {race['strategy']}: {race['learner']}, "

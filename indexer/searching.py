@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.sizes import Size
+from . import lattice
 from .candidates import prune
-from .feature_order import Rows, answers_along, order_features, prefixes
+from .feature_order import answers_along, order_features, prefixes
 from .greedy import GreedySearch, search_greedy
-from .lattice import search_lattice
+from .package import Rows
 from .progress import Tell
 from .project import Search
-from .searched import LatticeSearch
 
 LAMBDAS = {
     "greedy": (0.0, math.inf),
@@ -49,7 +49,10 @@ class Found:
     facts: dict[str, Any]
 
     def keep(
-        self, coefficients: NDArray[np.float64], sizes: tuple[Size, Size]
+        self,
+        coefficients: NDArray[np.float64],
+        sizes: tuple[Size, Size],
+        budgets: tuple[float, float] | None = None,
     ) -> NDArray[np.int64]:
         """Choose what to index: rows of `sets`, ascending.
 
@@ -60,11 +63,11 @@ class Found:
         ----------
         coefficients : (C, T)
             Cost polynomials of `sets`.
-        sizes
-            Range of item sizes to choose for.
+        sizes, budgets
+            Ranges of item sizes and of budgets to choose for; no budgets are any.
         """
         accuracies = np.array([self.accuracies[mask] for mask in self.sets])
-        kept = {0, *prune(coefficients, accuracies, sizes).tolist()}
+        kept = {0, *prune(coefficients, accuracies, sizes, budgets).tolist()}
         row = {mask: at for at, mask in enumerate(self.sets)}
         for sequence in self.sequences:
             passed = np.array([row[mask] for mask in prefixes(sequence)])
@@ -102,7 +105,7 @@ def search_sets(
         What a set's features cost at the size to optimise for; Poly-Dom needs none.
     """
     if search.method == "poly-dom":
-        lattice = search_lattice(
+        found = lattice.search(
             m,
             train,
             batch=True,
@@ -113,7 +116,7 @@ def search_sets(
             budget_s=search.seconds,
             progress=tell,
         )
-        return _of_lattice(lattice)
+        return _of_lattice(found)
     lambdas = LAMBDAS[search.method]
     greedy = search_greedy(
         m, train, cost_of, lambdas=lambdas, batch=True, progress=tell
@@ -121,7 +124,7 @@ def search_sets(
     return _of_greedy(search.method, m, greedy)
 
 
-def _of_lattice(search: LatticeSearch) -> Found:
+def _of_lattice(search: lattice.LatticeSearch) -> Found:
     violations = search.violations
     facts = {
         "method": "poly-dom",

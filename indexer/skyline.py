@@ -53,7 +53,7 @@ def skylines_by_envelope(
     A candidate is on the skyline where it is below the lower envelope of all that are
     at least as accurate. Going from the most accurate down, one envelope is enough,
     and no crossing that changes nothing is ever computed. Same result as ICSP's
-    algorithm 3 (`skylines_by_sweep`).
+    algorithm 3, a sweep over the sizes.
 
     Parameters
     ----------
@@ -73,18 +73,9 @@ def skylines_by_envelope(
     rows, starts, ends = envelope_intervals(
         np.ascontiguousarray(coefficients[order]), accuracies[order], *sizes
     )
-    return ordered(order[rows], starts, ends, sizes)
-
-
-def ordered(
-    rows: NDArray[np.int64],
-    starts: NDArray[np.float64],
-    ends: NDArray[np.float64],
-    sizes: tuple[float, float],
-) -> Skylines:
-    """Put stays into the order of `Skylines`."""
-    order = np.lexsort([starts, rows])
-    return Skylines(rows[order], starts[order], ends[order], sizes)
+    rows = order[rows]
+    by_row = np.lexsort([starts, rows])
+    return Skylines(rows[by_row], starts[by_row], ends[by_row], sizes)
 
 
 def check_candidates(
@@ -101,20 +92,12 @@ def check_candidates(
         accuracy is outside [0, 1], the sizes are no range of numbers from 0 up, or a
         cost is negative at some size in the range.
     """
-    if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
-        raise BadInput(
-            f"costs of shape {coefficients.shape} and accuracies of shape "
-            f"{accuracies.shape}; (C, d + 1) and (C,) are needed"
-        )
+    check_numbers(coefficients, accuracies, "d + 1")
     if coefficients.size == 0:
         raise BadInput("no candidates: at least one, with one coefficient, is needed")
     low, high = sizes
     if not 0 <= low <= high < np.inf:
         raise BadInput(f"sizes are ({low!r}, {high!r}); 0 <= low <= high is needed")
-    finite = np.asarray(np.isfinite(coefficients).all(axis=1))
-    check_rows(finite, "a cost that is not finite")
-    inside = np.logical_and(accuracies >= 0, accuracies <= 1)
-    check_rows(inside, "an accuracy outside [0, 1]")
     doubtful = np.flatnonzero((coefficients < 0).any(axis=1))
     width = coefficients.shape[1]
     nothing, starts, signs = np.zeros(width), np.empty(width), np.empty(width, np.int64)
@@ -123,6 +106,27 @@ def check_candidates(
         curve = np.ascontiguousarray(coefficients[row])
         fine[row] = not ever_cheaper(curve, nothing, low, high, starts, signs)[0]
     check_rows(fine, f"a negative cost at a size from {low:g} to {high:g}")
+
+
+def check_numbers(
+    coefficients: NDArray[np.float64], accuracies: NDArray[np.float64], terms: str
+) -> None:
+    """Refuse arrays that are not the costs and accuracies of the same candidates.
+
+    Parameters
+    ----------
+    terms
+        How many coefficients each should have, for the error.
+    """
+    if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
+        raise BadInput(
+            f"costs of shape {coefficients.shape} and accuracies of shape "
+            f"{accuracies.shape}; (C, {terms}) and (C,) are needed"
+        )
+    finite = np.asarray(np.isfinite(coefficients).all(axis=1))
+    check_rows(finite, "a cost that is not finite")
+    inside = np.logical_and(accuracies >= 0, accuracies <= 1)
+    check_rows(inside, "an accuracy outside [0, 1]")
 
 
 def check_rows(fine: NDArray[np.bool_], fault: str) -> None:

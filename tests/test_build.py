@@ -3,18 +3,21 @@
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
+from fastapi.testclient import TestClient
 from numpy.polynomial.polynomial import polyval
 from PIL import Image
 from rich.console import Console
 
-from polydom.features.errors import BadFeature, BadProject
+from polydom.features.errors import BadFeature, BadProject, NothingFits
 from polydom.indexer import Index, build
 from polydom.indexer.pace import Pace
 from polydom.indexer.project import Project
 from polydom.indexer.report import band_of, facts_of, plot_race, show
 from polydom.models.portfolio import installed
+from polydom.server.app import create_app
 
 from . import projects, servers
 from .progresses import Stages
@@ -118,6 +121,53 @@ def test_build_searches_as_the_project_says(tmp_path: Path, method: str) -> None
     gains = [index.best(size, b).accuracy for b in (1e-4, 3e-4, 1e-3, 1.0)]
     assert gains == sorted(gains)
     assert gains[-1] == index.accuracies.max() > 0.9
+
+
+def test_build_for_known_budgets_keeps_what_they_buy_and_serves_it(
+    built: Path, tmp_path: Path
+) -> None:
+    whole = Index.load(built / "my.pdx")
+    low, high = whole.sizes
+    assert not isinstance(low, tuple)
+    assert not isinstance(high, tuple)
+    # not enough for the most accurate set, however short the text
+    most = 0.9 * whole.best(low, 1.0).cost_s
+    path, project = tmp_path / "fixed.pdx", Project.load(built / "PROJECT.toml")
+    search = msgspec.structs.replace(project.search, budgets=[0.8 * most, most])
+    project = msgspec.structs.replace(project, search=search)
+    index = build(project, output=path, cache=built / "cache")
+    assert len(index.accuracies) < len(whole.accuracies)
+    assert path.stat().st_size < (built / "my.pdx").stat().st_size
+    for size in np.linspace(low, high, 50):
+        for budget in np.linspace(0.8 * most, most, 20):
+            best = index.best(size, budget)
+            assert best.cost_s <= budget
+            assert best.accuracy == whole.best(size, budget).accuracy
+    with TestClient(create_app({"fixed": path})) as client:
+        asked = {"text": "WIN a prize " * 20, "budget_ms": 1000}
+        while client.get("/readyz").status_code != 200:
+            pass
+        answer = client.post("/v1/predict", json=asked).json()
+    assert answer["label"] in ("ham", "spam")
+    assert answer["expected_accuracy"] == index.accuracies.max()
+    console = Console(record=True, width=200)
+    show(facts_of(index), console)
+    assert "only the best for budgets of" in console.export_text()
+
+
+def test_build_for_one_size_keeps_its_skyline(built: Path, tmp_path: Path) -> None:
+    whole = Index.load(built / "my.pdx")
+    project = Project.load(built / "PROJECT.toml")
+    search = msgspec.structs.replace(project.search, sizes=[200.0, 200.0])
+    project = msgspec.structs.replace(project, search=search)
+    index = build(project, output=tmp_path / "one.pdx", cache=built / "cache")
+    assert set(index.skyline(200.0).tolist()) | {0} == set(range(len(index.accuracies)))
+    for budget in np.geomspace(1e-5, 1e-1, 50):
+        try:
+            expected = whole.best(200.0, budget)
+        except NothingFits:
+            continue
+        assert index.best(200.0, budget)[1:] == expected[1:]
 
 
 OWN = """

@@ -1,13 +1,21 @@
+import itertools
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
 from polydom.features.sizes import cost_at
-from polydom.indexer.candidates import prune, prune_pairs
+from polydom.indexer.candidates import prune
+from polydom.indexer.lookup import Lookup
+from polydom.indexer.rectangle import prune_pairs
 
 from . import oracles
 from .curves import RECTANGLE, SIZES, Candidates, candidates, pair_candidates
+
+BUDGETS = st.sampled_from([1.0, 2.0, 20.0]) | st.floats(1e-3, 100)
 
 
 @given(drawn=candidates())
@@ -47,6 +55,91 @@ def test_prune_decides_a_dip_between_sizes_that_no_sample_shows() -> None:
 def test_prune_refuses_candidates_that_cannot_be_indexed() -> None:
     with pytest.raises(BadInput, match="negative cost"):
         prune(np.array([[1.0, -1.0]]), np.array([0.5]), SIZES)
+
+
+@given(drawn=candidates(), size=st.sampled_from([0.0, 1.0, 1 / 3, 4.0]))
+def test_prune_for_one_size_keeps_its_skyline_alone(
+    drawn: Candidates, size: float
+) -> None:
+    coefficients, accuracies = drawn
+    kept = prune(coefficients, accuracies, (size, size))
+    skyline = oracles.exact_skyline(coefficients.tolist(), accuracies.tolist(), size)
+    assert kept.tolist() == sorted(skyline)
+    lookup = Lookup.build(coefficients[kept], accuracies[kept], (size, size))
+    assert len(lookup.stays) == len(kept)
+    costs = [oracles.horner(row, size) for row in coefficients.tolist()]
+    for budget in [*costs, *(math.nextafter(c, -1) for c in costs), 0.0, math.inf]:
+        row = lookup.best(size, budget)
+        fits = [a for a, c in zip(accuracies, costs, strict=True) if c <= budget]
+        assert (accuracies[kept[row]] if row >= 0 else -1) == max(fits, default=-1)
+
+
+@given(drawn=candidates(), low=BUDGETS, high=BUDGETS, share=st.floats(0, 1))
+def test_prune_for_budgets_keeps_the_best_of_each_and_nothing_else(
+    drawn: Candidates, low: float, high: float, share: float
+) -> None:
+    coefficients, accuracies = drawn
+    low, high = sorted([low, high])
+    kept = prune(coefficients, accuracies, SIZES, (low, high))
+    needed = set[int]()
+    for n in sizes_to_look_at(
+        [*coefficients.tolist(), [low, 0, 0, 0], [high, 0, 0, 0]]
+    ):
+        costs = np.array([oracles.horner(row, n) for row in coefficients.tolist()])
+        for budget in (low, min(low + share * (high - low), high), high):
+            fits = accuracies[costs <= budget * (1 - 1e-11)]
+            left = accuracies[kept][costs[kept] <= budget]
+            assert left.max(initial=-1) >= fits.max(initial=-1)
+        for row in kept:
+            better = costs[accuracies > accuracies[row]]
+            if costs[row] <= high * (1 + 1e-9) and (better >= low * (1 - 1e-9)).all():
+                needed.add(int(row))
+    assert needed == set(kept.tolist())
+
+
+def sizes_to_look_at(curves: list[list[float]]) -> list[float]:
+    """Sizes where curves meet, right beside those, and between them."""
+    points = sorted({*SIZES, *oracles.exact_crossings(curves, SIZES)})
+    beside = [math.nextafter(n, side) for n in points for side in (-9, 9)]
+    middles = [(a + b) / 2 for a, b in itertools.pairwise(points)]
+    sizes = {*points, *beside, *middles}
+    # powers of smaller ones underflow
+    return sorted(n for n in sizes if n == 0 or 1e-100 < n <= SIZES[1])
+
+
+def test_prune_for_one_budget_takes_a_size_that_just_fits() -> None:
+    costs, accuracies = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0.9, 0.5])
+    assert prune(costs, accuracies, SIZES, (2.0, 2.0)).tolist() == [0, 1]
+    assert prune(costs, accuracies, SIZES, (4.1, 4.1)).tolist() == [0]
+    assert prune(costs, accuracies, (2.0, 4.0), (2.0, 2.0)).tolist() == [0, 1]
+    assert prune(costs, accuracies, (3.0, 4.0), (2.0, 2.0)).tolist() == [1]
+
+
+def test_prune_for_budgets_keeps_the_cheaper_of_equals_where_it_is() -> None:
+    costs, accuracies = np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([0.9, 0.9])
+    assert prune(costs, accuracies, SIZES, (5.0, 6.0)).tolist() == [0, 1]
+
+
+def test_prune_for_budgets_keeps_fewer() -> None:
+    draw = np.random.default_rng(3)
+    accuracies = draw.uniform(0, 1, 300)
+    costs = draw.uniform(0.5, 1.5, (300, 3)) * accuracies[:, None]
+    all_of_them, some, few = (
+        len(prune(costs, accuracies, SIZES, budgets))
+        for budgets in (None, (3.0, 6.0), (3.0, 3.0))
+    )
+    assert 0 < few < some < all_of_them / 2
+
+
+@pytest.mark.parametrize("budgets", [(0.0, 1.0), (2.0, 1.0), (1.0, math.inf)])
+def test_prune_refuses_budgets_that_are_no_range(budgets: tuple[float, float]) -> None:
+    with pytest.raises(BadInput, match="0 < low <= high is needed"):
+        prune(np.ones((1, 1)), np.ones(1), SIZES, budgets)
+
+
+def test_prune_refuses_budgets_for_sizes_of_two_numbers() -> None:
+    with pytest.raises(BadInput, match="for sizes of one number"):
+        prune(np.ones((1, 3)), np.ones(1), RECTANGLE, (1.0, 2.0))
 
 
 @given(drawn=pair_candidates())

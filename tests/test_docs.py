@@ -18,10 +18,13 @@ from polydom.features.errors import (
     PolydomError,
 )
 from polydom.features.picture import FORMATS
-from polydom.indexer.file import DTYPES, FORMAT_VERSION, MAGIC, MAX_FILE_BYTES
-from polydom.indexer.header_size import (
+from polydom.indexer.file import (
+    DTYPES,
+    FORMAT_VERSION,
+    MAGIC,
     MAX_CONTAINERS,
     MAX_ENTRIES,
+    MAX_FILE_BYTES,
     MAX_HEADER_BYTES,
 )
 from polydom.server import errors, listener

@@ -5,7 +5,7 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from polydom.features.errors import BadInput
-from polydom.indexer import exact_schedule
+from polydom.indexer.exact import exact_schedule
 from polydom.models import compile_ensemble
 
 from .agreement import bundled, edge_rows

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from benchmarks.lookup_rivals import GreedyLookup
 from polydom.features.errors import BadInput
-from polydom.indexer.greedy import GreedyLookup, search_greedy
+from polydom.indexer.greedy import search_greedy
 
 from . import oracles
 

@@ -21,7 +21,6 @@ from polydom.features.errors import (
     printable,
 )
 from polydom.indexer import file as pdx
-from polydom.indexer import header_size
 from polydom.indexer.file import read_file, write_file
 from polydom.indexer.index import Index
 from polydom.server.__main__ import main
@@ -182,23 +181,23 @@ def test_entries_are_counted_without_decoding(plain: Any, behind: bytes) -> None
     entries, containers = oracles.count_entries(plain)
     for less_entries, less_containers in ((0, 0), (1, 0), (0, 1)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(header_size, "MAX_ENTRIES", entries - less_entries)
-            patch.setattr(header_size, "MAX_CONTAINERS", containers - less_containers)
+            patch.setattr(pdx, "MAX_ENTRIES", entries - less_entries)
+            patch.setattr(pdx, "MAX_CONTAINERS", containers - less_containers)
             over = (less_entries or less_containers) and containers
-            assert bool(header_size.excess(header + behind)) == bool(over)
+            assert bool(pdx.excess(header + behind)) == bool(over)
 
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_msgpack_are_counted_too(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = hostile_files.sealed(Path(folder, "a.pdx"), data)
-        assert not header_size.excess(data) or len(data) > 4
+        assert not pdx.excess(data) or len(data) > 4
         with pytest.raises(BadIndexFile, match=r"a\.pdx: damaged"):
             read_file(path)
 
 
 def test_nothing_is_written_that_could_not_be_read(tmp_path: Path) -> None:
-    words = [str(number) for number in range(header_size.MAX_ENTRIES)]
+    words = [str(number) for number in range(pdx.MAX_ENTRIES)]
     with pytest.raises(BadInput, match=r"a\.pdx cannot be written: its header holds"):
         write_file(tmp_path / "a.pdx", {"words": words}, {})
     with pytest.MonkeyPatch.context() as patch:

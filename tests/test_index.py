@@ -390,3 +390,23 @@ def test_index_file_of_pairs_that_contradicts_itself_is_refused(
     write_file(tmp_path / "bad.pdx", meta, arrays)
     with pytest.raises(BadIndexFile, match=r"bad\.pdx: "):
         Index.load(tmp_path / "bad.pdx")
+
+
+def test_index_is_shown_short() -> None:
+    index = served.make_index()
+    assert len(repr(index)) < 100
+    assert repr(INDEX) == "<Index of 2 candidates, sizes 1 to 10000>"
+
+
+def test_index_cannot_be_changed_and_changes_nothing_of_its_caller() -> None:
+    costs, accuracies = np.array([[1e-3, 0.0], [2e-3, 1e-6]]), np.array([0.7, 0.9])
+    index = Index.from_candidates(costs, accuracies, (1, 10_000))
+    for array in (
+        index.coefficients,
+        index.accuracies,
+        *index.lookup.arrays().values(),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+    costs[0] = 9.0
+    assert index.best(5, 1e-3).accuracy == 0.7

@@ -24,8 +24,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput, BadModel
-from polydom.indexer import fit_lead_schedule, fit_schedule
 from polydom.indexer.exact import exact_schedule
+from polydom.indexer.fitting import fit_schedule
+from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.models import compile_ensemble, compile_model, compile_regressor
 from polydom.models.classifier import Classifier
 from polydom.models.head import Head

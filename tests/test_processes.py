@@ -8,7 +8,6 @@ import pytest
 from joblib import delayed
 
 from polydom.features.errors import BadInput, WorkerLost
-from polydom.indexer import search_lattice
 from polydom.indexer.processes import in_processes
 
 
@@ -29,12 +28,6 @@ def die_at_two(number: int) -> int:
     if number == 2:
         die()
     return number
-
-
-def die_of_all_features(mask: int) -> float:
-    if mask == 0b111:
-        die()
-    return 0.5
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -61,8 +54,3 @@ def test_in_processes_says_which_stage_lost_a_process(ordered: bool) -> None:
     assert "run it again" in lost.value.cure
     again = in_processes([delayed(double)(1)] * 3, 2, stage="training sets")
     assert list(again) == [2, 2, 2]
-
-
-def test_search_says_that_it_lost_a_process() -> None:
-    with pytest.raises(WorkerLost, match=r"^training sets: .* fewer workers$"):
-        search_lattice(3, die_of_all_features, workers=2)

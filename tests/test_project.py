@@ -69,6 +69,22 @@ def test_project_template_shows_every_key_with_its_default() -> None:
         ),
         ({"search": {"sizes": [5, 1]}}, "empty range"),
         (
+            {"search": {"budgets": [0.05]}},
+            "search.budgets is [0.05]; a smallest and a largest are needed",
+        ),
+        ({"search": {"budgets": [2, 1]}}, "a smallest and a largest are needed"),
+        ({"search": {"budgets": [1, math.inf]}}, "a smallest and a largest"),
+        ({"search": {"budgets": [0, 1]}}, "search.budgets[0]: a number above 0 is"),
+        ({"search": {"budgets": 1}}, "search.budgets: a whole number came; a list is"),
+        (
+            {"search": {"budgets": [1, 2]}, "costs": {"size": ["width", "height"]}},
+            "search.budgets is for sizes of one number; costs.size has two",
+        ),
+        (
+            {"search": {"method": "greedy", "budgets": [1, 2]}},
+            "search.budgets is for method = 'poly-dom'",
+        ),
+        (
             {"search": {"method": "gredy"}},
             "search.method: 'gredy' came; one of 'poly-dom', 'greedy', ",
         ),

@@ -11,7 +11,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import RidgeClassifier
 
 from polydom.features.errors import BadInput
-from polydom.indexer import Schedule
+from polydom.indexer.schedule import Schedule
 from polydom.models import compile_ensemble
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
 from polydom.models.remainder import Remainder, bound_remainder, score_bounds

@@ -14,7 +14,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput
-from polydom.indexer import fit_lead_schedule, fit_schedule
+from polydom.indexer.fitting import fit_schedule
+from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.models import Prior, compile_ensemble, compile_model, compile_regressor
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
 from polydom.models.remainder import bound_remainder

@@ -10,7 +10,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from polydom.features.errors import BadInput
-from polydom.indexer import cut_stages, fit_lead_schedule, fit_schedule
+from polydom.indexer.fitting import fit_schedule
+from polydom.indexer.lead_fitting import fit_lead_schedule
+from polydom.indexer.stages import cut_stages
 from polydom.models.staged import train_staged
 
 from .agreement import bundled

@@ -1,14 +1,11 @@
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydom.features.errors import BadInput
-from polydom.indexer.lookup import Lookup
 from polydom.indexer.skyline import Skylines, skylines_by_envelope
-from polydom.indexer.sweep import skylines_by_sweep
 
 from .curves import SIZES, Candidates, candidates
+from .oracles import skylines_by_sweep
 
 
 def stays(skylines: Skylines) -> list[tuple[int, float, float]]:
@@ -91,24 +88,9 @@ def test_both_builders_hold_a_stay_together_where_its_rival_changes() -> None:
         ]
 
 
-def test_lookup_is_the_same_from_either_builder() -> None:
-    draw = np.random.default_rng(5)
-    costs = draw.uniform(0, 1, (60, 4)) * [4.0, 1.0, 1.0, 1.0]
-    accuracies = draw.uniform(0, 1, 60)
-    envelope = Lookup.build(costs, accuracies, SIZES).arrays()
-    sweep = Lookup.build(costs, accuracies, SIZES, skylines_by_sweep).arrays()
-    for name, array in envelope.items():
-        np.testing.assert_array_equal(array, sweep[name])
-
-
 def test_sweep_visits_crossings_of_neighbours_only_once() -> None:
     lines = np.array([[k + 1.0, 8.0 - k] for k in range(8)])
     skylines = skylines_by_sweep(lines, np.linspace(0.1, 0.9, 8), (0.0, 100.0))
     # all 28 crossings are at size 1: from there only the most accurate stays
     assert skylines.breakpoints.tolist() == [1.0]
     assert len(skylines.rows) == 8
-
-
-def test_sweep_refuses_candidates_that_cannot_be_indexed() -> None:
-    with pytest.raises(BadInput, match="accuracy outside"):
-        skylines_by_sweep(np.ones((1, 1)), np.array([2.0]), SIZES)

@@ -1,0 +1,147 @@
+"""Compiled proofs that one cost is nowhere above another, for sizes (a, b).
+
+A kernel never allocates, never raises and never checks. Cost polynomials are in the
+order of `features/sizes.py`.
+"""
+
+import numpy as np
+from numba import boolean, float64, int64, void
+from numba.core.types import Array
+from numpy.typing import NDArray
+
+from ..models.declare import njit
+
+FLOATS_2D = Array(float64, 2, "C", readonly=True)
+FLOATS_OUT = Array(float64, 1, "C")
+ROOM = Array(float64, 2, "C")
+ROWS_OUT = Array(int64, 1, "C")
+FLAGS_OUT = Array(boolean, 1, "C")
+OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+
+
+@njit(float64(FLOATS_2D, int64, float64, float64), inline="always", **OPTIONS)
+def pair_cost(coefficients: NDArray[np.float64], row: int, a: float, b: float) -> float:
+    """Cost in seconds of one row of `coefficients`; as `features.sizes.cost_at`."""
+    cost_s: float = coefficients[row, 0]
+    first, degree = 1, 1
+    while first < coefficients.shape[1]:
+        part, power = 0.0, 1.0
+        for k in range(first, first + degree + 1):
+            part = part * a + coefficients[row, k] * power
+            power *= b
+        cost_s += part
+        first += degree + 1
+        degree += 1
+    return cost_s
+
+
+@njit(void(FLOATS_2D, float64, float64, FLOATS_OUT), **OPTIONS)
+def pair_costs(
+    coefficients: NDArray[np.float64], a: float, b: float, out: NDArray[np.float64]
+) -> None:
+    """Cost of each row of `coefficients` at one size."""
+    for row in range(coefficients.shape[0]):
+        out[row] = pair_cost(coefficients, row, a, b)
+
+
+@njit(int64(FLOATS_2D, ROWS_OUT, FLAGS_OUT), **OPTIONS)
+def sift(
+    controls: NDArray[np.float64], kept: NDArray[np.int64], steps: NDArray[np.bool_]
+) -> int:
+    """List who may be on a skyline somewhere in a cell, and who is a step of it.
+
+    Rows of `controls` are control values in the cell (Bernstein coefficients), the
+    most accurate first: whoever's are all at most another's is nowhere dearer. That
+    is transitive, and so what holds against the last step and those listed since
+    holds against all before.
+    """
+    found = last = 0
+    for row in range(controls.shape[0]):
+        needed = step = True
+        for place in range(last, found):
+            lower = higher = False
+            for k in range(controls.shape[1]):
+                lower |= controls[row, k] < controls[kept[place], k]
+                higher |= controls[row, k] > controls[kept[place], k]
+                if lower and higher:
+                    break
+            if not lower:
+                needed = False
+                break
+            step &= not higher
+        if needed:
+            kept[found], steps[found] = row, step
+            if step:
+                last = found
+            found += 1
+    return found
+
+
+@njit(boolean(ROOM, ROWS_OUT, int64, int64), **OPTIONS)
+def never_negative(
+    room: NDArray[np.float64], depths: NDArray[np.int64], side: int, deepest: int
+) -> bool:
+    """Whether the polynomial with control values `room[0]` is proven never negative.
+
+    `side` (d + 1) squared are its control values; rows of `room` below them are
+    scratch, deepest + 2 in all. Halves the rectangle until no control value is
+    negative, or one at a corner is, which is a value of the polynomial; False too
+    where `deepest` halvings decide nothing.
+    """
+    corners = (0, side - 1, side * (side - 1), side * side - 1)
+    depths[0] = 0
+    waiting = 1
+    while waiting > 0:
+        top = waiting - 1
+        for corner in corners:
+            if room[top, corner] < 0.0:
+                return False
+        least = 0.0
+        for k in range(side * side):
+            least = min(least, room[top, k])
+        if least >= 0.0:
+            waiting -= 1
+            continue
+        if depths[top] == deepest:
+            return False
+        # De Casteljau: one half replaces the whole, the other goes on top.
+        depths[top] += 1
+        depths[waiting] = depths[top]
+        by_row = depths[top] & 1
+        along, across = (side, 1) if by_row else (1, side)
+        for line in range(side):
+            for left in range(side):
+                base = line * across
+                room[waiting, base + (side - 1 - left) * along] = room[
+                    top, base + (side - 1) * along
+                ]
+                for k in range(side - 1, left, -1):
+                    here = base + k * along
+                    room[top, here] = 0.5 * (room[top, here] + room[top, here - along])
+        waiting += 1
+    return True
+
+
+@njit(int64(FLOATS_2D, int64, int64, ROOM, ROWS_OUT, ROWS_OUT), **OPTIONS)
+def undominated_pairs(
+    controls: NDArray[np.float64],
+    side: int,
+    deepest: int,
+    room: NDArray[np.float64],
+    depths: NDArray[np.int64],
+    kept: NDArray[np.int64],
+) -> int:
+    """List the rows of `controls` that no row listed before is proven to dominate."""
+    found = 0
+    for row in range(controls.shape[0]):
+        dominated = False
+        for place in range(found):
+            for k in range(side * side):
+                room[0, k] = controls[row, k] - controls[kept[place], k]
+            dominated = never_negative(room, depths, side, deepest)
+            if dominated:
+                break
+        if not dominated:
+            kept[found] = row
+            found += 1
+    return found
