@@ -12,7 +12,7 @@ from ..features.sizes import Size, read_size
 from ..features.stopwatch import Load, Stopwatch
 from ..models.model import Model
 from .cache import Cache, digest
-from .catalogue import project_files
+from .catalogue import ProjectFeatures
 from .costing import Curves, cost_curves, measure_pace, time_models
 from .data import Dataset, make_item
 from .exits import answers_of
@@ -23,7 +23,6 @@ from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
 from .progress import Progress, skip
 from .project import Project
 from .searching import CostOf, Found
-from .stored import StoredFeature, load_extractor
 from .training import Trainer
 
 
@@ -75,7 +74,7 @@ class Assembly:
     cache: Cache
     progress: Progress
     dataset: Dataset
-    features: Sequence[StoredFeature]
+    features: ProjectFeatures
     values: NDArray[np.float32]
     curves: Curves
     costs: CostTable
@@ -108,7 +107,7 @@ class Assembly:
         package = Package(
             kind=self.dataset.kind,
             labels=self.dataset.labels,
-            features=tuple(self.features),
+            features=self.features.stored,
             costs=costs,
             masks=np.array(masks, np.uint64),
             orders=orders,
@@ -167,7 +166,7 @@ class Assembly:
     ) -> dict[str, Any]:
         """Time the samples, by which a server will tell its machine from this one."""
         return measure_pace(
-            load_extractor(self.features, project_files(self.project)),
+            self.features.extractor,
             [make_item(one, pair=self.project.costs.pair) for one in samples],
             models,
             cache=self.cache,

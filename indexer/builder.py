@@ -2,10 +2,8 @@
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +14,7 @@ from ..features.sizes import cost_at, read_size
 from ..models.learners import make_learner
 from .assembly import Assembly, Fresh
 from .cache import FOLDER, Cache
-from .catalogue import choose_features, project_files
+from .catalogue import ProjectFeatures, choose_features
 from .choosing import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -37,7 +35,6 @@ from .progress import Progress, Silence
 from .project import Project
 from .rare import settle_rare
 from .searching import CostOf, Found, search_sets
-from .stored import StoredFeature, load_extractor
 from .training import Task, Trainer
 from .values import compute_values
 
@@ -115,7 +112,7 @@ class Builder:
         def cost_of(mask: int) -> float:
             return cost_at(costs.of(mask).tolist(), middle)
 
-        found = self.search(trainer, len(features), cost_of)
+        found = self.search(trainer, len(features.stored), cost_of)
         report = describe(self.project, dataset, curves.all, choice, trainer, found)
         assembly = Assembly(
             project=self.project,
@@ -140,7 +137,7 @@ class Builder:
 
     def data(
         self, *, race: bool = False
-    ) -> tuple[Dataset, tuple[StoredFeature, ...], NDArray[np.float32]]:
+    ) -> tuple[Dataset, ProjectFeatures, NDArray[np.float32]]:
         """Read the items and compute their features, but for those that calibrate.
 
         What the labels tell is checked before any feature is computed, `race` says
@@ -177,7 +174,7 @@ class Builder:
         rest, fresh = (whole.only(np.flatnonzero(part)) for part in (~drawn, drawn))
         return replace(rest, skipped=whole.skipped), fresh
 
-    def fresh(self, features: Sequence[StoredFeature]) -> Fresh | None:
+    def fresh(self, features: ProjectFeatures) -> Fresh | None:
         """Give the items set aside to calibrate exits on, if there are such."""
         fresh = self.items[1]
         if not fresh.items:
@@ -187,12 +184,11 @@ class Builder:
         return Fresh(values, dataset.groups)
 
     def _values(
-        self, dataset: Dataset, features: Sequence[StoredFeature]
+        self, dataset: Dataset, features: ProjectFeatures
     ) -> tuple[Dataset, NDArray[np.float32]]:
         return compute_values(
             dataset,
             features,
-            project_files(self.project),
             on_bad_item=self.project.data.on_bad_item,
             workers=self.workers,
             cache=self.cache,
@@ -220,7 +216,7 @@ class Builder:
     def choose(
         self,
         dataset: Dataset,
-        features: Sequence[StoredFeature],
+        features: ProjectFeatures,
         values: NDArray[np.float32],
         strategy: str | None = None,
     ) -> Choice:
@@ -239,14 +235,14 @@ class Builder:
             self._race_division(dataset),
             seed=project.seed,
             cache=self.cache,
-            name=Keys.of(project, dataset, features).race(strategy),
+            name=Keys.of(project, dataset, features.stored).race(strategy),
             progress=self.progress,
             strategy=strategy,
             watch=self.watch,
             limit_s=project.training_limit_s,
         )
         if project.learner.get("per_level"):
-            return contest.per_level(_starts(features))
+            return contest.per_level(features.starts)
         return contest.one()
 
     def splits(self, dataset: Dataset) -> list[Division]:
@@ -267,39 +263,38 @@ class Builder:
         return train[fit], train[test]
 
     def costs(
-        self, dataset: Dataset, features: Sequence[StoredFeature]
+        self, dataset: Dataset, features: ProjectFeatures
     ) -> tuple[Curves, CostTable]:
         """Fit the curves of features and steps, and weigh them."""
         project = self.project
-        extractor = load_extractor(features, project_files(project))
         curves = measure_curves(
-            extractor,
+            features.extractor,
             dataset,
             project.costs,
             project.seed,
             cache=self.cache,
-            name=Keys.of(project, dataset, features).times,
+            name=Keys.of(project, dataset, features.stored).times,
             progress=self.progress,
         )
-        return curves, curves.weighed(extractor, project.costs.weights)
+        return curves, curves.weighed(features.extractor, project.costs.weights)
 
     def trainer(
         self,
         dataset: Dataset,
-        features: Sequence[StoredFeature],
+        features: ProjectFeatures,
         values: NDArray[np.float32],
         choice: Choice,
     ) -> Trainer:
         """Prepare training on any feature set."""
         learners = choice.levels or (choice.setting,)
-        key = Keys.of(self.project, dataset, features).sets(learners)
+        key = Keys.of(self.project, dataset, features.stored).sets(learners)
         task = Task(
             values=self.cache.matrix(f"sets/{key}/values", values),
             codes=dataset.codes,
             splits=self.splits(dataset),
             learner=choice.setting,
             seed=self.project.seed,
-            starts=_starts(features),
+            starts=features.starts,
             cache=self.cache,
             key=key,
             levels=choice.levels,
@@ -312,8 +307,3 @@ class Builder:
             return search_sets(
                 self.project.search, m, trainer.accuracies, cost_of, tell
             )
-
-
-def _starts(features: Sequence[StoredFeature]) -> tuple[int, ...]:
-    """First column of each feature, and after the last the width."""
-    return (0, *accumulate(feature.width for feature in features))

@@ -29,7 +29,7 @@ def chosen(folder: Path, content: dict[str, Any]) -> list[str]:
     project = Project.from_mapping(content, folder=folder)
     with Silence().stage("reading", None) as tell:
         dataset = load_data(project, tell)
-    return [feature.name for feature in choose_features(project, dataset)]
+    return [feature.name for feature in choose_features(project, dataset).stored]
 
 
 def group(number: int, columns: list[str]) -> dict[str, Any]:
