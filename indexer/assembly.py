@@ -14,7 +14,7 @@ from ..models.model import Model
 from .cache import Cache, digest
 from .catalogue import ProjectFeatures
 from .costing import Curves, cost_curves, measure_pace, time_models
-from .data import Dataset, make_item
+from .data import Dataset
 from .exits import answers_of
 from .feature_order import Rows
 from .index import Index
@@ -22,6 +22,7 @@ from .package import Package
 from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
 from .progress import Progress, skip
 from .project import Project
+from .readers import make_item
 from .searching import CostOf, Found
 from .training import Trainer
 

@@ -25,15 +25,14 @@ from .choosing import (
     Watch,
 )
 from .costing import Curves, measure_curves
-from .data import Dataset, load_data, parts_of, split
-from .dealing import draw_groups
+from .data import Dataset, draw_groups, parts_of, settle_rare, split
 from .description import describe
 from .index import Index
 from .keys import Keys
 from .plan_exits import check_exits
 from .progress import Progress, Silence
 from .project import Project
-from .rare import settle_rare
+from .readers import load_data
 from .searching import CostOf, Found, search_sets
 from .training import Task, Trainer
 from .values import compute_values

@@ -62,7 +62,7 @@ def init(
     ] = Start.IMAGES,
 ) -> None:
     """Write a commented project file to start from."""
-    from .project import template
+    from .template import template
 
     _refuse_place(path)
     try:

@@ -17,11 +17,12 @@ from ..features.stopwatch import Load, Stopwatch
 from ..features.strays import in_doubt, steady_quantile, strays_of
 from ..models.model import Model
 from .cache import Cache
-from .data import Dataset, make_item
+from .data import Dataset
 from .pace import Pace, compared_models, finish, pace_of, time_features
 from .pace import time_models as time_rows
 from .progress import Progress, Tell, skip
 from .project import Costs
+from .readers import make_item
 
 Seconds = NDArray[np.float64]
 

@@ -21,11 +21,11 @@ from .stored import StoredFeature
 @cache
 def library_versions() -> str:
     """Identify Python and every installed distribution, each with its version."""
-    facts = {
-        (d.metadata.get("Name"), d.metadata.get("Version")) for d in distributions()
+    known = {
+        str([one.metadata.get_all(key) for key in ("Name", "Version")])
+        for one in distributions()
     }
-    known = sorted(f"{name} {version}" for name, version in facts)
-    return digest(sys.version_info[:2], known)
+    return digest(sys.version_info[:2], sorted(known))
 
 
 def feature_keys(features: Sequence[StoredFeature]) -> tuple[str, ...]:

@@ -21,12 +21,12 @@ from .costing import (
     time_models,
     time_samples,
 )
-from .data import load_data, make_item
 from .index import Index
 from .pace import pace_of
 from .package import MetaFacts, Package
 from .progress import Progress
 from .project import Project
+from .readers import load_data, make_item
 
 TIMES = 240  # of each feature at least, of which a high quantile is to be told
 LEAST_REPEATS = 5

@@ -8,9 +8,9 @@ import pytest
 from polydom.features.errors import BadFeature, BadProject
 from polydom.indexer import build
 from polydom.indexer.catalogue import MAX_FEATURES, choose_features
-from polydom.indexer.data import load_data
 from polydom.indexer.progress import Silence
 from polydom.indexer.project import Project
+from polydom.indexer.readers import load_data
 
 from . import projects
 

@@ -18,9 +18,10 @@ from polydom.indexer.costing import (
     time_models,
     weigh_costs,
 )
-from polydom.indexer.data import Dataset, make_dataset, make_item
+from polydom.indexer.data import Dataset, make_dataset
 from polydom.indexer.progress import Silence
 from polydom.indexer.project import Costs
+from polydom.indexer.readers import make_item
 from polydom.models.prior import Prior
 
 from .served import FEATURES_FILE, WIDTHS

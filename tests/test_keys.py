@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from polydom.indexer.catalogue import choose_features
-from polydom.indexer.data import load_data
 from polydom.indexer.keys import feature_keys
 from polydom.indexer.project import Project
+from polydom.indexer.readers import load_data
 
 from . import projects
 
