@@ -1,30 +1,35 @@
 """From the sets that a build trained to an index: what is kept, timed and packed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.cost import CostTable
 from ..features.sizes import Size, read_size
-from ..features.stopwatch import Load, Stopwatch
+from ..features.stopwatch import Load
 from ..models.model import Model
-from .cache import Cache, digest
+from .cache import digest
 from .catalogue import ProjectFeatures
-from .costing import Curves, cost_curves, measure_pace, time_models
+from .choosing import Choice
+from .costing import Curve, Curves, Measurer, cost_curves, measuring_items
 from .data import Dataset
 from .exits import answers_of
 from .feature_order import Rows
 from .index import Index
 from .package import Package
 from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
-from .progress import Progress, skip
+from .progress import Progress
 from .project import Project
 from .readers import make_item
 from .searching import CostOf, Found
 from .training import Trainer
+
+SAMPLES = 6
+SAMPLES_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,8 +62,10 @@ class Assembly:
 
     Attributes
     ----------
-    project, cache, progress
+    project, progress
         As in `Builder`.
+    measurer
+        Of the features and models.
     dataset, features, values
         The items, what describes them, and with which numbers (N, width).
     curves, costs
@@ -72,8 +79,8 @@ class Assembly:
     """
 
     project: Project
-    cache: Cache
     progress: Progress
+    measurer: Measurer
     dataset: Dataset
     features: ProjectFeatures
     values: NDArray[np.float32]
@@ -100,8 +107,10 @@ class Assembly:
         orders, fallbacks = found.order(masks, self.cost_of)
         models = tuple(trainer.model(mask) for mask in masks)
         if self.project.costs.weights.get("s"):
-            key = digest(trainer.task.key, masks)
-            report["pace"] = self._pace(report["samples"], models, key)
+            pair = self.project.costs.pair
+            samples = [make_item(one, pair=pair) for one in report["samples"]]
+            name = f"paces/{digest(trainer.task.key, masks)}"
+            report["pace"] = self.measurer.pace(samples, models, name=name).facts()
         exits = self._exits(masks, models, orders, fallbacks, model_costs[kept])
         curves_of_sets[kept, 0] += exits.checks
         report["exits"] = exits.facts
@@ -128,21 +137,14 @@ class Assembly:
         )
 
     def _model_costs(self, sets: Sequence[int]) -> tuple[NDArray[np.float64], Load]:
-        """Cost of evaluating each set's model, measured once and then recalled."""
-        quantile = self.project.costs.quantile
-        key = digest(self.trainer.task.key, list(sets), quantile, "answer")
-        name = f"times/{key}"
-        stored = self.cache.load(name)
-        if stored is None:
-            with self.progress.stage("timing models", len(sets)) as tell:
-                models, watch = map(self.trainer.model, sets), Stopwatch()
-                seconds = time_models(models, self.values, quantile, tell, watch)
-            load = watch.load
-            self.cache.store(name, {"load": list(load)}, {"models": seconds})
-        else:
-            skip(self.progress, "timing models")
-            load, seconds = Load(*stored[0]["load"]), np.asarray(stored[1]["models"])
-        return seconds * self.project.costs.weights.get("s", 0.0), load
+        """Cost of evaluating each set's model."""
+        costs = self.project.costs
+        key = digest(self.trainer.task.key, list(sets), costs.quantile, "answer")
+        models = map(self.trainer.model, sets)
+        seconds, load = self.measurer.models(
+            models, len(sets), self.values, name=f"times/{key}"
+        )
+        return seconds * costs.weights.get("s", 0.0), load
 
     def _exits(
         self,
@@ -162,19 +164,6 @@ class Assembly:
             fitter = PlanExitFitter(terms, leads, choices, fresh)
             return fitter.all(orders, fallbacks, model_costs, self.cost_of, tell)
 
-    def _pace(
-        self, samples: Sequence[Any], models: Sequence[Model], key: str
-    ) -> dict[str, Any]:
-        """Time the samples, by which a server will tell its machine from this one."""
-        return measure_pace(
-            self.features.extractor,
-            [make_item(one, pair=self.project.costs.pair) for one in samples],
-            models,
-            cache=self.cache,
-            name=f"paces/{key}",
-            progress=self.progress,
-        ).facts()
-
     def _sizes(self) -> tuple[Size, Size]:
         """Return the range of sizes to choose for."""
         if (bounds := self.project.search.bounds) is not None:
@@ -183,3 +172,44 @@ class Assembly:
         return read_size(sizes.min(axis=0).tolist()), read_size(
             sizes.max(axis=0).tolist()
         )
+
+
+def describe(
+    project: Project,
+    dataset: Dataset,
+    curves: Sequence[Curve],
+    choice: Choice,
+    trainer: Trainer,
+    found: Found,
+) -> dict[str, Any]:
+    """Plain data for `polydom inspect`, and samples to warm a server up with."""
+    weights = {unit: w for unit, w in project.costs.weights.items() if w}
+    return {
+        "unit": "s" if set(weights) == {"s"} else " + ".join(sorted(weights)),
+        "weights": weights,
+        "learner": choice.setting,
+        "selection": choice.facts,
+        "seed": project.seed,
+        "items": len(dataset.items),
+        "tested": sum(len(test) for _, test in trainer.task.splits),
+        "skipped": [list(one) for one in dataset.skipped],
+        "testing": msgspec.to_builtins(project.search),
+        "quantile": project.costs.quantile,
+        "curves": [curve.facts() for curve in curves],
+        "search": found.facts,
+        "remarks": trainer.remarks(sorted(found.accuracies)),
+        "samples": _samples(dataset),
+    }
+
+
+def _samples(dataset: Dataset) -> list[Any]:
+    """Items of different sizes, small ones first as far as they fit."""
+    samples: list[Any] = []
+    left = SAMPLES_BYTES
+    for item in measuring_items(dataset, SAMPLES):
+        payload = item.payload
+        left -= len(payload) if isinstance(payload, (bytes, str)) else 0
+        if left < 0 and samples:
+            break
+        samples.append(dict(payload) if isinstance(payload, Mapping) else payload)
+    return samples

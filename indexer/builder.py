@@ -9,10 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.cost import CostTable
 from ..features.sizes import cost_at, read_size
 from ..models.learners import make_learner
-from .assembly import Assembly, Fresh
+from .assembly import Assembly, Fresh, describe
 from .cache import FOLDER, Cache
 from .catalogue import ProjectFeatures, choose_features
 from .choosing import (
@@ -24,9 +23,8 @@ from .choosing import (
     Division,
     Watch,
 )
-from .costing import Curves, measure_curves
+from .costing import Measurer, measuring_items
 from .data import Dataset, draw_groups, parts_of, settle_rare, split
-from .description import describe
 from .index import Index
 from .keys import Keys
 from .plan_exits import check_exits
@@ -103,7 +101,17 @@ class Builder:
         """Build: the hops in order."""
         dataset, features, values = self.data()
         fresh = self.fresh(features)
-        curves, costs = self.costs(dataset, features)
+        terms = self.project.costs
+        measurer = Measurer(
+            features.extractor, terms.quantile, self.cache, self.progress
+        )
+        curves = measurer.curves(
+            measuring_items(dataset, terms.items),
+            terms.repeats,
+            self.project.seed,
+            name=Keys.of(self.project, dataset, features.stored).times,
+        )
+        costs = curves.weighed(features.extractor, terms.weights)
         choice = self.choose(dataset, features, values)
         trainer = self.trainer(dataset, features, values, choice)
         middle = read_size(np.median(dataset.sizes, axis=0).tolist())
@@ -115,8 +123,8 @@ class Builder:
         report = describe(self.project, dataset, curves.all, choice, trainer, found)
         assembly = Assembly(
             project=self.project,
-            cache=self.cache,
             progress=self.progress,
+            measurer=measurer,
             dataset=dataset,
             features=features,
             values=values,
@@ -260,22 +268,6 @@ class Builder:
             dataset.only(train), seed=self.project.seed, held_out=VALIDATION, folds=None
         )
         return train[fit], train[test]
-
-    def costs(
-        self, dataset: Dataset, features: ProjectFeatures
-    ) -> tuple[Curves, CostTable]:
-        """Fit the curves of features and steps, and weigh them."""
-        project = self.project
-        curves = measure_curves(
-            features.extractor,
-            dataset,
-            project.costs,
-            project.seed,
-            cache=self.cache,
-            name=Keys.of(project, dataset, features.stored).times,
-            progress=self.progress,
-        )
-        return curves, curves.weighed(features.extractor, project.costs.weights)
 
     def trainer(
         self,

@@ -1,9 +1,11 @@
 """The offline commands: `polydom init`, `build`, `measure`, `inspect` and others."""
 
+import ctypes
 import json
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout, suppress
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -97,7 +99,6 @@ def build(
 
     from .bars import Bars
     from .builder import build as build_index
-    from .chatter import chatter_to_stderr
     from .project import Project
     from .report import facts_of, show
 
@@ -145,7 +146,6 @@ def select(
     from .bars import Bars
     from .builder import Builder
     from .cache import FOLDER, Cache
-    from .chatter import chatter_to_stderr
     from .project import Project
     from .report import plot_race, show_race
 
@@ -193,7 +193,6 @@ def measure(
     from rich.console import Console
 
     from .bars import Bars
-    from .chatter import chatter_to_stderr
     from .index import Index
     from .project import Project
     from .remeasure import carried_items, project_items, remeasure
@@ -262,7 +261,6 @@ def features(
     from rich.table import Table
 
     from ..features.registry import load_features, ready_made_features
-    from .chatter import chatter_to_stderr
 
     with chatter_to_stderr():
         found = [*ready_made_features(), *load_features([], files or [])]
@@ -304,3 +302,36 @@ def _resumable() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("\ninterrupted; the same command goes on where it stopped", err=True)
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def chatter_to_stderr() -> Iterator[None]:
+    """Send to standard error what is printed meanwhile, by Python or compiled code.
+
+    Also by processes started meanwhile. Standard output then holds the command's own
+    answer alone, which a script may read.
+    """
+    _flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # the caller closed it
+        with redirect_stdout(sys.stderr):
+            yield
+        return
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _flush() -> None:
+    """Write out what waits in the buffers of Python and of the C library."""
+    for stream in (sys.stdout, sys.__stdout__):
+        if stream is not None:
+            stream.flush()
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).fflush(None)
