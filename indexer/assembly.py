@@ -13,13 +13,13 @@ from ..features.sizes import Size, read_size
 from ..features.stopwatch import Load
 from ..models.model import Model
 from .cache import digest
-from .catalogue import ProjectFeatures
 from .choosing import Choice
-from .costing import Curve, Curves, Measurer, cost_curves, measuring_items
+from .costing import Curves, Measurer, cost_curves, measuring_items
 from .data import Dataset
 from .exits import answers_of
 from .feature_order import Rows
 from .index import Index
+from .pace import Pace
 from .package import Package
 from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
 from .progress import Progress
@@ -27,6 +27,7 @@ from .project import Project
 from .readers import make_item
 from .searching import CostOf, Found
 from .training import Trainer
+from .values import FeatureTable
 
 SAMPLES = 6
 SAMPLES_BYTES = 1 << 20
@@ -64,60 +65,55 @@ class Assembly:
     ----------
     project, progress
         As in `Builder`.
+    table
+        The items, what describes them, and with which numbers.
+    fresh
+        Items to calibrate exits on; None without a confidence.
     measurer
         Of the features and models.
-    dataset, features, values
-        The items, what describes them, and with which numbers (N, width).
     curves, costs
         Of features and steps: as they were measured, and weighed.
     cost_of
         What a set's features cost at the size to order them for.
+    choice
+        The learner.
     trainer, found
         What was trained, and which of it may serve.
-    fresh
-        Items to calibrate exits on; None without a confidence.
     """
 
     project: Project
     progress: Progress
+    table: FeatureTable
+    fresh: Fresh | None
     measurer: Measurer
-    dataset: Dataset
-    features: ProjectFeatures
-    values: NDArray[np.float32]
     curves: Curves
     costs: CostTable
     cost_of: CostOf
+    choice: Choice
     trainer: Trainer
     found: Found
-    fresh: Fresh | None = None
 
-    def index(self, report: dict[str, Any]) -> Index:
-        """Drop what is dominated, order the rest, and put all in one package.
-
-        `report` goes into the package, with what is found out here.
-        """
-        costs, found, trainer = self.costs, self.found, self.trainer
+    def index(self) -> Index:
+        """Drop what is dominated, order the rest, and put all in one package."""
+        costs, found = self.costs, self.found
         sets = found.sets
         model_costs, load = self._model_costs(sets)
-        report["measured"] = self.curves.load.worse(load).facts()
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
         kept = found.keep(curves_of_sets, sizes)
         masks = [sets[row] for row in kept]
         orders, fallbacks = found.order(masks, self.cost_of)
-        models = tuple(trainer.model(mask) for mask in masks)
+        models = tuple(self.trainer.model(mask) for mask in masks)
+        report = self._report() | {"measured": self.curves.load.worse(load).facts()}
         if self.project.costs.weights.get("s"):
-            pair = self.project.costs.pair
-            samples = [make_item(one, pair=pair) for one in report["samples"]]
-            name = f"paces/{digest(trainer.task.key, masks)}"
-            report["pace"] = self.measurer.pace(samples, models, name=name).facts()
+            report["pace"] = self._pace(report["samples"], masks, models).facts()
         exits = self._exits(masks, models, orders, fallbacks, model_costs[kept])
         curves_of_sets[kept, 0] += exits.checks
         report["exits"] = exits.facts
         package = Package(
-            kind=self.dataset.kind,
-            labels=self.dataset.labels,
-            features=self.features.stored,
+            kind=self.table.dataset.kind,
+            labels=self.table.dataset.labels,
+            features=self.table.features.stored,
             costs=costs,
             masks=np.array(masks, np.uint64),
             orders=orders,
@@ -142,7 +138,7 @@ class Assembly:
         key = digest(self.trainer.task.key, list(sets), costs.quantile, "answer")
         models = map(self.trainer.model, sets)
         seconds, load = self.measurer.models(
-            models, len(sets), self.values, name=f"times/{key}"
+            models, len(sets), self.table.values, name=f"times/{key}"
         )
         return seconds * costs.weights.get("s", 0.0), load
 
@@ -164,42 +160,43 @@ class Assembly:
             fitter = PlanExitFitter(terms, leads, choices, fresh)
             return fitter.all(orders, fallbacks, model_costs, self.cost_of, tell)
 
+    def _pace(
+        self, samples: Sequence[Any], masks: Sequence[int], models: Sequence[Model]
+    ) -> Pace:
+        """Time the samples, by which a server will tell its machine from this one."""
+        pair = self.project.costs.pair
+        items = [make_item(one, pair=pair) for one in samples]
+        key = digest(self.trainer.task.key, list(masks))
+        return self.measurer.pace(items, models, name=f"paces/{key}")
+
     def _sizes(self) -> tuple[Size, Size]:
-        """Return the range of sizes to choose for."""
+        """Give the smallest and the largest size to choose for."""
         if (bounds := self.project.search.bounds) is not None:
             return bounds
-        sizes = self.dataset.sizes
-        return read_size(sizes.min(axis=0).tolist()), read_size(
-            sizes.max(axis=0).tolist()
-        )
+        sizes = self.table.dataset.sizes
+        low, high = sizes.min(axis=0).tolist(), sizes.max(axis=0).tolist()
+        return read_size(low), read_size(high)
 
-
-def describe(
-    project: Project,
-    dataset: Dataset,
-    curves: Sequence[Curve],
-    choice: Choice,
-    trainer: Trainer,
-    found: Found,
-) -> dict[str, Any]:
-    """Plain data for `polydom inspect`, and samples to warm a server up with."""
-    weights = {unit: w for unit, w in project.costs.weights.items() if w}
-    return {
-        "unit": "s" if set(weights) == {"s"} else " + ".join(sorted(weights)),
-        "weights": weights,
-        "learner": choice.setting,
-        "selection": choice.facts,
-        "seed": project.seed,
-        "items": len(dataset.items),
-        "tested": sum(len(test) for _, test in trainer.task.splits),
-        "skipped": [list(one) for one in dataset.skipped],
-        "testing": msgspec.to_builtins(project.search),
-        "quantile": project.costs.quantile,
-        "curves": [curve.facts() for curve in curves],
-        "search": found.facts,
-        "remarks": trainer.remarks(sorted(found.accuracies)),
-        "samples": _samples(dataset),
-    }
+    def _report(self) -> dict[str, Any]:
+        """Plain data for `polydom inspect`, and samples to warm a server up with."""
+        project, dataset, trainer = self.project, self.table.dataset, self.trainer
+        weights = {unit: w for unit, w in project.costs.weights.items() if w}
+        return {
+            "unit": "s" if set(weights) == {"s"} else " + ".join(sorted(weights)),
+            "weights": weights,
+            "learner": self.choice.setting,
+            "selection": self.choice.facts,
+            "seed": project.seed,
+            "items": len(dataset.items),
+            "tested": sum(len(test) for _, test in trainer.task.splits),
+            "skipped": [list(one) for one in dataset.skipped],
+            "testing": msgspec.to_builtins(project.search),
+            "quantile": project.costs.quantile,
+            "curves": [curve.facts() for curve in self.curves.all],
+            "search": self.found.facts,
+            "remarks": trainer.remarks(sorted(self.found.accuracies)),
+            "samples": _samples(dataset),
+        }
 
 
 def _samples(dataset: Dataset) -> list[Any]:

@@ -7,11 +7,10 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..features.sizes import cost_at, read_size
 from ..models.learners import make_learner
-from .assembly import Assembly, Fresh, describe
+from .assembly import Assembly, Fresh
 from .cache import FOLDER, Cache
 from .catalogue import ProjectFeatures, choose_features
 from .choosing import (
@@ -33,7 +32,7 @@ from .project import Project
 from .readers import load_data
 from .searching import CostOf, Found, search_sets
 from .training import Task, Trainer
-from .values import compute_values
+from .values import FeatureTable, compute_values
 
 
 def build(
@@ -99,8 +98,9 @@ class Builder:
 
     def index(self) -> Index:
         """Build: the hops in order."""
-        dataset, features, values = self.data()
-        fresh = self.fresh(features)
+        table = self.data()
+        fresh = self.fresh(table.features)
+        dataset, features, _ = table
         terms = self.project.costs
         measurer = Measurer(
             features.extractor, terms.quantile, self.cache, self.progress
@@ -109,42 +109,36 @@ class Builder:
             measuring_items(dataset, terms.items),
             terms.repeats,
             self.project.seed,
-            name=Keys.of(self.project, dataset, features.stored).times,
+            name=self._keys(table).times,
         )
         costs = curves.weighed(features.extractor, terms.weights)
-        choice = self.choose(dataset, features, values)
-        trainer = self.trainer(dataset, features, values, choice)
+        choice = self.choose(table)
+        trainer = self.trainer(table, choice)
         middle = read_size(np.median(dataset.sizes, axis=0).tolist())
 
         def cost_of(mask: int) -> float:
             return cost_at(costs.of(mask).tolist(), middle)
 
         found = self.search(trainer, len(features.stored), cost_of)
-        report = describe(self.project, dataset, curves.all, choice, trainer, found)
-        assembly = Assembly(
+        return Assembly(
             project=self.project,
             progress=self.progress,
+            table=table,
+            fresh=fresh,
             measurer=measurer,
-            dataset=dataset,
-            features=features,
-            values=values,
             curves=curves,
             costs=costs,
             cost_of=cost_of,
+            choice=choice,
             trainer=trainer,
             found=found,
-            fresh=fresh,
-        )
-        return assembly.index(report)
+        ).index()
 
     def select(self, strategy: str) -> Choice:
         """Go only as far as the choice of a learner."""
-        dataset, features, values = self.data(race=True)
-        return self.choose(dataset, features, values, strategy)
+        return self.choose(self.data(race=True), strategy)
 
-    def data(
-        self, *, race: bool = False
-    ) -> tuple[Dataset, ProjectFeatures, NDArray[np.float32]]:
+    def data(self, *, race: bool = False) -> FeatureTable:
         """Read the items and compute their features, but for those that calibrate.
 
         What the labels tell is checked before any feature is computed, `race` says
@@ -160,10 +154,9 @@ class Builder:
         with self.progress.stage("dividing items", None) as tell:
             self._race_division(dataset) if race else self.splits(dataset)
             tell(len(dataset.items))
-        features = choose_features(project, dataset)
-        dataset, values = self._values(dataset, features)
-        dataset, rows = settle_rare(dataset, project.data, fewest)
-        return dataset, features, values[rows]
+        table = self._values(dataset, choose_features(project, dataset))
+        dataset, rows = settle_rare(table.dataset, project.data, fewest)
+        return FeatureTable(dataset, table.features, table.values[rows])
 
     @cached_property
     def items(self) -> tuple[Dataset, Dataset]:
@@ -186,13 +179,11 @@ class Builder:
         fresh = self.items[1]
         if not fresh.items:
             return None
-        dataset, values = self._values(fresh, features)
-        check_exits(self.project.exits, dataset.groups)
-        return Fresh(values, dataset.groups)
+        table = self._values(fresh, features)
+        check_exits(self.project.exits, table.dataset.groups)
+        return Fresh(table.values, table.dataset.groups)
 
-    def _values(
-        self, dataset: Dataset, features: ProjectFeatures
-    ) -> tuple[Dataset, NDArray[np.float32]]:
+    def _values(self, dataset: Dataset, features: ProjectFeatures) -> FeatureTable:
         return compute_values(
             dataset,
             features,
@@ -220,13 +211,10 @@ class Builder:
             fewest += 1
         return fewest
 
-    def choose(
-        self,
-        dataset: Dataset,
-        features: ProjectFeatures,
-        values: NDArray[np.float32],
-        strategy: str | None = None,
-    ) -> Choice:
+    def _keys(self, table: FeatureTable) -> Keys:
+        return Keys.of(self.project, table.dataset, table.features.stored)
+
+    def choose(self, table: FeatureTable, strategy: str | None = None) -> Choice:
         """Take the learner that the project names, or race them if it is to be found.
 
         The race sees none of the items that accuracy is measured on later, unless
@@ -237,19 +225,19 @@ class Builder:
             return Choice(project.learner, {})
         strategy = strategy or DEFAULT_STRATEGY
         contest = Contest(
-            values,
-            dataset.codes,
-            self._race_division(dataset),
+            table.values,
+            table.dataset.codes,
+            self._race_division(table.dataset),
             seed=project.seed,
             cache=self.cache,
-            name=Keys.of(project, dataset, features.stored).race(strategy),
+            name=self._keys(table).race(strategy),
             progress=self.progress,
             strategy=strategy,
             watch=self.watch,
             limit_s=project.training_limit_s,
         )
         if project.learner.get("per_level"):
-            return contest.per_level(features.starts)
+            return contest.per_level(table.features.starts)
         return contest.one()
 
     def splits(self, dataset: Dataset) -> list[Division]:
@@ -269,23 +257,17 @@ class Builder:
         )
         return train[fit], train[test]
 
-    def trainer(
-        self,
-        dataset: Dataset,
-        features: ProjectFeatures,
-        values: NDArray[np.float32],
-        choice: Choice,
-    ) -> Trainer:
+    def trainer(self, table: FeatureTable, choice: Choice) -> Trainer:
         """Prepare training on any feature set."""
         learners = choice.levels or (choice.setting,)
-        key = Keys.of(self.project, dataset, features.stored).sets(learners)
+        key = self._keys(table).sets(learners)
         task = Task(
-            values=self.cache.matrix(f"sets/{key}/values", values),
-            codes=dataset.codes,
-            splits=self.splits(dataset),
+            values=self.cache.matrix(f"sets/{key}/values", table.values),
+            codes=table.dataset.codes,
+            splits=self.splits(table.dataset),
             learner=choice.setting,
             seed=self.project.seed,
-            starts=features.starts,
+            starts=table.features.starts,
             cache=self.cache,
             key=key,
             levels=choice.levels,

@@ -1,6 +1,7 @@
 """Feature values of all items, computed in parallel and kept between runs."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from joblib import delayed
@@ -23,6 +24,24 @@ STAGE = "computing features"
 Chunk = tuple[int, NDArray[np.float32], dict[int, str]]
 
 
+class FeatureTable(NamedTuple):
+    """Items as rows of feature values.
+
+    Attributes
+    ----------
+    dataset
+        The N items.
+    features
+        What describes them.
+    values : (N, width) float32
+        One slice of columns per feature.
+    """
+
+    dataset: Dataset
+    features: ProjectFeatures
+    values: NDArray[np.float32]
+
+
 def compute_values(
     dataset: Dataset,
     features: ProjectFeatures,
@@ -31,13 +50,8 @@ def compute_values(
     workers: int,
     cache: Cache,
     progress: Progress,
-) -> tuple[Dataset, NDArray[np.float32]]:
-    """Compute every feature of every item.
-
-    Returns
-    -------
-    The data set without items that turned out unusable, and the values
-    (N, total width), one row per item, one slice of columns per feature.
+) -> FeatureTable:
+    """Compute every feature of every item; leave out those that prove unusable.
 
     Raises
     ------
@@ -80,7 +94,7 @@ def compute_values(
     if len(bad) == count:
         raise BadProject(f"all {count} items are unusable; the first: {bad[0]}")
     kept = np.array([i not in bad for i in range(count)])
-    return dataset.without(bad), values[kept]
+    return FeatureTable(dataset.without(bad), features, values[kept])
 
 
 def _compute_chunk(
