@@ -34,30 +34,6 @@ SAMPLES_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fresh:
-    """Items that were set aside to calibrate exits on.
-
-    Attributes
-    ----------
-    values : (M, width) float32
-        What describes them.
-    groups : (M,) int64
-        Number of each one's group.
-    """
-
-    values: NDArray[np.float32]
-    groups: NDArray[np.int64]
-
-    def answers(self, models: Sequence[Model]) -> FreshAnswers:
-        """Give what some models answer for them."""
-        pairs = [answers_of(model, self.values) for model in models]
-        leads, choices = zip(*pairs, strict=True)
-        return FreshAnswers(
-            np.column_stack(leads), np.column_stack(choices), self.groups
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class Assembly:
     """The last hops of a build.
 
@@ -84,7 +60,7 @@ class Assembly:
     project: Project
     progress: Progress
     table: FeatureTable
-    fresh: Fresh | None
+    fresh: FeatureTable | None
     measurer: Measurer
     curves: Curves
     costs: CostTable
@@ -156,7 +132,7 @@ class Assembly:
             return PlanExits((), np.zeros(len(masks)), {})
         with self.progress.stage("fitting exits", len(masks)) as tell:
             leads, choices = self.trainer.answers(masks)
-            fresh = None if self.fresh is None else self.fresh.answers(models)
+            fresh = None if self.fresh is None else _answers(models, self.fresh)
             fitter = PlanExitFitter(terms, leads, choices, fresh)
             return fitter.all(orders, fallbacks, model_costs, self.cost_of, tell)
 
@@ -197,6 +173,13 @@ class Assembly:
             "remarks": trainer.remarks(sorted(self.found.accuracies)),
             "samples": _samples(dataset),
         }
+
+
+def _answers(models: Sequence[Model], table: FeatureTable) -> FreshAnswers:
+    """Give what some models answer for items that none of them was made with."""
+    pairs = [answers_of(model, table.values) for model in models]
+    leads, choices = map(np.column_stack, zip(*pairs, strict=True))
+    return FreshAnswers(leads, choices, table.dataset.groups)
 
 
 def _samples(dataset: Dataset) -> list[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..features.sizes import cost_at, read_size
 from ..models.learners import make_learner
-from .assembly import Assembly, Fresh
+from .assembly import Assembly
 from .cache import FOLDER, Cache
 from .catalogue import ProjectFeatures, choose_features
 from .choosing import (
@@ -174,14 +174,14 @@ class Builder:
         rest, fresh = (whole.only(np.flatnonzero(part)) for part in (~drawn, drawn))
         return replace(rest, skipped=whole.skipped), fresh
 
-    def fresh(self, features: ProjectFeatures) -> Fresh | None:
+    def fresh(self, features: ProjectFeatures) -> FeatureTable | None:
         """Give the items set aside to calibrate exits on, if there are such."""
         fresh = self.items[1]
         if not fresh.items:
             return None
         table = self._values(fresh, features)
         check_exits(self.project.exits, table.dataset.groups)
-        return Fresh(table.values, table.dataset.groups)
+        return table
 
     def _values(self, dataset: Dataset, features: ProjectFeatures) -> FeatureTable:
         return compute_values(

@@ -62,19 +62,13 @@ class Keys:
     def times(self) -> str:
         """Entry of the measured times of features and steps."""
         costs = self.project.costs
-        key = digest(
-            self.data,
-            self.features,
-            [costs.items, costs.repeats, costs.quantile, self.project.seed],
-            *(["pair"] if costs.pair else []),
-        )
-        return f"times/{key}"
+        terms = [costs.items, costs.repeats, costs.quantile, costs.pair]
+        return f"times/{digest(self.data, self.features, terms, self.project.seed)}"
 
     def race(self, strategy: str) -> str:
         """Entry of a race's log."""
         limit_s = self.project.training_limit_s  # the log says who overran it
-        limit = [] if limit_s is None else [limit_s]
-        return f"races/{digest(self._split, strategy, installed(), *limit)}"
+        return f"races/{digest(self._split, strategy, installed(), limit_s)}"
 
     def sets(self, learners: Sequence[Mapping[str, Any]]) -> str:
         """Identify what any set's model is, whose learner is one of these."""
@@ -84,8 +78,5 @@ class Keys:
     def _split(self) -> str:
         """Items, features and how they are divided: all that any training needs."""
         search = self.project.search
-        return digest(
-            self.data,
-            self.features,
-            [self.project.seed, search.held_out, search.folds, "dealt"],
-        )
+        terms = [self.project.seed, search.held_out, search.folds]
+        return digest(self.data, self.features, terms)
