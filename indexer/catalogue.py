@@ -88,7 +88,7 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     BadFeature
         If a name is unknown or a feature does not keep its promises.
     """
-    files = [project.path(name) for name in project.features.files]
+    files = project.feature_files
     own = {feature.name: feature for feature in load_features([], files)}
     found = [*_functions(project, own), *_columns(project, dataset)]
     if not found:

@@ -51,6 +51,9 @@ CacheFolder = Annotated[
         show_default=False,
     ),
 ]
+OwnFeatures = Annotated[
+    list[Path] | None, typer.Option("--features", help="A file of your own.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -180,9 +183,7 @@ def measure(
             help="Measure on this project's items, not on the few that INDEX carries.",
         ),
     ] = None,
-    files: Annotated[
-        list[Path] | None, typer.Option("--features", help="A file of your own.")
-    ] = None,
+    files: OwnFeatures = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure an index anew on this machine, and write it with what everything costs.
@@ -203,13 +204,14 @@ def measure(
     loaded = Index.load(index)
     plan = None if data is None else Project.load(data)
     with chatter_to_stderr():
-        own = [plan.path(name) for name in plan.features.files] if plan else []
         items = project_items(loaded, plan) if plan else carried_items(loaded)
-        assert loaded.package is not None  # there are items of its kind
-        extractor = loaded.package.extractor([*(files or []), *own])
-        repeats = plan.costs.repeats if plan else None
-        bars = Bars(Console(stderr=True))
-        remeasure(loaded, extractor, items, bars, repeats=repeats).save(output)
+        remeasure(
+            loaded,
+            items,
+            Bars(Console(stderr=True)),
+            files=[*(files or []), *(plan.feature_files if plan else [])],
+            repeats=plan.costs.repeats if plan else None,
+        ).save(output)
     facts = facts_of(Index.load(output))
     _warn_if_busy(facts)
     if as_json:
@@ -251,9 +253,7 @@ def features(
     kind: Annotated[
         ItemKind | None, typer.Option(help="Only those for items of this kind.")
     ] = None,
-    files: Annotated[
-        list[Path] | None, typer.Option("--features", help="A file of your own.")
-    ] = None,
+    files: OwnFeatures = None,
     as_json: AsJson = False,
 ) -> None:
     """List the features a project may name, and the steps they share."""

@@ -197,27 +197,32 @@ class Measurer:
             }
 
         meta, arrays = self._times(name, "measuring costs", planned, take)
-        sizes, rows = np.asarray(arrays["sizes"]), np.asarray(arrays["items"])
-
-        def fit(label: str, seconds: Seconds) -> Curve:
-            own = ~np.isnan(seconds)
-            fitted = CostCurve.fit(
-                sizes[own],
-                seconds[own],
-                quantile=self.quantile,
-                seed=seed,
-                items=rows[own],
-            )
-            return Curve(label, fitted, sizes[own], seconds[own], self.quantile)
-
-        features = zip(self.extractor.features, arrays["features"].T, strict=True)
-        steps = zip(self.extractor.steps, arrays["steps"].T, strict=True)
+        features = [feature.name for feature in self.extractor.features]
+        steps = [step.name for step in self.extractor.steps]
         return Curves(
-            [fit(feature.name, seconds) for feature, seconds in features],
-            [fit(step.name, seconds) for step, seconds in steps],
+            self._fitted(features, arrays["features"], arrays, seed),
+            self._fitted(steps, arrays["steps"], arrays, seed),
             self._overhead(items, np.asarray(arrays["overhead"])),
             Load(*meta["load"]),
         )
+
+    def _fitted(
+        self,
+        names: Sequence[str],
+        times: Seconds,
+        arrays: Mapping[str, NDArray[Any]],
+        seed: int,
+    ) -> list[Curve]:
+        """Fit a curve to each column of times, where it has any."""
+        curves = []
+        for name, column in zip(names, times.T, strict=True):
+            own = ~np.isnan(column)
+            sizes, items = np.asarray(arrays["sizes"])[own], arrays["items"][own]
+            fitted = CostCurve.fit(
+                sizes, column[own], quantile=self.quantile, seed=seed, items=items
+            )
+            curves.append(Curve(name, fitted, sizes, column[own], self.quantile))
+        return curves
 
     def _overhead(self, items: Sequence[Item], times: Seconds) -> CostCurve:
         """Fit what reading an item and beginning on it costs."""

@@ -277,6 +277,11 @@ class Project(Part, frozen=True):
         """Where a path written in the project file leads."""
         return Path(self.folder, name)
 
+    @property
+    def feature_files(self) -> list[Path]:
+        """Where the user's own features are defined."""
+        return [self.path(name) for name in self.features.files]
+
     def _check_sizes(self) -> None:
         known = [list(names) for own in SIZE_NAMES.values() for names in own]
         size = self.costs.size

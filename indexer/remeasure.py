@@ -3,12 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput, BadProject
-from ..features.extract import Extractor
 from ..features.items import Item
 from .costing import Measurer, cost_curves, measuring_items
 from .index import Index
@@ -64,10 +64,10 @@ def project_items(index: Index, project: Project) -> list[Item]:
 
 def remeasure(
     index: Index,
-    extractor: Extractor,
     items: Sequence[Item],
     progress: Progress,
     *,
+    files: Sequence[Path] = (),
     repeats: int | None = None,
 ) -> Index:
     """Measure what an index's features, steps and models cost on this machine.
@@ -77,10 +77,10 @@ def remeasure(
 
     Parameters
     ----------
-    extractor
-        The index's features.
     items
         At least one; curves are fitted to their sizes.
+    files
+        Where features of the user's own are defined.
     repeats
         Times that each item is measured; by default as many as make `TIMES` of all.
 
@@ -96,6 +96,7 @@ def remeasure(
     if not weights.get("s"):
         raise BadInput("the index counts no time, so there is nothing to measure")
     quantile = float(package.meta.get("quantile", MetaFacts().quantile))
+    extractor = package.extractor(files)
     measurer = Measurer(extractor, quantile, None, progress)
     repeats = repeats or max(LEAST_REPEATS, math.ceil(TIMES / len(items)))
     curves = measurer.curves(items, repeats, SEED)
