@@ -26,8 +26,9 @@ from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
 from polydom.features.cost import CostCurve, CostTable
+from polydom.features.stopwatch import Load
 from polydom.indexer.cache import Cache
-from polydom.indexer.costing import Curve, weigh_costs
+from polydom.indexer.costing import Curve, Curves
 from polydom.indexer.greedy import search_greedy
 from polydom.indexer.onward import NodeCosts, Onward
 from polydom.indexer.project import Search
@@ -126,9 +127,8 @@ def make_world(
     def table(quantile: float) -> tuple[CostTable, list[Curve]]:
         features, steps = fit(feature_s, quantile), fit(step_s, quantile)
         extractor = recording.extractor
-        nothing = CostCurve([0.0])
-        costs = weigh_costs(extractor, features, steps, nothing, {"s": 1.0})
-        return costs, [*features, *steps]
+        measured = Curves(features, steps, CostCurve([0.0]), Load(0.0, None, 1))
+        return measured.weighed(extractor, {"s": 1.0}), measured.all
 
     costs, curves = table(QUANTILE)
     typical = np.array([curve.typical for curve in curves])

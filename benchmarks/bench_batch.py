@@ -25,8 +25,9 @@ import numpy as np
 
 from polydom.features.items import Item
 from polydom.indexer import Index, build
-from polydom.indexer.data import load_data, split
+from polydom.indexer.data import split
 from polydom.indexer.project import Project
+from polydom.indexer.readers import load_data
 from polydom.server.batch_wire import Totals
 from polydom.server.bulk import Bulk, Dish, carry_out
 from polydom.server.client import Client

@@ -34,9 +34,10 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.items import Item, image_item
 from polydom.indexer import Index, build
-from polydom.indexer.data import load_data, split
+from polydom.indexer.data import split
 from polydom.indexer.factors import Factors
 from polydom.indexer.project import Project
+from polydom.indexer.readers import load_data
 from polydom.server.budget import Deadline
 from polydom.server.desk import Desk, Settings
 from polydom.server.engine import Engine

@@ -12,11 +12,11 @@ from polydom.features.cost import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.record import columns
 from polydom.indexer import Index
-from polydom.indexer.data import make_item
 from polydom.indexer.exits import answers_of
 from polydom.indexer.package import Package
 from polydom.indexer.plan_exits import FreshAnswers, PlanExitFitter
 from polydom.indexer.project import Exits as ExitTerms
+from polydom.indexer.readers import make_item
 from polydom.indexer.stored import StoredFeature
 from polydom.models.compile import compile_ensemble
 from polydom.models.model import Model

@@ -1,53 +1,35 @@
 """From the sets that a build trained to an index: what is kept, timed and packed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.cost import CostTable
 from ..features.sizes import Size, read_size
-from ..features.stopwatch import Load, Stopwatch
+from ..features.stopwatch import Load
 from ..models.model import Model
-from .cache import Cache, digest
-from .catalogue import project_files
-from .costing import Curves, cost_curves, measure_pace, time_models
-from .data import Dataset, make_item
+from .cache import digest
+from .choosing import Choice
+from .costing import Curves, Measurer, cost_curves, measuring_items
+from .data import Dataset
 from .exits import answers_of
 from .index import Index
+from .pace import Pace
 from .package import Package, Rows
 from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
-from .progress import Progress, skip
+from .progress import Progress
 from .project import Project
+from .readers import make_item
 from .searching import CostOf, Found
-from .stored import StoredFeature, load_extractor
 from .training import Trainer
+from .values import FeatureTable
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Fresh:
-    """Items that were set aside to calibrate exits on.
-
-    Attributes
-    ----------
-    values : (M, width) float32
-        What describes them.
-    groups : (M,) int64
-        Number of each one's group.
-    """
-
-    values: NDArray[np.float32]
-    groups: NDArray[np.int64]
-
-    def answers(self, models: Sequence[Model]) -> FreshAnswers:
-        """Give what some models answer for them."""
-        pairs = [answers_of(model, self.values) for model in models]
-        leads, choices = zip(*pairs, strict=True)
-        return FreshAnswers(
-            np.column_stack(leads), np.column_stack(choices), self.groups
-        )
+SAMPLES = 6
+SAMPLES_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,58 +38,57 @@ class Assembly:
 
     Attributes
     ----------
-    project, cache, progress
+    project, progress
         As in `Builder`.
-    dataset, features, values
-        The items, what describes them, and with which numbers (N, width).
+    table
+        The items, what describes them, and with which numbers.
+    fresh
+        Items to calibrate exits on; None without a confidence.
+    measurer
+        Of the features and models.
     curves, costs
         Of features and steps: as they were measured, and weighed.
     cost_of
         What a set's features cost at the size to order them for.
+    choice
+        The learner.
     trainer, found
         What was trained, and which of it may serve.
-    fresh
-        Items to calibrate exits on; None without a confidence.
     """
 
     project: Project
-    cache: Cache
     progress: Progress
-    dataset: Dataset
-    features: Sequence[StoredFeature]
-    values: NDArray[np.float32]
+    table: FeatureTable
+    fresh: FeatureTable | None
+    measurer: Measurer
     curves: Curves
     costs: CostTable
     cost_of: CostOf
+    choice: Choice
     trainer: Trainer
     found: Found
-    fresh: Fresh | None = None
 
-    def index(self, report: dict[str, Any]) -> Index:
-        """Drop what is dominated, order the rest, and put all in one package.
-
-        `report` goes into the package, with what is found out here.
-        """
-        costs, found, trainer = self.costs, self.found, self.trainer
+    def index(self) -> Index:
+        """Drop what is dominated, order the rest, and put all in one package."""
+        costs, found = self.costs, self.found
         sets = found.sets
         model_costs, load = self._model_costs(sets)
-        report["measured"] = self.curves.load.worse(load).facts()
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
         kept = found.keep(curves_of_sets, sizes, self.project.search.budget_range)
         masks = [sets[row] for row in kept]
         orders, fallbacks = found.order(masks, self.cost_of)
-        models = tuple(trainer.model(mask) for mask in masks)
+        models = tuple(self.trainer.model(mask) for mask in masks)
+        report = self._report() | {"measured": self.curves.load.worse(load).facts()}
         if self.project.costs.weights.get("s"):
-            key = digest(trainer.task.key, masks)
-            report["pace"] = self._pace(report["samples"], models, key)
+            report["pace"] = self._pace(report["samples"], masks, models).facts()
         exits = self._exits(masks, models, orders, fallbacks, model_costs[kept])
         curves_of_sets[kept, 0] += exits.checks
         report["exits"] = exits.facts
         package = Package(
-            kind=self.dataset.kind,
-            labels=self.dataset.labels,
-            features=tuple(self.features),
+            kind=self.table.dataset.kind,
+            labels=self.table.dataset.labels,
+            features=self.table.features.stored,
             costs=costs,
             masks=np.array(masks, np.uint64),
             orders=orders,
@@ -127,21 +108,14 @@ class Assembly:
         )
 
     def _model_costs(self, sets: Sequence[int]) -> tuple[NDArray[np.float64], Load]:
-        """Cost of evaluating each set's model, measured once and then recalled."""
-        quantile = self.project.costs.quantile
-        key = digest(self.trainer.task.key, list(sets), quantile, "answer")
-        name = f"times/{key}"
-        stored = self.cache.load(name)
-        if stored is None:
-            with self.progress.stage("timing models", len(sets)) as tell:
-                models, watch = map(self.trainer.model, sets), Stopwatch()
-                seconds = time_models(models, self.values, quantile, tell, watch)
-            load = watch.load
-            self.cache.store(name, {"load": list(load)}, {"models": seconds})
-        else:
-            skip(self.progress, "timing models")
-            load, seconds = Load(*stored[0]["load"]), np.asarray(stored[1]["models"])
-        return seconds * self.project.costs.weights.get("s", 0.0), load
+        """Cost of evaluating each set's model."""
+        costs = self.project.costs
+        key = digest(self.trainer.task.key, list(sets), costs.quantile, "answer")
+        models = map(self.trainer.model, sets)
+        seconds, load = self.measurer.models(
+            models, len(sets), self.table.values, name=f"times/{key}"
+        )
+        return seconds * costs.weights.get("s", 0.0), load
 
     def _exits(
         self,
@@ -157,28 +131,64 @@ class Assembly:
             return PlanExits((), np.zeros(len(masks)), {})
         with self.progress.stage("fitting exits", len(masks)) as tell:
             leads, choices = self.trainer.answers(masks)
-            fresh = None if self.fresh is None else self.fresh.answers(models)
+            fresh = None if self.fresh is None else _answers(models, self.fresh)
             fitter = PlanExitFitter(terms, leads, choices, fresh)
             return fitter.all(orders, fallbacks, model_costs, self.cost_of, tell)
 
     def _pace(
-        self, samples: Sequence[Any], models: Sequence[Model], key: str
-    ) -> dict[str, Any]:
+        self, samples: Sequence[Any], masks: Sequence[int], models: Sequence[Model]
+    ) -> Pace:
         """Time the samples, by which a server will tell its machine from this one."""
-        return measure_pace(
-            load_extractor(self.features, project_files(self.project)),
-            [make_item(one, pair=self.project.costs.pair) for one in samples],
-            models,
-            cache=self.cache,
-            name=f"paces/{key}",
-            progress=self.progress,
-        ).facts()
+        pair = self.project.costs.pair
+        items = [make_item(one, pair=pair) for one in samples]
+        key = digest(self.trainer.task.key, list(masks))
+        return self.measurer.pace(items, models, name=f"paces/{key}")
 
     def _sizes(self) -> tuple[Size, Size]:
-        """Return the range of sizes to choose for."""
+        """Give the smallest and the largest size to choose for."""
         if (bounds := self.project.search.bounds) is not None:
             return bounds
-        sizes = self.dataset.sizes
-        return read_size(sizes.min(axis=0).tolist()), read_size(
-            sizes.max(axis=0).tolist()
-        )
+        sizes = self.table.dataset.sizes
+        low, high = sizes.min(axis=0).tolist(), sizes.max(axis=0).tolist()
+        return read_size(low), read_size(high)
+
+    def _report(self) -> dict[str, Any]:
+        """Plain data for `polydom inspect`, and samples to warm a server up with."""
+        project, dataset, trainer = self.project, self.table.dataset, self.trainer
+        weights = {unit: w for unit, w in project.costs.weights.items() if w}
+        return {
+            "unit": "s" if set(weights) == {"s"} else " + ".join(sorted(weights)),
+            "weights": weights,
+            "learner": self.choice.setting,
+            "selection": self.choice.facts,
+            "seed": project.seed,
+            "items": len(dataset.items),
+            "tested": sum(len(test) for _, test in trainer.task.splits),
+            "skipped": [list(one) for one in dataset.skipped],
+            "testing": msgspec.to_builtins(project.search),
+            "quantile": project.costs.quantile,
+            "curves": [curve.facts() for curve in self.curves.all],
+            "search": self.found.facts,
+            "remarks": trainer.remarks(sorted(self.found.accuracies)),
+            "samples": _samples(dataset),
+        }
+
+
+def _answers(models: Sequence[Model], table: FeatureTable) -> FreshAnswers:
+    """Give what some models answer for items that none of them was made with."""
+    pairs = [answers_of(model, table.values) for model in models]
+    leads, choices = map(np.column_stack, zip(*pairs, strict=True))
+    return FreshAnswers(leads, choices, table.dataset.groups)
+
+
+def _samples(dataset: Dataset) -> list[Any]:
+    """Items of different sizes, small ones first as far as they fit."""
+    samples: list[Any] = []
+    left = SAMPLES_BYTES
+    for item in measuring_items(dataset, SAMPLES):
+        payload = item.payload
+        left -= len(payload) if isinstance(payload, (bytes, str)) else 0
+        if left < 0 and samples:
+            break
+        samples.append(dict(payload) if isinstance(payload, Mapping) else payload)
+    return samples

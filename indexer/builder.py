@@ -2,21 +2,17 @@
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ..features.cost import CostTable
 from ..features.sizes import cost_at, read_size
 from ..models.learners import make_learner
-from .assembly import Assembly, Fresh
+from .assembly import Assembly
 from .cache import FOLDER, Cache
-from .catalogue import choose_features, project_files
+from .catalogue import ProjectFeatures, choose_features
 from .choosing import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -26,20 +22,17 @@ from .choosing import (
     Division,
     Watch,
 )
-from .costing import Curves, measure_curves
-from .data import Dataset, load_data, parts_of, split
-from .dealing import draw_groups
-from .description import describe
+from .costing import Measurer, measuring_items
+from .data import Dataset, draw_groups, parts_of, settle_rare, split
 from .index import Index
 from .keys import Keys
 from .plan_exits import check_exits
 from .progress import Progress, Silence
 from .project import Project
-from .rare import settle_rare
+from .readers import load_data
 from .searching import CostOf, Found, search_sets
-from .stored import StoredFeature, load_extractor
 from .training import Task, Trainer
-from .values import compute_values
+from .values import FeatureTable, compute_values
 
 
 def build(
@@ -105,42 +98,47 @@ class Builder:
 
     def index(self) -> Index:
         """Build: the hops in order."""
-        dataset, features, values = self.data()
-        fresh = self.fresh(features)
-        curves, costs = self.costs(dataset, features)
-        choice = self.choose(dataset, features, values)
-        trainer = self.trainer(dataset, features, values, choice)
+        table = self.data()
+        fresh = self.fresh(table.features)
+        dataset, features, _ = table
+        terms = self.project.costs
+        measurer = Measurer(
+            features.extractor, terms.quantile, self.cache, self.progress
+        )
+        curves = measurer.curves(
+            measuring_items(dataset, terms.items),
+            terms.repeats,
+            self.project.seed,
+            name=self._keys(table).times,
+        )
+        costs = curves.weighed(features.extractor, terms.weights)
+        choice = self.choose(table)
+        trainer = self.trainer(table, choice)
         middle = read_size(np.median(dataset.sizes, axis=0).tolist())
 
         def cost_of(mask: int) -> float:
             return cost_at(costs.of(mask).tolist(), middle)
 
-        found = self.search(trainer, len(features), cost_of)
-        report = describe(self.project, dataset, curves.all, choice, trainer, found)
-        assembly = Assembly(
+        found = self.search(trainer, len(features.stored), cost_of)
+        return Assembly(
             project=self.project,
-            cache=self.cache,
             progress=self.progress,
-            dataset=dataset,
-            features=features,
-            values=values,
+            table=table,
+            fresh=fresh,
+            measurer=measurer,
             curves=curves,
             costs=costs,
             cost_of=cost_of,
+            choice=choice,
             trainer=trainer,
             found=found,
-            fresh=fresh,
-        )
-        return assembly.index(report)
+        ).index()
 
     def select(self, strategy: str) -> Choice:
         """Go only as far as the choice of a learner."""
-        dataset, features, values = self.data(race=True)
-        return self.choose(dataset, features, values, strategy)
+        return self.choose(self.data(race=True), strategy)
 
-    def data(
-        self, *, race: bool = False
-    ) -> tuple[Dataset, tuple[StoredFeature, ...], NDArray[np.float32]]:
+    def data(self, *, race: bool = False) -> FeatureTable:
         """Read the items and compute their features, but for those that calibrate.
 
         What the labels tell is checked before any feature is computed, `race` says
@@ -156,10 +154,9 @@ class Builder:
         with self.progress.stage("dividing items", None) as tell:
             self._race_division(dataset) if race else self.splits(dataset)
             tell(len(dataset.items))
-        features = choose_features(project, dataset)
-        dataset, values = self._values(dataset, features)
-        dataset, rows = settle_rare(dataset, project.data, fewest)
-        return dataset, features, values[rows]
+        table = self._values(dataset, choose_features(project, dataset))
+        dataset, rows = settle_rare(table.dataset, project.data, fewest)
+        return FeatureTable(dataset, table.features, table.values[rows])
 
     @cached_property
     def items(self) -> tuple[Dataset, Dataset]:
@@ -177,22 +174,19 @@ class Builder:
         rest, fresh = (whole.only(np.flatnonzero(part)) for part in (~drawn, drawn))
         return replace(rest, skipped=whole.skipped), fresh
 
-    def fresh(self, features: Sequence[StoredFeature]) -> Fresh | None:
+    def fresh(self, features: ProjectFeatures) -> FeatureTable | None:
         """Give the items set aside to calibrate exits on, if there are such."""
         fresh = self.items[1]
         if not fresh.items:
             return None
-        dataset, values = self._values(fresh, features)
-        check_exits(self.project.exits, dataset.groups)
-        return Fresh(values, dataset.groups)
+        table = self._values(fresh, features)
+        check_exits(self.project.exits, table.dataset.groups)
+        return table
 
-    def _values(
-        self, dataset: Dataset, features: Sequence[StoredFeature]
-    ) -> tuple[Dataset, NDArray[np.float32]]:
+    def _values(self, dataset: Dataset, features: ProjectFeatures) -> FeatureTable:
         return compute_values(
             dataset,
             features,
-            project_files(self.project),
             on_bad_item=self.project.data.on_bad_item,
             workers=self.workers,
             cache=self.cache,
@@ -217,13 +211,10 @@ class Builder:
             fewest += 1
         return fewest
 
-    def choose(
-        self,
-        dataset: Dataset,
-        features: Sequence[StoredFeature],
-        values: NDArray[np.float32],
-        strategy: str | None = None,
-    ) -> Choice:
+    def _keys(self, table: FeatureTable) -> Keys:
+        return Keys.of(self.project, table.dataset, table.features.stored)
+
+    def choose(self, table: FeatureTable, strategy: str | None = None) -> Choice:
         """Take the learner that the project names, or race them if it is to be found.
 
         The race sees none of the items that accuracy is measured on later, unless
@@ -234,19 +225,19 @@ class Builder:
             return Choice(project.learner, {})
         strategy = strategy or DEFAULT_STRATEGY
         contest = Contest(
-            values,
-            dataset.codes,
-            self._race_division(dataset),
+            table.values,
+            table.dataset.codes,
+            self._race_division(table.dataset),
             seed=project.seed,
             cache=self.cache,
-            name=Keys.of(project, dataset, features).race(strategy),
+            name=self._keys(table).race(strategy),
             progress=self.progress,
             strategy=strategy,
             watch=self.watch,
             limit_s=project.training_limit_s,
         )
         if project.learner.get("per_level"):
-            return contest.per_level(_starts(features))
+            return contest.per_level(table.features.starts)
         return contest.one()
 
     def splits(self, dataset: Dataset) -> list[Division]:
@@ -266,40 +257,17 @@ class Builder:
         )
         return train[fit], train[test]
 
-    def costs(
-        self, dataset: Dataset, features: Sequence[StoredFeature]
-    ) -> tuple[Curves, CostTable]:
-        """Fit the curves of features and steps, and weigh them."""
-        project = self.project
-        extractor = load_extractor(features, project_files(project))
-        curves = measure_curves(
-            extractor,
-            dataset,
-            project.costs,
-            project.seed,
-            cache=self.cache,
-            name=Keys.of(project, dataset, features).times,
-            progress=self.progress,
-        )
-        return curves, curves.weighed(extractor, project.costs.weights)
-
-    def trainer(
-        self,
-        dataset: Dataset,
-        features: Sequence[StoredFeature],
-        values: NDArray[np.float32],
-        choice: Choice,
-    ) -> Trainer:
+    def trainer(self, table: FeatureTable, choice: Choice) -> Trainer:
         """Prepare training on any feature set."""
         learners = choice.levels or (choice.setting,)
-        key = Keys.of(self.project, dataset, features).sets(learners)
+        key = self._keys(table).sets(learners)
         task = Task(
-            values=self.cache.matrix(f"sets/{key}/values", values),
-            codes=dataset.codes,
-            splits=self.splits(dataset),
+            values=self.cache.matrix(f"sets/{key}/values", table.values),
+            codes=table.dataset.codes,
+            splits=self.splits(table.dataset),
             learner=choice.setting,
             seed=self.project.seed,
-            starts=_starts(features),
+            starts=table.features.starts,
             cache=self.cache,
             key=key,
             levels=choice.levels,
@@ -312,8 +280,3 @@ class Builder:
             return search_sets(
                 self.project.search, m, trainer.accuracies, cost_of, tell
             )
-
-
-def _starts(features: Sequence[StoredFeature]) -> tuple[int, ...]:
-    """First column of each feature, and after the last the width."""
-    return (0, *accumulate(feature.width for feature in features))

@@ -1,9 +1,11 @@
 """The features a project chooses from, found and measured for width."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 
@@ -17,13 +19,65 @@ from ..features.registry import Feature, load_features
 from .costing import spread_over_sizes
 from .data import Dataset
 from .project import Columns, Project
-from .stored import StoredFeature, resolve
+from .stored import StoredFeature, load_extractor
 
 MAX_FEATURES = 62
 CHECKED = 5  # items on which features must give the same twice
 
 
-def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, ...]:
+class ProjectFeatures:
+    """The features of a project: what an index says of them, and their code.
+
+    The user's files are run once for all of a build. What goes to another process is
+    where the code lies; it is run there when it is first needed, once a process.
+
+    Attributes
+    ----------
+    stored
+        As the index will name them, in order.
+    files
+        Where the user's own are defined.
+    """
+
+    def __init__(
+        self,
+        stored: Sequence[StoredFeature],
+        files: Sequence[Path],
+        extractor: Extractor | None = None,
+    ) -> None:
+        self.stored = tuple(stored)
+        self.files = tuple(files)
+        self._extractor = extractor
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        return type(self), (self.stored, self.files)
+
+    @property
+    def extractor(self) -> Extractor:
+        """Their code.
+
+        Raises
+        ------
+        BadFeature
+            If it is not the same in this process as where it was found.
+        """
+        if self._extractor is None:
+            return _loaded(msgspec.msgpack.encode(self.stored), self.files)
+        return self._extractor
+
+    @property
+    def starts(self) -> tuple[int, ...]:
+        """First column of each in a full row, and after the last the width."""
+        return (0, *accumulate(feature.width for feature in self.stored))
+
+
+@lru_cache(maxsize=1)
+def _loaded(stored: bytes, files: tuple[Path, ...]) -> Extractor:
+    features = msgspec.msgpack.decode(stored, type=tuple[StoredFeature, ...])
+    return load_extractor(features, files)
+
+
+def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     """Find the project's features and how wide each is on the data's items.
 
     Raises
@@ -34,46 +88,51 @@ def choose_features(project: Project, dataset: Dataset) -> tuple[StoredFeature, 
     BadFeature
         If a name is unknown or a feature does not keep its promises.
     """
-    stored = [*_functions(project), *_columns(project, dataset)]
-    if not stored:
+    files = project.feature_files
+    own = {feature.name: feature for feature in load_features([], files)}
+    found = [*_functions(project, own), *_columns(project, dataset)]
+    if not found:
         if dataset.kind == "record":
             raise BadProject("the rows have no columns to make features of")
         raise BadProject(f"[features] names no feature{_suggestion(dataset.kind)}")
-    if len(stored) > MAX_FEATURES:
-        raise BadProject(_too_many(project, dataset.kind, len(stored)))
-    names = [feature.name for feature in stored]
+    if len(found) > MAX_FEATURES:
+        raise BadProject(_too_many(project, dataset.kind, len(found)))
+    names = [stored.name for stored, _ in found]
     for name in names:
         if names.count(name) > 1:
             raise BadProject(f"[features] names {name!r} twice")
-    found = _resolve(stored, project_files(project))
-    for feature in found:
+    _refuse_unsteady([stored for stored, _ in found if stored.name in own], own, files)
+    for stored, feature in found:
         if feature.kind != dataset.kind:
             raise BadProject(
-                f"feature {feature.name!r} is for {feature.kind} items; "
+                f"feature {stored.name!r} is for {feature.kind} items; "
                 f"the data's items are {dataset.kind}s{_suggestion(dataset.kind)}"
             )
-    extractor = _probe(found, dataset)
-    return tuple(
-        msgspec.structs.replace(feature, width=width)
-        for feature, width in zip(stored, extractor.widths, strict=True)
-    )
+    extractor = _probe([feature for _, feature in found], dataset)
+    widths = zip(found, extractor.widths, strict=True)
+    wide = [
+        msgspec.structs.replace(stored, width=width) for (stored, _), width in widths
+    ]
+    return ProjectFeatures(wide, files, extractor)
 
 
-def _resolve(stored: Sequence[StoredFeature], files: Sequence[Path]) -> list[Feature]:
-    """Load the features again; refuse those that are not what they just were."""
-    try:
-        return resolve(stored, files)
-    except BadFeature:
-        once, again = load_features([], files), load_features([], files)
-        for one, other in zip(once, again, strict=True):
-            if fingerprint(one) != fingerprint(other):
-                names = ", ".join(unsteady(one, other)) or "what it refers to"
-                raise BadFeature(
-                    f"feature {one.name!r} is another whenever its file is loaded: "
-                    f"{names} should be the same each time, so that an index can say "
-                    "what it was built with; give generators of random numbers a seed"
-                ) from None
-        raise
+def _refuse_unsteady(
+    chosen: Sequence[StoredFeature], own: Mapping[str, Feature], files: Sequence[Path]
+) -> None:
+    """Run the files again, as each server will: the features must be the same ones."""
+    if not chosen:
+        return
+    again = {feature.name: feature for feature in load_features([], files)}
+    for stored in chosen:
+        other = again.get(stored.name)
+        if other is None or fingerprint(other) != stored.fingerprint:
+            differ = unsteady(own[stored.name], other) if other else []
+            raise BadFeature(
+                f"feature {stored.name!r} is another whenever its file is loaded: "
+                f"{', '.join(differ) or 'what it refers to'} should be the same each "
+                "time, so that an index can say what it was built with; give "
+                "generators of random numbers a seed"
+            )
 
 
 def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
@@ -100,34 +159,32 @@ def _probe(features: Sequence[Feature], dataset: Dataset) -> Extractor:
     return extractor
 
 
-def project_files(project: Project) -> list[Path]:
-    """Where the project's own features are defined."""
-    return [project.path(name) for name in project.features.files]
-
-
-def _functions(project: Project) -> list[StoredFeature]:
-    own = {f.name: f for f in load_features([], project_files(project))}
+def _functions(
+    project: Project, own: Mapping[str, Feature]
+) -> Iterator[tuple[StoredFeature, Feature]]:
+    """Features that are functions: those that are named, or all of the user's own."""
     named = project.features.use
     ready_made = {f.name: f for f in load_features([n for n in named if n not in own])}
     if not any(name in own for name in named):
         named = [*named, *own]
-    return [
-        StoredFeature(name, 0, fingerprint((own | ready_made)[name]), name not in own)
-        for name in named
-    ]
+    for name in named:
+        feature = own[name] if name in own else ready_made[name]
+        yield StoredFeature(name, 0, fingerprint(feature), name not in own), feature
 
 
-def _columns(project: Project, dataset: Dataset) -> list[StoredFeature]:
+def _columns(
+    project: Project, dataset: Dataset
+) -> Iterator[tuple[StoredFeature, Feature]]:
+    """Features that are groups of a table's columns."""
     groups = project.features.columns
     chosen = groups or project.features.use or project.features.files
     if dataset.kind == "record" and not chosen:
         groups = [Columns(name, [name]) for name in _column_names(dataset)]
     if not groups:
-        return []
+        return
     names = sorted({name for group in groups for name in group.columns})
     _refuse_unknown(names, _column_names(dataset))
     known = learn_vocabularies(dataset.items, names)
-    stored = []
     for group in groups:
         arguments: dict[str, Any] = {
             "columns": group.columns,
@@ -137,10 +194,8 @@ def _columns(project: Project, dataset: Dataset) -> list[StoredFeature]:
             "declared": dict(group.cost),
         }
         feature = columns(group.name, **arguments)
-        stored.append(
-            StoredFeature(group.name, 0, fingerprint(feature), True, arguments)
-        )
-    return stored
+        made_of = fingerprint(feature)
+        yield StoredFeature(group.name, 0, made_of, True, arguments), feature
 
 
 def _suggestion(kind: Kind) -> str:

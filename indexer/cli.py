@@ -1,9 +1,11 @@
 """The offline commands: `polydom init`, `build`, `measure`, `inspect` and others."""
 
+import ctypes
 import json
 import os
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout, suppress
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any
@@ -49,6 +51,9 @@ CacheFolder = Annotated[
         show_default=False,
     ),
 ]
+OwnFeatures = Annotated[
+    list[Path] | None, typer.Option("--features", help="A file of your own.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -62,7 +67,7 @@ def init(
     ] = Start.IMAGES,
 ) -> None:
     """Write a commented project file to start from."""
-    from .project import template
+    from .template import template
 
     _refuse_place(path)
     try:
@@ -97,7 +102,6 @@ def build(
 
     from .bars import Bars
     from .builder import build as build_index
-    from .chatter import chatter_to_stderr
     from .project import Project
     from .report import facts_of, show
 
@@ -145,7 +149,6 @@ def select(
     from .bars import Bars
     from .builder import Builder
     from .cache import FOLDER, Cache
-    from .chatter import chatter_to_stderr
     from .project import Project
     from .report import plot_race, show_race
 
@@ -180,9 +183,7 @@ def measure(
             help="Measure on this project's items, not on the few that INDEX carries.",
         ),
     ] = None,
-    files: Annotated[
-        list[Path] | None, typer.Option("--features", help="A file of your own.")
-    ] = None,
+    files: OwnFeatures = None,
     as_json: AsJson = False,
 ) -> None:
     """Measure an index anew on this machine, and write it with what everything costs.
@@ -193,7 +194,6 @@ def measure(
     from rich.console import Console
 
     from .bars import Bars
-    from .chatter import chatter_to_stderr
     from .index import Index
     from .project import Project
     from .remeasure import carried_items, project_items, remeasure
@@ -204,13 +204,14 @@ def measure(
     loaded = Index.load(index)
     plan = None if data is None else Project.load(data)
     with chatter_to_stderr():
-        own = [plan.path(name) for name in plan.features.files] if plan else []
         items = project_items(loaded, plan) if plan else carried_items(loaded)
-        assert loaded.package is not None  # there are items of its kind
-        extractor = loaded.package.extractor([*(files or []), *own])
-        repeats = plan.costs.repeats if plan else None
-        bars = Bars(Console(stderr=True))
-        remeasure(loaded, extractor, items, bars, repeats=repeats).save(output)
+        remeasure(
+            loaded,
+            items,
+            Bars(Console(stderr=True)),
+            files=[*(files or []), *(plan.feature_files if plan else [])],
+            repeats=plan.costs.repeats if plan else None,
+        ).save(output)
     facts = facts_of(Index.load(output))
     _warn_if_busy(facts)
     if as_json:
@@ -252,9 +253,7 @@ def features(
     kind: Annotated[
         ItemKind | None, typer.Option(help="Only those for items of this kind.")
     ] = None,
-    files: Annotated[
-        list[Path] | None, typer.Option("--features", help="A file of your own.")
-    ] = None,
+    files: OwnFeatures = None,
     as_json: AsJson = False,
 ) -> None:
     """List the features a project may name, and the steps they share."""
@@ -262,7 +261,6 @@ def features(
     from rich.table import Table
 
     from ..features.registry import load_features, ready_made_features
-    from .chatter import chatter_to_stderr
 
     with chatter_to_stderr():
         found = [*ready_made_features(), *load_features([], files or [])]
@@ -304,3 +302,36 @@ def _resumable() -> Iterator[None]:
     except KeyboardInterrupt:
         typer.echo("\ninterrupted; the same command goes on where it stopped", err=True)
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def chatter_to_stderr() -> Iterator[None]:
+    """Send to standard error what is printed meanwhile, by Python or compiled code.
+
+    Also by processes started meanwhile. Standard output then holds the command's own
+    answer alone, which a script may read.
+    """
+    _flush()
+    try:
+        kept = os.dup(1)
+    except OSError:  # the caller closed it
+        with redirect_stdout(sys.stderr):
+            yield
+        return
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _flush() -> None:
+    """Write out what waits in the buffers of Python and of the C library."""
+    for stream in (sys.stdout, sys.__stdout__):
+        if stream is not None:
+            stream.flush()
+    with suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).fflush(None)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,14 @@ from ..features.stopwatch import Load, Stopwatch
 from ..features.strays import in_doubt, steady_quantile, strays_of
 from ..models.model import Model
 from .cache import Cache
-from .data import Dataset, make_item
+from .data import Dataset
 from .pace import Pace, compared_models, finish, pace_of, time_features
 from .pace import time_models as time_rows
 from .progress import Progress, Tell, skip
-from .project import Costs
+from .readers import make_item
 
 Seconds = NDArray[np.float64]
+Times = tuple[dict[str, Any], Mapping[str, NDArray[Any]]]
 
 # Enough to place a 0.99 quantile; rows differ so that branches cannot be learnt.
 MODEL_CALLS = 200
@@ -96,14 +97,28 @@ class Curves:
     overhead: CostCurve
     load: Load
 
-    def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
-        """Put them together with declared costs; see `weigh_costs`."""
-        return weigh_costs(extractor, self.features, self.steps, self.overhead, weights)
-
     @property
     def all(self) -> list[Curve]:
         """Of features, then of steps."""
         return [*self.features, *self.steps]
+
+    def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
+        """Put measured seconds and declared costs together, in budget units.
+
+        A feature that declares seconds is charged those instead of the measured ones.
+        """
+        fitted = [*(curve.fitted for curve in self.all), self.overhead]
+        table = np.zeros((len(fitted), max(len(c.coefficients) for c in fitted)))
+        for row, curve in zip(table, fitted, strict=True):
+            measured = np.asarray(curve.coefficients)
+            row[: len(measured)] = weights.get("s", 0.0) * measured
+        features, steps = np.split(table[:-1], [len(self.features)])
+        for row, feature in zip(features, extractor.features, strict=True):
+            declared = feature.declared or {}
+            if "s" in declared:
+                row[:] = 0.0
+            row[0] += sum(weights.get(unit, 0.0) * c for unit, c in declared.items())
+        return CostTable(features, steps, extractor.needs, table[-1])
 
 
 def measuring_items(dataset: Dataset, count: int) -> list[Item]:
@@ -118,141 +133,150 @@ def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
     return [int(by_size[round(i)]) for i in chosen]
 
 
-class Measured(NamedTuple):
-    """Times of what plans are made of, and how busy the machine was meanwhile.
+@dataclass(frozen=True, slots=True)
+class Measurer:
+    """Measures what plans are made of, or recalls what was measured.
 
     Attributes
     ----------
-    arrays
-        `sizes`, `features`, `steps` and `items` as `measure` gives them, and
-        `overhead`, (calls,) seconds.
-    load
-        What others took of the machine.
+    extractor
+        The features.
+    quantile
+        Share of the times that curves and the costs of models lie above.
+    cache
+        Where times are kept; None to measure anew whatever was measured before.
+    progress
+        Told of each stage.
     """
 
-    arrays: Mapping[str, NDArray[Any]]
-    load: Load
+    extractor: Extractor
+    quantile: float
+    cache: Cache | None
+    progress: Progress
 
+    def _times(
+        self, name: str, stage: str, total: int | None, take: Callable[[Tell], Times]
+    ) -> Times:
+        """Recall the times of that name, or take them and keep them."""
+        if self.cache is not None and (stored := self.cache.load(name)) is not None:
+            skip(self.progress, stage)
+            return stored
+        with self.progress.stage(stage, total) as tell:
+            meta, arrays = take(tell)
+        if self.cache is not None:
+            self.cache.store(name, meta, arrays)
+        return meta, arrays
 
-def measure_curves(
-    extractor: Extractor,
-    dataset: Dataset,
-    costs: Costs,
-    seed: int,
-    *,
-    cache: Cache,
-    name: str,
-    progress: Progress,
-) -> Curves:
-    """Measure features, steps and overhead, or recall them; fit the curves."""
-    stored = cache.load(name)
-    items = measuring_items(dataset, costs.items)
-    if stored is None:
-        measured = measure_parts(
-            extractor, items, costs.repeats, seed, costs.quantile, progress
+    def curves(
+        self, items: Sequence[Item], repeats: int, seed: int, *, name: str = ""
+    ) -> Curves:
+        """Measure features, steps and overhead on some items; fit their curves."""
+        planned = len(items) * repeats
+
+        def take(tell: Tell) -> Times:
+            def told(done: int, total: int) -> None:
+                tell(done, None if total == planned else total - done)
+
+            watch = Stopwatch()
+            timings = measure(
+                self.extractor,
+                items,
+                repeats=repeats,
+                seed=seed,
+                progress=told,
+                quantile=self.quantile,
+                stopwatch=watch,
+            )
+            overhead = time_overhead(self.extractor, items, self.quantile, watch)
+            return {"load": list(watch.load)}, {
+                "sizes": timings.sizes,
+                "features": timings.feature_s,
+                "steps": timings.step_s,
+                "items": timings.items,
+                "overhead": overhead,
+            }
+
+        meta, arrays = self._times(name, "measuring costs", planned, take)
+        features = [feature.name for feature in self.extractor.features]
+        steps = [step.name for step in self.extractor.steps]
+        return Curves(
+            self._fitted(features, arrays["features"], arrays, seed),
+            self._fitted(steps, arrays["steps"], arrays, seed),
+            self._overhead(items, np.asarray(arrays["overhead"])),
+            Load(*meta["load"]),
         )
-        cache.store(name, {"load": list(measured.load)}, measured.arrays)
-    else:
-        skip(progress, "measuring costs")
-        measured = Measured(stored[1], Load(*stored[0]["load"]))
-    return fit_curves(extractor, items, measured, costs.quantile, seed)
 
+    def _fitted(
+        self,
+        names: Sequence[str],
+        times: Seconds,
+        arrays: Mapping[str, NDArray[Any]],
+        seed: int,
+    ) -> list[Curve]:
+        """Fit a curve to each column of times, where it has any."""
+        curves = []
+        for name, column in zip(names, times.T, strict=True):
+            own = ~np.isnan(column)
+            sizes, items = np.asarray(arrays["sizes"])[own], arrays["items"][own]
+            fitted = CostCurve.fit(
+                sizes, column[own], quantile=self.quantile, seed=seed, items=items
+            )
+            curves.append(Curve(name, fitted, sizes, column[own], self.quantile))
+        return curves
 
-def measure_parts(
-    extractor: Extractor,
-    items: Sequence[Item],
-    repeats: int,
-    seed: int,
-    quantile: float,
-    progress: Progress,
-) -> Measured:
-    """Measure what features, steps and the overhead of some items take here."""
-    watch, planned = Stopwatch(), len(items) * repeats
-    with progress.stage("measuring costs", planned) as tell:
-
-        def told(done: int, total: int) -> None:
-            tell(done, None if total == planned else total - done)
-
-        timings = measure(
-            extractor,
-            items,
-            repeats=repeats,
-            seed=seed,
-            progress=told,
-            quantile=quantile,
-            stopwatch=watch,
-        )
-    arrays = {
-        "sizes": timings.sizes,
-        "features": timings.feature_s,
-        "steps": timings.step_s,
-        "items": timings.items,
-        "overhead": time_overhead(extractor, items, quantile, watch),
-    }
-    return Measured(arrays, watch.load)
-
-
-def fit_curves(
-    extractor: Extractor,
-    items: Sequence[Item],
-    measured: Measured,
-    quantile: float,
-    seed: int,
-) -> Curves:
-    """Fit the curves to what `measure_parts` measured."""
-    arrays = measured.arrays
-    sizes = np.asarray(arrays["sizes"])
-
-    def fit(label: str, seconds: Seconds) -> Curve:
-        own = ~np.isnan(seconds)
-        given, at, rows = seconds[own], sizes[own], np.asarray(arrays["items"])[own]
-        fitted = CostCurve.fit(at, given, quantile=quantile, seed=seed, items=rows)
-        return Curve(label, fitted, at, given, quantile)
-
-    features = [
-        fit(feature.name, arrays["features"][:, i])
-        for i, feature in enumerate(extractor.features)
-    ]
-    steps = [
-        fit(step.name, arrays["steps"][:, i]) for i, step in enumerate(extractor.steps)
-    ]
-    times = np.asarray(arrays["overhead"])
-    overhead = CostCurve([steady_quantile(times, quantile)], sizes.ndim)
-    if sizes.ndim == 2:  # what is counted takes longer where there is more
+    def _overhead(self, items: Sequence[Item], times: Seconds) -> CostCurve:
+        """Fit what reading an item and beginning on it costs."""
+        if not items[0].pair:
+            return CostCurve([steady_quantile(times, self.quantile)])
+        # what is counted takes longer where there is more
         called = np.resize([item.size for item in items], (len(times), 2))
-        overhead = CostCurve.fit(called, times, quantile=quantile, max_degree=1)
-    return Curves(features, steps, overhead, measured.load)
+        return CostCurve.fit(called, times, quantile=self.quantile, max_degree=1)
 
+    def models(
+        self,
+        models: Iterable[Model],
+        count: int,
+        values: NDArray[np.float32],
+        *,
+        name: str = "",
+    ) -> tuple[Seconds, Load]:
+        """Seconds of `count` models that come one at a time; see `time_models`."""
 
-def weigh_costs(
-    extractor: Extractor,
-    features: Sequence[Curve],
-    steps: Sequence[Curve],
-    overhead_curve: CostCurve,
-    weights: Mapping[str, float],
-) -> CostTable:
-    """Put measured seconds and declared costs together, in budget units.
+        def take(tell: Tell) -> Times:
+            watch = Stopwatch()
+            seconds = time_models(models, values, self.quantile, tell, watch)
+            return {"load": list(watch.load)}, {"models": seconds}
 
-    A feature that declares seconds is charged those instead of the measured ones.
-    """
-    per_second = weights.get("s", 0.0)
-    fitted = (*(curve.fitted for curve in (*features, *steps)), overhead_curve)
-    terms = max(len(curve.coefficients) for curve in fitted)
-    table = np.zeros((len(features), terms))
-    for row, feature, curve in zip(table, extractor.features, features, strict=True):
-        declared = feature.declared or {}
-        if "s" not in declared:
-            measured = np.asarray(curve.fitted.coefficients)
-            row[: len(measured)] = per_second * measured
-        row[0] += sum(weights.get(unit, 0.0) * cost for unit, cost in declared.items())
-    shared = np.zeros((len(steps), terms))
-    for row, curve in zip(shared, steps, strict=True):
-        measured = np.asarray(curve.fitted.coefficients)
-        row[: len(measured)] = per_second * measured
-    overhead = np.zeros(terms)
-    overhead[: len(overhead_curve.coefficients)] = overhead_curve.coefficients
-    overhead *= per_second
-    return CostTable(table, shared, extractor.needs, overhead)
+        meta, arrays = self._times(name, "timing models", count, take)
+        return np.asarray(arrays["models"]), Load(*meta["load"])
+
+    def pace(
+        self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
+    ) -> Pace:
+        """Time samples and models as a server will when it starts.
+
+        Parameters
+        ----------
+        items
+            The samples that the index carries.
+        models
+            Of all candidates; a few of them are timed.
+        """
+
+        def take(tell: Tell) -> Times:
+            rows = [self.extractor.extract(item) for item in items]
+            compared = [models[row] for row in compared_models(len(models))]
+            with quiet():
+                parts = finish(
+                    time_features(self.extractor, items, limit_s=PACE_LIMIT_S)
+                )
+                tell(len(parts))
+                evaluations = finish(time_rows(compared, rows, limit_s=PACE_LIMIT_S))
+                tell(len(parts) + len(evaluations))
+            return {}, {"parts": parts, "models": evaluations}
+
+        _, arrays = self._times(name, "timing samples", None, take)
+        return pace_of(arrays["parts"], arrays["models"], len(self.extractor.steps))
 
 
 def cost_curves(
@@ -322,48 +346,6 @@ def time_calls(
         more = [time_one(call) for call in range(len(times), len(times) + count)]
         times = np.concatenate([times, more])
     return times
-
-
-def measure_pace(
-    extractor: Extractor,
-    items: Sequence[Item],
-    models: Sequence[Model],
-    *,
-    cache: Cache,
-    name: str,
-    progress: Progress,
-) -> Pace:
-    """Time samples and models as a server will when it starts, or recall the times.
-
-    Parameters
-    ----------
-    items
-        The samples that the index carries.
-    models
-        Of all candidates; a few of them are timed.
-    """
-    stored = cache.load(name)
-    if stored is None:
-        with progress.stage("timing samples", None) as tell, quiet():
-            arrays = time_samples(extractor, items, models, tell)
-        cache.store(name, {}, arrays)
-    else:
-        skip(progress, "timing samples")
-        arrays = stored[1]
-    return pace_of(arrays["parts"], arrays["models"], len(extractor.steps))
-
-
-def time_samples(
-    extractor: Extractor, items: Sequence[Item], models: Sequence[Model], tell: Tell
-) -> dict[str, Seconds]:
-    """Time the samples' features, then a few models on them, round after round."""
-    compared = [models[row] for row in compared_models(len(models))]
-    rows = [extractor.extract(item) for item in items]
-    parts = finish(time_features(extractor, items, limit_s=PACE_LIMIT_S))
-    tell(len(parts))
-    evaluations = finish(time_rows(compared, rows, limit_s=PACE_LIMIT_S))
-    tell(len(parts) + len(evaluations))
-    return {"parts": parts, "models": evaluations}
 
 
 def time_overhead(

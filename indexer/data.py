@@ -1,33 +1,23 @@
-"""Labelled items: read from where a project says they are, and split for testing."""
+"""Labelled items, and how they are divided for training and testing."""
 
 import hashlib
-import importlib
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput, BadItem, BadProject
-from ..features.items import Item, Kind, Value, image_item, record_item, text_item
-from ..features.nearest import hint, listed
-from ..features.wording import in_words
-from .csv_file import open_csv, refuse_decimal_commas
-from .dealing import deal, groups_of_classes
-from .progress import Tell
-from .project import Data, Project
+from ..features.errors import BadProject
+from ..features.items import Item, Kind
+from ._dealing_kernels import deal_in_order
+from .project import Data
 
-IMAGE_ENDINGS = (".jpg", ".jpeg", ".png")
-LABEL_OPTION = " [data] label names the column of classes"
 MOST_NUMBERS = 20  # different numbers that are classes without a doubt
+MERGED = "other"  # the class of all that are rare
 
-# what a reader yields: a name for messages, what it holds, its label and group
-Row = tuple[str, Any, Any, Any]
+Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,8 +43,8 @@ class Dataset:
     items: tuple[Item, ...]
     names: tuple[str, ...]
     labels: tuple[str, ...]
-    codes: NDArray[np.int64]
-    groups: NDArray[np.int64]
+    codes: Rows
+    groups: Rows
     skipped: tuple[tuple[str, str], ...] = ()
 
     @property
@@ -75,7 +65,7 @@ class Dataset:
         digest.update(self.codes.tobytes() + self.groups.tobytes())
         return digest.hexdigest()
 
-    def only(self, rows: NDArray[np.int64]) -> "Dataset":
+    def only(self, rows: Rows) -> "Dataset":
         """Keep these items, in this order; classes and groups keep their numbers."""
         return Dataset(
             tuple(self.items[row] for row in rows),
@@ -97,62 +87,6 @@ class Dataset:
             self.groups[kept].tolist(),
             (*self.skipped, *((self.names[i], bad[i]) for i in sorted(bad))),
         )
-
-
-def load_data(project: Project, tell: Tell | None = None) -> Dataset:
-    """Read the items that `project.data` names, in an order that never varies.
-
-    `tell` is told how many have been read.
-
-    Raises
-    ------
-    BadProject
-        If there is nothing, one class only, a label is missing, or an item is unusable
-        and the project says to stop.
-    """
-    items: list[Item] = []
-    names: list[str] = []
-    labels: list[str] = []
-    groups: list[Any] = []
-    skipped: list[tuple[str, str]] = []
-    for name, content, label, group in _rows(project):
-        if label is None or label == "" or label != label:  # NaN is no label either
-            raise BadProject(f"{name}: no label; each item needs one")
-        try:
-            items.append(make_item(content, pair=project.costs.pair))
-        except BadItem as error:
-            if project.data.on_bad_item == "stop":
-                raise BadProject(f"{name}: {error}") from error
-            skipped.append((name, str(error)))
-            continue
-        if tell is not None:
-            tell(len(items))
-        names.append(name)
-        labels.append(_label(label))
-        groups.append(len(groups) if group is None else group)
-    if not items:
-        raise BadProject(_nothing(project, skipped))
-    refuse_regression(labels)
-    project.costs.check(items[0].kind)
-    return make_dataset(items, names, labels, groups, skipped)
-
-
-def _nothing(project: Project, skipped: Sequence[tuple[str, str]]) -> str:
-    """Say that there are no items, and what is needed."""
-    data = project.data
-    if skipped:
-        name, why = skipped[0]
-        return f"all {len(skipped)} items are unusable; the first, {name}: {why}"
-    if data.images is not None:
-        return (
-            f"{project.path(data.images)} holds no images "
-            f"({', '.join(IMAGE_ENDINGS)}), each in a folder named after its class"
-        )
-    if data.items is not None:
-        return f"{data.items} yields no items"
-    path = project.path(data.table or data.texts or "")
-    what = "names of columns, and no rows" if data.table else "no lines"
-    return f"{path} holds {what}; labelled items are needed"
 
 
 def refuse_regression(labels: Sequence[str]) -> None:
@@ -211,7 +145,7 @@ def make_dataset(
 
 def split(
     dataset: Dataset, *, seed: int, held_out: float, folds: int | None
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+) -> list[tuple[Rows, Rows]]:
     """Split into (training rows, testing rows), once or once for each fold.
 
     Classes keep their shares as far as groups allow (`deal`). A held-out share s is
@@ -278,207 +212,127 @@ def parts_of(held_out: float) -> int:
     return max(2, round(1 / held_out))
 
 
-def _rows(project: Project) -> Iterator[Row]:
-    data = project.data
-    if data.images is not None:
-        return _image_rows(project.path(data.images))
-    if data.table is not None:
-        return _table_rows(project.path(data.table), data)
-    if data.texts is not None:
-        return _text_rows(project.path(data.texts), data)
-    assert data.items is not None
-    return _called_rows(project, data.items)
+def settle_rare(dataset: Dataset, terms: Data, fewest: int) -> tuple[Dataset, Rows]:
+    """Do with rare classes what the project says.
 
+    Parameters
+    ----------
+    terms
+        `on_rare_class`, and `rare_below` where more than `fewest` are wanted.
+    fewest
+        Independent items, which are groups, that a class must come in.
 
-def make_item(content: Any, *, pair: bool = False) -> Item:
-    """Take bytes as an image, str as a text, a mapping as a record.
+    Returns
+    -------
+    The data set without rare classes, and which of its items it was made of.
 
-    The size is of two numbers if `pair` says so and it is no record.
+    Raises
+    ------
+    BadProject
+        If a class is rare and the project says to stop, or too little is left.
     """
-    match content:
-        case Item() if content.pair == pair:
-            return content
-        case Item():
-            return make_item(content.payload, pair=pair)
-        case bytes():
-            return image_item(content, pair=pair)
-        case str():
-            return text_item(content, pair=pair)
-        case Mapping():
-            return record_item(content)
-    raise BadItem(
-        f"an item is bytes, str or a mapping; this is {type(content).__name__}"
+    fewest = max(fewest, terms.rare_below or 0)
+    rare = rare_classes(dataset, fewest)
+    every = np.arange(len(dataset.items))
+    if not rare or terms.on_rare_class == "stop":
+        refuse_rare(dataset, fewest)
+        return dataset, every
+    codes = [dataset.labels.index(label) for label in rare]
+    affected = np.isin(dataset.codes, codes)
+    if terms.on_rare_class == "merge":
+        labels = [
+            MERGED if one else dataset.labels[code]
+            for one, code in zip(affected, dataset.codes, strict=True)
+        ]
+        merged = make_dataset(
+            dataset.items,
+            dataset.names,
+            labels,
+            dataset.groups.tolist(),
+            dataset.skipped,
+        )
+        refuse_rare(merged, fewest)
+        return merged, every
+    if affected.all():
+        raise BadProject(
+            f"every class has fewer than {fewest} independent items: {_list(rare)}"
+        )
+    return dataset.without(
+        {
+            int(row): _why(dataset.labels[dataset.codes[row]], rare, fewest)
+            for row in np.flatnonzero(affected)
+        }
+    ), np.flatnonzero(~affected)
+
+
+def _why(label: str, rare: dict[str, int], fewest: int) -> str:
+    return (
+        f"class {label!r} has {rare[label]} independent items; "
+        f"fewer than {fewest} are rare"
     )
 
 
-def _label(label: Any) -> str:
-    # a table may read the classes 1, 2, 3 as floats
-    if isinstance(label, float) and label.is_integer():
-        label = int(label)
-    return str(label)
+def _list(rare: dict[str, int]) -> str:
+    return ", ".join(f"{label!r} {have}" for label, have in list(rare.items())[:5])
 
 
-def _image_rows(folder: Path) -> Iterator[Row]:
-    if not folder.is_dir():
-        what = "this is a file" if folder.exists() else "no such folder"
-        raise BadProject(f"{folder}: {what}; a folder of images is needed")
-    for path in sorted(folder.rglob("*")):
-        if path.suffix.lower() in IMAGE_ENDINGS and path.is_file():
-            name = path.relative_to(folder)
-            if len(name.parts) < 2:
-                raise BadProject(
-                    f"{path}: no label; put the images of each class in a folder of "
-                    "their own, named after the class"
-                )
-            yield str(name), path.read_bytes(), name.parts[0], None
+def deal(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
+    """Give every item one of some parts, in which classes have about equal shares.
 
+    Groups stay whole. The largest come first, those of one size in random order, and
+    each goes where there is least of its classes: where the squares of the parts'
+    shares of the classes grow least, and of such parts to the smallest. So each part
+    has every class that comes in as many groups as there are parts, where no group is
+    of several classes.
 
-def _text_rows(path: Path, data: Data) -> Iterator[Row]:
-    with _open(path, data.encoding) as file:
-        for number, line in enumerate(file, 1):
-            if not line.strip():
-                continue
-            where = f"{path.name}, line {number}"
-            try:
-                row = msgspec.json.decode(line, type=dict[str, Any])
-            except msgspec.DecodeError as error:
-                raise BadProject(
-                    f"{where}: {in_words(error)}; each line is to be one JSON object"
-                ) from error
-            if not isinstance(row.get(data.text), str):
-                raise BadProject(
-                    f"{where}: no text under the key {data.text!r}; there are "
-                    f"{listed([*row])}, and [data] text names the one to read"
-                )
-            group = row.get(data.group) if data.group else None
-            yield where, row[data.text], row.get(data.label), group
+    Parameters
+    ----------
+    codes, groups : (N,)
+        Class of each item, from 0; number of its group.
+    parts
+        At least 1.
+    seed
+        Of the random order.
 
-
-def _table_rows(path: Path, data: Data) -> Iterator[Row]:
-    columns = (
-        _parquet_columns(path)
-        if path.suffix == ".parquet"
-        else _csv_columns(path, data)
+    Returns
+    -------
+    (N,) the part of each item, from 0.
+    """
+    names, own = np.unique(groups, return_inverse=True)
+    kinds = int(codes.max()) + 1
+    cells, counts = np.unique(own * kinds + codes, return_counts=True)
+    starts = np.searchsorted(cells, np.arange(len(names) + 1) * kinds)
+    shuffled = np.random.default_rng(seed).permutation(len(names))
+    largest_first = np.argsort(-np.bincount(own)[shuffled], kind="stable")
+    totals = np.maximum(np.bincount(codes, minlength=kinds), 1)
+    dealt = np.empty(len(names), np.int64)
+    deal_in_order(
+        shuffled[largest_first],
+        starts,
+        cells % kinds,
+        counts,
+        1 / totals.astype(np.float64) ** 2,
+        np.zeros((parts, kinds)),
+        np.zeros(parts, np.int64),
+        dealt,
     )
-    special = {data.label, *([data.group] if data.group else [])}
-    for name in sorted({*special, *data.ignore}):
-        if name not in columns:
-            raise BadProject(
-                f"{path.name}: no column {name!r}; {hint(name, [*columns])}"
-                f"{LABEL_OPTION if name == data.label else ''}"
-            )
-    left_out = special | set(data.ignore)
-    used = [name for name in columns if name not in left_out]
-    for i in range(len(columns[data.label])):
-        record = {name: columns[name][i] for name in used}
-        group = columns[data.group][i] if data.group else None
-        yield f"{path.name}, row {i + 1}", record, columns[data.label][i], group
+    return dealt[own]
 
 
-def _csv_columns(path: Path, data: Data) -> dict[str, list[Value]]:
-    wanted = [data.label, *([data.group] if data.group else [])]
-    try:
-        file = open_csv(path, data.separator, data.encoding, wanted)
-        names, rows = file.names, list(file.rows())
-    except BadInput as error:
-        raise BadProject(str(error)) from error
-    for name in sorted({name for name in names if names.count(name) > 1}):
-        raise BadProject(
-            f"{path.name}: {names.count(name)} columns are called {name!r}; each needs "
-            "a name of its own"
-        )
-    for number, row in enumerate(rows, 1):
-        if len(row) != len(names):
-            raise BadProject(
-                f"{path.name}, row {number}: {len(row)} cells under {len(names)} names"
-            )
-    return {
-        name: _typed(path.name, name, [row[i] for row in rows])
-        for i, name in enumerate(names)
-    }
+def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:
+    """Draw a share of the groups, each as likely as any other: True for their items.
+
+    What they hold plays no part, so items drawn are to the others as fresh ones are.
+    """
+    names, own = np.unique(groups, return_inverse=True)
+    drawn = np.zeros(len(names), np.bool_)
+    order = np.random.default_rng([seed, 1]).permutation(len(names))
+    drawn[order[: round(share * len(names))]] = True
+    return drawn[own]
 
 
-def _typed(where: str, name: str, cells: list[str]) -> list[Value]:
-    """Read a column as numbers when every cell that is not empty is one."""
-    try:
-        return [float(cell) if cell.strip() else None for cell in cells]
-    except ValueError:
-        try:
-            refuse_decimal_commas(where, name, cells)
-        except BadInput as error:
-            raise BadProject(str(error)) from error
-        return [cell.strip() or None for cell in cells]
-
-
-def _parquet_columns(path: Path) -> dict[str, list[Value]]:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        raise BadProject(
-            f"{path.name}: reading Parquet needs pyarrow: pip install polydom[parquet]"
-        ) from error
-    try:
-        columns: dict[str, list[Value]] = parquet.read_table(path).to_pydict()
-    except FileNotFoundError as error:  # pyarrow's own says but the path
-        raise BadProject(f"{path}: No such file or directory") from error
-    except (OSError, ArrowException) as error:
-        raise BadProject(f"{path}: this is no Parquet file: {error}") from error
-    return columns
-
-
-def _called_rows(project: Project, target: str) -> Iterator[Row]:
-    function = import_function(project.folder, target)
-    pairs: Iterable[tuple[Any, ...]] = function()
-    for number, pair in enumerate(pairs):
-        if not isinstance(pair, tuple) or len(pair) not in (2, 3):
-            raise BadProject(
-                f"{target} must yield (item, label) or (item, label, group); "
-                f"item {number} is {type(pair).__name__}"
-            )
-        yield (
-            f"{target}, item {number}",
-            pair[0],
-            pair[1],
-            pair[2] if pair[2:] else None,
-        )
-
-
-def import_function(folder: str, target: str) -> Callable[[], Any]:
-    """Import `module:function`, where the module may lie in `folder`."""
-    module_name, _, name = target.partition(":")
-    if not (module_name and name):
-        raise BadProject(f"data.items is {target!r}; 'module:function' is needed")
-    try:
-        with _importable(folder):
-            function = getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadProject(
-            f"data.items is {target!r}: {error}; the module may lie in {folder}"
-        ) from error
-    if not callable(function):
-        raise BadProject(f"data.items is {target!r}: that is no function")
-    called: Callable[[], Any] = function
-    return called
-
-
-@contextmanager
-def _importable(folder: str) -> Iterator[None]:
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        sys.path.remove(folder)
-
-
-@contextmanager
-def _open(path: Path, encoding: str | None) -> Iterator[Any]:
-    try:
-        with path.open(encoding=encoding or "utf-8-sig") as file:
-            yield file
-    except OSError as error:
-        raise BadProject(f"{path}: {error.strerror}") from error
-    except UnicodeError as error:
-        raise BadProject(
-            f"{path}: not {encoding or 'UTF-8'}: {error}; [data] encoding says what it "
-            'is, such as "latin-1"'
-        ) from error
+def groups_of_classes(codes: Rows, groups: Rows, count: int) -> Rows:
+    """Count the groups, (count,), in which each of so many classes comes."""
+    names, own = np.unique(groups, return_inverse=True)
+    cells = np.unique(codes * len(names) + own)
+    return np.bincount(cells // len(names), minlength=count)

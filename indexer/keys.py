@@ -1,27 +1,36 @@
-"""Names under which a build keeps what it has finished: all that it depends on."""
+"""Names under which a build keeps what it has finished: all that it depends on.
 
+What is kept is named by the versions of the installed libraries too: after an upgrade
+it is made again, never mixed with what another version made.
+"""
+
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cache
+from importlib.metadata import distributions
 from typing import Any, Self
 
 from ..models.portfolio import installed
 from .cache import digest
 from .data import Dataset
 from .project import Project
-from .stored import StoredFeature, resolve
-from .versions import feature_versions, learner_versions
+from .stored import StoredFeature
 
 
-def feature_keys(
-    features: Sequence[StoredFeature], files: Sequence[Path]
-) -> tuple[str, ...]:
+@cache
+def library_versions() -> str:
+    """Identify Python and every installed distribution, each with its version."""
+    known = {
+        str([one.metadata.get_all(key) for key in ("Name", "Version")])
+        for one in distributions()
+    }
+    return digest(sys.version_info[:2], sorted(known))
+
+
+def feature_keys(features: Sequence[StoredFeature]) -> tuple[str, ...]:
     """Identify each feature's code, and the libraries that it computes with."""
-    found = resolve(features, files)
-    return tuple(
-        digest(stored.fingerprint, feature_versions(feature))
-        for stored, feature in zip(features, found, strict=True)
-    )
+    return tuple(digest(one.fingerprint, library_versions()) for one in features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +44,7 @@ class Keys:
     data
         Identifies the items, their labels and groups.
     features
-        Identify the features; see `feature_keys`.
+        Identify the features and all libraries; see `feature_keys`.
     """
 
     project: Project
@@ -47,39 +56,27 @@ class Keys:
         cls, project: Project, dataset: Dataset, features: Sequence[StoredFeature]
     ) -> Self:
         """Identify the items and features of a project."""
-        files = [project.path(name) for name in project.features.files]
-        return cls(project, dataset.digest(), feature_keys(features, files))
+        return cls(project, dataset.digest(), feature_keys(features))
 
     @property
     def times(self) -> str:
         """Entry of the measured times of features and steps."""
         costs = self.project.costs
-        key = digest(
-            self.data,
-            self.features,
-            [costs.items, costs.repeats, costs.quantile, self.project.seed],
-            *(["pair"] if costs.pair else []),
-        )
-        return f"times/{key}"
+        terms = [costs.items, costs.repeats, costs.quantile, costs.pair]
+        return f"times/{digest(self.data, self.features, terms, self.project.seed)}"
 
     def race(self, strategy: str) -> str:
         """Entry of a race's log."""
-        settings = installed()
-        versions = learner_versions(settings.values())
         limit_s = self.project.training_limit_s  # the log says who overran it
-        limit = [] if limit_s is None else [limit_s]
-        return f"races/{digest(self._split, strategy, settings, versions, *limit)}"
+        return f"races/{digest(self._split, strategy, installed(), limit_s)}"
 
     def sets(self, learners: Sequence[Mapping[str, Any]]) -> str:
         """Identify what any set's model is, whose learner is one of these."""
-        return digest(self._split, learners, learner_versions(learners))
+        return digest(self._split, learners)
 
     @property
     def _split(self) -> str:
         """Items, features and how they are divided: all that any training needs."""
         search = self.project.search
-        return digest(
-            self.data,
-            self.features,
-            [self.project.seed, search.held_out, search.folds, "dealt"],
-        )
+        terms = [self.project.seed, search.held_out, search.folds]
+        return digest(self.data, self.features, terms)

@@ -10,12 +10,12 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from ..features.csv_file import check_form
 from ..features.errors import BadInput, BadProject
 from ..features.items import SIZE_NAMES, Kind
 from ..features.nearest import nearest
 from ..features.sizes import Size, read_size
 from ..features.wording import in_words
-from .csv_file import check_form
 
 AtLeastOne = Annotated[float, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
@@ -35,7 +35,7 @@ class Data(Part, frozen=True):
     Attributes
     ----------
     images
-        A folder with one sub-folder of JPEG/PNG files for each class.
+        A folder with one sub-folder of image files for each class.
     table
         A CSV or Parquet file; each row is a record.
     texts
@@ -293,6 +293,11 @@ class Project(Part, frozen=True):
         """Where a path written in the project file leads."""
         return Path(self.folder, name)
 
+    @property
+    def feature_files(self) -> list[Path]:
+        """Where the user's own features are defined."""
+        return [self.path(name) for name in self.features.files]
+
     def _check_sizes(self) -> None:
         known = [list(names) for own in SIZE_NAMES.values() for names in own]
         size = self.costs.size
@@ -429,32 +434,3 @@ def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:
         elif inner == list[Columns] and isinstance(value, list):
             for one in value:
                 _refuse_unknown(one, Columns, f"{where}{key}.")
-
-
-TEMPLATE = Path(__file__).with_name("template.toml").read_text(encoding="utf-8")
-
-TEXT_FEATURES = """\
-use = [
-    "text_length", "punctuation", "casing", "hashed_words", "type_token",
-    "readability", "urls_numbers", "hashed_ngrams",
-]
-"""
-
-
-def template(source: str) -> str:
-    """Write a commented PROJECT.toml whose data are "images", "texts" or a "table"."""
-    lines = TEMPLATE.splitlines(keepends=True)
-    first = lines.index("use = [\n")
-    last = lines.index("]\n", first)
-    if source == "texts":
-        lines[first : last + 1] = [TEXT_FEATURES]
-    elif source == "table":
-        lines[first : last + 1] = [
-            "# Every column is a feature unless some are named.\n"
-        ]
-    for number, line in enumerate(lines):
-        if line.startswith("images = ") and source != "images":
-            lines[number] = f"# {line}"
-        elif line.startswith(f"# {source} = "):
-            lines[number] = line.removeprefix("# ")
-    return "".join(lines)

@@ -3,30 +3,19 @@
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput, BadProject
-from ..features.extract import Extractor
 from ..features.items import Item
-from ..features.stopwatch import Load, Stopwatch
-from .costing import (
-    Curves,
-    cost_curves,
-    fit_curves,
-    measure_parts,
-    spread_over_sizes,
-    time_models,
-    time_samples,
-)
-from .data import load_data, make_item
+from .costing import Measurer, cost_curves, measuring_items
 from .index import Index
-from .pace import pace_of
 from .package import MetaFacts, Package
 from .progress import Progress
 from .project import Project
+from .readers import load_data, make_item
 
 TIMES = 240  # of each feature at least, of which a high quantile is to be told
 LEAST_REPEATS = 5
@@ -70,16 +59,15 @@ def project_items(index: Index, project: Project) -> list[Item]:
             f"{numbers[project.costs.pair]}; the index is of {kind}s with sizes of "
             f"{numbers[index.pairs]}"
         )
-    chosen = spread_over_sizes(dataset, project.costs.items)
-    return [dataset.items[position] for position in chosen]
+    return measuring_items(dataset, project.costs.items)
 
 
 def remeasure(
     index: Index,
-    extractor: Extractor,
     items: Sequence[Item],
     progress: Progress,
     *,
+    files: Sequence[Path] = (),
     repeats: int | None = None,
 ) -> Index:
     """Measure what an index's features, steps and models cost on this machine.
@@ -89,10 +77,10 @@ def remeasure(
 
     Parameters
     ----------
-    extractor
-        The index's features.
     items
         At least one; curves are fitted to their sizes.
+    files
+        Where features of the user's own are defined.
     repeats
         Times that each item is measured; by default as many as make `TIMES` of all.
 
@@ -108,22 +96,27 @@ def remeasure(
     if not weights.get("s"):
         raise BadInput("the index counts no time, so there is nothing to measure")
     quantile = float(package.meta.get("quantile", MetaFacts().quantile))
+    extractor = package.extractor(files)
+    measurer = Measurer(extractor, quantile, None, progress)
     repeats = repeats or max(LEAST_REPEATS, math.ceil(TIMES / len(items)))
-    measured = measure_parts(extractor, items, repeats, SEED, quantile, progress)
-    curves = fit_curves(extractor, items, measured, quantile, SEED)
+    curves = measurer.curves(items, repeats, SEED)
     costs = curves.weighed(extractor, weights)
     rows = np.stack([extractor.extract(item) for item in items])
-    watch = Stopwatch()
-    with progress.stage("timing models", len(package.models)) as tell:
-        seconds = time_models(package.models, rows, quantile, tell, watch)
-    load = curves.load.worse(watch.load)
+    seconds, load = measurer.models(package.models, len(package.models), rows)
     model_costs = seconds * weights["s"]
+    meta = {
+        **package.meta,
+        "curves": [curve.facts() for curve in curves.all],
+        "measured": curves.load.worse(load).facts(),
+    }
+    if package.meta.get("samples"):
+        meta["pace"] = measurer.pace(carried_items(index), package.models).facts()
     package = replace(
         package,
         costs=costs,
         model_s=model_costs,
         overhead_s=float(costs.overhead[0]),
-        meta=_meta(index, extractor, curves, load, progress),
+        meta=meta,
         typical=np.array([curve.typical for curve in curves.all]),
     )
     return Index.from_candidates(
@@ -147,22 +140,3 @@ def _checks(package: Package) -> NDArray[np.float64]:
         stops = np.flatnonzero(np.isfinite(margins))
         checks[row] = package.model_s[[package.fallbacks[row][k] for k in stops]].sum()
     return checks
-
-
-def _meta(
-    index: Index, extractor: Extractor, curves: Curves, load: Load, progress: Progress
-) -> dict[str, Any]:
-    """Say in the index's report what was measured instead."""
-    package = _package(index)
-    meta = {
-        **package.meta,
-        "curves": [curve.facts() for curve in curves.all],
-        "measured": load.facts(),
-    }
-    if package.meta.get("samples"):
-        with progress.stage("timing samples", None) as tell:
-            samples = carried_items(index)
-            times = time_samples(extractor, samples, package.models, tell)
-        steps = len(extractor.steps)
-        meta["pace"] = pace_of(times["parts"], times["models"], steps).facts()
-    return meta

@@ -1,7 +1,7 @@
 """Feature values of all items, computed in parallel and kept between runs."""
 
 from collections.abc import Sequence
-from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from joblib import delayed
@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from ..features.errors import BadItem, BadProject
+from ..features.extract import Extractor
 from ..features.items import Item
 from .cache import Cache, digest
+from .catalogue import ProjectFeatures
 from .data import Dataset
 from .keys import feature_keys
 from .processes import in_processes
 from .progress import Progress
-from .stored import StoredFeature, load_extractor
 
 CHUNK_ITEMS = 64
 STAGE = "computing features"
@@ -23,22 +24,34 @@ STAGE = "computing features"
 Chunk = tuple[int, NDArray[np.float32], dict[int, str]]
 
 
+class FeatureTable(NamedTuple):
+    """Items as rows of feature values.
+
+    Attributes
+    ----------
+    dataset
+        The N items.
+    features
+        What describes them.
+    values : (N, width) float32
+        One slice of columns per feature.
+    """
+
+    dataset: Dataset
+    features: ProjectFeatures
+    values: NDArray[np.float32]
+
+
 def compute_values(
     dataset: Dataset,
-    features: Sequence[StoredFeature],
-    files: Sequence[Path],
+    features: ProjectFeatures,
     *,
     on_bad_item: str,
     workers: int,
     cache: Cache,
     progress: Progress,
-) -> tuple[Dataset, NDArray[np.float32]]:
-    """Compute every feature of every item.
-
-    Returns
-    -------
-    The data set without items that turned out unusable, and the values
-    (N, total width), one row per item, one slice of columns per feature.
+) -> FeatureTable:
+    """Compute every feature of every item; leave out those that prove unusable.
 
     Raises
     ------
@@ -49,12 +62,11 @@ def compute_values(
     WorkerLost
         If a process is killed; what was finished is kept.
     """
-    data, keys = dataset.digest(), feature_keys(features, files)
+    data, keys = dataset.digest(), feature_keys(features.stored)
     names = [f"values/{digest(key, data)}" for key in keys]
     count = len(dataset.items)
     starts = range(0, count, CHUNK_ITEMS)
-    width = sum(feature.width for feature in features)
-    values = np.empty((count, width), np.float32)
+    values = np.empty((count, features.starts[-1]), np.float32)
     bad: dict[int, str] = {}
     tasks = (
         delayed(_compute_chunk)(
@@ -62,7 +74,6 @@ def compute_values(
             dataset.names[start : start + CHUNK_ITEMS],
             start,
             features,
-            files,
             cache,
             [f"{name}/{start}" for name in names],
         )
@@ -83,15 +94,14 @@ def compute_values(
     if len(bad) == count:
         raise BadProject(f"all {count} items are unusable; the first: {bad[0]}")
     kept = np.array([i not in bad for i in range(count)])
-    return dataset.without(bad), values[kept]
+    return FeatureTable(dataset.without(bad), features, values[kept])
 
 
 def _compute_chunk(
     items: Sequence[Item],
     names: Sequence[str],
     start: int,
-    features: Sequence[StoredFeature],
-    files: Sequence[Path],
+    features: ProjectFeatures,
     cache: Cache,
     entries: Sequence[str],
 ) -> Chunk:
@@ -100,42 +110,42 @@ def _compute_chunk(
     `entries` has each feature's name in the cache. An item counts as unusable when any
     feature finds it so.
     """
+    starts = features.starts
+    rows = np.zeros((len(items), starts[-1]), np.float32)
     bad: dict[int, str] = {}
-    parts: list[NDArray[np.float32] | None] = []
-    for name in entries:
-        stored = cache.load(name)
-        parts.append(None if stored is None else stored[1]["values"])
-        if stored is not None:
-            bad |= {int(i): why for i, why in stored[0]["bad"].items()}
-    missing = [i for i, part in enumerate(parts) if part is None]
+    missing: list[int] = []
+    for position, entry in enumerate(entries):
+        stored = cache.load(entry)
+        if stored is None:
+            missing.append(position)
+            continue
+        rows[:, starts[position] : starts[position + 1]] = stored[1]["values"]
+        bad |= {int(i): why for i, why in stored[0]["bad"].items()}
     if missing:
-        found, rows = _compute_rows(items, names, [features[i] for i in missing], files)
-        column = 0
-        for i in missing:
-            part = rows[:, column : column + features[i].width]
-            column += features[i].width
-            meta = {"bad": {str(start + at): why for at, why in found.items()}}
-            cache.store(entries[i], meta, {"values": part})
-            parts[i] = part
+        found = _compute_rows(items, names, features.extractor, missing, rows)
+        meta = {"bad": {str(start + at): why for at, why in found.items()}}
+        for position in missing:
+            part = rows[:, starts[position] : starts[position + 1]]
+            cache.store(entries[position], meta, {"values": part})
         bad |= {start + at: why for at, why in found.items()}
-    return start, np.hstack([part for part in parts if part is not None]), bad
+    return start, rows, bad
 
 
 def _compute_rows(
     items: Sequence[Item],
     names: Sequence[str],
-    features: Sequence[StoredFeature],
-    files: Sequence[Path],
-) -> tuple[dict[int, str], NDArray[np.float32]]:
-    extractor = load_extractor(features, files)
-    rows = np.zeros((len(items), extractor.width), np.float32)
+    extractor: Extractor,
+    missing: Sequence[int],
+    rows: NDArray[np.float32],
+) -> dict[int, str]:
+    """Compute the features at some positions into the rows; say what is unusable."""
     bad: dict[int, str] = {}
     with threadpool_limits(1):
         for at, item in enumerate(items):
             try:
                 extraction = extractor.begin(item, rows[at], names[at])
-                for position in range(len(features)):
+                for position in missing:
                     extraction.compute(position)
             except BadItem as error:
                 bad[at] = str(error)
-    return bad, rows
+    return bad

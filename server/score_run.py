@@ -9,7 +9,8 @@ from ..features.errors import BadIndexFile, BadInput
 from ..indexer.index import Index
 from ..indexer.progress import Tell
 from .score import CHUNK, AnyItem, Scored, score_items
-from .score_files import Partial, read_items
+from .score_files import Partial
+from .sources import read_items
 
 
 class ScoreRun:

@@ -1,6 +1,8 @@
 """Whole builds of small real projects."""
 
 import json
+import os
+from collections import Counter
 from pathlib import Path
 
 import msgspec
@@ -213,6 +215,30 @@ def test_build_uses_features_of_the_users_own(tmp_path: Path) -> None:
         BadFeature, match="'bangs' is not what the index was built with"
     ):
         index.package.extractor([tmp_path / "own.py"])
+
+
+RUNS = """import os
+with open({runs!r}, "a") as file:
+    print(os.getpid(), file=file)
+"""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_build_runs_the_users_file_once_and_once_more_to_compare(
+    tmp_path: Path, workers: int
+) -> None:
+    """And once in each worker process."""
+    path = own_project(tmp_path, "bangs", 'return [text.count("!") / len(text)]')
+    runs = tmp_path / "runs"
+    own = tmp_path / "own.py"
+    own.write_text(RUNS.format(runs=str(runs)) + own.read_text())
+    text = path.read_text().replace("workers = 1", f"workers = {workers}")
+    path.write_text(text)
+    build(path, cache=tmp_path / "cache")
+    counts = Counter(map(int, runs.read_text().split()))
+    assert counts.pop(os.getpid()) == 2
+    assert set(counts.values()) <= {1}
+    assert len(counts) <= (workers if workers > 1 else 0)
 
 
 @pytest.mark.parametrize(

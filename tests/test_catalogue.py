@@ -8,9 +8,9 @@ import pytest
 from polydom.features.errors import BadFeature, BadProject
 from polydom.indexer import build
 from polydom.indexer.catalogue import MAX_FEATURES, choose_features
-from polydom.indexer.data import load_data
 from polydom.indexer.progress import Silence
 from polydom.indexer.project import Project
+from polydom.indexer.readers import load_data
 
 from . import projects
 
@@ -29,7 +29,7 @@ def chosen(folder: Path, content: dict[str, Any]) -> list[str]:
     project = Project.from_mapping(content, folder=folder)
     with Silence().stage("reading", None) as tell:
         dataset = load_data(project, tell)
-    return [feature.name for feature in choose_features(project, dataset)]
+    return [feature.name for feature in choose_features(project, dataset).stored]
 
 
 def group(number: int, columns: list[str]) -> dict[str, Any]:

@@ -10,20 +10,24 @@ from polydom.features.cost import CostCurve
 from polydom.features.extract import Extractor
 from polydom.features.record import columns
 from polydom.features.registry import load_features
+from polydom.features.stopwatch import Load
 from polydom.indexer.cache import Cache
 from polydom.indexer.costing import (
     Curve,
-    measure_curves,
+    Curves,
+    Measurer,
     measuring_items,
     time_models,
-    weigh_costs,
 )
-from polydom.indexer.data import Dataset, make_dataset, make_item
+from polydom.indexer.data import Dataset, make_dataset
 from polydom.indexer.progress import Silence
-from polydom.indexer.project import Costs
+from polydom.indexer.readers import make_item
 from polydom.models.prior import Prior
 
+from .progresses import Stages
 from .served import FEATURES_FILE, WIDTHS
+
+LOAD = Load(0.0, None, 1)
 
 
 def curve(*coefficients: float) -> Curve:
@@ -34,7 +38,8 @@ def curve(*coefficients: float) -> Curve:
 def test_costs_of_features_and_steps_are_weighed_in_seconds() -> None:
     extractor = Extractor(load_features([], [FEATURES_FILE]), WIDTHS)
     curves = [curve(1, 2), curve(3), curve(5)]
-    table = weigh_costs(extractor, curves, [curve(7)], CostCurve([0.5]), {"s": 2.0})
+    measured = Curves(curves, [curve(7)], CostCurve([0.5]), LOAD)
+    table = measured.weighed(extractor, {"s": 2.0})
     np.testing.assert_array_equal(table.of(0b000), [1, 0])
     np.testing.assert_array_equal(table.of(0b001), [3, 4])
     np.testing.assert_array_equal(table.of(0b010), [1 + 6 + 14, 0])
@@ -56,7 +61,8 @@ def test_declared_costs_take_the_place_of_measured_seconds_or_add_money(
     declared: dict[str, float], weights: dict[str, float], expected: float
 ) -> None:
     extractor = Extractor([columns("a", ["a"], declared=declared)], [1])
-    table = weigh_costs(extractor, [curve(3.0)], [], CostCurve([0.0]), weights)
+    measured = Curves([curve(3.0)], [], CostCurve([0.0]), LOAD)
+    table = measured.weighed(extractor, weights)
     np.testing.assert_array_equal(table.of(1), [expected])
 
 
@@ -154,17 +160,13 @@ def test_curve_facts_of_pairs_are_ordered_by_both_numbers_together() -> None:
 def test_overhead_of_pairs_grows_with_what_is_counted(tmp_path: Path) -> None:
     extractor = Extractor(load_features([], [FEATURES_FILE]), WIDTHS)
     items = [make_item("a " * 40_000 * k, pair=True) for k in range(1, 9)]
-    names = [str(i) for i in range(8)]
-    dataset = make_dataset(items, names, ["a", "b"] * 4, names)
-    curves = measure_curves(
-        extractor,
-        dataset,
-        Costs(items=8, repeats=1, quantile=0.5),
-        0,
-        cache=Cache(tmp_path),
-        name="times/x",
-        progress=Silence(),
-    )
+    measurer = Measurer(extractor, 0.5, Cache(tmp_path), Silence())
+    curves = measurer.curves(items, 1, 0, name="times/x")
+    stages = Stages()
+    measurer = Measurer(extractor, 0.5, Cache(tmp_path), stages)
+    again = measurer.curves(items, 1, 0, name="times/x")
+    assert stages.done == {"measuring costs": 0}
+    assert again.overhead.coefficients.tolist() == curves.overhead.coefficients.tolist()
     overhead = curves.overhead
     assert overhead.at((320_001.0, 1.0)) > 2 * overhead.at((40_001.0, 1.0))
     table = curves.weighed(extractor, {"s": 2.0})

@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from polydom.indexer.catalogue import choose_features
+from polydom.indexer.keys import feature_keys
+from polydom.indexer.project import Project
+from polydom.indexer.readers import load_data
+
 from . import projects
 
 BUILD = "from polydom.indexer import build; build('PROJECT.toml')"
@@ -41,7 +46,7 @@ def run_build(folder: Path, library: Path, monkeypatch: pytest.MonkeyPatch) -> s
 
 
 @pytest.mark.jit
-def test_an_upgraded_library_makes_its_features_and_their_models_anew(
+def test_an_upgraded_library_makes_features_and_their_models_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use = 'files = ["own.py"]\nuse = ["text_length", "counted"]'
@@ -55,6 +60,27 @@ def test_an_upgraded_library_makes_its_features_and_their_models_anew(
     install(library, "1.1", "text.count('!')")
     second = run_build(folder, library, monkeypatch)
     new = sorted(name.split("/")[0] for name in second - first)
-    # one feature's values, the times of both, and all models, which are timed too
-    assert new == ["paces", "sets", "times", "times", "values"]
+    # the values of both features, their times, and all models, which are timed too
+    assert new == ["paces", "sets", "times", "times", "values", "values"]
     assert first < second
+
+
+def test_a_changed_module_of_the_users_own_makes_its_features_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use = 'files = ["own.py"]\nuse = ["text_length", "counted"]'
+    text = projects.TEXTS.split("[features]")[0] + f"[features]\n{use}\n"
+    folder = projects.texts(tmp_path, project=text)
+    (folder / "own.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.delitem(sys.modules, "counting", raising=False)
+    project = Project.load(folder / "PROJECT.toml")
+    dataset = load_data(project)
+    keys = []
+    for body in ("len(text)", "text.count('!')"):
+        (folder / "counting.py").write_text(f"def count(text):\n    return {body}\n")
+        keys.append(feature_keys(choose_features(project, dataset).stored))
+    monkeypatch.delitem(sys.modules, "counting")
+    (ready_made, own), (same, other) = keys
+    assert same == ready_made
+    assert other != own

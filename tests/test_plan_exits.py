@@ -125,9 +125,9 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
     builder = Builder(
         Project.load(folder / "PROJECT.toml"), Cache(tmp_path / "cache"), Silence()
     )
-    dataset, features, values = builder.data()
-    choice = builder.choose(dataset, features, values)
-    trainer = builder.trainer(dataset, features, values, choice)
+    table = builder.data()
+    dataset, _, values = table
+    trainer = builder.trainer(table, builder.choose(table))
     masks = [0b0000, 0b0010, 0b0111]
     list(trainer.accuracies(masks))
     for _ in range(2):  # the second time from the cache

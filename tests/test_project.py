@@ -1,38 +1,14 @@
 import math
 import re
-import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from polydom.features.errors import BadProject
-from polydom.features.registry import load_features
-from polydom.indexer.project import TEMPLATE, Project, template
+from polydom.indexer.project import Project
 
 MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
-
-
-def test_project_template_is_a_valid_project(tmp_path: Path) -> None:
-    (tmp_path / "PROJECT.toml").write_text(TEMPLATE)
-    project = Project.load(tmp_path / "PROJECT.toml")
-    assert project.learner == {"name": "logistic"}
-    assert project.path("photos") == tmp_path / "photos"
-
-
-def test_project_template_shows_every_key_with_its_default() -> None:
-    uncommented = "\n".join(
-        line[2:] if line.startswith("# ") and ("=" in line or "[[" in line) else line
-        for line in TEMPLATE.splitlines()[2:]
-    )
-    shown = tomllib.loads(uncommented)
-    known = Project.from_mapping(MINIMAL)
-    for name in ("data", "features", "search", "costs"):
-        assert set(shown[name]) == set(getattr(known, name).__struct_fields__)
-    for name in ("method", "alpha", "tolerance", "held_out"):
-        assert shown["search"][name] == getattr(known.search, name)
-    for name in set(known.costs.__struct_fields__) - {"size"}:
-        assert shown["costs"][name] == getattr(known.costs, name)
 
 
 @pytest.mark.parametrize(
@@ -135,16 +111,6 @@ def test_project_that_is_absent_or_no_toml_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("[data\n")
     with pytest.raises(BadProject, match=r"a\.toml: no valid TOML"):
         Project.load(tmp_path / "a.toml")
-
-
-@pytest.mark.parametrize("source", ["images", "texts", "table"])
-def test_project_template_of_each_source_is_a_valid_project(source: str) -> None:
-    content = tomllib.loads(template(source))
-    project = Project.from_mapping(content)
-    assert getattr(project.data, source) is not None
-    assert bool(project.features.use) == (source != "table")
-    for feature in load_features(project.features.use):
-        assert feature.kind == source.removesuffix("s")
 
 
 def test_project_may_name_sizes_of_two_numbers() -> None:

@@ -97,7 +97,7 @@ def test_costs_of_plans_are_those_of_their_parts(spoiled: Path) -> None:
     package = index.package
     assert package is not None
     stages = Stages()
-    found = remeasure(index, package.extractor(), carried_items(index), stages)
+    found = remeasure(index, carried_items(index), stages)
     new = found.package
     assert new is not None
     assert stages.done["timing models"] == len(new.models)
@@ -116,18 +116,18 @@ def test_what_cannot_be_measured_is_refused(spoiled: Path, tmp_path: Path) -> No
     index = Index.load(spoiled / "my.pdx")
     package = index.package
     assert package is not None
-    extractor, items = package.extractor(), carried_items(index)
+    items = carried_items(index)
     bare = replace(index, package=None)
     with pytest.raises(BadInput, match="bare candidates have no features"):
         carried_items(bare)
     with pytest.raises(BadInput, match="bare candidates have no features"):
-        remeasure(bare, extractor, items, Silence())
+        remeasure(bare, items, Silence())
     without = replace(package, meta=package.meta | {"samples": []})
     with pytest.raises(BadInput, match=r"no samples .* --data PROJECT.toml"):
         carried_items(replace(index, package=without))
     money = replace(package, meta=package.meta | {"weights": {"usd": 1.0}})
     with pytest.raises(BadInput, match="counts no time"):
-        remeasure(replace(index, package=money), extractor, items, Silence())
+        remeasure(replace(index, package=money), items, Silence())
     (tmp_path / "rows.csv").write_text("a,label\n1,x\n2,y\n")
     table = Project.from_mapping({"data": {"table": "rows.csv"}}, folder=tmp_path)
     with pytest.raises(BadProject, match=r"items are records .* the index is of texts"):

@@ -1,140 +1,21 @@
-"""Items out of files, and outputs that are whole or not there."""
+"""Outputs that are whole or not there."""
 
 import csv
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from polydom.features.errors import BadInput, BadItem
-from polydom.features.items import Kind
-from polydom.indexer.package import Package
-from polydom.indexer.stored import StoredFeature
+from polydom.features.errors import BadInput
 from polydom.server.score import Scored
-from polydom.server.score_files import Partial, read_items
-
-from .served import make_index
+from polydom.server.score_files import Partial
 
 FACTS = {"index": "abc", "items": "x"}
 ROWS = [
     Scored("0", "ham", {"ham": 0.75, "spam": 0.25}, ("a", "b"), 0.9, 0.001),
     Scored("1", error="no, 'text'\n"),
 ]
-
-
-def package(kind: Kind, columns: dict[str, Any] | None = None) -> Package:
-    tiny = make_index().package
-    assert tiny is not None
-    features = tiny.features
-    if columns is not None:
-        features = (StoredFeature("own", 1, "", False, columns),)
-    return replace(tiny, kind=kind, features=features)
-
-
-RECORDS = package(
-    "record", {"columns": ["age", "job"], "vocabularies": {"job": ["cook", "7"]}}
-)
-
-
-def read(path: Path, of: Package) -> tuple[list[Any], int | None]:
-    source = read_items(path, of)
-    return list(source.items), source.number
-
-
-def test_folders_are_read_in_order_of_their_names(tmp_path: Path) -> None:
-    for name in ("b/2.png", "b/1.JPG", "a/3.jpeg", "a/notes.txt"):
-        path = tmp_path / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_bytes(name.encode())
-    assert read(tmp_path, package("image")) == (
-        [("a/3.jpeg", b"a/3.jpeg"), ("b/1.JPG", b"b/1.JPG"), ("b/2.png", b"b/2.png")],
-        3,
-    )
-    assert read(tmp_path, package("text")) == ([("a/notes.txt", "a/notes.txt")], 1)
-    with pytest.raises(BadInput, match="holds no record"):
-        read(tmp_path, RECORDS)
-    (tmp_path / "x.json").write_text('{"age":3}')
-    (tmp_path / "y.json").write_text("{")
-    items, _ = read(tmp_path, RECORDS)
-    assert items[0] == ("x.json", {"age": 3})
-    assert isinstance(items[1][1], BadItem)
-
-
-def test_json_lines_give_texts_records_and_images(tmp_path: Path) -> None:
-    path = tmp_path / "items.jsonl"
-    path.write_text('{"text":"hi","label":"ham"}\n\n{"text":1}\n[]\n')
-    items, count = read(path, package("text"))
-    assert ([name for name, _ in items], count) == (["0", "1", "2"], 3)
-    assert items[0][1] == "hi"
-    assert [type(item) for _, item in items[1:]] == [BadItem, BadItem]
-    path.write_text('{"age":3,"label":"x"}\n{"record":{"job":"cook"}}\n')
-    assert read(path, RECORDS)[0] == [("0", {"age": 3}), ("1", {"job": "cook"})]
-    path.write_text('{"image_base64":"/9g="}\n{"image":"?"}\n')
-    items, _ = read(path, package("image"))
-    assert items[0] == ("0", b"\xff\xd8")
-    assert isinstance(items[1][1], BadItem)
-
-
-def test_csv_cells_are_numbers_but_where_words_are_known(tmp_path: Path) -> None:
-    path = tmp_path / "items.csv"
-    path.write_text("\ufeffid,age,job\nx, 3 ,7\ny,,\nz,old,cook\nw,1\n", "utf-8")
-    items, count = read(path, RECORDS)
-    assert count is None
-    assert [item for _, item in items[:3]] == [
-        {"age": 3.0, "job": "7"},
-        {"age": None, "job": None},
-        {"age": "old", "job": "cook"},
-    ]
-    assert str(items[3][1]) == "2 cells under 3 names"
-    path.write_text("text,label\n 7 ,x\n")
-    assert read(path, package("text"))[0] == [("0", " 7 ")]
-    with pytest.raises(BadInput, match="reads none of its columns text, label"):
-        read(path, RECORDS)
-    path.write_text("age,job\n" + "1" * 200_000 + ",x\n")
-    with pytest.raises(BadInput, match="no CSV in utf-8: field larger"):
-        read(path, RECORDS)
-    path.write_text("")
-    with pytest.raises(BadInput, match="is empty; a first line with the names"):
-        read_items(path, RECORDS)
-
-
-def test_csv_may_be_written_as_spreadsheets_do(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    path = tmp_path / "items.csv"
-    path.write_text("id;age;job\nx;3;Köchin\n", encoding="utf-16")
-    assert read(path, RECORDS)[0] == [("0", {"age": 3.0, "job": "Köchin"})]
-    assert "in utf-16 and with ';' between cells" in caplog.text
-    tabs = path.rename(tmp_path / "items.tsv")
-    tabs.write_text("age\tjob\n3\tKöchin\n", encoding="latin-1")
-    items, *_ = read_items(tabs, RECORDS, "\t", "latin-1")
-    assert list(items) == [("0", {"age": 3.0, "job": "Köchin"})]
-
-
-def test_parquet_is_read_column_by_column(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
-    from pyarrow import parquet
-
-    path = tmp_path / "items.parquet"
-    table = pyarrow.table({"id": ["a", "b"], "age": [1, None], "job": ["cook", "x"]})
-    parquet.write_table(table, path)
-    expected = [("0", {"age": 1, "job": "cook"}), ("1", {"age": None, "job": "x"})]
-    assert read(path, RECORDS) == (expected, 2)
-    images = pyarrow.table({"image": [{"bytes": b"\xff", "path": "x"}]})
-    parquet.write_table(images, path)
-    assert read(path, package("image")) == ([("0", b"\xff")], 1)
-    path.write_bytes(b"PAR1")
-    with pytest.raises(BadInput, match=r"items\.parquet"):
-        read(path, RECORDS)
-
-
-def test_what_holds_no_items_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "x.xls").touch()
-    for name, message in (("x.xls", r"\.tsv or \.parquet"), ("none", "no such file")):
-        with pytest.raises(BadInput, match=message):
-            read_items(tmp_path / name, RECORDS)
 
 
 def write(path: Path, rows: list[Scored], *, resume: bool = False) -> Partial:

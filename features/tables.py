@@ -1,0 +1,188 @@
+"""Rows of tables, read as they are needed: CSV, Parquet and JSON Lines."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from .csv_file import CsvFile, check_form, open_csv
+from .errors import BadInput, BadItem
+from .wording import in_words
+
+JSON_LINES = (".jsonl", ".ndjson")
+PARQUET = ".parquet"
+ROWS = 1024  # of a Parquet file that are in memory at a time
+
+Row = dict[str, Any] | BadItem  # what it holds by column, or why it cannot be read
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A CSV or Parquet file whose rows can be read.
+
+    Attributes
+    ----------
+    path
+        Of the file, or of a folder of Parquet files that are one table.
+    names
+        Of its columns, in order.
+    count
+        How many rows it has; None where that is not known before they are read.
+    typed
+        Whether cells have types; else all are texts.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    count: int | None
+    typed: bool
+    _read: Callable[[Sequence[str]], Iterator[Row]]
+
+    def rows(self, wanted: Sequence[str]) -> Iterator[Row]:
+        """Read these columns, row after row.
+
+        Raises
+        ------
+        BadInput
+            If two columns have the name of one that is wanted, now; if the file is
+            damaged, where it is.
+        """
+        for name in sorted(wanted):
+            if self.names.count(name) > 1:
+                raise BadInput(
+                    f"{self.path.name}: {self.names.count(name)} columns are called "
+                    f"{name!r}; each needs a name of its own"
+                )
+        return self._read(wanted)
+
+
+def open_table(
+    path: Path,
+    separator: str | None = None,
+    encoding: str | None = None,
+    wanted: Collection[str] = (),
+) -> Table:
+    """Open a Parquet file by its ending, and any other as CSV.
+
+    Parameters
+    ----------
+    separator, encoding, wanted
+        Of a CSV file; see `open_csv`.
+
+    Raises
+    ------
+    BadInput
+        If it cannot be read, or is none.
+    """
+    if path.suffix.lower() == PARQUET:
+        return _open_parquet(path)
+    file = open_csv(path, separator, encoding, wanted)
+    return Table(path, file.names, None, False, lambda names: _csv_rows(file, names))
+
+
+def _csv_rows(file: CsvFile, wanted: Sequence[str]) -> Iterator[Row]:
+    places = [(name, file.names.index(name)) for name in wanted]
+    for row in file.rows():
+        if len(row) == len(file.names):
+            yield {name: row[place] for name, place in places}
+        else:
+            yield BadItem(f"{len(row)} cells under {len(file.names)} names")
+
+
+def _open_parquet(path: Path) -> Table:
+    import_parquet(path)
+    from pyarrow import ArrowException
+    from pyarrow.dataset import dataset
+
+    def refuse(error: Exception) -> BadInput:
+        if isinstance(error, FileNotFoundError):  # pyarrow's own says but the path
+            return BadInput(f"{path}: No such file or directory")
+        return BadInput(f"{path}: this is no Parquet file: {error}")
+
+    def read(names: Sequence[str]) -> Iterator[Row]:
+        try:
+            for batch in found.to_batches(columns=list(names), batch_size=ROWS):
+                yield from batch.to_pylist()
+        except (OSError, ArrowException) as error:
+            raise refuse(error) from error
+
+    try:
+        found = dataset(path, format="parquet", partitioning="hive")
+        return Table(path, tuple(found.schema.names), found.count_rows(), True, read)
+    except (OSError, ArrowException) as error:
+        raise refuse(error) from error
+
+
+def import_parquet(path: Path) -> Any:
+    """Import pyarrow's part for Parquet.
+
+    Raises
+    ------
+    BadInput
+        If pyarrow is not installed.
+    """
+    try:
+        from pyarrow import parquet
+    except ImportError as error:
+        raise BadInput(
+            f"{path.name}: Parquet needs pyarrow: pip install 'polydom[parquet]'"
+        ) from error
+    return parquet
+
+
+class Line(NamedTuple):
+    """A line of JSON Lines that is not blank.
+
+    `number` counts all lines from 1, `document` is its JSON in UTF-8. A `row` that
+    could not be decoded has a UnicodeError for its cause.
+    """
+
+    number: int
+    document: bytes
+    row: Row
+
+
+def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[Line]:
+    """Read a file of one JSON object a line, in UTF-8 by default.
+
+    Raises
+    ------
+    BadInput
+        If the file cannot be read, or nobody knows the encoding.
+    """
+    for number, line in enumerate(_lines(path, encoding), 1):
+        if line.strip():
+            document = line.encode("utf-8", "surrogateescape")
+            yield Line(number, document, _row(document, encoding))
+
+
+def count_json_lines(path: Path, encoding: str | None = None) -> int:
+    """Count the lines that are not blank; errors as `read_json_lines`."""
+    return sum(1 for line in _lines(path, encoding) if line.strip())
+
+
+def _lines(path: Path, encoding: str | None) -> Iterator[str]:
+    check_form(None, encoding)
+    known = encoding or "utf-8-sig"
+    try:
+        with path.open(encoding=known, errors="surrogateescape") as file:
+            yield from file
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from error
+    except UnicodeError as error:
+        raise BadInput(f"{path}: not {encoding}: {error}") from error
+
+
+def _row(document: bytes, encoding: str | None) -> Row:
+    try:
+        document.decode()
+        row: dict[str, Any] = msgspec.json.decode(document, type=dict[str, Any])
+    except UnicodeDecodeError as error:
+        failure = BadItem(f"not {encoding or 'UTF-8'}: {error}")
+        failure.__cause__ = error
+        return failure
+    except (msgspec.DecodeError, RecursionError) as error:
+        return BadItem(f"{in_words(error)}; each line is to be one JSON object")
+    return row

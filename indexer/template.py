@@ -1,0 +1,31 @@
+"""The project file that `polydom init` writes."""
+
+from pathlib import Path
+
+TEMPLATE = Path(__file__).with_name("template.toml").read_text(encoding="utf-8")
+
+TEXT_FEATURES = """\
+use = [
+    "text_length", "punctuation", "casing", "hashed_words", "type_token",
+    "readability", "urls_numbers", "hashed_ngrams",
+]
+"""
+
+
+def template(source: str) -> str:
+    """Write a commented PROJECT.toml whose data are "images", "texts" or a "table"."""
+    lines = TEMPLATE.splitlines(keepends=True)
+    first = lines.index("use = [\n")
+    last = lines.index("]\n", first)
+    if source == "texts":
+        lines[first : last + 1] = [TEXT_FEATURES]
+    elif source == "table":
+        lines[first : last + 1] = [
+            "# Every column is a feature unless some are named.\n"
+        ]
+    for number, line in enumerate(lines):
+        if line.startswith("images = ") and source != "images":
+            lines[number] = f"# {line}"
+        elif line.startswith(f"# {source} = "):
+            lines[number] = line.removeprefix("# ")
+    return "".join(lines)

@@ -1,0 +1,205 @@
+"""Where the items of a run come from: folders, tables and JSON Lines."""
+
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..features.errors import BadInput, BadItem
+from ..features.folders import ENDINGS, files_of
+from ..features.items import Kind
+from ..features.nearest import listed
+from ..features.tables import (
+    JSON_LINES,
+    PARQUET,
+    Table,
+    count_json_lines,
+    open_table,
+    read_json_lines,
+)
+from ..features.wording import in_words
+from ..indexer.package import Package
+from .columns import KnownColumns
+from .json_keys import twice_in_json, twice_in_record
+from .score import AnyItem
+from .wire import decode_record
+
+IMAGE_COLUMNS = ("image", "image_base64")
+SHOWN = 20
+
+Named = tuple[str, AnyItem]
+
+
+class Source(NamedTuple):
+    """Items with their names, and how many there are where that is known.
+
+    `remarks` says what of the rows was not read so far, and what they lack.
+    """
+
+    items: Iterator[Named]
+    number: int | None
+    remarks: Callable[[], list[str]] = list
+
+
+def read_items(
+    path: Path,
+    package: Package,
+    separator: str | None = None,
+    encoding: str | None = None,
+) -> Source:
+    """Read a folder, a `.jsonl`, a `.csv` or a `.parquet` file, as it is needed.
+
+    Rows are named by their number from 0, files by their path in the folder. Of tables
+    only the columns that the index knows are read, and of rows that have none of them
+    all, so that they are refused; `separator` and `encoding` are those of a CSV file,
+    found where None, and `encoding` also that of JSON Lines.
+
+    Raises
+    ------
+    BadInput
+        If it is none of those, is not there, or holds nothing of the index's kind.
+    """
+    kind, ending = package.kind, path.suffix.lower()
+    if path.is_dir() and ending != PARQUET:
+        files = files_of(path, kind)
+        if not files:
+            raise BadInput(f"{path} holds no {kind} ({', '.join(ENDINGS[kind])})")
+        return Source((_file(path, file, kind) for file in files), len(files))
+    if not path.exists():
+        raise BadInput(f"{path}: there is no such file or folder")
+    reader = _Reader(package)
+    if ending in JSON_LINES:
+        count = count_json_lines(path, encoding)
+        return Source(_lines(path, encoding, reader), count, reader.remarks)
+    if ending in (".csv", ".tsv", PARQUET):
+        table = open_table(path, separator, encoding, reader.wanted)
+        rows = table.rows(reader.columns(path, table.names))
+        return Source(_rows(table, rows, reader), table.count, reader.remarks)
+    raise BadInput(f"{path}: a folder, .jsonl, .csv, .tsv or .parquet is needed")
+
+
+def _file(folder: Path, path: Path, kind: Kind) -> Named:
+    name = str(path.relative_to(folder))
+    try:
+        data = path.read_bytes()
+        if kind == "image":
+            return name, data
+        return name, data.decode() if kind == "text" else decode_record(data)
+    except OSError as error:
+        return name, BadItem(error.strerror or str(error))
+    except BadItem as error:
+        return name, error
+    except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors
+        return name, BadItem(f"this is no {kind}: {in_words(error)}")
+
+
+def _lines(path: Path, encoding: str | None, reader: "_Reader") -> Iterator[Named]:
+    for number, line in enumerate(read_json_lines(path, encoding)):
+        if isinstance(line.row, BadItem):
+            yield str(number), line.row
+            continue
+        many = line.document.count(b":") > len(line.row)
+        name = twice_in_json(line.document).any if many else None
+        item = reader.item(line.row) if name is None else twice_in_record(name)
+        yield str(number), item
+
+
+def _rows(table: Table, rows: Iterable[Any], reader: "_Reader") -> Iterator[Named]:
+    for number, row in enumerate(rows):
+        if isinstance(row, BadItem):
+            yield str(number), row
+            continue
+        if not table.typed:
+            row = {name: reader.cell(name, cell) for name, cell in row.items()}
+        yield str(number), reader.item(row)
+
+
+class _Reader:
+    """Makes items of rows that are mappings."""
+
+    def __init__(self, package: Package) -> None:
+        self.kind = package.kind
+        columns = KnownColumns(package.features)
+        self._known = dict.fromkeys(columns.names)
+        self._words = columns.words
+        self._lacking = dict(self._known)
+        self._left_out: dict[str, None] = {}
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """Names of the columns that can be used."""
+        if self.kind == "record":
+            return frozenset(self._known)
+        return frozenset(["text"] if self.kind == "text" else IMAGE_COLUMNS)
+
+    def columns(self, path: Path, names: Sequence[str]) -> list[str]:
+        """Say which columns of a table to read.
+
+        Raises
+        ------
+        BadInput
+            If there is none.
+        """
+        if self.kind == "record":
+            wanted = [n for n in names if not self._known or n in self._known]
+        else:
+            wanted = [name for name in names if name in self.wanted][:1]
+        if not wanted:
+            raise BadInput(
+                f"{path}: the index reads none of its columns {listed(names)}"
+                f"; it knows {listed(sorted(self.wanted))}"
+            )
+        self._note(names)
+        return wanted
+
+    def remarks(self) -> list[str]:
+        """Say which columns were not read, and which there never were, if any."""
+        remarks = []
+        if self._left_out:
+            shown = ", ".join(list(self._left_out)[:SHOWN])
+            remarks.append(f"columns that the index does not know, not read: {shown}")
+        if self._lacking:
+            shown = ", ".join(list(self._lacking)[:SHOWN])
+            remarks.append(f"columns that the index knows, in no row: {shown}")
+        return remarks
+
+    def _note(self, names: Iterable[str]) -> None:
+        for name in names if self._known else ():
+            self._lacking.pop(name, None)
+            if name not in self._known and len(self._left_out) < SHOWN:
+                self._left_out[name[:80]] = None
+
+    def item(self, row: Mapping[str, Any]) -> AnyItem:
+        """Make the item of a row."""
+        if self.kind == "record":
+            own = row.get("record")
+            if isinstance(own, Mapping):
+                self._note(name for name in own if name in self._known)
+                return own
+            self._note(row)
+            known = {name: row[name] for name in row if name in self._known}
+            return known or dict(row)
+        if self.kind == "text":
+            return _needed(row, "text")
+        data = row.get("image") or row.get("image_base64")
+        if isinstance(data, Mapping):  # as Hugging Face's data sets have them
+            data = data.get("bytes")
+        if isinstance(data, str):
+            with suppress(ValueError):
+                data = base64.b64decode(data, validate=True)
+        return data if isinstance(data, bytes) else BadItem("the row holds no image")
+
+    def cell(self, name: str, cell: str) -> str | float | None:
+        """Read a cell of a CSV file: a number, but where words are known."""
+        if name in self._words or self.kind != "record":
+            return cell if self.kind != "record" else cell.strip() or None
+        try:
+            return float(cell) if cell.strip() else None
+        except ValueError:
+            return cell
+
+
+def _needed(row: Mapping[str, Any], name: str) -> AnyItem:
+    value = row.get(name)
+    return value if isinstance(value, str) else BadItem(f"the row holds no {name!r}")

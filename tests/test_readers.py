@@ -1,0 +1,261 @@
+"""Labelled items come from where a project says they are."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+from polydom.features.errors import BadProject
+from polydom.indexer.data import Dataset
+from polydom.indexer.project import Project
+from polydom.indexer.readers import load_data
+
+
+def load(folder: Path, **data: Any) -> Dataset:
+    return load_data(Project.from_mapping({"data": data}, folder=folder))
+
+
+def png(edge: int = 4) -> bytes:
+    file = io.BytesIO()
+    Image.new("L", (edge, edge), 9).save(file, "png")
+    return file.getvalue()
+
+
+def photos(folder: Path) -> Path:
+    for label in ("cat", "dog"):
+        for number in range(3):
+            path = folder / "photos" / label / f"{number}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(png(4 + number))
+    return folder
+
+
+def test_images_are_labelled_by_their_folder(tmp_path: Path) -> None:
+    dataset = load(photos(tmp_path), images="photos")
+    assert dataset.kind == "image"
+    assert dataset.labels == ("cat", "dog")
+    assert dataset.codes.tolist() == [0, 0, 0, 1, 1, 1]
+    assert dataset.sizes.tolist() == [16, 25, 36, 16, 25, 36]
+    assert dataset.names[0] == str(Path("cat", "0.png"))
+
+
+def test_image_that_is_none_is_skipped_and_named(tmp_path: Path) -> None:
+    (photos(tmp_path) / "photos/cat/1.png").write_bytes(b"<html>")
+    dataset = load(tmp_path, images="photos")
+    ((name, why),) = dataset.skipped
+    assert len(dataset.items) == 5
+    assert name == str(Path("cat", "1.png"))
+    assert "image" in why
+
+
+def test_image_that_is_none_stops_where_asked(tmp_path: Path) -> None:
+    (photos(tmp_path) / "photos/cat/1.png").write_bytes(b"<html>")
+    with pytest.raises(BadProject, match=r"1\.png: "):
+        load(tmp_path, images="photos", on_bad_item="stop")
+
+
+def test_image_outside_a_class_folder_has_no_label(tmp_path: Path) -> None:
+    (photos(tmp_path) / "photos/loose.png").write_bytes(png())
+    with pytest.raises(BadProject, match=r"loose\.png: no label"):
+        load(tmp_path, images="photos")
+
+
+CSV = "age,town,label\n31,Rome,yes\n,Oslo,no\n40,,yes\n"
+
+
+def test_table_columns_become_numbers_where_all_cells_are(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV)
+    dataset = load(tmp_path, table="a.csv")
+    assert dataset.kind == "record"
+    assert dataset.items[0].payload == {"age": 31.0, "town": "Rome"}
+    assert dataset.items[1].payload == {"age": None, "town": "Oslo"}
+    assert dataset.items[2].payload == {"age": 40.0, "town": None}
+
+
+def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(CSV, encoding="utf-8-sig")
+    payload = load(tmp_path, table="a.csv").items[0].payload
+    assert payload == {"age": 31.0, "town": "Rome"}
+
+
+def test_table_may_be_parquet(tmp_path: Path) -> None:
+    table = pa.table({"x": [1.5, None], "label": [1, 2], "who": ["a", "a"]})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    dataset = load(tmp_path, table="a.parquet", group="who")
+    assert dataset.labels == ("1", "2")
+    assert dataset.groups.tolist() == [0, 0]
+    assert dataset.items[1].payload == {"x": None}
+
+
+@pytest.mark.parametrize(
+    ("content", "data", "message"),
+    [
+        (CSV, {"label": "lable"}, "no column 'lable'; did you mean 'label'"),
+        (CSV, {"label": "zzz"}, "no column 'zzz'; there are age, town, label"),
+        (CSV, {"ignore": ["id"]}, "no column 'id'"),
+        (CSV + "5,Bonn,\n", {}, "row 4: no label"),
+        (CSV + "5,Bonn\n", {}, "row 4: 2 cells under 3 names"),
+        ("age,label\n1,a\n2,a\n", {}, "all 2 items have the label 'a'"),
+        ("age,label\n", {}, "names of columns, and no rows; labelled items are"),
+        ("", {}, "is empty; a first line with the names of its columns is needed"),
+        ("\n\n", {}, "holds nothing but empty lines"),
+        ("a;label\n1,5;x\n2;y\n", {}, "'a' holds numbers with a decimal comma.* 1.5"),
+        ("a,label\n" + "x" * 200_000 + ",x\n", {}, "field larger than field limit"),
+        ("x,x,label\n1,2,a\n3,4,b\n", {}, "2 columns are called 'x'"),
+    ],
+)
+def test_table_says_what_is_wrong_and_where(
+    tmp_path: Path, content: str, data: dict[str, Any], message: str
+) -> None:
+    (tmp_path / "a.csv").write_text(content)
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, table="a.csv", **data)
+
+
+def test_table_may_be_written_as_spreadsheets_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    text = "alter;straße;label\n31;Öl;ja\n;Äpfel;nein\n"
+    (tmp_path / "a.csv").write_text(text, encoding="cp1252")
+    dataset = load(tmp_path, table="a.csv")
+    assert dataset.items[0].payload == {"alter": 31.0, "straße": "Öl"}
+    assert caplog.messages == [
+        "a.csv is read in cp1252 and with ';' between cells; if that is wrong, give "
+        "`separator` or `encoding`"
+    ]
+    named = load(tmp_path, table="a.csv", separator=";", encoding="latin-1")
+    assert named.items[1].payload == dataset.items[1].payload
+    assert len(caplog.messages) == 1
+    with pytest.raises(
+        BadProject, match=r"a\.csv: this is no CSV in utf-8: .*give its"
+    ):
+        load(tmp_path, table="a.csv", encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"separator": "||"}, r"\[data\] separator is '\|\|'; one character is needed"),
+        ({"separator": ""}, "one character is needed"),
+        ({"separator": "\n"}, "one character is needed"),
+        ({"encoding": "klingon"}, "encoding is 'klingon', which is unknown; 'utf-8'"),
+        ({"encoding": "base64"}, "encoding is 'base64', which is unknown"),
+    ],
+)
+def test_a_form_that_nothing_has_is_refused(
+    tmp_path: Path, data: dict[str, str], message: str
+) -> None:
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, table="a.csv", **data)
+
+
+def test_texts_may_have_another_encoding(tmp_path: Path) -> None:
+    lines = '{"text": "Öl", "label": "a"}\n{"text": "Fett", "label": "b"}\n'
+    (tmp_path / "a.jsonl").write_text(lines, encoding="latin-1")
+    with pytest.raises(BadProject, match=r"not UTF-8.*\[data\] encoding says what it"):
+        load(tmp_path, texts="a.jsonl")
+    dataset = load(tmp_path, texts="a.jsonl", encoding="latin-1")
+    assert dataset.items[0].payload == "Öl"
+
+
+@pytest.mark.parametrize(
+    ("labels", "refused"),
+    [
+        ([f"{n}.5" for n in range(20)] * 2, False),
+        ([f"{n}.5" for n in range(21)] * 2, True),
+        ([f"{n}.5" for n in range(21)] * 50, True),
+        ([str(n) for n in range(21)] * 4, True),
+        ([str(n) for n in range(21)] * 5, False),
+        (["x", *(f"{n}.5" for n in range(50))], False),
+    ],
+)
+def test_labels_that_are_quantities_are_refused(
+    tmp_path: Path, labels: list[str], refused: bool
+) -> None:
+    rows = "\n".join(f"1,{label}" for label in labels)
+    (tmp_path / "a.csv").write_text(f"x,label\n{rows}\n")
+    if refused:
+        message = "numbers of 21 different values, such as 0.*looks like regression"
+        with pytest.raises(BadProject, match=message):
+            load(tmp_path, table="a.csv")
+    else:
+        assert len(load(tmp_path, table="a.csv").labels) == len(set(labels))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (
+            {"images": "empty"},
+            r"empty holds no images \(\.jpg, .*named after its class",
+        ),
+        ({"texts": "empty.jsonl"}, "holds no lines; labelled items are needed"),
+        ({"table": "empty.jsonl"}, "is empty; a first line"),
+        ({"table": "empty"}, "Is a directory"),
+    ],
+)
+def test_every_message_about_nothing_is_whole(
+    tmp_path: Path, data: dict[str, str], message: str
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty.jsonl").touch()
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, **data)
+
+
+def test_texts_come_from_json_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "hi", "label": "ham"}\n\n{"text": "buy!", "label": "spam"}\n'
+    )
+    dataset = load(tmp_path, texts="a.jsonl")
+    assert [item.payload for item in dataset.items] == ["hi", "buy!"]
+    assert dataset.sizes.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "line 2: .*each line is to be one JSON object"),
+        ("[]", "line 2: .*each line is to be one JSON object"),
+        (
+            '{"label": "x"}',
+            "line 2: no text under the key 'text'; there are label, and",
+        ),
+        ('{"text": "x"}', "line 2: no label"),
+        ('{"text": "x", "label": null}', "line 2: no label"),
+    ],
+)
+def test_texts_say_which_line_is_wrong(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "hi", "label": "ham"}\n' + line)
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, texts="a.jsonl")
+
+
+def test_items_come_from_a_function_beside_the_project(tmp_path: Path) -> None:
+    (tmp_path / "own_items.py").write_text(
+        "def load():\n    yield 'a', 0, 7\n    yield 'b', 1, 7\n"
+    )
+    dataset = load(tmp_path, items="own_items:load")
+    assert dataset.labels == ("0", "1")
+    assert dataset.groups.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("no_such_module:load", "No module named"),
+        ("wrong_items:absent", "no attribute 'absent'"),
+        ("wrong_items:load", "item 0 is int"),
+        ("wrong_items:number", "no function"),
+    ],
+)
+def test_items_function_that_cannot_serve_is_named(
+    tmp_path: Path, target: str, message: str
+) -> None:
+    (tmp_path / "wrong_items.py").write_text("number = 1\ndef load():\n    yield 1\n")
+    with pytest.raises(BadProject, match=message):
+        load(tmp_path, items=target)
