@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .errors import BadFeature
+from .feature import Feature, Step
 from .own_modules import OURS, Home, absolute, home_of, is_ours, own_source
-from .registry import Feature, Step
 from .sources import members_of, module_of, name_of, names_in, slots_of, source_of
 
 PLAIN = frozenset(

@@ -1,14 +1,15 @@
 """Quantile regression of times on sizes, by polynomials that never fall.
 
 Sizes are (M,), or (M, 2) where they are of two numbers; coefficients are those of
-`features/sizes.py`, none negative, so that a polynomial falls in neither number.
+`features/polynomials.py`, none negative, so that a polynomial falls in neither number.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BadInput
-from .sizes import count_terms, monomials, split_near, values_at
+from .polynomials import count_terms, monomials, values_at
+from .sizes import split_near
 from .strays import belong, strays_of, without_strays
 
 Floats = NDArray[np.float64]

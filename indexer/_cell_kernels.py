@@ -1,7 +1,7 @@
 """Compiled search and making of cells of sizes of two numbers, (a, b).
 
 A kernel never allocates, never raises and never checks: `cells.py` validates once,
-when a look-up is made. Cost polynomials are in the order of `features/sizes.py`.
+when a look-up is made. Cost polynomials are in the order of `features/polynomials.py`.
 """
 
 import numpy as np
@@ -24,7 +24,7 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath:
 
 @njit(float64(FLOATS_2D, int64, float64, float64), inline="always", **OPTIONS)
 def pair_cost(coefficients: NDArray[np.float64], row: int, a: float, b: float) -> float:
-    """Cost in seconds of one row of `coefficients`; as `features.sizes.cost_at`."""
+    """Cost in seconds of one row of `coefficients`; as `polynomials.cost_at`."""
     cost_s: float = coefficients[row, 0]
     first, degree = 1, 1
     while first < coefficients.shape[1]:

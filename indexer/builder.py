@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.cost import CostTable
-from ..features.sizes import cost_at, read_size
+from ..features.polynomials import cost_at
+from ..features.sizes import read_size
 from ..models.learners import make_learner
 from .assembly import Assembly, Fresh
 from .cache import FOLDER, Cache

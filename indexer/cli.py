@@ -261,7 +261,7 @@ def features(
     from rich.console import Console
     from rich.table import Table
 
-    from ..features.registry import load_features, ready_made_features
+    from ..features.loading import load_features, ready_made_features
     from .chatter import chatter_to_stderr
 
     with chatter_to_stderr():

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadInput, BadItem, BadProject
 from ..features.items import Item, Kind, Value, image_item, record_item, text_item
-from ..features.nearest import hint, listed
-from ..features.wording import in_words
+from ..features.wording import hint, in_words, listed
 from .csv_file import open_csv, refuse_decimal_commas
 from .dealing import deal, groups_of_classes
 from .progress import Tell

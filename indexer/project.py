@@ -12,9 +12,8 @@ from msgspec import Meta
 
 from ..features.errors import BadInput, BadProject
 from ..features.items import SIZE_NAMES, Kind
-from ..features.nearest import nearest
 from ..features.sizes import Size, read_size
-from ..features.wording import in_words
+from ..features.wording import in_words, nearest
 from .csv_file import check_form
 
 AtLeastOne = Annotated[float, Meta(ge=1)]

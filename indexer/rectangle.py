@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
-from ..features.sizes import degree_of, exponents, is_size
+from ..features.polynomials import degree_of, exponents
+from ..features.sizes import is_size
 from ._cell_kernels import pair_costs
 from .skyline import check_rows
 

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ..features.feature import Feature, Step
 from ..features.own_modules import imported_names, is_ours, own_files
-from ..features.registry import Feature, Step
 from ..models.learners import LEARNERS
 
 Versions = dict[str, str]

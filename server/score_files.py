@@ -13,8 +13,7 @@ import msgspec
 
 from ..features.errors import BadInput, BadItem
 from ..features.items import Kind
-from ..features.nearest import listed
-from ..features.wording import in_words
+from ..features.wording import in_words, listed
 from ..indexer.csv_file import CsvFile, open_csv
 from ..indexer.file import cannot_write, naming
 from ..indexer.package import Package

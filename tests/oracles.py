@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.registry import Feature, Step
+from polydom.features.feature import Feature, Step
 from polydom.indexer.package import Package
 from polydom.models.allocation import Allocation
 from polydom.models.daub_seconds import cost_at as extrapolate

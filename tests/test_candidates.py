@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 
 from polydom.features.errors import BadInput
-from polydom.features.sizes import cost_at
+from polydom.features.polynomials import cost_at
 from polydom.indexer.candidates import prune, prune_pairs
 
 from . import oracles

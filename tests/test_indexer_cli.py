@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from polydom.features.registry import ready_made_features
+from polydom.features.loading import ready_made_features
 from polydom.indexer.report import skyline_facts
 from polydom.server.__main__ import main
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadProject
-from polydom.features.registry import load_features
+from polydom.features.loading import load_features
 from polydom.indexer.project import TEMPLATE, Project, template
 
 MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polydom.features.feature import Feature
+from polydom.features.loading import load_features
 from polydom.features.record import columns
-from polydom.features.registry import Feature, load_features
 from polydom.indexer.versions import (
     feature_versions,
     imports_of,
