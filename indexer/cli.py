@@ -127,7 +127,7 @@ def select(
     project: Annotated[Path, typer.Argument(help="The project file.")],
     strategy: Annotated[
         str,
-        typer.Option(help="daub-seconds, daub, all, uniform, halving or rejects."),
+        typer.Option(help="daub-seconds, daub, all, uniform or halving."),
     ] = "daub-seconds",
     cache: CacheFolder = None,
     plot: Annotated[

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from .allocation import Allocation, Race
-from .bandits import exp3, lil_ucb, lucb, successive_elimination, successive_rejects
 from .daub import daub, train_all
 from .daub_seconds import cost_at, daub_by_seconds
 from .draws import Split, split
@@ -71,14 +70,9 @@ STRATEGIES: Mapping[str, Callable[..., str]] = {
     "uniform": uniform,
     "halving": successive_halving,
     "doubling": doubling,
-    "rejects": successive_rejects,
-    "elimination": successive_elimination,
-    "lucb": lucb,
-    "lil-ucb": lil_ucb,
-    "exp3": exp3,
 }
 UNBUDGETED = ("daub-seconds", "daub", "all")
-FROM_ONE = ("doubling", "elimination", "lucb", "lil-ucb", "exp3")
+FROM_ONE = ("doubling",)
 
 
 def select(

@@ -223,7 +223,7 @@ def test_select_allocates_iterations_where_asked() -> None:
         ),
         ({"strategy": partial(daub, granularity=300)}, "at most the 399"),
         ({"strategy": "daub"}, "granularity is 500 .* at most the 399"),
-        ({"strategy": "exp3"}, "'exp3' begins with a single pull"),
+        ({"strategy": "doubling"}, "'doubling' begins with a single pull"),
         ({"strategy": "all", "budget": 9}, "'all' takes no budget, and 9 came"),
         ({"strategy": "uniform", "budget": 3}, "3 is below one pull per arm; 4 are"),
         ({"strategy": "halving", "budget": 7}, "7 is below one pull per arm; 8 are"),
