@@ -246,9 +246,7 @@ class Builder:
             watch=self.watch,
             limit_s=project.training_limit_s,
         )
-        if project.learner.get("per_level"):
-            return contest.per_level(_starts(features))
-        return contest.one()
+        return contest.choose()
 
     def splits(self, dataset: Dataset) -> list[Division]:
         """Split the items for measuring accuracy."""
@@ -292,8 +290,7 @@ class Builder:
         choice: Choice,
     ) -> Trainer:
         """Prepare training on any feature set."""
-        learners = choice.levels or (choice.setting,)
-        key = Keys.of(self.project, dataset, features).sets(learners)
+        key = Keys.of(self.project, dataset, features).sets(choice.setting)
         task = Task(
             values=self.cache.matrix(f"sets/{key}/values", values),
             codes=dataset.codes,
@@ -303,7 +300,6 @@ class Builder:
             starts=_starts(features),
             cache=self.cache,
             key=key,
-            levels=choice.levels,
         )
         return Trainer(task, self.workers)
 

@@ -70,9 +70,9 @@ class Keys:
         limit = [] if limit_s is None else [limit_s]
         return f"races/{digest(self._split, strategy, settings, versions, *limit)}"
 
-    def sets(self, learners: Sequence[Mapping[str, Any]]) -> str:
-        """Identify what any set's model is, whose learner is one of these."""
-        return digest(self._split, learners, learner_versions(learners))
+    def sets(self, learner: Mapping[str, Any]) -> str:
+        """Identify what any set's model is, trained by a learner."""
+        return digest(self._split, [learner], learner_versions([learner]))
 
     @property
     def _split(self) -> str:
