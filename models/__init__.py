@@ -8,13 +8,14 @@ from .prior import Prior
 from .regression import compile_regressor
 from .regressor import Regressor
 from .remainder import bound_remainder
-from .select import Selection, select
+from .select import Running, Selection, select, select_by_iterations
 from .staged import Staged, train_staged
 
 __all__ = [
     "Model",
     "Prior",
     "Regressor",
+    "Running",
     "Selection",
     "Staged",
     "bound_remainder",
@@ -24,5 +25,6 @@ __all__ = [
     "load_model",
     "make_learner",
     "select",
+    "select_by_iterations",
     "train_staged",
 ]
