@@ -1,7 +1,6 @@
 """`learner = "auto"`: a race between learners, on all features, before the search."""
 
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,12 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..models.allocation import Allocation, Race
-from ..models.draws import Split, split
-from ..models.measures import find_measure
 from ..models.portfolio import Setting, installed, make_portfolio
-from ..models.select import find_strategy, full_seconds
-from ..models.trainer import Examples, chance
-from ..models.worker import isolated
+from ..models.select import Running, select
 from .cache import Cache
 from .progress import Progress
 
@@ -88,25 +83,9 @@ class Contest:
             If the strategy is unknown or every learner fails.
         """
         stored = self.cache.load(self.name)
-        log: list[dict[str, Any]] = stored[0]["log"] if stored else []
-        splits, measure = self._splits(), find_measure("accuracy")
-        arms = {
-            learner: Examples(
-                estimator,
-                splits,
-                measure,
-                seed=self.seed,
-                scored=0,
-                least_valid=LEAST_VALID,
-            )
-            for learner, estimator in make_portfolio(self.settings, self.seed).items()
-        }
-        limit_s = self.limit_s
-        placing = isolated(arms, limit_s=limit_s) if limit_s else nullcontext(arms)
-        with (
-            placing as placed,
-            self.progress.stage("choosing a learner", None) as tell,
-        ):
+        learners = make_portfolio(self.settings, self.seed)
+        train, test = self.division
+        with self.progress.stage("choosing a learner", None) as tell:
 
             def keep(race: Race) -> None:
                 lines = [line.to_dict() for line in race.log]
@@ -115,48 +94,45 @@ class Contest:
                 if self.watch is not None:
                     self.watch(race)
 
-            race = Race(
-                placed,
-                limit=len(splits[0].y),
-                chance=chance(splits, measure),
-                past=[Allocation.from_dict(line) for line in log],
-                progress=keep,
+            chosen = select(
+                learners,
+                self.values[train].astype(np.float64),
+                self.codes[train],
+                strategy=self.strategy,
+                validation=(self.values[test].astype(np.float64), self.codes[test]),
+                least_valid=LEAST_VALID,
+                refit=False,
+                seed=self.seed,
+                running=Running(
+                    log=stored[0]["log"] if stored else (),
+                    progress=keep,
+                    limit_s=self.limit_s,
+                ),
             )
-            winner = find_strategy(self.strategy)(race)
-        return Choice(self.settings[winner], _facts(race, winner, self.strategy))
-
-    def _splits(self) -> tuple[Split, ...]:
-        train, test = self.division
-        return split(
-            self.values[train].astype(np.float64),
-            self.codes[train],
-            validation=(self.values[test].astype(np.float64), self.codes[test]),
-            seed=self.seed,
-        )
-
-
-def _facts(race: Race, winner: str, strategy: str) -> dict[str, Any]:
-    return {
-        "strategy": strategy,
-        "learner": winner,
-        "score": race.curves[winner][-1].score,
-        "seconds": race.seconds,
-        "full_s": full_seconds(race),
-        "curves": {
-            learner: [
-                [line.amount, line.score, line.seconds] for line in race.curves[learner]
-            ]
-            for learner in race.active
-        },
-        "failed": {learner: line.error for learner, line in race.failed.items()},
-        "warnings": _warnings(race),
-    }
+        facts = {
+            "strategy": self.strategy,
+            "learner": chosen.name,
+            "score": chosen.score,
+            "seconds": chosen.seconds,
+            "full_s": chosen.full_s,
+            "curves": {
+                learner: [[line.amount, line.score, line.seconds] for line in curve]
+                for learner, curve in chosen.curves.items()
+            },
+            "failed": dict(chosen.failed),
+            "warnings": _warnings(learners, chosen.log),
+        }
+        return Choice(self.settings[chosen.name], facts)
 
 
-def _warnings(race: Race) -> dict[str, list[str]]:
-    """Give the warnings of each learner that has not failed, each text once."""
+def _warnings(
+    learners: Iterable[str], log: Sequence[Allocation]
+) -> dict[str, list[str]]:
+    """Return what learners warned of, each text once, without those that did not."""
     texts = {
-        learner: dict.fromkeys(text for line in curve for text in line.warnings)
-        for learner, curve in race.curves.items()
+        learner: dict.fromkeys(
+            text for line in log if line.learner == learner for text in line.warnings
+        )
+        for learner in learners
     }
     return {learner: list(found) for learner, found in texts.items() if found}

@@ -31,7 +31,8 @@ class Selection:
         The chosen learner.
     model
         Its fitted estimator: on the training rows of the division, or on all rows
-        where k folds were used. None where that training failed; see `error`.
+        where k folds were used. None where it was not asked for, and where that
+        training failed; see `error`.
     score
         Its validation score; larger is better.
     amount
@@ -134,6 +135,7 @@ def select(
     validation: float | int | tuple[NDArray[Any], NDArray[Any]] = 0.3,
     scored: int | None = 0,
     least_valid: int | None = None,
+    refit: bool = True,
     seed: int = 0,
     running: Running = IN_THIS_PROCESS,
 ) -> Selection:
@@ -159,6 +161,8 @@ def select(
         Validate a training on n examples on the first max(least_valid, 4 n) validation
         rows, drawn fairly; None for always all. 2,000 makes the first trainings of a
         race much cheaper.
+    refit
+        Whether the winner's fitted estimator is wanted.
     seed
         Of the division, the draws and the learners. With the same seed and learners,
         strategies that count examples repeat themselves exactly; `daub_by_seconds` does
@@ -205,7 +209,7 @@ def select(
         best=found.best,
         chance=chance(splits, found),
     )
-    return _run(contest, arms, allocate, running)
+    return _run(contest, arms, allocate, running, refit=refit)
 
 
 def select_by_iterations(
@@ -272,6 +276,7 @@ def _run(
     arms: Mapping[str, Any],
     allocate: Strategy,
     running: Running,
+    refit: bool = True,
 ) -> Selection:
     """Run a race where it is to run: in this process, or in processes of their own."""
     in_processes = running.jobs > 1 or running.limit_s is not None
@@ -288,7 +293,9 @@ def _run(
             jobs=running.jobs,
         )
         name = allocate(race)
-        model, error = _fitted(placed[name], race.had(name))
+        model, error = None, ""
+        if refit:
+            model, error = _fitted(placed[name], race.had(name))
     latest = race.curves[name][-1]
     assert latest.score is not None
     return Selection(
