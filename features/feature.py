@@ -199,7 +199,7 @@ def feature(
 
 
 def name_of(function: Function) -> str:
-    """Name of a function; a callable object must be named by its maker."""
+    """Return a function's name; BadFeature for a callable object without one."""
     name = getattr(function, "__name__", None)
     if not isinstance(name, str):
         raise BadFeature(f"{function!r} has no name of its own; give one with name=")
@@ -209,7 +209,7 @@ def name_of(function: Function) -> str:
 def kind_of(
     where: str, function: Function, kind: Kind | None, needs: Sequence[Step]
 ) -> Kind:
-    """Kind of the items that a function with these needs works on, all checked."""
+    """Return the kind of items that a function works on, after checking its needs."""
     strangers = [need for need in needs if not isinstance(need, Step)]
     if strangers:
         raise BadFeature(f"{where} needs {strangers[0]!r}, which is no step")

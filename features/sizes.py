@@ -21,7 +21,7 @@ def show_size(size: Size) -> str:
 
 
 def is_size(size: Size, variables: int) -> bool:
-    """Say whether a size is of one or two finite numbers above 0, as `variables` is."""
+    """Whether a size is `variables` (1 or 2) finite numbers above 0."""
     if not isinstance(size, tuple):
         return variables == 1 and 0 < size < math.inf
     return len(size) == variables == 2 and min(size) > 0 and sum(size) < math.inf

@@ -56,7 +56,7 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
 
 
 def hint(name: str, known: Sequence[str], cutoff: float = 0.5) -> str:
-    """Say which known name is meant, or which there are."""
+    """Suggest the known name that may be meant, or list those there are."""
     near = nearest(name, known, cutoff)
     return f"did you mean {near!r}?" if near else f"there are {listed(known)}"
 
@@ -71,7 +71,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def in_words(error: Exception, form: Any = None) -> str:
-    """Say what a decoder refused, without its own words and names of types.
+    """Describe what a decoder refused, without its own words and names of types.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def in_words(error: Exception, form: Any = None) -> str:
 
 
 def _said(what: str, where: str, form: Any) -> str:
-    """Say what is wrong at a place."""
+    """Describe what is wrong at a place."""
     if match := OTHER_TYPE.fullmatch(what):
         return f"{_kind(match[2])} came; {_kinds(match[1])} is needed"
     if match := BOUND.fullmatch(what):

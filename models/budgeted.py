@@ -148,7 +148,7 @@ def coarse_grid(
 
 
 def smallest_cover(values: Sequence[float], slack: float) -> list[int]:
-    """Give positions such that each value v has a picked one in [v, (1 + slack) v].
+    """Pick positions such that each value v has a picked one in [v, (1 + slack) v].
 
     From the least uncovered value up, the largest still in reach covers the most.
     """

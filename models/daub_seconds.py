@@ -308,7 +308,7 @@ class _Hunt:
         return amount if amount < CONSTANTS.nearly_all * self.limit else self.limit
 
     def cheapest(self, allowed_s: float) -> str:
-        """Name the learner with the cheapest next training, if it is cheap enough."""
+        """Return the learner with the cheapest next training, "" if it is too dear."""
         looks = [(self._next_cost_s(name), name) for name in self._unfinished()]
         cost_s, name = min(looks, default=(math.inf, ""))
         return name if cost_s <= allowed_s else ""
