@@ -27,16 +27,16 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from polydom.models.allocation import Outcome, Race
-from polydom.models.bandits import (
+from polydom.models.halving import successive_halving, uniform
+
+from . import machine
+from .bandits import (
     exp3,
     lil_ucb,
     lucb,
     successive_elimination,
     successive_rejects,
 )
-from polydom.models.halving import successive_halving, uniform
-
-from . import machine
 from .learning_sets import DATA, mnist
 
 Floats = NDArray[np.float64]

@@ -22,8 +22,12 @@ from typing import Any
 import numpy as np
 
 from polydom.models.allocation import Outcome, Race
-from polydom.models.budgeted import ModelClass, choose_class, choose_nested
-from polydom.models.penalties import vc
+from polydom.models.budgeted import (
+    ModelClass,
+    choose_class,
+    choose_nested,
+    vc_penalty,
+)
 
 CLASSES = 8
 BUDGETS = [10**k for k in range(2, 6)]
@@ -35,7 +39,8 @@ def make_problem(seed: int, nested: bool) -> tuple[dict[str, ModelClass], list[f
     if not nested:
         np.random.default_rng(seed).shuffle(risks)
     classes = {
-        str(i): ModelClass(128 // 2**i, vc(2**i, scale=0.1)) for i in range(CLASSES)
+        str(i): ModelClass(128 // 2**i, vc_penalty(2**i, scale=0.1))
+        for i in range(CLASSES)
     }
     return classes, risks
 

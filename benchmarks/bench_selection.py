@@ -39,7 +39,7 @@ from polydom.models.allocation import Race
 from polydom.models.daub import daub, train_all
 from polydom.models.daub_seconds import daub_by_seconds
 from polydom.models.portfolio import libraries, servable
-from polydom.models.select import Selection, select
+from polydom.models.select import Running, Selection, select
 
 from . import learning_sets, machine
 from .recorded import Recording, ladder
@@ -110,8 +110,7 @@ def selecting(
             scored=scored,
             least_valid=least_valid,
             seed=seed,
-            log=past,
-            progress=keep,
+            running=Running(log=past, progress=keep),
         )
         validated = len(data["validation"][1])
         return describe(chosen) | {"validated": validated, "scored": scored}

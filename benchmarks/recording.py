@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, image_item
+from polydom.features.loading import load_features
 from polydom.features.measure import Timings, quiet, shuffled
-from polydom.features.registry import load_features
 from polydom.indexer.cache import Cache
 
 from .scenes import SCALES, manifest, rescale

@@ -2,11 +2,12 @@
 
 from .cost import CostCurve, CostTable
 from .extract import Extraction, Extractor
+from .feature import Feature, Step, feature, step
 from .fingerprint import fingerprint
 from .items import Item, Kind, Value, image_item, record_item, text_item
+from .loading import load_features
 from .measure import Timings, measure
 from .record import Columns, columns, learn_vocabularies
-from .registry import Feature, Step, feature, load_features, step
 
 __all__ = [
     "Columns",

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .errors import BadInput
+from .polynomials import cost_at, degree_of, monomials, values_at
 from .quantile import fit_quantile
-from .sizes import Size, cost_at, degree_of, monomials, values_at
+from .sizes import Size
 
 Floats = NDArray[np.float64]
 
@@ -26,7 +27,7 @@ class CostCurve:
     Attributes
     ----------
     coefficients : (T,) float64
-        Constant first, in the order of `features.sizes`; read-only.
+        Constant first, in the order of `features.polynomials`; read-only.
     variables : int
         Numbers that a size is of: 1, or 2.
 

@@ -13,8 +13,8 @@ PolydomError
 └── NothingFits        no trained set fits the budget
 """
 
-from .amounts import show_us
 from .sizes import Size, show_size
+from .wording import show_us
 
 # Characters of a message; longer ones lose their middle, so that what is wrong and
 # what to do about it stay.

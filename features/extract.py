@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BadFeature, BadItem, PolydomError
+from .feature import Feature, Function, Step
 from .items import Item, Kind, ReadRecord
-from .registry import Feature, Function, Step
 
 Row = NDArray[np.float32]
 FLOAT32 = np.dtype(np.float32)

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .errors import BadFeature
+from .feature import Feature, Step
 from .own_modules import OURS, Home, absolute, home_of, is_ours, own_source
-from .registry import Feature, Step
 from .sources import members_of, module_of, name_of, names_in, slots_of, source_of
 
 PLAIN = frozenset(
@@ -59,7 +59,7 @@ def fingerprint(feature: Feature) -> str:
 
 
 def unsteady(one: Feature, other: Feature) -> list[str]:
-    """Name the globals that differ between two loadings of a feature's file."""
+    """List the globals that differ between two loadings of a feature's file."""
     first, second = _walked(one.name, one).used, _walked(other.name, other).used
     return [
         name
@@ -115,7 +115,7 @@ class Walk:
             left += reversed(self._begin(*left.pop()))
 
     def _begin(self, value: Any, where: str) -> list[Part]:
-        """Hash what kind of value it is; give its parts, and where each is."""
+        """Hash the kind of a value, and return its parts, each with where it is."""
         if type(value) in PLAIN:
             self._write(type(value).__name__, self._text(value))
             return []
@@ -275,7 +275,7 @@ class Walk:
         return [value.__qualname__, *value.__bases__, *members_of(value)]
 
     def _state_of(self, value: Any, where: str) -> list[Any]:
-        """Give what an object holds; of a library's, what it pickles.
+        """List an object's attributes; of a library's object, what it pickles.
 
         No code of the user's runs.
         """

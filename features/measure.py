@@ -190,7 +190,7 @@ class Rounds:
             self.kept += [self._round(nodes) for _ in range(rounds)]
 
     def timings(self) -> Timings:
-        """Give all that was kept."""
+        """Return the times of all rounds kept."""
         rows = np.concatenate([one.items for one in self.kept])
         times = np.concatenate([one.times for one in self.kept])
         steps = len(self.extractor.steps)

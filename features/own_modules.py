@@ -47,12 +47,12 @@ def own_files(name: str) -> Iterator[Path]:
 
 
 def is_ours(module: str) -> bool:
-    """Say whether a module is polydom's."""
+    """Whether a module is polydom's."""
     return module.partition(".")[0] == OURS
 
 
 def home_of(module: str) -> Home:
-    """Say whose a module is, and so how what it defines is told apart.
+    """Return whose a module is, which decides what a fingerprint reads of it.
 
     "walked" are polydom's, which may move things between them, and what no import
     finds again: files of features, and scripts. "read" are the user's own, "library"
@@ -99,13 +99,13 @@ def own_source(name: str) -> str | None:
 
 
 def package_of(module: str, file: Path) -> str:
-    """Name the package that relative imports of a module start from."""
+    """Return the package that relative imports of a module start from."""
     return module if file.stem == "__init__" else module.rpartition(".")[0]
 
 
 @functools.lru_cache(maxsize=64)
 def imported_names(source: bytes, package: str = "") -> tuple[str, ...]:
-    """Name the modules, and what may be modules, that a source imports anywhere."""
+    """List the modules, and what may be modules, that a source imports anywhere."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -154,7 +154,7 @@ def _find(name: str, path: object) -> ModuleSpec | None:
 
 @functools.lru_cache(maxsize=256)
 def _is_installed(first: str, file: Path) -> bool:
-    """Say whether a top-level module came with Python or with a distribution."""
+    """Whether a top-level module came with Python or with a distribution."""
     folders = [Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")]
     if any(part in INSTALLED for part in file.parts):
         return True

@@ -1,14 +1,16 @@
 """Quantile regression of times on sizes, by polynomials that never fall.
 
 Sizes are (M,), or (M, 2) where they are of two numbers; coefficients are those of
-`features/sizes.py`, none negative, so that a polynomial falls in neither number.
+`polynomials.py`, none negative, so that a polynomial falls in neither number. The loss,
+its linear program and how many times are fitted: docs/cost-curves.md.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BadInput
-from .sizes import count_terms, monomials, split_near, values_at
+from .polynomials import count_terms, monomials, values_at
+from .sizes import split_near
 from .strays import belong, strays_of, without_strays
 
 Floats = NDArray[np.float64]
@@ -34,8 +36,7 @@ def fit_quantile(
     """Fit a polynomial (T,) to a quantile of times; see `CostCurve.fit`.
 
     Errors are divided by the curve itself, found in a few rounds. At its fixed point
-    the share of times under the curve is `quantile` even where the constant is zero:
-    the conditions for the least loss, each times its coefficient, add up to just that.
+    the share of times under the curve is `quantile` even where the constant is zero.
     """
     if seconds.max() < SMALLEST_S:
         return np.zeros(1)
@@ -120,41 +121,55 @@ def choose_degree(
 def minimise(
     sizes: Floats, seconds: Floats, scale: Floats, quantile: float, degree: int
 ) -> Floats:
-    """Non-negative coefficients (T,) with the least pinball loss, exactly.
+    """Find the coefficients c (T,) >= 0 with the least pinball loss, exactly.
 
-    The loss of a time y under a curve f is `max(q e, (q - 1) e)` with
-    `e = (y - f) / scale`. Sizes are scaled to [0, 1], without which the cube of a
-    million pixels would drown the constant.
+    The loss, of times y at sizes n, is the sum over all times of::
 
-    Times far from the curve pull at it with a constant force, so that only those near
-    it need be variables (Portnoy and Koenker, The Gaussian Hare and the Laplacian
-    Tortoise, 1997). Where one of the others ends on another side of the curve than
-    assumed, more are taken as near.
+        rho((y - f(n)) / scale),    rho(e) = max(q e, (q - 1) e),    f = sum_j c_j phi_j
+
+    Sizes are scaled to [0, 1], without which the cube of a million pixels would drown
+    the constant.
     """
     terms, largest = count_terms(degree, sizes.ndim), sizes.max(axis=0)
     design = monomials(sizes / largest, terms) / scale[:, np.newaxis]
     units = design.max(axis=0)
     design /= units
-    times = seconds / scale
+    count = min(max(AT_ONCE, 3 * round(len(sizes) ** (2 / 3))), len(sizes))
+    sample = np.concatenate(split_near(sizes, count))[:: len(sizes) // count]
+    found = minimum_from_sample(design, seconds / scale, quantile, sample, count)
+    coefficients: Floats = found / (units * monomials([largest], terms)[0])
+    return coefficients
 
-    count = min(max(AT_ONCE, 3 * round(len(times) ** (2 / 3))), len(times))
-    sample = np.concatenate(split_near(sizes, count))[:: len(times) // count]
+
+def minimum_from_sample(
+    design: Floats,
+    times: Floats,
+    quantile: float,
+    sample: NDArray[np.int64],
+    count: int,
+) -> Floats:
+    """Minimise the pinball loss of `times - design @ x` over x >= 0, a part at a time.
+
+    Times far from the curve pull at it with a constant force as long as they stay on
+    their side, so that only the `count` nearest need be variables (Portnoy and Koenker,
+    The Gaussian Hare and the Laplacian Tortoise, 1997). Where one of the others changes
+    sides, more are taken as near. The first curve is that of a sample.
+    """
     found = pinball_minimum(design[sample], times[sample], quantile)
     assert found is not None  # without a pull the loss is bounded below
     settled = len(sample) == len(times)
     while not settled:
         distance = times - design @ found
-        pull = np.where(distance > 0, quantile, quantile - 1)
+        force = np.where(distance > 0, quantile, quantile - 1)
         near = np.argpartition(np.abs(distance), count - 1)[:count]
-        pull[near] = 0
-        closer = pinball_minimum(design[near], times[near], quantile, pull @ design)
+        force[near] = 0
+        closer = pinball_minimum(design[near], times[near], quantile, force @ design)
         if closer is not None:
             found = closer
-            side = times > design @ found
-            settled = np.array_equal(side[pull != 0], pull[pull != 0] > 0)
+            above = times > design @ found
+            settled = np.array_equal(above[force != 0], force[force != 0] > 0)
         count = min(2 * count, len(times))
-    coefficients: Floats = found / (units * monomials([largest], terms)[0])
-    return coefficients
+    return found
 
 
 def pinball_minimum(
@@ -162,9 +177,12 @@ def pinball_minimum(
 ) -> Floats | None:
     """Minimise the pinball loss of `times - design @ x` less `pull @ x` over x >= 0.
 
-    `pull` (T,) is the constant force of further times; None comes back where
-    there is no minimum then. Solved as the dual linear program (Koenker and Bassett,
-    Regression Quantiles, 1978): one bounded variable per time, few constraints.
+    `pull` (T,) is the constant force of further times; None comes back where there is
+    no minimum then. Solved is the dual linear program (Koenker and Bassett, Regression
+    Quantiles, 1978), with one bounded variable a time and few constraints, of which x
+    are the multipliers::
+
+        max u @ times    where    design.T @ u <= -pull,    q - 1 <= u <= q
     """
     from scipy.optimize import linprog
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BadFeature, BadItem
+from .feature import Feature, feature
 from .items import Item, Value
-from .registry import Feature, feature
 
 Codes = dict[Value, float]
 

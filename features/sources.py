@@ -86,7 +86,7 @@ def _of_field(field: Any) -> Iterator[Any]:
 
 
 def _is_added(name: str, member: types.FunctionType) -> bool:
-    """Say whether Python made a method, as dataclasses and named tuples have them."""
+    """Whether Python made a method, as it does for dataclasses and named tuples."""
     inner = inspect.unwrap(member)
     if inner.__code__.co_filename.startswith("<"):
         return True
@@ -115,6 +115,6 @@ def name_of(value: Any) -> str:
 
 
 def module_of(value: Any) -> str:
-    """Name the module that a class or function says it is from."""
+    """Return the module that a class or function says it is from."""
     module = getattr(value, "__module__", None)
     return module if isinstance(module, str) else "builtins"

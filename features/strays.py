@@ -25,7 +25,7 @@ def strays_of(
     quantile: float,
     items: NDArray[np.int64] | None = None,
 ) -> Flags:
-    """Say which times (M,) are far above what such items usually take (M,).
+    """Mark the times (M,) that are far above what such items usually take (M,).
 
     Where an item was timed `OFTEN`, what it takes is at least its own median: one that
     takes longer each time is none that was disturbed. Far is `FAR` times as much as

@@ -1,11 +1,14 @@
-"""What is wrong with data that came, in words: where, what came, what is needed."""
+"""Parts of messages: amounts of time, names that were meant, what a decoder refused."""
 
+import difflib
 import re
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
 
-from .nearest import hint
+# From here on, about a quarter of an hour, nobody reads single microseconds.
+LONG_US = 1e9
 
 KINDS = {
     "int": "a whole number",
@@ -18,6 +21,7 @@ KINDS = {
     "bytes": "bytes",
 }
 LIMITS = {">=": "of at least", "<=": "of at most", ">": "above", "<": "below"}
+LISTED = 20  # names in a message
 SHOWN = 80  # characters of a name that somebody sent
 
 PLACE = re.compile(
@@ -35,8 +39,39 @@ PLAIN = {
 }
 
 
+def show_us(microseconds: float) -> str:
+    """Write microseconds: `5,200 us`, and `1.5e+12 us` where they are very many."""
+    shown = ",.0f" if abs(microseconds) < LONG_US else ".4g"
+    return f"{microseconds:{shown}} us"
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
+    """Find the known name that is most alike, None where none is.
+
+    Capitals, underscores, hyphens and spaces do not count.
+    """
+    plain = {_plain(one): one for one in reversed([*known])}
+    close = difflib.get_close_matches(_plain(name[:80]), plain, n=1, cutoff=cutoff)
+    return plain[close[0]] if close else None
+
+
+def hint(name: str, known: Sequence[str], cutoff: float = 0.5) -> str:
+    """Suggest the known name that may be meant, or list those there are."""
+    near = nearest(name, known, cutoff)
+    return f"did you mean {near!r}?" if near else f"there are {listed(known)}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Write out names, or the first of many."""
+    if not names:
+        return "none"
+    more = len(names) - LISTED
+    shown = ", ".join(name[:80] for name in names[:LISTED])
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
 def in_words(error: Exception, form: Any = None) -> str:
-    """Say what a decoder refused, without its own words and names of types.
+    """Describe what a decoder refused, without its own words and names of types.
 
     Parameters
     ----------
@@ -66,7 +101,7 @@ def in_words(error: Exception, form: Any = None) -> str:
 
 
 def _said(what: str, where: str, form: Any) -> str:
-    """Say what is wrong at a place."""
+    """Describe what is wrong at a place."""
     if match := OTHER_TYPE.fullmatch(what):
         return f"{_kind(match[2])} came; {_kinds(match[1])} is needed"
     if match := BOUND.fullmatch(what):
@@ -120,3 +155,7 @@ def _fields(form: Any) -> dict[str, Any]:
         if isinstance(part, type) and issubclass(part, msgspec.Struct):
             return {field.name: field.type for field in msgspec.structs.fields(part)}
     return {}
+
+
+def _plain(name: str) -> str:
+    return "".join(filter(str.isalnum, name.casefold()))

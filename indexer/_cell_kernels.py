@@ -1,7 +1,7 @@
 """Compiled search of cells of sizes of two numbers, (a, b).
 
 A kernel never allocates, never raises and never checks: `cells.py` validates once,
-when a look-up is made. Cost polynomials are in the order of `features/sizes.py`.
+when a look-up is made. Cost polynomials are in the order of `features/polynomials.py`.
 """
 
 import numpy as np

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ..features.sizes import cost_at, read_size
+from ..features.polynomials import cost_at
+from ..features.sizes import read_size
 from ..models.learners import make_learner
 from .assembly import Assembly
 from .cache import FOLDER, Cache
@@ -236,9 +237,7 @@ class Builder:
             watch=self.watch,
             limit_s=project.training_limit_s,
         )
-        if project.learner.get("per_level"):
-            return contest.per_level(table.features.starts)
-        return contest.one()
+        return contest.choose()
 
     def splits(self, dataset: Dataset) -> list[Division]:
         """Split the items for measuring accuracy."""
@@ -259,8 +258,7 @@ class Builder:
 
     def trainer(self, table: FeatureTable, choice: Choice) -> Trainer:
         """Prepare training on any feature set."""
-        learners = choice.levels or (choice.setting,)
-        key = self._keys(table).sets(learners)
+        key = self._keys(table).sets(choice.setting)
         task = Task(
             values=self.cache.matrix(f"sets/{key}/values", table.values),
             codes=table.dataset.codes,
@@ -270,7 +268,6 @@ class Builder:
             starts=table.features.starts,
             cache=self.cache,
             key=key,
-            levels=choice.levels,
         )
         return Trainer(task, self.workers)
 

@@ -11,11 +11,12 @@ import msgspec
 
 from ..features.errors import BadFeature, BadItem, BadProject
 from ..features.extract import Extractor
+from ..features.feature import Feature
 from ..features.fingerprint import fingerprint, unsteady
 from ..features.items import Kind
-from ..features.nearest import hint
+from ..features.loading import load_features
 from ..features.record import columns, learn_vocabularies
-from ..features.registry import Feature, load_features
+from ..features.wording import hint
 from .costing import spread_over_sizes
 from .data import Dataset
 from .project import Columns, Project

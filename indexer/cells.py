@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadIndexFile
-from ..features.sizes import degree_of
+from ..features.polynomials import (
+    degree_of,
+)
 from ._cell_kernels import best_in_cell, cell_of, scan_pairs
 from ._pair_kernels import pair_costs, sift
 from .lookup import SizeLookup
@@ -54,7 +56,7 @@ class CellLookup(SizeLookup[Pair]):
     levels : (K,) int32
         Equal where ranks are equally accurate, ascending.
     coefficients : (K, T) float64
-        Cost polynomial of each ranked candidate (features/sizes.py), seconds.
+        Cost polynomial of each ranked candidate (features/polynomials.py), seconds.
     rows : (K,) int64
         The candidates' rows in the input, least accurate first.
     """
@@ -119,7 +121,7 @@ class CellLookup(SizeLookup[Pair]):
     def best(self, size: Pair, budget_s: float) -> int:
         """Row of the most accurate candidate that fits, -1 if none does.
 
-        The row's cost, as `features.sizes.cost_at` has it, never exceeds `budget_s`,
+        The row's cost, as `polynomials.cost_at` has it, never exceeds `budget_s`,
         and no more accurate candidate fits, nor one as accurate that is cheaper. The
         latter two are exact up to rounding: a candidate within a relative 1e-12 of
         the budget, or of the one chosen, may be missed. Outside the sizes the look-up

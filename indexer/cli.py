@@ -131,7 +131,7 @@ def select(
     project: Annotated[Path, typer.Argument(help="The project file.")],
     strategy: Annotated[
         str,
-        typer.Option(help="daub-seconds, daub, all, uniform, halving or rejects."),
+        typer.Option(help="daub-seconds, daub, all, uniform or halving."),
     ] = "daub-seconds",
     cache: CacheFolder = None,
     plot: Annotated[
@@ -260,7 +260,7 @@ def features(
     from rich.console import Console
     from rich.table import Table
 
-    from ..features.registry import load_features, ready_made_features
+    from ..features.loading import load_features, ready_made_features
 
     with chatter_to_stderr():
         found = [*ready_made_features(), *load_features([], files or [])]

@@ -8,7 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
-from ..features.sizes import Size, cost_at, costs_at, is_size, read_size, show_size
+from ..features.polynomials import (
+    cost_at,
+    costs_at,
+)
+from ..features.sizes import (
+    Size,
+    is_size,
+    read_size,
+    show_size,
+)
 from .cells import CellLookup
 from .factors import Factors, rescale_costs
 from .file import read_file, write_file
@@ -34,7 +43,7 @@ class Index:
     Attributes
     ----------
     coefficients : (C, T) float64
-        Cost polynomial of each candidate, constant first (features/sizes.py), seconds.
+        Cost polynomial of each candidate, constant first (`polynomials.py`), seconds.
     accuracies : (C,) float64
         Expected accuracy of each candidate, in [0, 1].
     sizes

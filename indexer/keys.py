@@ -70,9 +70,9 @@ class Keys:
         limit_s = self.project.training_limit_s  # the log says who overran it
         return f"races/{digest(self._split, strategy, installed(), limit_s)}"
 
-    def sets(self, learners: Sequence[Mapping[str, Any]]) -> str:
-        """Identify what any set's model is, whose learner is one of these."""
-        return digest(self._split, learners)
+    def sets(self, learner: Mapping[str, Any]) -> str:
+        """Identify what any set's model is, trained by a learner."""
+        return digest(self._split, [learner])
 
     @property
     def _split(self) -> str:

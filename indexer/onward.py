@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.cost import CostTable
-from ..features.sizes import Size, cost_at, monomials
+from ..features.polynomials import cost_at, monomials
+from ..features.sizes import Size
 from ._onward_kernels import best_within, most_promising
 from .package import Package, Rows
 

@@ -13,7 +13,8 @@ from ..features.cost import CostTable
 from ..features.errors import BadIndexFile, BadModel
 from ..features.extract import Extractor
 from ..features.items import Kind
-from ..features.sizes import Size, costs_at
+from ..features.polynomials import costs_at
+from ..features.sizes import Size
 from ..models.load import load_model
 from ..models.model import Model
 from .stored import StoredColumns, StoredFeature, load_extractor

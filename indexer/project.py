@@ -13,9 +13,8 @@ from msgspec import UNSET, Meta, UnsetType
 from ..features.csv_file import check_form
 from ..features.errors import BadInput, BadProject
 from ..features.items import SIZE_NAMES, Kind
-from ..features.nearest import nearest
 from ..features.sizes import Size, read_size
-from ..features.wording import in_words
+from ..features.wording import in_words, nearest
 
 AtLeastOne = Annotated[float, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
@@ -340,12 +339,8 @@ class Project(Part, frozen=True):
 
     def _check_auto(self) -> None:
         learner = self.learner
-        if set(learner) - {"name", "per_level", "limit_s"}:
-            raise BadProject(
-                "[learner] name = 'auto' takes no keys but per_level and limit_s"
-            )
-        if not isinstance(learner.get("per_level", True), bool):
-            raise BadProject("[learner] per_level is either true or false")
+        if set(learner) - {"name", "limit_s"}:
+            raise BadProject("[learner] name = 'auto' takes no keys but limit_s")
         limit_s = learner.get("limit_s", 1)
         number = isinstance(limit_s, int | float) and not isinstance(limit_s, bool)
         if not (number and 0 < limit_s < math.inf):

@@ -127,9 +127,9 @@ def _show_build(
         console.print(
             f"  only the best for budgets of {low:g} to {high:g} {built['unit']}"
         )
-    for race in races_of(built["selection"]):
+    if race := built["selection"]:
         console.print(
-            f"learner{band_of(race)} chosen by {race['strategy']}: {race['learner']}, "
+            f"learner chosen by {race['strategy']}: {race['learner']}, "
             f"score {race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all "
             f"would have taken about {race['full_s']:.1f}"
         )
@@ -241,32 +241,11 @@ def show_skyline(at: dict[str, Any], console: "Console") -> None:
     console.print(table)
 
 
-def races_of(selection: dict[str, Any]) -> list[dict[str, Any]]:
-    """List the races of a selection: none, one, or one for each band of levels."""
-    if "levels" in selection:
-        return list(selection["levels"])
-    return [selection] if selection else []
-
-
-def band_of(race: dict[str, Any]) -> str:
-    """Say which levels a race was for, after a blank; nothing if it was for all."""
-    if "low" not in race:
-        return ""
-    low, high = race["low"], race["high"]
-    many = f"{low}" if low == high else f"{low} to {high}"
-    return f" for sets of {many} feature{'s' if high > 1 else ''}"
-
-
-def show_race(selection: dict[str, Any], console: "Console") -> None:
-    """Print the races between learners: who got how much, who won."""
-    for race in races_of(selection):
-        _show_race(race, console)
-
-
-def _show_race(race: dict[str, Any], console: "Console") -> None:
+def show_race(race: dict[str, Any], console: "Console") -> None:
+    """Print a race between learners: who got how much, who won."""
     from rich.table import Table
 
-    table = Table(title=f"race by {race['strategy']}{band_of(race)}", box=None)
+    table = Table(title=f"race by {race['strategy']}", box=None)
     table.add_column("learner", no_wrap=True)
     for name in ("trainings", "most examples", "last score", "CPU s"):
         table.add_column(name, justify="right")
@@ -292,26 +271,16 @@ def _show_race(race: dict[str, Any], console: "Console") -> None:
     )
 
 
-def plot_race(selection: dict[str, Any], path: Path) -> None:
-    """Draw learning curves, and examples given to each learner (DAUB, figures 1, 2).
-
-    A race a row, where there are several.
-    """
+def plot_race(race: dict[str, Any], path: Path) -> None:
+    """Draw learning curves, and examples given to each learner (DAUB, figures 1, 2)."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise BadInput(
             "drawing needs matplotlib: pip install 'polydom[plot]'"
         ) from error
-    races = races_of(selection)
-    figure = Figure(figsize=(11, 6 * len(races)), layout="constrained")
-    rows = figure.subplots(len(races), 2, squeeze=False)
-    for race, (left, right) in zip(races, rows, strict=True):
-        _draw_race(race, left, right)
-    figure.savefig(path, dpi=120)
-
-
-def _draw_race(race: dict[str, Any], left: Any, right: Any) -> None:
+    figure = Figure(figsize=(11, 6), layout="constrained")
+    left, right = figure.subplots(1, 2)
     ranked = sorted(race["curves"].items(), key=_standing)
     best = sorted(race["curves"], key=lambda learner: -race["curves"][learner][-1][1])
     lows = []
@@ -332,7 +301,8 @@ def _draw_race(race: dict[str, Any], left: Any, right: Any) -> None:
     right.barh(names, given)
     right.set(xlabel="examples given in all")
     right.tick_params(axis="y", labelsize=6)
-    left.set_title(f"race by {race['strategy']}{band_of(race)}")
+    left.set_title(f"race by {race['strategy']}")
+    figure.savefig(path, dpi=120)
 
 
 def _standing(entry: tuple[str, Any]) -> tuple[float, float]:

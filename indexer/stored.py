@@ -8,9 +8,10 @@ import msgspec
 
 from ..features.errors import BadFeature
 from ..features.extract import Extractor
+from ..features.feature import Feature
 from ..features.fingerprint import fingerprint
+from ..features.loading import load_features
 from ..features.record import columns
-from ..features.registry import Feature, load_features
 
 OWN_CURE = (
     "its code, a global variable or a module of your own that it uses has changed, or "

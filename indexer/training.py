@@ -40,8 +40,6 @@ class Task:
         (training rows, testing rows), once, or once for each fold.
     learner, seed
         The learner's name and parameters.
-    levels
-        The learners of sets with 1, 2 ... m features, where there is one for each.
     starts
         First column of each feature, and after the last the width.
     cache, key
@@ -56,11 +54,6 @@ class Task:
     starts: tuple[int, ...]
     cache: Cache
     key: str
-    levels: tuple[dict[str, Any], ...] = ()
-
-    def learner_of(self, mask: int) -> dict[str, Any]:
-        """Return the learner that trains a set, which is not the empty one."""
-        return self.levels[mask.bit_count() - 1] if self.levels else self.learner
 
     def name(self, mask: int) -> str:
         """Return the cache entry of a trained set."""
@@ -142,17 +135,17 @@ def _train(task: Task, mask: int) -> float:
     tested = sum(len(test) for _, test in task.splits)
     try:
         for train, test in task.splits:
-            model = _fit(task, mask, values, train, columns, remarks)
+            model = _fit(task, values, train, columns, remarks)
             right += int(
                 (model.predict(_map(task.values)[test]) == task.codes[test]).sum()
             )
         if len(task.splits) > 1:
             everything = np.arange(len(task.codes))
-            model = _fit(task, mask, values, everything, columns, remarks)
+            model = _fit(task, values, everything, columns, remarks)
     except PolydomError:
         raise
     except Exception as error:
-        name = task.learner_of(mask)["name"]
+        name = task.learner["name"]
         raise BadProject(
             f"learner {name!r} failed on feature set {mask:#x}: "
             f"{type(error).__name__}: {error}"
@@ -171,9 +164,7 @@ def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
         columns = columns_of(task.starts, mask)
         values = _map(task.values)[:, columns].astype(np.float64)
         parts = [
-            answers_of(
-                _fit(task, mask, values, train, columns, []), _map(task.values)[test]
-            )
+            answers_of(_fit(task, values, train, columns, []), _map(task.values)[test])
             for train, test in task.splits
         ]
         leads, choices = (np.concatenate(part) for part in zip(*parts, strict=True))
@@ -184,7 +175,6 @@ def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
 
 def _fit(
     task: Task,
-    mask: int,
     values: NDArray[np.float64],
     train: Rows,
     columns: NDArray[np.int32],
@@ -193,7 +183,7 @@ def _fit(
     codes = task.codes[train]
     if not len(columns):
         return Prior.fit(codes)
-    estimator = make_learner(task.learner_of(mask), task.seed)
+    estimator = make_learner(task.learner, task.seed)
     with threadpool_limits(1), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         estimator.fit(values[train], codes)

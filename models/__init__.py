@@ -7,13 +7,14 @@ from .model import Model
 from .prior import Prior
 from .regressor import Regressor, compile_regressor
 from .remainder import bound_remainder
-from .select import Selection, select
+from .select import Running, Selection, select, select_by_iterations
 from .staged import Staged, train_staged
 
 __all__ = [
     "Model",
     "Prior",
     "Regressor",
+    "Running",
     "Selection",
     "Staged",
     "bound_remainder",
@@ -23,5 +24,6 @@ __all__ = [
     "load_model",
     "make_learner",
     "select",
+    "select_by_iterations",
     "train_staged",
 ]

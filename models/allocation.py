@@ -80,7 +80,7 @@ class Allocation:
     error: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Give the line as plain data, fit for JSON."""
+        """Return the line as plain data, fit for JSON."""
         return asdict(self) | {"warnings": list(self.warnings)}
 
     @classmethod
@@ -214,7 +214,7 @@ class Race:
         return self.best - score
 
     def leader(self, names: Iterable[str] | None = None) -> str:
-        """Name the learner with the least latest loss; of equals, the first.
+        """Return the learner with the least latest loss; of equals, the first.
 
         Of all that have not failed, or of those among `names` if there are any.
         """
@@ -242,7 +242,7 @@ class Race:
         )
 
     def _try(self, name: str, amount: int) -> Allocation:
-        """Train, and say what came of it; a failure is told in `error`.
+        """Train, and return what came of it; a failure is in `error`.
 
         The one place where a learner's failure is caught, whatever it is: third-party
         code may raise anything, and it is to cost only that learner.

@@ -4,19 +4,23 @@ A quantum of computation trains class i on n_i more examples, the more the simpl
 class. The aim is the class that would be best if it had the whole budget: least risk
 plus penalty at T n_i examples. Risks are training losses, so a race needs arms that
 report training scores.
+
+A penalty is how far a class's empirical risk may be from its true one: a function of
+the examples seen, falling to 0. Those here are for losses in [0, 1] and known up to the
+constant `scale`, as in section 2.1.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from .allocation import Race
-from .penalties import Penalty
+
+Penalty = Callable[[float], float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,13 +33,10 @@ class ModelClass:
         The paper's n_i, examples that one quantum trains it on.
     penalty
         The paper's gamma_i.
-    learner
-        The estimator that fits it; None where the race's arms need none.
     """
 
     rows: int
     penalty: Penalty
-    learner: Any = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -147,7 +148,7 @@ def coarse_grid(
 
 
 def smallest_cover(values: Sequence[float], slack: float) -> list[int]:
-    """Give positions such that each value v has a picked one in [v, (1 + slack) v].
+    """Pick positions such that each value v has a picked one in [v, (1 + slack) v].
 
     From the least uncovered value up, the largest still in reach covers the most.
     """
@@ -212,3 +213,35 @@ def _need_same(race: Race, classes: Mapping[str, ModelClass]) -> None:
             f"the classes are {sorted(classes)}, the arms {sorted(race.arms)}; "
             "they must be the same"
         )
+
+
+def vc_penalty(dimension: float, *, scale: float = 1.0) -> Penalty:
+    """Penalise by the VC dimension d: scale * sqrt(d / n) (OBMS, equation 4)."""
+    if not (dimension > 0 and scale > 0):
+        raise BadInput(f"dimension {dimension}, scale {scale}; both must be above 0")
+    return lambda n: scale * math.sqrt(dimension / n)
+
+
+def tree_penalty(leaves: int, features: int, *, scale: float = 1.0) -> Penalty:
+    """Penalise binary trees by their size: a VC dimension of order L log2(L D)."""
+    return vc_penalty(tree_dimension(leaves, features), scale=scale)
+
+
+def boosting_penalty(
+    rounds: int, leaves: int, features: int, *, scale: float = 1.0
+) -> Penalty:
+    """Penalise weighted votes of T trees of VC dimension d.
+
+    Their dimension is at most 2 (d + 1)(T + 1) log2(e (T + 1)) (Freund and Schapire,
+    1997, theorem 8).
+    """
+    dimension = tree_dimension(leaves, features)
+    votes = 2 * (dimension + 1) * (rounds + 1) * math.log2(math.e * (rounds + 1))
+    return vc_penalty(votes, scale=scale)
+
+
+def tree_dimension(leaves: int, features: int) -> float:
+    """Return L log2(L D), at least 1, for binary trees of L leaves on D columns."""
+    if leaves < 1 or features < 1:
+        raise BadInput(f"{leaves} leaves on {features} columns; at least 1 of each")
+    return max(leaves * math.log2(leaves * features), 1.0)

@@ -5,6 +5,49 @@ learners break that: histogram boosting costs nearly as much on 500 rows as on 1
 an ensemble has a price before its first row, and the ladder of refits then costs more
 than it saves. Here a training has to be worth its seconds, and of those that are, the
 one that may win most per second comes next.
+
+The rule
+--------
+Let a learner have had n of N examples, with score s and log error e(n) = log(1 - s),
+where 1 stands for the best score there is. Let T(n) be the seconds of its training on n
+examples, extrapolated where not measured (`cost_at`), m the best score of any learner
+plus `delta`, and S the seconds of the race so far.
+
+*Bound.* Its score at N is at most::
+
+    B = 1 - exp(e(n) - min(own, peers))
+    own   = log(N / n) * the fall of its e per log n, by its last three points
+    peers = peer_factor * the largest e_j(n) - e_j(N) of any j that has had N
+
+The first holds for errors of the form a n^-b + c. It needs two points of the learner's
+curve, the second `peers_needed` learners that have had N.
+
+*Gain.* What it is expected to win over m, were its score at N anywhere between s and B
+with equal chances: bounds are seldom reached, so one that is just better is worth
+little::
+
+    G = (B - m)^2 / (2 (B - s))        if B > m, else 0
+
+A learner is *asleep* while s is about that of answering without looking. Curves may
+rise late, as on parities, so it has no bound, and is taken to wake in one case of two
+and then to come anywhere between m and 1::
+
+    G = (1 - m) / 4
+
+*Price.* It is a *rival* if G exceeds what the seconds to get to N are worth: `worth`
+for a race that would take twice as long by it, and in proportion::
+
+    G > worth * T(N) / max(S, short_s)
+
+*Next.* The rival with the largest G / T(n') gets n' examples, the most with::
+
+    T(n') <= growth * T(n)
+
+So a learner's trainings cost a geometric series whatever the shape of its cost curve,
+and one that is hardly dearer on N examples goes there at once. While all are asleep
+the cheapest training comes next. Without rivals the leader is trained on N and, if it
+then still leads, is the answer. Curves need not keep to any of this, so `look_share` of
+the seconds goes to the cheapest trainings that the bounds rule out.
 """
 
 import math
@@ -15,15 +58,56 @@ from ..features.errors import BadInput
 from .allocation import Allocation, Curve, Race
 from .daub import need_limit, slope, train_all, whole
 
-FIRST_SHARE, FIRST_LEAST, FIRST_MOST = 1 / 1000, 50, 500  # of N; examples
-WORTH_RACING = 2000  # examples; below, first trainings cost nearly what full ones do
-LEAST_ERROR = 1e-4  # below any validation set's resolution; keeps logarithms finite
-NEARLY_ALL = 0.6  # a rung above this share of N teaches what N itself would
-SHORTEST_STEP = 1.5  # times the last examples; less would teach too little
-PEERS = 8  # finished curves needed before they say what any curve can gain
-FIRST_COST_POWER = 0.7  # of n; small trainings cost more than their share
-SHORT_S = 1.0  # nobody minds a race of so many seconds twice as long
-ASLEEP = 0.05  # of the way from chance to perfect; below, nothing has been learnt yet
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """What the rule takes for granted, beside the parameters of `daub_by_seconds`.
+
+    Reasoned are `least_error`, `short_s` and `worth_racing`; the others were tried on
+    the recordings of `bench_selection`, whose results are therefore not fresh.
+
+    Attributes
+    ----------
+    first_share, first_least, first_most
+        The first training gets this share of N, but so many examples at least and at
+        most: 50 of up to 50,000 rows.
+    worth_racing
+        Examples below which every learner is trained on all of them: first trainings
+        then cost nearly what full ones do.
+    least_error
+        Errors below it count as it: below the resolution of any validation set, and
+        logarithms stay finite.
+    shortest_step
+        Least growth of the examples from one training to the next, as DAUB's r; less
+        would teach too little.
+    nearly_all
+        A training on more than this share of N teaches what one on N would.
+    peers_needed
+        Learners that have had N before they say what any other can gain.
+    first_cost_power
+        Of n, in the seconds of a learner trained once: small trainings cost more than
+        their share.
+    short_s
+        Nobody minds a race of so many seconds twice as long.
+    asleep
+        Share of the way from chance to the best score below which a learner has learnt
+        nothing yet.
+    """
+
+    first_share: float = 1 / 1000
+    first_least: int = 50
+    first_most: int = 500
+    worth_racing: int = 2000
+    least_error: float = 1e-4
+    shortest_step: float = 1.5
+    nearly_all: float = 0.6
+    peers_needed: int = 8
+    first_cost_power: float = 0.7
+    short_s: float = 1.0
+    asleep: float = 0.05
+
+
+CONSTANTS = Constants()
 
 
 def daub_by_seconds(
@@ -38,27 +122,7 @@ def daub_by_seconds(
 ) -> str:
     """Choose a learner by bounds on its final score and by measured seconds.
 
-    Every learner is trained once on `granularity` examples. From then on, a learner's
-    *gain* is what it may be expected to win over the best score seen plus `delta`, were
-    its score at N anywhere between its last one and its bound with equal chances. It is
-    a *rival* if its gain exceeds what the seconds to get to N are worth: were the race
-    to take twice as long for it, `worth`, and in proportion. Less than a
-    second counts as one. The rival with the largest
-    gain per second is trained next, on as many examples as `growth` times its last cost
-    should pay for: so a learner's trainings cost a geometric series whatever the shape
-    of its cost curve, and one that is hardly dearer on N examples goes there at once.
-    Without rivals, the leader is trained on all N and, if it then still leads, is the
-    answer.
-
-    The bound is the lesser of two: the learner's own last fall of log error over log
-    n, carried on to N, which bounds errors of the form a n^-b + c; and `peer_factor`
-    times the steepest fall of log error from n to N among the learners that have been
-    trained on N, once there are eight. A learner that is still about as good as chance
-    has no bound, since curves may rise late, as on parities: its gain is a quarter of
-    all that is left to win, as if it woke in one case of two and then came anywhere
-    between the best and perfection. While all are asleep the cheapest training comes
-    next. Curves need not keep to any of this, so a share of the seconds goes to the
-    cheapest trainings that the bounds rule out.
+    The rule is at the top of this module.
 
     Parameters
     ----------
@@ -98,104 +162,139 @@ def daub_by_seconds(
             f"{peer_factor}, look_share {look_share}; they must be >= 0, >= 0, > 1, "
             "> 0 and >= 0"
         )
-    if granularity is None and limit < WORTH_RACING:
+    if granularity is None and limit < CONSTANTS.worth_racing:
         return train_all(race)
-    first = granularity
-    if first is None:
-        share = whole(limit * FIRST_SHARE)
-        first = min(max(share, FIRST_LEAST), FIRST_MOST, limit)
+    first = first_amount(limit) if granularity is None else granularity
     if not 1 <= first <= limit:
         raise BadInput(f"granularity is {first}; it must be in 1..{limit}")
 
-    hunt = _Hunt(race, limit, worth, delta, growth, peer_factor)
-    race.train_all([(name, first) for name in race.active], hunt.bound)
+    bounds = _Bounds(race, limit, peer_factor)
+    hunt = _Hunt(race, limit, bounds, worth, delta, growth)
+    race.train_all([(name, first) for name in race.active], bounds.bound)
     looks_s = 0.0
     while True:
         rivals = hunt.rivals()
         race.left_s = hunt.left_s(rivals)
         if rivals:
             name = max(rivals, key=hunt.gain_per_second)
-            race.train(name, hunt.next_amount(name), hunt.bound)
+            race.train(name, hunt.next_amount(name), bounds.bound)
         elif race.had(leader := race.leader()) < limit:
-            race.train(leader, limit, hunt.bound)
+            race.train(leader, limit, bounds.bound)
         elif name := hunt.cheapest(look_share * race.seconds - looks_s):
-            looks_s += race.train(name, hunt.next_amount(name), hunt.bound).seconds
+            looks_s += race.train(name, hunt.next_amount(name), bounds.bound).seconds
         else:
             return leader
 
 
+def first_amount(limit: int) -> int:
+    """Examples of the first training, of `limit` in all."""
+    share = whole(limit * CONSTANTS.first_share)
+    return min(max(share, CONSTANTS.first_least), CONSTANTS.first_most, limit)
+
+
 @dataclass(frozen=True, slots=True)
-class _Hunt:
-    """The rules of `daub_by_seconds`, read off the curves of the race so far."""
+class _Bounds:
+    """Bounds on final scores, read off the curves of the race so far."""
 
     race: Race
     limit: int
+    peer_factor: float
+
+    def bound(self, curve: Curve) -> float:
+        """Bound the score at N: B; the score itself once it is known."""
+        had, score = curve[-1].amount, curve[-1].score
+        assert score is not None
+        if had >= self.limit:
+            return score
+        if self.asleep(score):
+            return self.race.best
+        fall = self.peer_factor * self._peer_fall(had)
+        if len(curve) > 1:
+            logs = [math.log(line.amount) for line in curve[-3:]]
+            rate = slope(logs, [-self._log_error(line) for line in curve[-3:]])
+            fall = min(fall, max(rate, 0.0) * math.log(self.limit / had))
+        return self.race.best - math.exp(self._log_error(curve[-1]) - fall)
+
+    def asleep(self, score: float) -> bool:
+        """Whether a score is about that of answering without looking."""
+        chance, best = self.race.chance, self.race.best
+        if chance is None:
+            return False
+        return score - chance < CONSTANTS.asleep * (best - chance)
+
+    def _peer_fall(self, amount: int) -> float:
+        """Return the largest fall of log error from `amount` to N seen so far."""
+        falls = [
+            self._log_error_at(curve, amount) - self._log_error(curve[-1])
+            for name, curve in self.race.curves.items()
+            if name not in self.race.failed
+            and self.race.had(name) == self.limit
+            and curve[0].amount <= amount
+        ]
+        if len(falls) < CONSTANTS.peers_needed:
+            return math.inf
+        return max(max(falls), 0.0)
+
+    def _log_error(self, line: Allocation) -> float:
+        assert line.score is not None
+        return math.log(max(self.race.best - line.score, CONSTANTS.least_error))
+
+    def _log_error_at(self, curve: Curve, amount: int) -> float:
+        """Read a curve between its points: straight on log-log axes."""
+        right = next(k for k, line in enumerate(curve) if line.amount >= amount)
+        if curve[right].amount == amount:
+            return self._log_error(curve[right])
+        before, after = curve[right - 1], curve[right]
+        share = math.log(amount / before.amount) / math.log(
+            after.amount / before.amount
+        )
+        return self._log_error(before) * (1 - share) + self._log_error(after) * share
+
+
+@dataclass(frozen=True, slots=True)
+class _Hunt:
+    """Who may still win, at what price, and who comes next."""
+
+    race: Race
+    limit: int
+    bounds: _Bounds
     worth: float
     delta: float
     growth: float
-    peer_factor: float
 
     def rivals(self) -> list[str]:
-        """Name the learners that may still win by what is asked of them."""
-        best = self.best_score()
+        """List the learners that may still win by what is asked of them."""
+        best = self._best_score()
         return [
             name
-            for name in self.unfinished()
+            for name in self._unfinished()
             if self.gain(name, best) > self.price(name)
         ]
 
     def gain(self, name: str, best: float) -> float:
-        """Return what a learner is expected to win over `best` + delta.
-
-        The mean, over scores at N from its last one up to its bound, of what they are
-        better: bounds are seldom reached, so one that is just better is worth little.
-        """
+        """Return what a learner is expected to win over `best` + delta: G."""
         curve = self.race.curves[name]
         score = curve[-1].score
         assert score is not None
-        rise, behind = self.bound(curve) - score, best + self.delta - score
-        if self.asleep(score):
-            return max(rise - behind, 0.0) / 4  # its score says nothing yet
+        rise = self.bounds.bound(curve) - score
+        behind = best + self.delta - score
+        if self.bounds.asleep(score):
+            return max(rise - behind, 0.0) / 4
         return (rise - behind) ** 2 / (2 * rise) if rise > behind else 0.0
 
     def price(self, name: str) -> float:
         """Return the gain that makes a learner worth its seconds on N."""
-        spent_s = max(self.race.seconds, SHORT_S)
-        return self.worth * self.full_cost_s(name) / spent_s
-
-    def full_cost_s(self, name: str) -> float:
-        curve = self.race.curves[name]
-        if len(curve) > 1:
-            return cost_at(curve, self.limit)
-        share = self.limit / curve[-1].amount
-        return curve[-1].seconds * math.pow(share, FIRST_COST_POWER)
-
-    def cheapest(self, allowed_s: float) -> str:
-        """Name the learner with the cheapest next training, if it is cheap enough."""
-        looks = [(self.next_cost_s(name), name) for name in self.unfinished()]
-        cost_s, name = min(looks, default=(math.inf, ""))
-        return name if cost_s <= allowed_s else ""
-
-    def unfinished(self) -> list[str]:
-        race = self.race
-        return [name for name in race.active if race.had(name) < self.limit]
-
-    def best_score(self) -> float:
-        return self.race.best - self.race.loss(self.race.leader())
+        spent_s = max(self.race.seconds, CONSTANTS.short_s)
+        return self.worth * full_cost_s(self.race.curves[name], self.limit) / spent_s
 
     def gain_per_second(self, name: str) -> float:
         """Return what may be won per second: equal gains while all are asleep."""
-        best, cost_s = self.best_score(), self.next_cost_s(name)
-        gain = 1.0
-        if not self.asleep(best):
-            gain = self.gain(name, best)
+        best, cost_s = self._best_score(), self._next_cost_s(name)
+        gain = 1.0 if self.bounds.asleep(best) else self.gain(name, best)
         return gain / cost_s if cost_s else math.inf
 
-    def next_cost_s(self, name: str) -> float:
-        return cost_at(self.race.curves[name], self.next_amount(name))
-
     def next_amount(self, name: str) -> int:
-        """Give the most examples that `growth` times the last cost should pay for."""
+        """Return the examples of a learner's next training: n', or N if near it."""
         curve = self.race.curves[name]
         had, payable_s = curve[-1].amount, self.growth * curve[-1].seconds
         low, high = min(had + 1, self.limit), self.limit
@@ -205,54 +304,14 @@ class _Hunt:
                 low = middle
             else:
                 high = middle - 1
-        amount = max(low, whole(had * SHORTEST_STEP))
-        return amount if amount < NEARLY_ALL * self.limit else self.limit
+        amount = max(low, whole(had * CONSTANTS.shortest_step))
+        return amount if amount < CONSTANTS.nearly_all * self.limit else self.limit
 
-    def asleep(self, score: float) -> bool:
-        """Say whether a score is about that of answering without looking."""
-        chance, best = self.race.chance, self.race.best
-        return chance is not None and score - chance < ASLEEP * (best - chance)
-
-    def bound(self, curve: Curve) -> float:
-        """Bound the final score by the learner's own slope and by its peers' gains."""
-        had, score = curve[-1].amount, curve[-1].score
-        assert score is not None
-        if had >= self.limit:
-            return score
-        if self.asleep(score):
-            return self.race.best
-        fall = self.peer_factor * self.peer_fall(had)
-        if len(curve) > 1:
-            logs = [math.log(line.amount) for line in curve[-3:]]
-            rate = slope(logs, [-self.log_error(line) for line in curve[-3:]])
-            fall = min(fall, max(rate, 0.0) * math.log(self.limit / had))
-        return self.race.best - math.exp(self.log_error(curve[-1]) - fall)
-
-    def peer_fall(self, amount: int) -> float:
-        """Return the steepest fall of log error from `amount` to N seen so far."""
-        falls = [
-            self.log_error_at(curve, amount) - self.log_error(curve[-1])
-            for name, curve in self.race.curves.items()
-            if name not in self.race.failed
-            and self.race.had(name) == self.limit
-            and curve[0].amount <= amount
-        ]
-        return max(max(falls), 0.0) if len(falls) >= PEERS else math.inf
-
-    def log_error(self, line: Allocation) -> float:
-        assert line.score is not None
-        return math.log(max(self.race.best - line.score, LEAST_ERROR))
-
-    def log_error_at(self, curve: Curve, amount: int) -> float:
-        """Read a curve between its points: straight on log-log axes."""
-        right = next(k for k, line in enumerate(curve) if line.amount >= amount)
-        if curve[right].amount == amount:
-            return self.log_error(curve[right])
-        before, after = curve[right - 1], curve[right]
-        share = math.log(amount / before.amount) / math.log(
-            after.amount / before.amount
-        )
-        return self.log_error(before) * (1 - share) + self.log_error(after) * share
+    def cheapest(self, allowed_s: float) -> str:
+        """Return the learner with the cheapest next training, "" if it is too dear."""
+        looks = [(self._next_cost_s(name), name) for name in self._unfinished()]
+        cost_s, name = min(looks, default=(math.inf, ""))
+        return name if cost_s <= allowed_s else ""
 
     def left_s(self, rivals: Sequence[str]) -> float:
         """Estimate the seconds to go, were each rival and the leader fully trained."""
@@ -263,6 +322,24 @@ class _Hunt:
             for curve in curves
             if curve[-1].amount < self.limit
         )
+
+    def _unfinished(self) -> list[str]:
+        race = self.race
+        return [name for name in race.active if race.had(name) < self.limit]
+
+    def _best_score(self) -> float:
+        return self.race.best - self.race.loss(self.race.leader())
+
+    def _next_cost_s(self, name: str) -> float:
+        return cost_at(self.race.curves[name], self.next_amount(name))
+
+
+def full_cost_s(curve: Curve, limit: int) -> float:
+    """Extrapolate the seconds of a training on all of `limit` examples."""
+    if len(curve) > 1:
+        return cost_at(curve, limit)
+    share = limit / curve[-1].amount
+    return curve[-1].seconds * math.pow(share, CONSTANTS.first_cost_power)
 
 
 def cost_at(curve: Curve, amount: int) -> float:

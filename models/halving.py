@@ -8,7 +8,7 @@ from .allocation import Race
 
 
 def uniform(race: Race, *, budget: int) -> str:
-    """Give every arm budget / n pulls, and name the one with the least loss.
+    """Give every arm budget / n pulls; return the one with the least loss.
 
     The baseline of SH; observes n losses.
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from ..features.errors import BadModel, BadProject
-from ..features.nearest import nearest
+from ..features.wording import nearest
 from .compile import compilable
 
 # Short name: the classifier, what is put before it, and the parameters that differ

@@ -30,7 +30,7 @@ class Measure:
     labels: bool = True
 
     def make_scorer(self) -> Scorer:
-        """Give the function (fitted estimator, X, y) -> score."""
+        """Return the function (fitted estimator, X, y) -> score."""
         from sklearn.metrics import get_scorer
 
         scorer: Scorer = get_scorer(self.scorer)

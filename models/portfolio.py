@@ -72,7 +72,7 @@ BOOSTED: Mapping[str, Setting] = {
 
 
 def installed() -> dict[str, Setting]:
-    """Give the settings that `learner = "auto"` races here.
+    """Return the settings that `learner = "auto"` races here.
 
     Those of `SERVABLE`, and those of `BOOSTED` whose library is installed.
     """

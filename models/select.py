@@ -1,7 +1,7 @@
 """Choose a learner: the small interface over races, strategies and measures."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,12 +10,11 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from .allocation import Allocation, Race
-from .bandits import exp3, lil_ucb, lucb, successive_elimination, successive_rejects
-from .daub import daub, train_all
+from .daub import daub, need_limit, train_all
 from .daub_seconds import cost_at, daub_by_seconds
 from .draws import Split, split
 from .halving import doubling, halvings, successive_halving, uniform
-from .measures import Measure, find_measure
+from .measures import find_measure
 from .trainer import Examples, Iterations, chance
 from .worker import isolated
 
@@ -32,7 +31,8 @@ class Selection:
         The chosen learner.
     model
         Its fitted estimator: on the training rows of the division, or on all rows
-        where k folds were used. None where that training failed; see `error`.
+        where k folds were used. None where it was not asked for, and where that
+        training failed; see `error`.
     score
         Its validation score; larger is better.
     amount
@@ -64,76 +64,29 @@ class Selection:
     error: str = ""
 
 
-STRATEGIES: Mapping[str, Callable[..., str]] = {
+def usual_budget(race: Race) -> int:
+    """Return N ceil(log2 n), a budget with which halving's last arms come to N."""
+    arms = len(race.active)
+    return max(need_limit(race), arms) * halvings(arms)
+
+
+STRATEGIES: Mapping[str, Strategy] = {
     "daub-seconds": daub_by_seconds,
     "daub": daub,
     "all": train_all,
-    "uniform": uniform,
-    "halving": successive_halving,
-    "doubling": doubling,
-    "rejects": successive_rejects,
-    "elimination": successive_elimination,
-    "lucb": lucb,
-    "lil-ucb": lil_ucb,
-    "exp3": exp3,
+    "uniform": lambda race: uniform(race, budget=usual_budget(race)),
+    "halving": lambda race: successive_halving(race, budget=usual_budget(race)),
+    "doubling": lambda race: doubling(race, budget=usual_budget(race)),
 }
-UNBUDGETED = ("daub-seconds", "daub", "all")
-FROM_ONE = ("doubling", "elimination", "lucb", "lil-ucb", "exp3")
+FROM_ONE = ("doubling",)
 
 
-def select(
-    learners: Mapping[str, Any],
-    X: NDArray[Any],
-    y: NDArray[Any],
-    *,
-    strategy: str | Strategy = "daub-seconds",
-    measure: str = "accuracy",
-    validation: float | int | tuple[NDArray[Any], NDArray[Any]] = 0.3,
-    iterations: int | None = None,
-    batch: int | None = None,
-    scored: int | None = 0,
-    least_valid: int | None = None,
-    budget: int | None = None,
-    seed: int = 0,
-    log: Iterable[Mapping[str, Any]] = (),
-    progress: Callable[[Race], None] | None = None,
-    jobs: int = 1,
-    limit_s: float | None = None,
-) -> Selection:
-    """Choose a near-optimal learner for a fraction of the cost of training them all.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """How a race is run; nothing in it decides who wins.
 
-    Parameters
+    Attributes
     ----------
-    learners
-        Unfitted scikit-learn estimators by name; ties go to the one named first.
-    X, y
-        (N, D) rows and (N,) targets.
-    strategy
-        What allocates: a name in `STRATEGIES`, or any function of a race, such as one
-        of those with its parameters filled in (`partial(daub, ratio=2.0)`).
-    measure
-        A name in `measures.MEASURES`.
-    validation
-        A share to hold out, a number of folds, or (X, y) to validate on.
-    iterations
-        None to allocate examples; else the most iterations a learner may get, and
-        iterations on all rows are what is allocated (no folds then).
-    batch
-        Rows per iteration of a learner with `partial_fit`; None for all of them.
-    scored
-        How many rows trained on give the training score, which DAUB's published bound
-        uses: None for all of them, 0 for no training score.
-    least_valid
-        Where examples are allocated: validate a training on n of them on the first
-        max(least_valid, 4 n) validation rows, drawn fairly; None for always all.
-        2,000 makes the first trainings of a race much cheaper.
-    budget
-        Examples, or iterations, that a named strategy of Successive Halving's kind may
-        give in all; None for N ceil(log2 n), with which halving's last arms come to N.
-    seed
-        Of the division, the draws and the learners. With the same seed and learners,
-        strategies that count examples or iterations repeat themselves exactly;
-        `daub_by_seconds` does so as far as the measured seconds do, or a `log` does.
     log
         The log of an interrupted selection with the same arguments, as plain data;
         nothing in it is trained again.
@@ -153,6 +106,73 @@ def select(
     Raises
     ------
     BadInput
+        If `jobs` or `limit_s` is not above 0.
+    """
+
+    log: Iterable[Mapping[str, Any]] = ()
+    progress: Callable[[Race], None] | None = None
+    jobs: int = 1
+    limit_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.jobs < 1 or not (self.limit_s is None or self.limit_s > 0):
+            raise BadInput(
+                f"jobs is {self.jobs} and limit_s {self.limit_s}; both must be "
+                "greater than 0"
+            )
+
+
+IN_THIS_PROCESS = Running()
+
+
+def select(
+    learners: Mapping[str, Any],
+    X: NDArray[Any],
+    y: NDArray[Any],
+    *,
+    strategy: str | Strategy = "daub-seconds",
+    measure: str = "accuracy",
+    validation: float | int | tuple[NDArray[Any], NDArray[Any]] = 0.3,
+    scored: int | None = 0,
+    least_valid: int | None = None,
+    refit: bool = True,
+    seed: int = 0,
+    running: Running = IN_THIS_PROCESS,
+) -> Selection:
+    """Choose a near-optimal learner for a fraction of the cost of training them all.
+
+    Parameters
+    ----------
+    learners
+        Unfitted scikit-learn estimators by name; ties go to the one named first.
+    X, y
+        (N, D) rows and (N,) targets.
+    strategy
+        What allocates examples: a name in `STRATEGIES`, or any function of a race, such
+        as one of those with its parameters filled in (`partial(daub, ratio=2.0)`).
+    measure
+        A name in `measures.MEASURES`.
+    validation
+        A share to hold out, a number of folds, or (X, y) to validate on.
+    scored
+        How many rows trained on give the training score, which DAUB's published bound
+        uses: None for all of them, 0 for no training score.
+    least_valid
+        Validate a training on n examples on the first max(least_valid, 4 n) validation
+        rows, drawn fairly; None for always all. 2,000 makes the first trainings of a
+        race much cheaper.
+    refit
+        Whether the winner's fitted estimator is wanted.
+    seed
+        Of the division, the draws and the learners. With the same seed and learners,
+        strategies that count examples repeat themselves exactly; `daub_by_seconds` does
+        so as far as the measured seconds do, or the log of an earlier run does.
+    running
+        Where trainings run, for how long, and what they continue.
+
+    Raises
+    ------
+    BadInput
         If there are no learners, the strategy is unknown or needs iterations, y holds
         one class, the validation rows hold a class the training rows do not, a
         parameter is out of range, the log is another selection's, or every learner
@@ -167,97 +187,15 @@ def select(
     >>> select({"dummy": DummyClassifier(), "bayes": GaussianNB()}, X, y).name
     'bayes'
     """
-    if jobs < 1 or not (limit_s is None or limit_s > 0):
-        raise BadInput(
-            f"jobs is {jobs} and limit_s {limit_s}; both must be greater than 0"
-        )
-    if not learners:
-        raise BadInput("there are no learners to choose from; at least 1 is needed")
-    allocate = (
-        find_strategy(strategy, budget=budget, iterations=iterations is not None)
-        if isinstance(strategy, str)
-        else strategy
-    )
+    allocate = find_strategy(strategy) if isinstance(strategy, str) else strategy
     found = find_measure(measure)
     splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
     every = Split(X, y, X[:0], y[:0]) if len(splits) > 1 else None
-    arms, limit = (
-        _by_examples(learners, splits, every, found, scored, least_valid, seed)
-        if iterations is None
-        else _by_iterations(learners, splits, found, iterations, batch, scored, seed)
-    )
-
-    with _placed(arms, jobs, limit_s) as placed:
-        race = Race(
-            placed,
-            limit=limit,
-            carries_on=iterations is not None,
-            best=found.best,
-            chance=chance(splits, found),
-            past=[Allocation.from_dict(line) for line in log],
-            progress=progress,
-            jobs=jobs,
-        )
-        name = allocate(race)
-        model, error = _fitted(placed[name], race.had(name))
-    return _conclude(race, name, model, error)
-
-
-def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
-    """Give the winner's model, or None and why not: the race is not lost by it."""
-    try:
-        return arm.model(amount), ""
-    except Exception as error:  # the learner's own, whatever it is
-        return None, f"{type(error).__name__}: {error}"
-
-
-def find_strategy(
-    name: str, *, budget: int | None = None, iterations: bool = False
-) -> Strategy:
-    """Return a strategy by its name, ready for a race.
-
-    Raises
-    ------
-    BadInput
-        If there is none of that name (it lists those there are), it begins with one
-        pull and examples are to be given, or it has no use for the budget.
-    """
-    if name not in STRATEGIES:
-        raise BadInput(f"no strategy {name!r}; known: {', '.join(STRATEGIES)}")
-    if name in FROM_ONE and not iterations:
-        raise BadInput(
-            f"strategy {name!r} begins with a single pull, and nothing can be learnt "
-            "from one example; it is for iterations"
-        )
-    if name in UNBUDGETED:
-        if budget is not None:
-            raise BadInput(f"strategy {name!r} takes no budget, and {budget} came")
-        return STRATEGIES[name]
-    return partial(_spend, STRATEGIES[name], budget)
-
-
-def _spend(allocate: Callable[..., str], budget: int | None, race: Race) -> str:
-    """Run a strategy with its budget, or with what halving brings to the limit."""
-    assert race.limit is not None
-    if budget is None:
-        budget = max(race.limit, len(race.arms)) * halvings(len(race.arms))
-    return allocate(race, budget=budget)
-
-
-def _by_examples(
-    learners: Mapping[str, Any],
-    splits: tuple[Split, ...],
-    every: Split | None,
-    measure: Measure,
-    scored: int | None,
-    least_valid: int | None,
-    seed: int,
-) -> tuple[dict[str, Any], int]:
     arms = {
         name: Examples(
             learner,
             splits,
-            measure,
+            found,
             seed=seed,
             scored=scored,
             least_valid=least_valid,
@@ -265,43 +203,99 @@ def _by_examples(
         )
         for name, learner in learners.items()
     }
-    return arms, min(len(part.y) for part in splits)
+    contest = partial(
+        Race,
+        limit=min(len(part.y) for part in splits),
+        best=found.best,
+        chance=chance(splits, found),
+    )
+    return _run(contest, arms, allocate, running, refit=refit)
 
 
-def _by_iterations(
+def select_by_iterations(
     learners: Mapping[str, Any],
-    splits: tuple[Split, ...],
-    measure: Measure,
+    X: NDArray[Any],
+    y: NDArray[Any],
     iterations: int,
-    batch: int | None,
-    scored: int | None,
-    seed: int,
-) -> tuple[dict[str, Any], int]:
+    *,
+    strategy: str | Strategy = "daub-seconds",
+    measure: str = "accuracy",
+    validation: float | tuple[NDArray[Any], NDArray[Any]] = 0.3,
+    batch: int | None = None,
+    scored: int | None = 0,
+    seed: int = 0,
+    running: Running = IN_THIS_PROCESS,
+) -> Selection:
+    """Choose among learners that carry on: iterations on all rows are what is given.
+
+    Parameters
+    ----------
+    learners
+        Estimators with `partial_fit` (an iteration is one batch), or with `warm_start`
+        and `n_estimators` or `max_iter` (an iteration is one of those).
+    iterations
+        The most that a learner may get.
+    batch
+        Rows per iteration of a learner with `partial_fit`; None for all of them.
+    X, y, strategy, measure, validation, scored, seed, running
+        As for `select`; without folds.
+
+    Raises
+    ------
+    BadInput
+        As for `select`, and if a learner cannot carry on.
+    """
+    allocate = (
+        find_strategy(strategy, iterations=True)
+        if isinstance(strategy, str)
+        else strategy
+    )
+    found = find_measure(measure)
+    splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
     if len(splits) > 1 or iterations < 1:
         raise BadInput(
             f"{iterations} iterations on {len(splits)} division(s); at least 1 "
             "iteration and a single division are needed"
         )
     arms = {
-        name: Iterations(learner, splits[0], measure, batch, seed, scored)
+        name: Iterations(learner, splits[0], found, batch, seed, scored)
         for name, learner in learners.items()
     }
-    return arms, iterations
+    contest = partial(
+        Race,
+        limit=iterations,
+        carries_on=True,
+        best=found.best,
+        chance=chance(splits, found),
+    )
+    return _run(contest, arms, allocate, running)
 
 
-@contextmanager
-def _placed(
-    arms: dict[str, Any], jobs: int, limit_s: float | None
-) -> Iterator[Mapping[str, Any]]:
-    """Give the arms where they are to run: here, or in processes of their own."""
-    if jobs == 1 and limit_s is None:
-        yield arms
-    else:
-        with isolated(arms, jobs=jobs, limit_s=limit_s) as placed:
-            yield placed
-
-
-def _conclude(race: Race, name: str, model: Any, error: str) -> Selection:
+def _run(
+    contest: Callable[..., Race],
+    arms: Mapping[str, Any],
+    allocate: Strategy,
+    running: Running,
+    refit: bool = True,
+) -> Selection:
+    """Run a race where it is to run: in this process, or in processes of their own."""
+    in_processes = running.jobs > 1 or running.limit_s is not None
+    placing = (
+        isolated(arms, jobs=running.jobs, limit_s=running.limit_s)
+        if in_processes
+        else nullcontext(arms)
+    )
+    with placing as placed:
+        race = contest(
+            placed,
+            past=[Allocation.from_dict(line) for line in running.log],
+            progress=running.progress,
+            jobs=running.jobs,
+        )
+        name = allocate(race)
+        model, error = None, ""
+        if refit:
+            model, error = _fitted(placed[name], race.had(name))
     latest = race.curves[name][-1]
     assert latest.score is not None
     return Selection(
@@ -316,6 +310,33 @@ def _conclude(race: Race, name: str, model: Any, error: str) -> Selection:
         full_s=full_seconds(race),
         error=error,
     )
+
+
+def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
+    """Return the winner's model, or None and why not: the race is not lost by it."""
+    try:
+        return arm.model(amount), ""
+    except Exception as error:  # the learner's own, whatever it is
+        return None, f"{type(error).__name__}: {error}"
+
+
+def find_strategy(name: str, *, iterations: bool = False) -> Strategy:
+    """Return a strategy by its name.
+
+    Raises
+    ------
+    BadInput
+        If there is none of that name (it lists those there are), or it begins with one
+        pull and examples are to be given.
+    """
+    if name not in STRATEGIES:
+        raise BadInput(f"no strategy {name!r}; known: {', '.join(STRATEGIES)}")
+    if name in FROM_ONE and not iterations:
+        raise BadInput(
+            f"strategy {name!r} begins with a single pull, and nothing can be learnt "
+            "from one example; it is for iterations"
+        )
+    return STRATEGIES[name]
 
 
 def full_seconds(race: Race) -> float:

@@ -75,28 +75,30 @@ class Examples:
         warm = self.warm and 0 < self._had < amount
         earlier = self._models if warm else [None] * len(self.splits)
         had, self._had, self._models = self._had, 0, []
-        with hearing() as complaints:
+        with collected_warnings() as found:
             outcomes = []
             for part, model in zip(self.splits, earlier, strict=True):
-                start = self.now()
+                start_s = self.now()
                 model = self._fit(part, amount, model, had)
-                rows = slice(0, amount if self.scored is None else self.scored)
-                seen = part.X[:amount][rows], part.y[:amount][rows]
-                valid = slice(0, self._checked(part, amount))
-                checked = part.X_valid[valid], part.y_valid[valid]
-                outcomes.append(self._validate(model, checked, seen, start))
+                seen = Split(
+                    part.X[:amount][: self.scored],
+                    part.y[:amount][: self.scored],
+                    part.X_valid[: self._checked(part, amount)],
+                    part.y_valid[: self._checked(part, amount)],
+                )
+                outcomes.append(validate(model, self.measure, seen, start_s, self.now))
                 self._models.append(model)
         self._had = amount
-        return replace(mean(outcomes), warnings=tuple(complaints))
+        return replace(mean(outcomes), warnings=tuple(found))
 
     def model(self, amount: int) -> Any:
-        """Give the estimator fitted on `every` row, or on `amount` of the first split.
+        """Return the estimator fitted on `every`, or on `amount` of the first split.
 
         The latter is not trained again if it was trained on so many last.
         """
         if self.every is not None:
-            with hearing():
-                fresh = prepare(self.learner, self.seed)
+            with collected_warnings():
+                fresh = seeded_copy(self.learner, self.seed)
                 return fresh.fit(self.every.X, self.every.y)
         if self._had != amount:
             self(amount)
@@ -104,11 +106,11 @@ class Examples:
 
     def _fit(self, part: Split, amount: int, model: Any, had: int) -> Any:
         if type(self.learner).__name__ in ADDITIVE and self.warm:
-            model = model or prepare(self.learner, self.seed)
+            model = model or seeded_copy(self.learner, self.seed)
             new = slice(had, amount)
             return model.partial_fit(part.X[new], part.y[new], np.unique(part.y))
         if model is None or type(last_step(self.learner)).__name__ not in CONVEX:
-            model = prepare(self.learner, self.seed)
+            model = seeded_copy(self.learner, self.seed)
         if type(last_step(model)).__name__ in CONVEX and self.warm:
             last_step(model).set_params(warm_start=True)
         return model.fit(part.X[:amount], part.y[:amount])
@@ -118,15 +120,6 @@ class Examples:
         if self.least_valid is None or amount >= len(part.y):
             return len(part.y_valid)
         return max(self.least_valid, 4 * amount)
-
-    def _validate(
-        self, model: Any, checked: tuple[Any, Any], seen: tuple[Any, Any], start: float
-    ) -> Outcome:
-        fitted = self.now()
-        score = self.measure.make_scorer()
-        valid = float(score(model, *checked))
-        train = float(score(model, *seen)) if len(seen[1]) else None
-        return Outcome(valid, train, fitted - start, self.now() - fitted)
 
 
 @dataclass(eq=False)
@@ -166,27 +159,25 @@ class Iterations:
     def __call__(self, amount: int) -> Outcome:
         """Carry on to `amount` iterations in all, and validate."""
         if self._model is None or amount < self._had:
-            self._model, self._had = prepare(self.learner, self.seed), 0
-        with hearing() as complaints:
-            start = self.now()
+            self._model, self._had = seeded_copy(self.learner, self.seed), 0
+        with collected_warnings() as found:
+            start_s = self.now()
             self._carry_on(amount)
-            fitted = self.now()
-            score = self.measure.make_scorer()
-            valid = float(score(self._model, self.split.X_valid, self.split.y_valid))
-            X, y = self.split.X[: self.scored], self.split.y[: self.scored]
-            train = float(score(self._model, X, y)) if len(y) else None
-            score_s = self.now() - fitted
+            part = self.split
+            X, y = part.X[: self.scored], part.y[: self.scored]
+            seen = Split(X, y, part.X_valid, part.y_valid)
+            outcome = validate(self._model, self.measure, seen, start_s, self.now)
         self._had = amount
-        return Outcome(valid, train, fitted - start, score_s, tuple(complaints))
+        return replace(outcome, warnings=tuple(found))
 
     def model(self, amount: int) -> Any:
-        """Give the estimator after `amount` iterations."""
+        """Return the estimator after `amount` iterations."""
         if self._had != amount:
             self(amount)
         return self._model
 
     def _count(self) -> str | None:
-        """Name the parameter that counts the iterations of a warm start."""
+        """Return the parameter that counts a warm start's iterations, None if none."""
         parameters = self.learner.get_params()
         counts = [p for p in ("n_estimators", "max_iter") if p in parameters]
         return counts[0] if "warm_start" in parameters and counts else None
@@ -203,6 +194,20 @@ class Iterations:
             self._model.partial_fit(X[rows], y[rows], *classes)
 
 
+def validate(
+    model: Any, measure: Measure, rows: Split, start_s: float, now: Clock
+) -> Outcome:
+    """Score a model whose training began at `start_s`.
+
+    Its training score is that on the training rows of `rows`, None if there are none.
+    """
+    fitted_s = now()
+    score = measure.make_scorer()
+    valid = float(score(model, rows.X_valid, rows.y_valid))
+    train = float(score(model, rows.X, rows.y)) if len(rows.y) else None
+    return Outcome(valid, train, fitted_s - start_s, now() - fitted_s)
+
+
 def chance(splits: Sequence[Split], measure: Measure) -> float:
     """Return the score of the answer that looks at no item: the prior, or the mean."""
     from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -211,14 +216,14 @@ def chance(splits: Sequence[Split], measure: Measure) -> float:
     scores = []
     for part in splits:
         blind = DummyClassifier() if measure.labels else DummyRegressor()
-        with hearing():
+        with collected_warnings():
             model = blind.fit(part.X, part.y)
             scores.append(float(score(model, part.X_valid, part.y_valid)))
     return float(np.mean(scores))
 
 
-def prepare(learner: Any, seed: int) -> Any:
-    """Give an unfitted copy with its randomness seeded."""
+def seeded_copy(learner: Any, seed: int) -> Any:
+    """Return an unfitted copy with its randomness seeded."""
     from sklearn.base import clone
 
     model = clone(learner)
@@ -228,23 +233,23 @@ def prepare(learner: Any, seed: int) -> Any:
 
 
 def last_step(learner: Any) -> Any:
-    """Give the estimator proper: the last step of a Pipeline, or the learner itself."""
+    """Return the last step of a Pipeline, or the learner itself."""
     steps = getattr(learner, "steps", None)
     return steps[-1][1] if steps else learner
 
 
 @contextmanager
-def hearing() -> Iterator[dict[str, None]]:
+def collected_warnings() -> Iterator[dict[str, None]]:
     """Collect the warnings of the block, each once, instead of showing them.
 
     They go into the log, so that none is lost; numerical libraries get one thread.
     """
-    complaints: dict[str, None] = {}
-    with warnings.catch_warnings(record=True) as heard, threadpool_limits(1):
+    found: dict[str, None] = {}
+    with warnings.catch_warnings(record=True) as caught, threadpool_limits(1):
         warnings.simplefilter("always")
-        yield complaints
-        for warning in heard:
-            complaints[f"{warning.category.__name__}: {warning.message}"] = None
+        yield found
+        for warning in caught:
+            found[f"{warning.category.__name__}: {warning.message}"] = None
 
 
 def mean(outcomes: Sequence[Outcome]) -> Outcome:

@@ -86,7 +86,7 @@ class Worker:
         self.stop()
 
     def _begin(self, *request: Any) -> bool:
-        """Have the process begin on a request; False if it was found dead."""
+        """Send the process a request; False if it was found dead."""
         if self._process is None:
             self._start()
         with self._ended_after(START_S), suppress(OSError, TrainingDied):
@@ -171,7 +171,7 @@ class Worker:
 def isolated(
     arms: Mapping[str, Arm], *, jobs: int = 1, limit_s: float | None = None
 ) -> Iterator[dict[str, "IsolatedArm"]]:
-    """Give arms that train in `jobs` processes, which end with the block.
+    """Yield arms that train in `jobs` processes, which end with the block.
 
     An arm that cannot be sent to a process trains in this one where there is no
     `limit_s`; where there is, it raises `CannotBeSent`.
@@ -335,7 +335,7 @@ def _serve(connection: Connection) -> None:
 def _answer(
     arms: dict[str, Arm], packed: Mapping[str, bytes], name: str, amount: int, what: str
 ) -> tuple[bool, Any]:
-    """Whether all went well, and what came of it or the error."""
+    """Return True and the result, or False and the error."""
     if name not in arms:
         try:
             arms[name] = ForkingPickler.loads(packed[name])
@@ -349,7 +349,7 @@ def _answer(
 
 
 def _sendable(error: Exception) -> Exception:
-    """Give the error itself, or its text where it does not survive the journey."""
+    """Return the error itself, or its text where it cannot be pickled."""
     try:
         ForkingPickler.loads(ForkingPickler.dumps(error))
     except Exception:

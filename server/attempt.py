@@ -8,7 +8,7 @@ import numpy as np
 
 from ..features.errors import BadFeature, BadItem, BadRow
 from ..features.extract import Extraction
-from ..features.sizes import costs_at
+from ..features.polynomials import costs_at
 from .columns import gap_of
 from .course import Course
 from .drift import LEAST_S

@@ -15,9 +15,9 @@ PolydomError
     └── TooLittleLeft  what is left of a request's budget buys nothing it asked for
 """
 
-from ..features.amounts import show_us
 from ..features.errors import NothingFits, PolydomError
 from ..features.sizes import Size, show_size
+from ..features.wording import show_us
 
 
 class Unauthorized(PolydomError):

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from ..features.amounts import show_us
 from ..features.errors import BadIndexFile, BadInput, NothingFits, printable
 from ..features.sizes import Size, show_size
+from ..features.wording import show_us
 from ..indexer.index import Index
 from ..indexer.package import Package
 from .budget import read_amount

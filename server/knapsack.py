@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
-from ..features.sizes import Size, costs_at
+from ..features.polynomials import costs_at
+from ..features.sizes import Size
 from ..indexer.index import Index
 
 Floats = NDArray[np.float64]

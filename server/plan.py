@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 
 from ..features.cost import CostTable
-from ..features.sizes import Size, cost_at
+from ..features.polynomials import cost_at
+from ..features.sizes import Size
 from ..indexer.index import Index
 from ..indexer.package import Package
 

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from ..features.errors import BadInput, BadItem
 from ..features.folders import ENDINGS, files_of
 from ..features.items import Kind
-from ..features.nearest import listed
 from ..features.tables import (
     JSON_LINES,
     PARQUET,
@@ -18,7 +17,10 @@ from ..features.tables import (
     open_table,
     read_json_lines,
 )
-from ..features.wording import in_words
+from ..features.wording import (
+    in_words,
+    listed,
+)
 from ..indexer.package import Package
 from .columns import KnownColumns
 from .json_keys import twice_in_json, twice_in_record

@@ -42,7 +42,7 @@ def texts(folder: Path, count: int = 120, project: str = TEXTS) -> Path:
 # Work in proportion to an image's rows alone, and to its columns alone.
 SIDES = """\
 from polydom.features.picture import open_picture
-from polydom.features.registry import feature
+from polydom.features.feature import feature
 
 
 def spin(times):

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput
-from polydom.models.allocation import Race
-from polydom.models.bandits import (
+from benchmarks.bandits import (
     exp3,
     lil_ucb,
     lucb,
     successive_elimination,
     successive_rejects,
 )
+from polydom.features.errors import BadInput
+from polydom.models.allocation import Race
 
 from . import oracles
 from .test_halving import converging, race, table_race

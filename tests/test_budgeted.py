@@ -6,26 +6,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_breast_cancer
+from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadInput
 from polydom.models.allocation import Outcome, Race
 from polydom.models.budgeted import (
     ModelClass,
+    boosting_penalty,
     choose_class,
     choose_nested,
     coarse_grid,
     smallest_cover,
+    tree_penalty,
+    vc_penalty,
 )
 from polydom.models.draws import split
 from polydom.models.measures import MEASURES
-from polydom.models.nests import (
-    Nest,
-    boosting_lengths,
-    feature_counts,
-    polynomial_degrees,
-    tree_depths,
-)
-from polydom.models.penalties import boosting, norm_bounded, tree, vc
 from polydom.models.trainer import Examples
 
 from . import oracles
@@ -49,14 +45,17 @@ def noisy(limit: float, seed: int) -> Risk:
 
 def vc_nest(count: int, rows: int = 10) -> dict[str, ModelClass]:
     """Example 1 of OBMS: dimensions 1..K, n_i = n_K d_K / d_i."""
-    return {str(d): ModelClass(rows * count // d, vc(d)) for d in range(1, count + 1)}
+    return {
+        str(d): ModelClass(rows * count // d, vc_penalty(d))
+        for d in range(1, count + 1)
+    }
 
 
 def test_choose_class_queries_suboptimal_classes_a_logarithmic_number_of_times() -> (
     None
 ):
     risks = {"best": noisy(0.1, 0), "worse": noisy(0.5, 1), "worst": noisy(0.9, 2)}
-    classes = {name: ModelClass(4, vc(1)) for name in risks}
+    classes = {name: ModelClass(4, vc_penalty(1)) for name in risks}
     suboptimal = []
     for quanta in (500, 5_000, 50_000):
         found = choose_class(race(risks), classes, quanta=quanta)
@@ -81,7 +80,7 @@ def test_choose_class_agrees_with_the_algorithm(
     rows = [int(n) for n in draw.integers(1, 50, len(limits))]
     # A little noise keeps two classes from being exactly equal.
     risks = [noisy(v + draw.random() / 1e3, seed + i) for i, v in enumerate(limits)]
-    penalties = [vc(d) for d in draw.integers(1, 9, len(limits))]
+    penalties = [vc_penalty(d) for d in draw.integers(1, 9, len(limits))]
     classes = {str(i): ModelClass(rows[i], penalties[i]) for i in range(len(limits))}
     contest = race({str(i): risk for i, risk in enumerate(risks)})
     found = choose_class(contest, classes, quanta=quanta, deviation=0.7)
@@ -92,7 +91,7 @@ def test_choose_class_agrees_with_the_algorithm(
 
 def test_choose_class_averages_the_models_along_the_way() -> None:
     contest = race({"a": noisy(0.1, 0), "b": noisy(0.8, 1)})
-    classes = {name: ModelClass(10, vc(1)) for name in "ab"}
+    classes = {name: ModelClass(10, vc_penalty(1)) for name in "ab"}
     found = choose_class(
         contest,
         classes,
@@ -156,44 +155,44 @@ def test_choose_nested_trades_risk_against_penalty() -> None:
     assert [line.amount for line in contest.log] == shares
 
 
-@pytest.mark.parametrize(
-    "nest",
-    [
-        polynomial_degrees([1, 2], 4, scale=0.05),
-        feature_counts([1, 2, 4], scale=0.05),
-        tree_depths([1, 2, 4], 4, scale=0.05),
-        boosting_lengths([2, 4, 8], 4, scale=0.01),
-    ],
-    ids=["polynomials", "columns", "depths", "rounds"],
-)
-def test_choose_nested_trains_ready_nests_on_real_rows(nest: Nest) -> None:
+def test_choose_nested_trains_classes_on_real_rows() -> None:
+    """Trees up to some depths: a quantum trains shallower ones on more rows."""
     X, y = load_breast_cancer(return_X_y=True)
     parts = split(X[:, :4], y)
+    classes = {
+        f"depth {depth}": ModelClass(
+            400 // depth, tree_penalty(2**depth, 4, scale=0.05)
+        )
+        for depth in (1, 2, 4)
+    }
     arms = {
-        name: Examples(known.learner, parts, MEASURES["accuracy"])
-        for name, known in nest.items()
+        f"depth {depth}": Examples(
+            DecisionTreeClassifier(max_depth=depth), parts, MEASURES["accuracy"]
+        )
+        for depth in (1, 2, 4)
     }
     contest = Race(arms, limit=len(parts[0].y))
-    chosen = choose_nested(contest, nest, quanta=4)
+    chosen = choose_nested(contest, classes, quanta=4)
     assert not contest.failed
     assert contest.loss(chosen) < 0.2
-    rows = [known.rows for known in nest.values()]
-    assert rows == sorted(rows, reverse=True)
 
 
 def test_penalties_fall_with_examples_and_rise_with_complexity() -> None:
-    assert vc(4)(100) == pytest.approx(0.2)
-    assert norm_bounded(1.0, 2.0)(400) == pytest.approx(0.2)
-    assert tree(8, 10)(1000) > tree(4, 10)(1000) > tree(4, 10)(4000)
-    assert boosting(20, 8, 10)(1000) > boosting(10, 8, 10)(1000)
-    assert tree(1, 1)(100) == pytest.approx(0.1)
+    assert vc_penalty(4)(100) == pytest.approx(0.2)
+    assert (
+        tree_penalty(8, 10)(1000)
+        > tree_penalty(4, 10)(1000)
+        > tree_penalty(4, 10)(4000)
+    )
+    assert boosting_penalty(20, 8, 10)(1000) > boosting_penalty(10, 8, 10)(1000)
+    assert tree_penalty(1, 1)(100) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: vc(0), "dimension 0"),
-        (lambda: tree(0, 3), "0 leaves"),
+        (lambda: vc_penalty(0), "dimension 0"),
+        (lambda: tree_penalty(0, 3), "0 leaves"),
         (lambda: coarse_grid({}, quanta=10), "0 classes"),
         (lambda: coarse_grid(vc_nest(3), quanta=10, slack=0.0), "slack 0.0"),
         (

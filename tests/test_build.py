@@ -17,7 +17,8 @@ from polydom.features.errors import BadFeature, BadProject, NothingFits
 from polydom.indexer import Index, build
 from polydom.indexer.pace import Pace
 from polydom.indexer.project import Project
-from polydom.indexer.report import band_of, facts_of, plot_race, show
+from polydom.indexer.report import facts_of, plot_race, show
+from polydom.models.allocation import Race
 from polydom.models.portfolio import installed
 from polydom.server.app import create_app
 
@@ -332,11 +333,22 @@ AUTO = projects.TEXTS.replace("workers = 1", 'workers = 1\nlearner = "auto"')
 def test_build_chooses_a_learner_where_asked_and_says_which(tmp_path: Path) -> None:
     folder = projects.texts(tmp_path, count=240, project=AUTO)
     trained: list[str] = []
+
+    def watch(race: Race) -> None:
+        trained.append(race.log[-1].learner)
+
+    with pytest.raises(KeyboardInterrupt):
+        build(
+            folder / "PROJECT.toml",
+            cache=folder / "c",
+            watch=watch,
+            progress=Stages(stop_in="choosing a learner"),
+        )
     index = build(
         folder / "PROJECT.toml",
         output=folder / "a.pdx",
         cache=folder / "c",
-        watch=lambda race: trained.append(race.log[-1].learner),
+        watch=watch,
     )
     assert index.package is not None
     race = index.package.meta["selection"]
@@ -346,41 +358,13 @@ def test_build_chooses_a_learner_where_asked_and_says_which(tmp_path: Path) -> N
     assert index.accuracies.max() > 0.9
     build(folder / "PROJECT.toml", output=folder / "b.pdx", cache=folder / "c")
     assert (folder / "a.pdx").read_bytes() == (folder / "b.pdx").read_bytes()
-
-
-PER_LEVEL = AUTO.replace(
-    'learner = "auto"', 'learner = { name = "auto", per_level = true }'
-)
-
-
-def test_build_chooses_a_learner_for_each_band_of_levels(tmp_path: Path) -> None:
-    folder = projects.texts(tmp_path, count=240, project=PER_LEVEL)
-    with pytest.raises(KeyboardInterrupt):
-        build(
-            folder / "PROJECT.toml",
-            cache=folder / "c",
-            progress=Stages(stop_in="choosing for 2-3"),
-        )
-    index = build(folder / "PROJECT.toml", output=folder / "a.pdx", cache=folder / "c")
-    assert index.package is not None
-    races = index.package.meta["selection"]["levels"]
-    assert [(race["low"], race["high"]) for race in races] == [(1, 1), (2, 3), (4, 4)]
-    assert races[2]["sets"] == [0b1111]
-    assert all(race["learner"] in race["curves"] for race in races)
-    assert index.package.meta["learner"] == {"name": "auto", "per_level": True}
-    assert index.accuracies.max() > 0.9
-    build(folder / "PROJECT.toml", output=folder / "b.pdx", cache=folder / "c")
-    assert (folder / "a.pdx").read_bytes() == (folder / "b.pdx").read_bytes()
     facts = facts_of(index)
     console = Console(record=True, width=200)
     show(facts, console)
     shown = console.export_text()
-    for race in races:
-        assert f"{band_of(race)} chosen by daub-seconds: {race['learner']}" in shown
-        amount, score, _ = race["curves"][race["learner"]][-1]
-        assert f"  its curve: {score:.4f} on {amount:,} examples" in shown
-    assert band_of(races[0]) == " for sets of 1 feature"
-    assert band_of(races[1]) == " for sets of 2 to 3 features"
+    assert f"learner chosen by daub-seconds: {race['learner']}" in shown
+    amount, score, _ = race["curves"][race["learner"]][-1]
+    assert f"  its curve: {score:.4f} on {amount:,} examples" in shown
     plot_race(facts["build"]["selection"], folder / "race.png")
     assert (folder / "race.png").read_bytes().startswith(b"\x89PNG")
 

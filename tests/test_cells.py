@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile, BadInput
-from polydom.features.sizes import cost_at
+from polydom.features.polynomials import cost_at
 from polydom.indexer.cells import LONGEST_RUN, CellLookup
 from polydom.indexer.rectangle import control_values
 

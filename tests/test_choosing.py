@@ -41,7 +41,7 @@ def choose(
         watch=watch,
         limit_s=limit_s,
     )
-    return contest.one(), trained
+    return contest.choose(), trained
 
 
 def test_a_race_tells_who_did_not_converge(

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from polydom.features.cost import CostCurve
 from polydom.features.extract import Extractor
+from polydom.features.loading import load_features
 from polydom.features.record import columns
-from polydom.features.registry import load_features
 from polydom.features.stopwatch import Load
 from polydom.indexer.cache import Cache
 from polydom.indexer.costing import (

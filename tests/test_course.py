@@ -9,8 +9,8 @@ import pytest
 
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
+from polydom.features.feature import Feature
 from polydom.features.items import text_item
-from polydom.features.registry import Feature
 from polydom.indexer.index import Index
 from polydom.server.attempt import Attempt
 from polydom.server.budget import Allowance, Deadline

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadFeature, BadIndexFile, NothingFits
 from polydom.features.extract import Extractor
+from polydom.features.feature import Feature
 from polydom.features.items import text_item
-from polydom.features.registry import Feature
 from polydom.indexer.index import Index
 from polydom.models.prior import Prior
 from polydom.server.attempt import Attempt

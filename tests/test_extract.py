@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
+from polydom.features.feature import Feature, Step, feature, step
 from polydom.features.items import Item, record_item, text_item
 from polydom.features.record import columns
-from polydom.features.registry import Feature, Step, feature, step
 from polydom.features.samples import sample_items
 
 from . import oracles

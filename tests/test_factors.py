@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from polydom.features.cost import CostTable
 from polydom.features.extract import Extractor
+from polydom.features.feature import Feature, feature
 from polydom.features.items import text_item
-from polydom.features.registry import Feature, feature
 from polydom.indexer.factors import (
     CONFIDENCE,
     FASTEST,

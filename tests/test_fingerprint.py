@@ -1,6 +1,7 @@
 """Fingerprints see all that a feature's values depend on, and nothing else."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -10,9 +11,11 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadFeature, BadItem
+from polydom.features.feature import Feature, feature
 from polydom.features.fingerprint import fingerprint, unsteady
+from polydom.features.image import grey, half
+from polydom.features.loading import load_features
 from polydom.features.record import Columns, columns
-from polydom.features.registry import Feature, feature, load_features
 
 HEAD = "from polydom.features import feature\n"
 TAIL = "\n@feature(kind='text')\ndef used(text):\n    return [len(str(V))]\n"
@@ -21,7 +24,7 @@ import sys
 from pathlib import Path
 from polydom.features.fingerprint import fingerprint
 from polydom.features.record import columns
-from polydom.features.registry import load_features, ready_made_features
+from polydom.features.loading import load_features, ready_made_features
 files = [Path(name) for name in sys.argv[1:]]
 group = columns("c", ["a", "b"], vocabularies={"a": ["x", "y"]})
 for one in (*load_features([], files), *ready_made_features(), group):
@@ -358,3 +361,149 @@ def test_a_fingerprint_tells_arrays_of_a_closure_apart() -> None:
 
     assert fingerprint(make(np.ones(2))) == fingerprint(make(np.ones(2)))
     assert fingerprint(make(np.ones(2))) != fingerprint(make(np.zeros(2)))
+
+
+MINE = """
+from polydom.features import step
+from polydom.features.text import hashed_words, words
+
+SCALE = 2
+
+def scaled(number):
+    return SCALE * number
+
+@step(needs=[words])
+def lengths(words):
+    return list(map(len, words))
+
+@feature(needs=[lengths])
+def longest(lengths):
+    return [scaled(max(lengths, default=0))]
+
+@feature(kind="text", name="vowels", declared={"usd": 0.5})
+def count_vowels(text):
+    return [sum(map(text.count, "aeiou"))]
+"""
+
+
+def test_fingerprint_is_the_same_every_time(tmp_path: Path) -> None:
+    assert print_of(tmp_path, MINE) == print_of(tmp_path, MINE)
+    assert re.fullmatch("[0-9a-f]{64}", print_of(tmp_path, MINE))
+
+
+def test_fingerprint_does_not_depend_on_where_the_file_is(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    there = print_of(tmp_path / "elsewhere", "# moved\n\n" + MINE)
+    assert there == print_of(tmp_path, MINE)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("default=0", "default=1"),
+        ("map(len, words)", "map(hash, words)"),
+        ("SCALE * number", "number"),
+        ("SCALE = 2", "SCALE = 3"),
+        ("needs=[words]", "kind='text'"),
+    ],
+    ids=["function", "step", "function called", "constant", "needs of a step"],
+)
+def test_fingerprint_changes_with(tmp_path: Path, old: str, new: str) -> None:
+    assert old in MINE
+    changed = print_of(tmp_path, MINE.replace(old, new))
+    assert changed != print_of(tmp_path, MINE)
+
+
+def test_fingerprint_ignores_what_a_feature_does_not_use(tmp_path: Path) -> None:
+    other = MINE.replace('"aeiou"', '"aeiouy"') + "\nOTHER = 3\n"
+    assert print_of(tmp_path, other) == print_of(tmp_path, MINE)
+
+
+def test_fingerprint_sees_closures_defaults_and_arrays() -> None:
+    def make(weights: np.ndarray, power: int = 2) -> Feature:
+        def weighted(text: str, power: int = power) -> object:
+            return weights * len(text) ** power
+
+        return feature(weighted, kind="text")
+
+    prints = {
+        fingerprint(make(np.array([1.0, 2.0]))),
+        fingerprint(make(np.array([1.0, 3.0]))),
+        fingerprint(make(np.array([1.0, 2.0], np.float32))),
+        fingerprint(make(np.array([1.0, 2.0]), power=3)),
+    }
+    assert len(prints) == 4
+
+
+CLASSES = """
+import functools
+from dataclasses import dataclass
+
+@dataclass
+class Weigh:
+    weight: float
+    BASE = 10
+
+    @property
+    def twice(self):
+        return 2 * self.weight
+
+    def of(self, text):
+        return self.BASE + self.twice * len(text)
+
+WEIGH = Weigh(3.0)
+
+@functools.lru_cache
+def weighed(text):
+    return WEIGH.of(text)
+
+@feature(kind="text")
+def weight(text):
+    return [weighed(text)]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("2 * self", "4 * self"),
+        ("BASE = 10", "BASE = 11"),
+        ("len(text)", "hash(text)"),
+        ("Weigh(3.0)", "Weigh(3.5)"),
+        ("WEIGH.of(text)", "-WEIGH.of(text)"),
+    ],
+    ids=["property", "attribute", "method", "field", "cached function"],
+)
+def test_fingerprint_looks_into_objects(tmp_path: Path, old: str, new: str) -> None:
+    assert old in CLASSES
+    changed = print_of(tmp_path, CLASSES.replace(old, new))
+    assert changed != print_of(tmp_path, CLASSES)
+    assert print_of(tmp_path, CLASSES) == print_of(tmp_path, CLASSES)
+
+
+def test_fingerprint_of_columns_changes_with_their_vocabularies() -> None:
+    few = columns("job", ["job"], vocabularies={"job": ["a", "b"]})
+    same = columns("work", ["job"], vocabularies={"job": ["a", "b"], "age": ["x"]})
+    more = columns("job", ["job"], vocabularies={"job": ["a", "b", "c"]})
+    turned = columns("job", ["job"], vocabularies={"job": ["b", "a"]})
+    assert fingerprint(few) == fingerprint(same)
+    assert len({fingerprint(few), fingerprint(more), fingerprint(turned)}) == 3
+
+
+def test_fingerprint_follows_steps_that_are_shared() -> None:
+    @feature(needs=[half])
+    def mean(half: np.ndarray) -> list[float]:
+        return [half.mean()]
+
+    @feature(needs=[grey])
+    def mean_of_grey(half: np.ndarray) -> list[float]:
+        return [half.mean()]
+
+    assert fingerprint(mean) != fingerprint(mean_of_grey)
+
+
+def test_fingerprint_refuses_a_function_without_source() -> None:
+    scope: dict[str, object] = {}
+    exec("def f(text): return [1]", scope)
+    with pytest.raises(BadFeature, match=r"source of .*f cannot be read; define it in"):
+        fingerprint(feature(scope["f"], kind="text"))  # type: ignore[call-overload]

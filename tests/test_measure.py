@@ -11,9 +11,9 @@ from polydom.features import stopwatch
 from polydom.features.cost import CostCurve
 from polydom.features.errors import BadFeature, BadInput
 from polydom.features.extract import Extractor
+from polydom.features.feature import feature, step
 from polydom.features.items import text_item
 from polydom.features.measure import Timings, measure, shuffled
-from polydom.features.registry import feature, step
 from polydom.features.stopwatch import Stopwatch
 
 
@@ -158,8 +158,10 @@ def test_measure_restores_the_collector_when_a_feature_fails() -> None:
 
 def test_measure_times_with_a_real_clock() -> None:
     timings = measure(EXTRACTOR, ITEMS, repeats=1)
-    assert np.all(timings.feature_s > 0)
-    assert np.all(timings.step_s > 0)
+    for seconds in (timings.feature_s, timings.step_s):
+        # rounds after the first may have measured others, where these were in doubt
+        assert np.all(seconds[: len(ITEMS)] > 0)
+        assert np.all((seconds > 0) | np.isnan(seconds))
 
 
 @pytest.mark.parametrize(("items", "repeats"), [([], 1), (ITEMS, 0)])

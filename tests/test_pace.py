@@ -7,8 +7,8 @@ import pytest
 
 from polydom.features.errors import BadIndexFile
 from polydom.features.extract import Extractor
+from polydom.features.feature import feature, step
 from polydom.features.items import text_item
-from polydom.features.registry import feature, step
 from polydom.indexer.pace import (
     LEAST_ROUNDS,
     ROUNDS,

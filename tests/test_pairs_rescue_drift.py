@@ -11,7 +11,7 @@ from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
-from polydom.features.registry import load_features
+from polydom.features.loading import load_features
 from polydom.indexer.stored import StoredFeature
 from polydom.server.attempt import Attempt
 from polydom.server.budget import Allowance, Deadline

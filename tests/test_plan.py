@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.sizes import cost_at
+from polydom.features.polynomials import cost_at
 from polydom.server.plan import make_plans
 
 from . import oracles

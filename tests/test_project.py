@@ -75,7 +75,7 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
         ({"data": {}}, "exactly one of images, table, texts, items"),
         ({"data": {"images": "a", "texts": "b"}}, "exactly one of"),
         ({"learner": {"C": 1}}, "needs a name"),
-        ({"learner": {"name": "auto", "C": 1}}, "no keys but per_level and limit_s"),
+        ({"learner": {"name": "auto", "C": 1}}, "no keys but limit_s"),
         ({"learner": {"name": "auto", "limit_s": "9"}}, "limit_s is '9'; it must be"),
         ({"learner": {"name": "auto", "limit_s": True}}, "limit_s is True; it must"),
         (
@@ -83,7 +83,7 @@ MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
             "limit_s is 0; it must be seconds above 0",
         ),
         ({"learner": {"name": "auto", "limit_s": math.nan}}, "limit_s is nan"),
-        ({"learner": {"name": "auto", "per_level": 1}}, "either true or false"),
+        ({"learner": {"name": "auto", "per_level": True}}, "no keys but limit_s"),
         ({"costs": {"weights": {"s": 0}}}, "counts nothing"),
         ({"costs": {"weights": {"s": -1}}}, "of at least 0 is needed"),
         ({"seed": -1}, "seed: a whole number of at least 0 is needed"),

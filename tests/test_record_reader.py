@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import PolydomError
 from polydom.features.extract import Extractor
+from polydom.features.feature import feature
 from polydom.features.items import ReadRecord, record_item
 from polydom.features.record import columns
-from polydom.features.registry import feature
 from polydom.server.record_reader import RecordReader
 
 EXTRACTOR = Extractor(

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from polydom.features.errors import BadIndexFile
 from polydom.features.extract import Extractor
-from polydom.features.registry import Feature, Step
+from polydom.features.feature import Feature, Step
 from polydom.indexer.index import Index
 from polydom.indexer.pace import LEAST_ROUNDS, finish
 from polydom.server.app import create_app

@@ -23,8 +23,15 @@ from polydom.models.allocation import Allocation, Outcome, Race
 from polydom.models.daub import daub, train_all
 from polydom.models.daub_seconds import daub_by_seconds
 from polydom.models.draws import nested_order, split
+from polydom.models.halving import successive_halving, uniform
 from polydom.models.measures import MEASURES, find_measure
-from polydom.models.select import FROM_ONE, STRATEGIES, UNBUDGETED, select
+from polydom.models.select import (
+    FROM_ONE,
+    STRATEGIES,
+    Running,
+    select,
+    select_by_iterations,
+)
 from polydom.models.trainer import Examples, Iterations, chance
 from polydom.models.worker import isolated
 
@@ -142,29 +149,25 @@ def test_select_continues_an_interrupted_race_from_its_log(stop_after: int) -> N
             raise Interrupted
 
     with pytest.raises(Interrupted):
-        select(LEARNERS, X, y, strategy=RACED, progress=stop)
+        select(LEARNERS, X, y, strategy=RACED, running=Running(progress=stop))
     before = [json.loads(line) for line in stored]
-    continued = select(LEARNERS, X, y, strategy=RACED, log=before)
+    continued = select(LEARNERS, X, y, strategy=RACED, running=Running(log=before))
     assert [line.to_dict() for line in continued.log[:stop_after]] == before
     assert continued.name == "logistic"
 
     stored_log = [line.to_dict() for line in continued.log]
-    again = select(LEARNERS, X, y, strategy=RACED, log=stored_log)
+    again = select(LEARNERS, X, y, strategy=RACED, running=Running(log=stored_log))
     assert again.log == continued.log  # to the second: nothing was trained again
     assert again.model.score(X, y) == continued.model.score(X, y)
 
 
 def test_select_reports_progress_with_bounds_and_the_time_left() -> None:
     seen: list[tuple[str, float | None, float | None]] = []
-    select(
-        LEARNERS,
-        X,
-        y,
-        strategy=RACED,
-        progress=lambda race: seen.append(
-            (race.log[-1].learner, race.log[-1].bound, race.left_s)
-        ),
-    )
+
+    def watch(race: Race) -> None:
+        seen.append((race.log[-1].learner, race.log[-1].bound, race.left_s))
+
+    select(LEARNERS, X, y, strategy=RACED, running=Running(progress=watch))
     assert [name for name, _, _ in seen[:4]] == list(LEARNERS)
     assert all(left_s is not None for _, _, left_s in seen[4:])
     assert all(bound is not None for _, bound, _ in seen)
@@ -193,7 +196,7 @@ def test_select_allocates_iterations_where_asked() -> None:
         "forest": RandomForestClassifier(),
         "bayes": GaussianNB(),
     }
-    chosen = select(learners, X, y, strategy=train_all, iterations=20)
+    chosen = select_by_iterations(learners, X, y, 20, strategy=train_all)
     assert chosen.name == "forest"
     assert chosen.amount == 20
     assert len(chosen.model.estimators_) == 20
@@ -211,22 +214,17 @@ def test_select_allocates_iterations_where_asked() -> None:
         ({"validation": (X[:3, :2], y[:3])}, "as many columns"),
         ({"validation": (X[:3], y[:2])}, "have 2 targets"),
         ({"measure": "acuracy"}, "nearest is 'accuracy'"),
-        ({"jobs": 0}, "jobs is 0"),
-        ({"limit_s": 0.0}, "limit_s 0.0"),
-        ({"iterations": 5}, "'DummyClassifier' cannot|DummyClassifier cannot"),
-        ({"iterations": 0}, "at least 1"),
         ({"learners": {"only": Crashes()}}, "every learner failed; 'only'"),
-        ({"log": [{"learner": "bayes"}]}, "not a line"),
+        ({"running": Running(log=[{"learner": "bayes"}])}, "not a line"),
         (
-            {"log": [Allocation("svm", 9, 9, 0.5).to_dict()]},
+            {"running": Running(log=[Allocation("svm", 9, 9, 0.5).to_dict()])},
             "names 'svm'",
         ),
         ({"strategy": partial(daub, granularity=300)}, "at most the 399"),
         ({"strategy": "daub"}, "granularity is 500 .* at most the 399"),
-        ({"strategy": "exp3"}, "'exp3' begins with a single pull"),
-        ({"strategy": "all", "budget": 9}, "'all' takes no budget, and 9 came"),
-        ({"strategy": "uniform", "budget": 3}, "3 is below one pull per arm; 4 are"),
-        ({"strategy": "halving", "budget": 7}, "7 is below one pull per arm; 8 are"),
+        ({"strategy": "doubling"}, "'doubling' begins with a single pull"),
+        ({"strategy": partial(uniform, budget=3)}, "3 is below one pull per arm; 4 "),
+        ({"strategy": partial(successive_halving, budget=7)}, "7 is below .*; 8 are"),
     ],
 )
 def test_select_refuses_what_it_cannot_use(
@@ -235,6 +233,30 @@ def test_select_refuses_what_it_cannot_use(
     arguments: dict[str, Any] = {"learners": LEARNERS, "X": X, "y": y} | change
     with pytest.raises(BadInput, match=message):
         select(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({}, "DummyClassifier cannot"),
+        ({"iterations": 0}, "at least 1"),
+        ({"validation": 3}, "5 iterations on 3 division"),
+        ({"learners": {}}, "no learners"),
+    ],
+)
+def test_select_by_iterations_refuses_what_it_cannot_use(
+    change: dict[str, Any], message: str
+) -> None:
+    arguments: dict[str, Any] = {"learners": LEARNERS, "X": X, "y": y, "iterations": 5}
+    with pytest.raises(BadInput, match=message):
+        select_by_iterations(**arguments | change)
+
+
+def test_running_refuses_no_workers_and_no_time() -> None:
+    with pytest.raises(BadInput, match="jobs is 0"):
+        Running(jobs=0)
+    with pytest.raises(BadInput, match=r"limit_s 0\.0"):
+        Running(limit_s=0.0)
 
 
 @given(
@@ -407,7 +429,9 @@ def test_isolated_arms_survive_crashes_and_overruns_of_others() -> None:
 def test_select_in_processes_chooses_what_it_chooses_here() -> None:
     strategy = partial(daub, granularity=50)
     here = select(LEARNERS, X, y, strategy=strategy)
-    there = select(LEARNERS, X, y, strategy=strategy, jobs=2, limit_s=60.0)
+    there = select(
+        LEARNERS, X, y, strategy=strategy, running=Running(jobs=2, limit_s=60.0)
+    )
     assert [(line.learner, line.amount, line.score) for line in here.log] == [
         (line.learner, line.amount, line.score) for line in there.log
     ]
@@ -437,7 +461,7 @@ def test_select_runs_every_strategy_by_its_name(strategy: str) -> None:
     still = GradientBoostingClassifier(learning_rate=1e-9)  # answers the class prior
     learners = {"still": still, "bold": bold}
     if strategy in FROM_ONE:
-        chosen = select(learners, X, y, strategy=strategy, iterations=20)
+        chosen = select_by_iterations(learners, X, y, 20, strategy=strategy)
     elif strategy == "daub":  # these rows are few for its 500
         rows, labels = np.repeat(X, 3, axis=0), np.repeat(y, 3)
         chosen = select(learners, rows, labels, strategy=strategy)
@@ -445,10 +469,10 @@ def test_select_runs_every_strategy_by_its_name(strategy: str) -> None:
         learners["still"] = DummyClassifier()
         chosen = select(learners, X, y, strategy=strategy)
     assert chosen.name == "bold"
-    assert set(STRATEGIES) > set(UNBUDGETED) | set(FROM_ONE)
+    assert set(STRATEGIES) > set(FROM_ONE)
 
 
 def test_select_gives_no_more_than_the_budget() -> None:
-    chosen = select(LEARNERS, X, y, strategy="halving", budget=640)
+    chosen = select(LEARNERS, X, y, strategy=partial(successive_halving, budget=640))
     assert sum(line.spent for line in chosen.log) <= 2 * 640  # each starts anew
     assert [line.amount for line in chosen.log[:4]] == [80] * 4

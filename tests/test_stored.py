@@ -7,7 +7,7 @@ import pytest
 from polydom.features.errors import BadFeature
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
-from polydom.features.registry import load_features
+from polydom.features.loading import load_features
 from polydom.indexer.stored import StoredFeature, load_extractor
 
 from .served import FEATURES_FILE, WIDTHS

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from polydom.features.registry import load_features
+from polydom.features.loading import (
+    load_features,
+)
 from polydom.indexer.project import Project
 from polydom.indexer.template import TEMPLATE, template
 

@@ -1,6 +1,7 @@
-"""What a decoder refused, in words: no names of types, no `$`, no backticks."""
+"""Parts of messages; of a decoder: no names of types, no `$`, no backticks."""
 
 import json
+import math
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from polydom.features.wording import SHOWN, in_words
+from polydom.features.wording import SHOWN, in_words, show_us
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True):
@@ -107,3 +108,19 @@ def test_words_are_never_the_decoders(content: dict[str, Any]) -> None:
         assert "Object" not in said
         assert "`" not in said.replace(repr("`"), "") or "`" in "".join(content)
         assert len(said) < 500
+
+
+@pytest.mark.parametrize(
+    ("microseconds", "shown"),
+    [
+        (0.0, "0 us"),
+        (0.4, "0 us"),
+        (5200.0, "5,200 us"),
+        (math.nextafter(1e9, 0) - 1, "999,999,999 us"),
+        (1e9, "1e+09 us"),
+        (1.23456e300, "1.235e+300 us"),
+        (math.inf, "inf us"),
+    ],
+)
+def test_microseconds_are_short_however_many(microseconds: float, shown: str) -> None:
+    assert show_us(microseconds) == shown

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from polydom.models.allocation import Race
-from polydom.models.select import Selection, select
+from polydom.models.select import Running, Selection, select
 
 from . import hard_learners as hard
 from .hard_learners import Counted, Does, KeepsALambda, StartsAProcess
@@ -31,14 +31,19 @@ PLACES = [(1, 60.0), (2, None)]
 
 
 def choose(
-    learners: dict[str, Any], jobs: int, limit_s: float | None, **more: Any
+    learners: dict[str, Any],
+    jobs: int,
+    limit_s: float | None,
+    progress: Callable[[Race], None] | None = None,
+    **more: Any,
 ) -> Selection:
     """Race learners; a race that hangs fails, instead of the whole run."""
     found: list[Any] = []
 
     def race() -> None:
         try:
-            found.append(select(learners, X, y, jobs=jobs, limit_s=limit_s, **more))
+            running = Running(jobs=jobs, limit_s=limit_s, progress=progress)
+            found.append(select(learners, X, y, running=running, **more))
         except BaseException as error:
             found.append(error)
 

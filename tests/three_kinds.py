@@ -11,7 +11,7 @@ from polydom.features.cost import CostTable
 from polydom.features.extract import Extractor
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import image_item
-from polydom.features.registry import load_features
+from polydom.features.loading import load_features
 from polydom.indexer.index import Index
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature

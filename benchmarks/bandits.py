@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from .allocation import Race
-from .halving import need_pulls
+from polydom.models.allocation import Race
+from polydom.models.halving import need_pulls
 
 
 def successive_rejects(race: Race, *, budget: int) -> str:

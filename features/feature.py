@@ -7,16 +7,12 @@ There is no global registry: a decorated function *is* its step or feature.
 
 import inspect
 import math
-import runpy
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, overload
 
 from .errors import BadFeature
 from .items import Kind
-from .nearest import hint
 
 Function = Callable[..., Any]
 
@@ -203,7 +199,7 @@ def feature(
 
 
 def name_of(function: Function) -> str:
-    """Name of a function; a callable object must be named by its maker."""
+    """Return a function's name; BadFeature for a callable object without one."""
     name = getattr(function, "__name__", None)
     if not isinstance(name, str):
         raise BadFeature(f"{function!r} has no name of its own; give one with name=")
@@ -213,7 +209,7 @@ def name_of(function: Function) -> str:
 def kind_of(
     where: str, function: Function, kind: Kind | None, needs: Sequence[Step]
 ) -> Kind:
-    """Kind of the items that a function with these needs works on, all checked."""
+    """Return the kind of items that a function works on, after checking its needs."""
     strangers = [need for need in needs if not isinstance(need, Step)]
     if strangers:
         raise BadFeature(f"{where} needs {strangers[0]!r}, which is no step")
@@ -232,86 +228,3 @@ def kind_of(
             f"{where} will receive {count} argument{'s' * (count > 1)}: {error}"
         ) from error
     return kinds.pop()
-
-
-def ready_made_features() -> tuple[Feature, ...]:
-    """All features that come with polydom, images' first, cheap ones first."""
-    from .image import FEATURES as IMAGE_FEATURES
-    from .text import FEATURES as TEXT_FEATURES
-
-    return IMAGE_FEATURES + TEXT_FEATURES
-
-
-def load_features(
-    names: Sequence[str], files: Sequence[Path] = ()
-) -> tuple[Feature, ...]:
-    """Find features by name, and add all that the user's files define.
-
-    Parameters
-    ----------
-    names
-        Of ready-made features, or of features in `files`.
-    files
-        Python files; they are executed. Each contributes every feature it holds that
-        is not ready-made, in the order of definition.
-
-    Returns
-    -------
-    Those in `names` first, then the remaining ones of `files`; none twice.
-
-    Raises
-    ------
-    BadFeature
-        If a name is unknown (naming the nearest), two features share a name, or a
-        file cannot be imported (naming the line).
-    """
-    ready_made = ready_made_features()
-    known = {feature.name: feature for feature in ready_made}
-    own: dict[str, Feature] = {}
-    for file in files:
-        defined = run_file(file).values()
-        held = dict.fromkeys(f for f in defined if isinstance(f, Feature))
-        if not held:
-            raise BadFeature(
-                f"{file} defines no feature; a function is one under "
-                "@polydom.features.feature"
-            )
-        for found in held:
-            if found not in ready_made:
-                if found.name in known or found.name in own:
-                    raise BadFeature(f"{file}: there is another feature {found.name!r}")
-                own[found.name] = found
-    known |= own
-    for name in names:
-        if name not in known:
-            raise BadFeature(f"there is no feature {name!r}; {hint(name, [*known])}")
-    return tuple(known[name] for name in dict.fromkeys([*names, *own]))
-
-
-def run_file(file: Path) -> dict[str, Any]:
-    """Execute a Python file, and return the names it defines.
-
-    Its module is forgotten by the import system afterwards: functions of a module that
-    workers cannot import are pickled whole by joblib's cloudpickle.
-    """
-    if not file.is_file():
-        what = "this is a folder" if file.exists() else "No such file or directory"
-        raise BadFeature(f"{file}: {what}; a Python file with features is needed")
-    try:
-        return runpy.run_path(str(file), run_name=f"features_of_{file.stem}")
-    except Exception as error:  # the file's own, whatever it is
-        line = line_in(file, error)
-        place = f"{file}, line {line}" if line else f"{file}"
-        raise BadFeature(f"{place}: {type(error).__name__}: {error}") from error
-
-
-def line_in(file: Path, error: Exception) -> int | None:
-    """Last line of `file` that an error passed through, None if none."""
-    if isinstance(error, SyntaxError) and error.filename == str(file):
-        return error.lineno
-    lines = [
-        frame.lineno
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename == str(file)
-    ]
-    return lines[-1] if lines else None

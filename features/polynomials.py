@@ -1,0 +1,102 @@
+"""Polynomials in a size of one number or of two: what costs are, and their terms.
+
+One of one number n is kept constant first. One of two numbers (a, b) is kept by total
+degree, and in each degree by falling power of a: 1, a, b, a^2, ab, b^2, ... So either
+has one of lower degree as its beginning.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.polynomial.polynomial import polyval
+from numpy.typing import ArrayLike, NDArray
+
+from .sizes import Size
+
+Floats = NDArray[np.float64]
+
+
+def count_terms(degree: int, variables: int) -> int:
+    """Coefficients of a polynomial of this degree in one or two variables."""
+    return math.comb(degree + variables, variables)
+
+
+def degree_of(terms: int, variables: int) -> int:
+    """Degree of a polynomial with so many coefficients, -1 where none has as many."""
+    if variables == 1:
+        return terms - 1
+    degree = (math.isqrt(8 * terms + 1) - 3) // 2
+    return degree if count_terms(degree, 2) == terms else -1
+
+
+def exponents(degree: int) -> NDArray[np.int64]:
+    """Powers (T, 2) of a and of b in each term of a polynomial in two variables."""
+    return np.array(
+        [(total - j, j) for total in range(degree + 1) for j in range(total + 1)],
+        np.int64,
+    )
+
+
+def monomials(sizes: ArrayLike, terms: int) -> Floats:
+    """Terms, without coefficients, of polynomials at many sizes.
+
+    Parameters
+    ----------
+    sizes : (M,) or (M, 2)
+    terms
+        How many coefficients the polynomials have.
+
+    Returns
+    -------
+    (M, terms) float64
+    """
+    points = np.asarray(sizes, np.float64)
+    if points.ndim == 1:
+        powers: Floats = points[:, np.newaxis] ** np.arange(terms)
+        return powers
+    of_a, of_b = exponents(degree_of(terms, 2)).T
+    products: Floats = points[:, :1] ** of_a * points[:, 1:] ** of_b
+    return products
+
+
+def cost_at(coefficients: Sequence[float], size: Size) -> float:
+    """Value of a polynomial at one size.
+
+    The arithmetic is that of the look-up's kernels, down to the last bit. Without
+    negative coefficients it never falls as a size grows, in spite of rounding.
+    """
+    if isinstance(size, tuple):
+        return _cost_at_pair(coefficients, *size)
+    cost = 0.0
+    for coefficient in reversed(coefficients):
+        cost = cost * size + coefficient
+    return cost
+
+
+def _cost_at_pair(coefficients: Sequence[float], a: float, b: float) -> float:
+    """Add up the degrees, each by Horner's rule in a with growing powers of b."""
+    cost, first, degree = coefficients[0], 1, 1
+    while first < len(coefficients):
+        part, power = 0.0, 1.0
+        for coefficient in coefficients[first : first + degree + 1]:
+            part = part * a + coefficient * power
+            power *= b
+        cost += part
+        first += degree + 1
+        degree += 1
+    return cost
+
+
+def values_at(coefficients: Floats, sizes: ArrayLike) -> Floats:
+    """Values (M,) of one polynomial at many sizes (M,) or (M, 2), up to rounding."""
+    points = np.asarray(sizes, np.float64)
+    if points.ndim == 1:
+        return np.asarray(polyval(points, coefficients), np.float64)
+    return np.asarray(monomials(points, len(coefficients)) @ coefficients)
+
+
+def costs_at(coefficients: Floats, size: Size) -> Floats:
+    """Values (...,) of many polynomials (..., terms) at one size, up to rounding."""
+    values: Floats = coefficients @ monomials([size], coefficients.shape[-1])[0]
+    return values
