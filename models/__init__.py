@@ -9,14 +9,12 @@ from .regression import compile_regressor
 from .regressor import Regressor
 from .remainder import bound_remainder
 from .select import Selection, select
-from .staged import Staged, train_staged
 
 __all__ = [
     "Model",
     "Prior",
     "Regressor",
     "Selection",
-    "Staged",
     "bound_remainder",
     "compile_ensemble",
     "compile_model",
@@ -24,5 +22,4 @@ __all__ = [
     "load_model",
     "make_learner",
     "select",
-    "train_staged",
 ]
