@@ -183,7 +183,7 @@ def packing(ensemble: Ensemble, fitted: FittedExit) -> Figures:
     order, limits = exits.order, (exits.lower, exits.upper)
     acts: dict[str, Act] = {
         "full": lambda: pack(trees),
-        "exit": lambda: pack(trees, order, limits, batches=False),
+        "exit": lambda: pack(trees, order, limits),
     }
     found: Figures = {}
     held = trial.TRUST.held

@@ -40,12 +40,12 @@ from polydom.indexer.exits import Answers
 from polydom.indexer.fitting import fit_schedule
 from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.models.ensemble import Ensemble
-from polydom.models.staged import train_staged
 
 from .bench_exits import cegb, table
 from .bench_qwyc import load_adult
 from .kept_items import DATA, FTI_TESTS, thyroid_costs, thyroid_names
 from .machine import describe
+from .staged_boosting import train_staged
 
 ALPHAS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
 ROUNDS, FOLDS, SEEDS = 50, 5, 5

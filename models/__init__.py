@@ -8,7 +8,6 @@ from .prior import Prior
 from .regressor import Regressor, compile_regressor
 from .remainder import bound_remainder
 from .select import Running, Selection, select, select_by_iterations
-from .staged import Staged, train_staged
 
 __all__ = [
     "Model",
@@ -16,7 +15,6 @@ __all__ = [
     "Regressor",
     "Running",
     "Selection",
-    "Staged",
     "bound_remainder",
     "compile_ensemble",
     "compile_model",
@@ -25,5 +23,4 @@ __all__ = [
     "make_learner",
     "select",
     "select_by_iterations",
-    "train_staged",
 ]

@@ -32,9 +32,6 @@ from .sums import whole_sums
 from .trees import Trees
 from .uses import columns_used
 
-# Rows whose exits, one by one, take as long as packing trees for batches.
-WORTH_PACKING = 100_000
-
 
 class Schedule(Protocol):
     """In which order base models are evaluated, and when that is enough.
@@ -162,19 +159,10 @@ class Ensemble:
 
     def predict_early(self, X: Rows, schedule: Schedule | LeadSchedule) -> NDArray[Any]:
         """(N,) labels, of which those that the schedule cuts short may differ."""
-        X = take_rows(X)
-        return self.early_exit(schedule, batches=len(X) >= WORTH_PACKING).predict(X)
+        return self.early_exit(schedule).predict(X)
 
-    def early_exit(
-        self, schedule: Schedule | LeadSchedule, *, batches: bool = True
-    ) -> "EarlyExit | LeadExit":
+    def early_exit(self, schedule: Schedule | LeadSchedule) -> "EarlyExit | LeadExit":
         """Make the evaluator that follows a schedule, for more than one call.
-
-        Parameters
-        ----------
-        batches
-            Pack trees for batches of 2,000 rows and more, too: those then take about
-            half the time or less, and this call a few milliseconds longer.
 
         Raises
         ------
@@ -185,7 +173,7 @@ class Ensemble:
         if isinstance(schedule, LeadSchedule):
             if self.sums is None:
                 raise BadInput("this schedule is for more than two classes")
-            return make_lead_exit(self.classifier, self.sums, schedule, batches=batches)
+            return make_lead_exit(self.classifier, self.sums, schedule)
         self._margin()
         order = check_order(schedule.order, self.size)
         lower, upper = (
@@ -197,7 +185,7 @@ class Ensemble:
             raise BadInput(
                 f"the schedule's threshold is {threshold}; it must be finite"
             )
-        return make_early_exit(self, order, lower, upper, threshold, batches)
+        return make_early_exit(self, order, lower, upper, threshold)
 
     def _margin(self) -> Terms:
         if self.margin is None:
@@ -227,9 +215,8 @@ class EarlyExit:
         return f"EarlyExit({self.ensemble!r}, threshold={self.threshold:g})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        batches = isinstance(self.layout, Layout) and self.layout.slices is not None
         parts = (self.ensemble, self.order, self.lower, self.upper, self.threshold)
-        return make_early_exit, (*parts, batches)
+        return make_early_exit, parts
 
     @property
     def near(self) -> float:
@@ -320,7 +307,6 @@ def make_early_exit(
     lower: NDArray[np.float64],
     upper: NDArray[np.float64],
     threshold: float,
-    batches: bool,
 ) -> EarlyExit:
     """Pack an ensemble for two classes for checked limits, where that goes."""
     margin = ensemble.margin
@@ -332,7 +318,7 @@ def make_early_exit(
             enter, at = _by_sum(threshold), layout.address
     elif isinstance(margin, Trees) and margin.packable(_near(threshold)):
         moved = replace(margin, bias=np.array([-threshold]))
-        layout = pack(moved, order, (lower, upper), batches=batches)
+        layout = pack(moved, order, (lower, upper))
         if layout is not None:
             enter, at = layout.enter, layout.at
     width = sys.maxsize if layout is None else layout.width

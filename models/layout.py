@@ -48,8 +48,6 @@ from .lanes import (
     pack_lanes,
 )
 from .pinned import Pinned
-from .slices import FEWEST_ROWS as FEWEST_TO_SLICE
-from .slices import Slices, pack_slices
 from .trial import PORTABLE, VECTOR, Stops, try_lanes
 from .walked import walk_plainly
 
@@ -92,8 +90,6 @@ class Layout(Pinned):
         Raw scores before the first tree.
     blocks
         The same trees for batches, where that is faster.
-    slices
-        The same trees for batches that stop early, where that is faster.
     lanes
         The same trees for the processor's vectors, where it has them.
     enter, at
@@ -108,7 +104,6 @@ class Layout(Pinned):
     one_margin: bool
     bias: NDArray[np.float64]
     blocks: Blocks | None = None
-    slices: Slices | None = None
     lanes: Lanes | None = None
     enter: Any = None
     at: int = 0
@@ -139,9 +134,7 @@ class Layout(Pinned):
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Find where checked rows stop: sums (N,), and 4 * trees used + answer (N,)."""
         sums, codes = np.zeros(len(X)), np.empty(len(X), np.int64)
-        if self.slices is not None and len(X) >= FEWEST_TO_SLICE:
-            self.slices.exits(X, self.address, sums[:, None], codes)
-        elif self.lanes is not None:
+        if self.lanes is not None:
             VECTOR.exits(X, self.lanes.address, sums, codes)
         else:
             PORTABLE.exits(X, self.address, sums, codes)
@@ -155,9 +148,7 @@ class Layout(Pinned):
         The base models up to there are added to `totals` (N, R).
         """
         codes = np.empty(len(X), np.int64)
-        if self.slices is not None and len(X) >= FEWEST_TO_SLICE:
-            self.slices.exits(X, self.address, totals, codes)
-        elif self.lanes is not None:
+        if self.lanes is not None:
             VECTOR.leads(X, self.lanes.address, totals, codes)
         else:
             PORTABLE.leads(X, self.address, totals, codes)
@@ -178,14 +169,12 @@ def pack(
     order: NDArray[Any] | None = None,
     limits: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
     lead: tuple[NDArray[np.float64], int] | None = None,
-    batches: bool = True,
 ) -> Layout | None:
     """Pack `Trees` in the given order, or None where only plain nodes do.
 
     Those are category splits, trees of more than `MOST_NODES` nodes, and Python
     without compiled kernels. `limits` (lower, upper) are those of a schedule, `lead`
-    (margin, trees per base model) those of one for more than two classes. What goes
-    without `batches` is packed several times as fast.
+    (margin, trees per base model) those of one for more than two classes.
     """
     nodes, roots = trees.nodes, trees.roots
     sizes = np.diff(roots)
@@ -236,19 +225,12 @@ def pack(
     rule: Stops = "never"
     if limits is not None or lead is not None:
         rule = "lead" if limits is None else "limits"
-    blocks = slices = None
-    if batches:
-        where = slot_of.astype(np.int64)
-        if limits is not None:
-            lead = np.stack(limits), 1
-        if lead is not None:
-            stops = np.atleast_2d(lead[0]), lead[1]
-            slices = pack_slices(trees, order, parts, where, keys, steps, *stops)
-        else:
-            blocks = pack_blocks(trees, order, parts, where, keys)
+    blocks = None
+    if rule == "never":
+        blocks = pack_blocks(trees, order, parts, slot_of.astype(np.int64), keys)
     width = int(nodes["column"].max(initial=-1)) + 1
     one_margin = one_score and not len(trees.preparation.operations)
-    layout = _lay(arrays, sizes_of, width, one_margin, trees.bias, blocks, slices)
+    layout = _lay(arrays, sizes_of, width, one_margin, trees.bias, blocks)
     lanes = try_lanes(lanes, layout.address, compared, width, trees.bias, rule, plain)
     portable, vector = ONE_ROW[rule]
     if lanes is None:
@@ -263,7 +245,6 @@ def _lay(
     one_margin: bool,
     bias: NDArray[np.float64],
     blocks: Blocks | None,
-    slices: Slices | None,
 ) -> Layout:
     kept = {place: np.ascontiguousarray(array) for place, array in arrays.items()}
     table = np.zeros(TABLE_SIZE, np.uint64)
@@ -272,7 +253,7 @@ def _lay(
     for place, size in sizes.items():
         table[place] = size
     address = table.ctypes.data
-    return Layout(kept, table, address, width, one_margin, bias, blocks, slices)
+    return Layout(kept, table, address, width, one_margin, bias, blocks)
 
 
 def _slots(

@@ -94,7 +94,7 @@ class ClassSums:
         return rounds
 
     def layout(
-        self, order: NDArray[Any], margin: NDArray[np.float64], batches: bool
+        self, order: NDArray[Any], margin: NDArray[np.float64]
     ) -> Layout | LatticeLayout | None:
         """Pack base models for the kernel that stops at `margin`, where that goes."""
         scorer = self.scorer
@@ -103,7 +103,7 @@ class ClassSums:
         if not isinstance(scorer, Trees) or not scorer.packable(NEAR):
             return None
         trees = order[:, None] * self.group + np.arange(self.group)
-        return pack(scorer, trees.ravel(), lead=(margin, self.group), batches=batches)
+        return pack(scorer, trees.ravel(), lead=(margin, self.group))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,9 +123,7 @@ class LeadExit:
         return f"LeadExit({self.classifier!r}, {len(self.order)} base models)"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        batches = isinstance(self.layout, Layout) and self.layout.slices is not None
-        parts = (self.classifier, self.sums, self.order, self.margin)
-        return pack_lead_exit, (*parts, batches)
+        return pack_lead_exit, (self.classifier, self.sums, self.order, self.margin)
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row (width,)."""
@@ -180,17 +178,13 @@ class LeadExit:
 
 
 def make_lead_exit(
-    classifier: Classifier,
-    sums: ClassSums,
-    schedule: LeadSchedule,
-    *,
-    batches: bool = True,
+    classifier: Classifier, sums: ClassSums, schedule: LeadSchedule
 ) -> LeadExit:
     """Make the evaluator that follows a schedule; BadInput if it is for another one."""
     order = check_order(schedule.order, sums.size)
     margin = check_limits("margin", schedule.margin, sums.size)
     check_bias(np.asarray(schedule.bias), sums.bias, classifier.classes)
-    return pack_lead_exit(classifier, sums, order, margin, batches)
+    return pack_lead_exit(classifier, sums, order, margin)
 
 
 def check_order(order: Any, size: int) -> NDArray[np.int64]:
@@ -248,11 +242,10 @@ def pack_lead_exit(
     sums: ClassSums,
     order: NDArray[np.int64],
     margin: NDArray[np.float64],
-    batches: bool,
 ) -> LeadExit:
     """Pack an ensemble for K > 2 classes for checked margins, where that goes."""
     bias = sums.bias
-    layout = sums.layout(order, margin, batches)
+    layout = sums.layout(order, margin)
     if isinstance(layout, LatticeLayout):
         enter, at = lattice_entry, layout.address
     else:

@@ -32,7 +32,6 @@ from polydom.server.question import Question
 from . import served, zoo
 
 Draw = np.random.Generator
-MANY = 2_100  # rows for which early exits are found in slices
 MOST_ODD = 64  # columns; wider rows are asked of fewer models
 
 
@@ -172,7 +171,6 @@ def _stop_early(model: Classifier, X: NDArray[np.float32], draw: Draw) -> None:
         return
     T, R = scorer.size, scorer.outputs
     order, spread = draw.permutation(T), np.abs(draw.normal(size=T))
-    many = np.resize(X, (MANY, X.shape[1])) if draw.random() < 0.02 else X
     if isinstance(scorer, Lattices):
         limits = np.stack([-spread, spread]) if R == 1 else spread
         lattices = pack_lattices(scorer, order, limits)
@@ -183,12 +181,12 @@ def _stop_early(model: Classifier, X: NDArray[np.float32], draw: Draw) -> None:
     elif R == 1 and not len(scorer.preparation.operations):
         layout = pack(scorer, order, limits=(-spread, spread))
         if layout is not None:
-            layout.exits(many)
+            layout.exits(X)
             bind(X, layout, model.choose)(int(draw.integers(len(X))))
     elif R > 1 and not len(scorer.preparation.operations):
         layout = pack(scorer, order, lead=(spread, 1))
         if layout is not None:
-            layout.leads(many, np.tile(scorer.bias, (len(many), 1)))
+            layout.leads(X, np.tile(scorer.bias, (len(X), 1)))
 
 
 def item_of(index: Index) -> Item:

@@ -5,15 +5,14 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from polydom.features.errors import BadInput
+from benchmarks.staged_boosting import train_staged
 from polydom.indexer.fitting import fit_schedule
 from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.indexer.stages import cut_stages
-from polydom.models.staged import train_staged
 
 from .agreement import bundled
 from .oracles import boost_in_stages
@@ -125,18 +124,6 @@ def test_schedules_stop_before_later_stages(name: str, classes: int) -> None:
     assert schedule.changed(scores) <= 0.02 * len(X)
 
 
-def test_one_stage_of_everything_is_the_booster_itself() -> None:
-    X, y = bundled("wine")
-    for learner in learners().values():
-        staged = train_staged(learner, X, y, [range(13)], [6])
-        plain = clone(learner).set_params(n_estimators=6).fit(X, y)
-        np.testing.assert_array_equal(
-            staged.fitted.predict_proba(X), plain.predict_proba(X)
-        )
-        assert staged.stages == (slice(0, 6),)
-        assert staged.uses(13).all()
-
-
 def test_lightgbm_may_find_nothing_in_a_stage() -> None:
     lightgbm = pytest.importorskip("lightgbm")
     X, y = bundled("wine")
@@ -147,30 +134,3 @@ def test_lightgbm_may_find_nothing_in_a_stage() -> None:
     assert found < 4
     assert staged.stages[1] == slice(found, found + 4)
     assert staged.ensemble.size == found + 4
-
-
-@pytest.mark.parametrize(
-    ("stages", "rounds", "message"),
-    [
-        ([], [], "stages"),
-        ([[0], [1]], [5], "rounds for 1 stages, of which there are 2"),
-        ([[0], []], [5, 5], "columns of its own"),
-        ([[0], [1, 0]], [5, 5], "columns of its own"),
-        ([[0, 0]], [5], "columns of its own"),
-        ([[0], [13]], [5, 5], r"column 13, which is not in 0\.\.12"),
-        ([[-1]], [5], "column -1"),
-        ([[0]], [0], "0 rounds"),
-    ],
-)
-def test_stages_that_cannot_be_are_refused(
-    stages: list[list[int]], rounds: list[int], message: str
-) -> None:
-    X, y = bundled("wine")
-    with pytest.raises(BadInput, match=message):
-        train_staged(GradientBoostingClassifier(), X, y, stages, rounds)
-
-
-def test_other_learners_are_refused() -> None:
-    X, y = bundled("wine")
-    with pytest.raises(BadInput, match="RandomForestClassifier is not boosted"):
-        train_staged(RandomForestClassifier(), X, y, [[0]], [5])

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
-from .compile import compile_ensemble
-from .ensemble import Ensemble
+from polydom.models import compile_ensemble
+from polydom.models.ensemble import Ensemble
 
 Rows = NDArray[np.float32] | NDArray[np.float64]
 
@@ -79,23 +78,13 @@ def train_staged(
     rounds
         Of boosting in each stage, at least 1.
 
-    Raises
-    ------
-    BadInput
-        If the learner is another one, or stages and rounds are not as above.
-
     Notes
     -----
     Columns that are still to come are constant while a stage is trained, and no tree
     splits on a constant.
     """
-    fit = FITS.get(type(learner).__name__)
-    if fit is None:
-        raise BadInput(
-            f"{type(learner).__name__} is not boosted in stages; it must be one of "
-            f"{', '.join(FITS)}"
-        )
-    columns = check_stages(stages, rounds, X.shape[1])
+    fit = FITS[type(learner).__name__]
+    columns = tuple(tuple(int(column) for column in stage) for stage in stages)
     fitted, stops, seen = None, [0], np.zeros_like(X)
     for own, count in zip(columns, rounds, strict=True):
         seen[:, own] = X[:, own]
@@ -104,26 +93,6 @@ def train_staged(
     ensemble = compile_ensemble(fitted)
     slices = (slice(a, b) for a, b in pairwise(stops))
     return Staged(fitted, ensemble, tuple(slices), columns)
-
-
-def check_stages(
-    stages: Sequence[Sequence[int]], rounds: Sequence[int], width: int
-) -> tuple[tuple[int, ...], ...]:
-    """Columns of each stage; BadInput where they, or their rounds, cannot be."""
-    columns = tuple(tuple(int(column) for column in stage) for stage in stages)
-    if not columns or len(columns) != len(rounds):
-        raise BadInput(
-            f"rounds for {len(rounds)} stages, of which there are {len(columns)}"
-        )
-    flat = [column for stage in columns for column in stage]
-    if not all(columns) or len(set(flat)) < len(flat):
-        raise BadInput("each stage needs columns of its own, in no other stage")
-    if min(flat) < 0 or max(flat) >= width:
-        wrong = max(flat) if min(flat) >= 0 else min(flat)
-        raise BadInput(f"a stage has column {wrong}, which is not in 0..{width - 1}")
-    if min(rounds) < 1:
-        raise BadInput(f"a stage has {min(rounds)} rounds; it must have at least 1")
-    return columns
 
 
 def _go_on(
