@@ -27,7 +27,6 @@ from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.data import load_data, split
 from polydom.indexer.project import Project
-from polydom.server.batch_wire import Totals
 from polydom.server.bulk import Bulk, Dish, carry_out
 from polydom.server.client import Client
 from polydom.server.desk import Desk, Settings
@@ -35,6 +34,7 @@ from polydom.server.engine import Engine
 from polydom.server.finalists import Finalists
 from polydom.server.knapsack import Menus, solve
 from polydom.server.outcome import Outcome
+from polydom.server.schema_batch import Totals
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.servers import serving
 

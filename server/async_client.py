@@ -5,7 +5,6 @@ import contextlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from typing import Self
 
-from .batch_wire import Totals
 from .client import PAUSE_S
 from .client_batch import LAST_CHUNK, BatchAnswer, batch_head, batch_terms, chunk_of
 from .client_wire import (
@@ -20,6 +19,7 @@ from .client_wire import (
     patience_s,
     read_answer,
 )
+from .schema_batch import Totals
 from .wire import Answer
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -15,21 +15,8 @@ from starlette.types import Receive, Scope, Send
 
 from ..features.errors import BadInput, PolydomError
 from ..features.items import Item
-from .batch_source import Source, cut
-from .batch_wire import (
-    JSON,
-    JSON_LINES,
-    BatchTerms,
-    JsonLines,
-    MsgpackStream,
-    content_type_of,
-    entry_of,
-    error_entry,
-    read_body,
-    read_item,
-    read_terms,
-)
-from .batch_writer import Writer
+from .batch_source import Source, content_type_of, read_batch, read_item
+from .batch_writer import Writer, entry_of, error_entry
 from .bounds import check_item
 from .budget import Allowance, read_amount
 from .bulk import Bulk, Result
@@ -39,8 +26,10 @@ from .metrics import AnswerKind
 from .outcome import Outcome
 from .question import Question
 from .repository import Repository
+from .schema_batch import BatchTerms
+from .schema_streams import MSGPACK
 from .serving import Serving
-from .wire import MSGPACK, UNEXPECTED, describe
+from .wire import UNEXPECTED, describe
 
 BATCH = "/v1/batch"
 # Seconds that the computing thread gives to one batch at a time; a single request waits
@@ -97,34 +86,19 @@ class BatchEndpoint:
             await self._answer(scope, Source(scope, receive, held), send)
 
     async def _answer(self, scope: Scope, source: Source, send: Send) -> None:
-        kind, repository = content_type_of(scope["headers"]), self._repository
-        limit = repository.settings.body_limit
-        terms = read_terms(scope["query_string"])
-        if kind in MSGPACK:
-            chunks = source.chunks(MsgpackStream(limit))
-        elif kind in JSON_LINES:
-            chunks = source.chunks(JsonLines(limit))
-        elif kind in (JSON, ""):
-            body = read_body(await source.whole(limit))
-            terms, items = _merge(terms, body), body.items
-            terms.count = len(items)
-            chunks = cut(items)
-        else:
-            raise BadInput(
-                f"content type {kind[:80]!r} is not understood; send {MSGPACK[0]}, "
-                f"{JSON_LINES[0]} or {JSON}"
-            )
+        repository = self._repository
+        kind, limit = content_type_of(scope["headers"]), repository.settings.body_limit
+        terms, chunks = await read_batch(source, kind, scope["query_string"], limit)
         serving = repository.get(terms.model)
         if not serving.ready:
             raise not_ready(serving.queue.begun)
-        packed = kind in MSGPACK
         batch = Batch(
             serving,
             terms,
             source,
             self.slots,
             lambda: repository.leaving,
-            packed=packed,
+            packed=kind in MSGPACK,
         )
         await source.begin()
         writer = Writer(send, kind)
@@ -303,20 +277,3 @@ def _turn(
         if now_s() >= end_s:
             return encoded, False
     return encoded, True
-
-
-def _merge(terms: BatchTerms, body: BatchTerms) -> BatchTerms:
-    """Put together what query and body say, each at most once."""
-    default = BatchTerms()
-    merged = BatchTerms()
-    for name in BatchTerms.__struct_fields__:
-        given = [
-            value
-            for value in (getattr(terms, name), getattr(body, name))
-            if value != getattr(default, name)
-        ]
-        if len(given) > 1:
-            raise BadInput(f"{name} is given twice")
-        if given:
-            setattr(merged, name, given[0])
-    return merged

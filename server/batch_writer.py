@@ -4,8 +4,10 @@ from typing import Any
 
 from starlette.types import Send
 
-from .batch_wire import JSON, Totals
-from .wire import MSGPACK, encode, encode_msgpack
+from ..features.errors import PolydomError
+from .schema_batch import Entry, ErrorEntry, Totals
+from .schema_streams import JSON, MSGPACK
+from .wire import Answer, describe, encode, encode_msgpack
 
 
 class Writer:
@@ -62,3 +64,15 @@ class Writer:
         await self._send(
             {"type": "http.response.body", "body": data, "more_body": more}
         )
+
+
+def entry_of(number: int, answer: Answer) -> Entry:
+    """Give an answer its item's number."""
+    fields = {name: getattr(answer, name) for name in Answer.__struct_fields__}
+    return Entry(item=number, **fields)
+
+
+def error_entry(number: int, error: PolydomError) -> ErrorEntry:
+    """Give an error its item's number, and nothing of the inside of the server."""
+    _, failure = describe(error)
+    return ErrorEntry(item=number, error=failure.error, code=failure.code)

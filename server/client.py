@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Self
 
-from .batch_wire import Totals
 from .client_batch import LAST_CHUNK, BatchAnswer, batch_head, batch_terms, chunked
 from .client_wire import (
     GRACE_S,
@@ -29,6 +28,7 @@ from .client_wire import (
     patience_s,
     read_answer,
 )
+from .schema_batch import Totals
 from .wire import Answer
 
 PAUSE_S = 0.05

@@ -13,15 +13,9 @@ import msgspec
 from ..features import errors as feature_errors
 from ..features.errors import BadInput, PolydomError
 from . import errors as server_errors
-from .batch_wire import (
-    JSON_LINES,
-    Entry,
-    ErrorEntry,
-    JsonLines,
-    MsgpackStream,
-    Totals,
-)
-from .wire import MSGPACK, Answer, Failure, encode, encode_msgpack
+from .schema_batch import Entry, ErrorEntry, Totals
+from .schema_streams import JSON_LINES, MSGPACK, JsonLines, MsgpackStream, Stream
+from .wire import Answer, Failure, encode, encode_msgpack
 
 AnyItem = bytes | str | Mapping[str, Any] | Path
 FromBatch = Entry | ErrorEntry | Totals
@@ -240,7 +234,7 @@ class Entries:
     def __init__(self, kind: str) -> None:
         self._lines = kind not in MSGPACK
         splitter = JsonLines if self._lines else MsgpackStream
-        self._splitter: JsonLines | MsgpackStream = splitter(ENTRY_LIMIT)
+        self._splitter: Stream = splitter(ENTRY_LIMIT)
 
     def feed(self, data: bytes) -> Iterable[FromBatch]:
         """Give the entries that are whole now."""

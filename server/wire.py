@@ -37,6 +37,7 @@ from .json_keys import Twice, refuse_twice, twice_in_json, twice_in_msgpack
 from .outcome import Reason
 from .pace_facts import Rescaling
 from .question import OnInfeasible
+from .schema_streams import MSGPACK
 
 # What it holds is looked at by `Desk.read`, which is the same for every entrance.
 Record = Annotated[
@@ -214,7 +215,6 @@ class IndexFacts(msgspec.Struct):
 _TERMS = ("model", "budget_ms", "budget", "on_infeasible", "min_accuracy")
 # What a request has whose sender did not think of it: nothing, or curl's default.
 _UNSAID = ("", "application/x-www-form-urlencoded")
-MSGPACK = ("application/msgpack", "application/x-msgpack")
 _IN_UTF8 = ("application/json", "text/plain")
 _UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
 

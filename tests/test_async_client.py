@@ -8,8 +8,8 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.server import AsyncClient
-from polydom.server.batch_wire import Entry, Totals
 from polydom.server.client_wire import NoAnswer
+from polydom.server.schema_batch import Entry, Totals
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 from .servers import serving

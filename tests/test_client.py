@@ -10,9 +10,9 @@ import pytest
 
 from polydom.features.errors import BadInput, BadItem, NothingFits
 from polydom.server import Client
-from polydom.server.batch_wire import Entry, ErrorEntry, Totals
 from polydom.server.client_wire import NoAnswer
 from polydom.server.errors import Unauthorized
+from polydom.server.schema_batch import Entry, ErrorEntry, Totals
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 from .servers import serving

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.server.batch_wire import Totals
 from polydom.server.client_batch import (
     AHEAD_BYTES,
     LAST_CHUNK,
@@ -18,6 +17,7 @@ from polydom.server.client_batch import (
     chunked,
 )
 from polydom.server.client_wire import Address, FromBatch, NoAnswer
+from polydom.server.schema_batch import Totals
 
 TOTALS = {"items": 0, "errors": 0, "expected_accuracy": None, "budget_met": True}
 

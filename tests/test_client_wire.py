@@ -7,7 +7,6 @@ import msgpack
 import pytest
 
 from polydom.features.errors import BadInput, NothingFits, PolydomError
-from polydom.server.batch_wire import Entry, ErrorEntry, Totals
 from polydom.server.client_wire import (
     Address,
     Entries,
@@ -18,6 +17,7 @@ from polydom.server.client_wire import (
     packer_of,
 )
 from polydom.server.errors import TooLittleLeft, UnknownModel
+from polydom.server.schema_batch import Entry, ErrorEntry, Totals
 from polydom.server.wire import STATUS
 
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.record import columns
-from polydom.server.batch_wire import MsgpackStream, read_item
+from polydom.server.batch_source import read_item
 from polydom.server.json_keys import Twice, twice_in_json, twice_in_msgpack
 from polydom.server.record_reader import RecordReader
+from polydom.server.schema_streams import MsgpackStream
 from polydom.server.wire import decode_ask
 
 HEADERS = {
