@@ -6,7 +6,7 @@ They are read no faster than they are used.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 
 import msgspec
 from starlette.types import Receive, Scope
@@ -258,10 +258,10 @@ class Source:
                     await self._next()
 
 
-async def cut(items: list[Raw]) -> AsyncIterator[list[Raw]]:
+async def cut(items: Sequence[Raw]) -> AsyncIterator[list[Raw]]:
     """Give items that came in one piece as a stream's are given."""
     for start in range(0, len(items), CHUNK):
-        yield items[start : start + CHUNK]
+        yield list(items[start : start + CHUNK])
 
 
 class _Outer(BatchTerms, forbid_unknown_fields=True, kw_only=True):
