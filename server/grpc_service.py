@@ -24,7 +24,7 @@ from .grpc_messages import (
 )
 from .listener import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 from .oip import Inferred, Oip
-from .oip_config import config_of
+from .oip_metadata import config_of
 from .question import Caller
 from .wire import Headers
 

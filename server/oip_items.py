@@ -13,6 +13,7 @@ from ..features.wording import in_words
 from ..indexer.package import Package
 from .bounds import LARGE, check_record
 from .columns import KnownColumns
+from .oip_metadata import TensorFacts
 from .tensors import BYTES, Tensor
 from .wire import Answer, Ask, decode_record
 
@@ -21,14 +22,6 @@ RECORD = "record"
 DEFAULT_OUTPUTS = ("label", "scores")
 
 Record = dict[str, Any]
-
-
-class TensorFacts(msgspec.Struct):
-    """A tensor as a model's metadata describe it; -1 stands for any length."""
-
-    name: str
-    datatype: str
-    shape: list[int]
 
 
 class Requested(NamedTuple):

@@ -20,9 +20,8 @@ from polydom.server.grpc_messages import (
     response_of,
 )
 from polydom.server.oip import Inferred
-from polydom.server.oip_config import CONFIG_TYPES
 from polydom.server.oip_items import Requested
-from polydom.server.oip_metadata import ServerFacts
+from polydom.server.oip_metadata import CONFIG_TYPES, ServerFacts
 from polydom.server.tensors import BYTES, DTYPES, Tensor
 from tools.compile_proto import compile_proto
 
