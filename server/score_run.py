@@ -8,8 +8,9 @@ from typing import Any
 from ..features.errors import BadIndexFile, BadInput
 from ..indexer.index import Index
 from ..indexer.progress import Tell
+from .output import Partial
 from .score import CHUNK, AnyItem, Scored, score_items
-from .score_files import Partial, read_items
+from .score_files import read_items
 
 
 class ScoreRun:

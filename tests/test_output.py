@@ -1,0 +1,103 @@
+"""Rows of answers become a file that is whole, or none."""
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polydom.features.errors import BadInput
+from polydom.server.output import Partial
+from polydom.server.score import Scored
+
+FACTS = {"index": "abc", "items": "x"}
+ROWS = [
+    Scored("0", "ham", {"ham": 0.75, "spam": 0.25}, ("a", "b"), 0.9, 0.001),
+    Scored("1", error="no, 'text'\n"),
+]
+
+
+def write(path: Path, rows: list[Scored], *, resume: bool = False) -> Partial:
+    with Partial(path, FACTS, resume=resume) as partial:
+        for row in rows:
+            partial.add(row)
+    return partial
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_an_output_appears_when_it_is_whole(tmp_path: Path, ending: str) -> None:
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / f"out{ending}"
+    write(path, ROWS[:1])
+    assert [file.name for file in tmp_path.iterdir()] == [f"out{ending}.partial"]
+    with Partial(path, FACTS, resume=True) as partial:
+        assert partial.done == 1
+        partial.add(ROWS[1])
+        partial.finish()
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    first, second = rows_of(path)
+    assert first["scores"] == {"ham": 0.75, "spam": 0.25}
+    assert (first["item"], first["features"]) == ("0", ["a", "b"])
+    assert float(first["cost"]) == 0.001
+    assert second["error"] == "no, 'text'\n"
+    assert not second["label"]
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == ".jsonl":
+        return [json.loads(line) for line in path.read_text().splitlines()]
+    if path.suffix == ".csv":
+        with path.open(newline="") as file:
+            return [
+                row | {name: json.loads(row[name] or "null") for name in NESTED}
+                for row in csv.DictReader(file)
+            ]
+    from pyarrow import parquet
+
+    rows: list[dict[str, Any]] = parquet.read_table(path).to_pylist()
+    return [row | {"scores": dict(row["scores"] or ())} for row in rows]
+
+
+NESTED = ("scores", "features")
+
+
+def test_a_row_that_was_cut_off_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    partial = write(path, ROWS)
+    for cut in (1, 5):
+        with partial.path.open("r+b") as file:
+            file.truncate(partial.path.stat().st_size - cut)
+        assert write(path, ROWS[1:], resume=True).done == 1
+    assert write(path, [], resume=True).done == 2
+
+
+def test_rows_of_another_run_are_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    write(path, ROWS[:1])
+    with pytest.raises(BadInput, match="go on with --resume"):
+        Partial(path, FACTS, resume=False)
+    with pytest.raises(BadInput, match="of another index"):
+        Partial(path, {**FACTS, "index": "other"}, resume=True)
+    other = tmp_path / "other.jsonl"
+    write(other, [])
+    with Partial(other, {}, resume=False) as partial:
+        assert partial.done == 0
+
+
+def test_rows_that_never_came_leave_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "out.jsonl"
+    assert not write(path, []).path.exists()
+    kept = write(path, ROWS[:1]).path
+    write(path, [], resume=True)
+    assert kept.exists()
+    with pytest.raises(BadInput), Partial(path, FACTS, resume=True):
+        raise BadInput("an item cannot be used")
+    assert kept.exists()
+
+
+@pytest.mark.parametrize("name", ["out.xls", "none/out.csv"])
+def test_an_output_that_cannot_be_is_refused_at_once(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadInput, match=r"\.parquet|no folder"):
+        Partial(tmp_path / name, FACTS, resume=False)
