@@ -27,42 +27,21 @@ class _Pairs:
         self.twice = Twice()
 
     def __call__(self, pairs: list[tuple[Any, Any]]) -> None:
-        self.twice = Twice(key_twice(pairs), self.twice.any)
+        seen, again = set(), None
+        for key, _ in pairs:
+            if key in seen and again is None:
+                again = str(key)
+            seen.add(key)
+        self.twice = Twice(again, self.twice.any)
 
 
-def key_twice(pairs: list[tuple[Any, Any]]) -> str | None:
-    """Return the first key that comes again, None where each comes once."""
-    seen = set()
-    for key, _ in pairs:
-        if key in seen:
-            return str(key)
-        seen.add(key)
-    return None
+def twice_in_json(document: bytes, *, packed: bool = False) -> Twice:
+    """Find keys given twice in what has been decoded without an error.
 
-
-def twice_in_json(document: bytes) -> Twice:
-    """Find keys given twice in JSON that has been decoded without an error.
-
-    Raises
-    ------
-    BadInput
-        If it is nested more deeply than can be looked at.
-    """
-    pairs = _Pairs()
-    try:
-        json.loads(
-            document.decode(),
-            object_pairs_hook=pairs,
-            parse_int=str,  # which has no limit
-            parse_float=str,
-        )
-    except (ValueError, RecursionError) as error:
-        raise BadInput("the JSON is nested too deeply, or is none") from error
-    return pairs.twice
-
-
-def twice_in_msgpack(document: bytes) -> Twice:
-    """Find keys given twice in msgpack that has been decoded without an error.
+    Parameters
+    ----------
+    document
+        JSON, or msgpack where it is `packed`.
 
     Raises
     ------
@@ -71,9 +50,18 @@ def twice_in_msgpack(document: bytes) -> Twice:
     """
     pairs = _Pairs()
     try:
-        msgpack.unpackb(document, object_pairs_hook=pairs, strict_map_key=False)
+        if packed:
+            msgpack.unpackb(document, object_pairs_hook=pairs, strict_map_key=False)
+        else:
+            json.loads(
+                document.decode(),
+                object_pairs_hook=pairs,
+                parse_int=str,  # which has no limit
+                parse_float=str,
+            )
     except (msgpack.UnpackException, ValueError, TypeError, RecursionError) as error:
-        raise BadInput("the msgpack is nested too deeply, or is none") from error
+        kind = "msgpack" if packed else "JSON"
+        raise BadInput(f"the {kind} is nested too deeply, or is none") from error
     return pairs.twice
 
 

@@ -33,7 +33,7 @@ from .errors import (
     UnsupportedEncoding,
 )
 from .exit_facts import ExitFacts
-from .json_keys import Twice, refuse_twice, twice_in_json, twice_in_msgpack
+from .json_keys import Twice, refuse_twice, twice_in_json
 from .outcome import Reason
 from .pace_facts import Rescaling
 from .question import OnInfeasible
@@ -432,7 +432,7 @@ def refuse_keys(
     if msgpack:
         # the first byte of a small map counts its keys
         if ask.record is not None or body[0] != 0x80 + _keys_given(ask):
-            refuse_twice(where, twice_in_msgpack(body))
+            refuse_twice(where, twice_in_json(body, packed=True))
         return
     # Each key has a colon: only if there are more than that can one have come twice.
     colons = body.count(b":")
