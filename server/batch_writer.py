@@ -17,17 +17,23 @@ class Writer:
     ----------
     kind
         Content type of the request.
+
+    Attributes
+    ----------
+    packed
+        Whether that is msgpack, not JSON.
     """
 
     def __init__(self, send: Send, kind: str) -> None:
         self._send = send
         self._kind = kind or JSON
         self._whole = self._kind == JSON
+        self.packed = kind in MSGPACK
         self._first = True
 
     def encode(self, entry: Any) -> bytes:
         """Write one entry down."""
-        if self._kind in MSGPACK:
+        if self.packed:
             return encode_msgpack(entry)
         return encode(entry) + (b"" if self._whole else b"\n")
 
