@@ -91,12 +91,7 @@ class GrpcService:
         """Answer one request; an error becomes a status."""
         model = ""
         try:
-            self._check_token(answer, context)
-            if answer == self._infer and self._oip.admission is not None:
-                await self._oip.admission.wait()
-            with self._oip.repository.intake.body() as held:
-                held.hold(len(received.data))
-                asked = _decode(request, received)
+            async with self._let_in(request, answer, received, context) as asked:
                 model = getattr(asked, "model_name", "")
                 return await answer(asked, received.arrived_s, context)
         except Exception as error:
@@ -109,26 +104,33 @@ class GrpcService:
     ) -> AsyncIterator[Message]:
         """Answer one request of a stream after the other; an error ends none."""
         response = message_class("ModelStreamInferResponse")
+        infer = self._infer
         async for received in stream:
-            asked = request()
+            arrived_s, asked = received.arrived_s, request()
             try:
-                self._check_token(self._infer, context)
-                if self._oip.admission is not None:
-                    await self._oip.admission.wait()
-                with self._oip.repository.intake.body() as held:
-                    held.hold(len(received.data))
-                    asked = _decode(request, received)
-                    inferred = await self._inferred(asked, received.arrived_s, context)
+                async with self._let_in(request, infer, received, context) as asked:
+                    inferred = await self._inferred(asked, arrived_s, context)
                 answer = _response(asked, inferred)
                 handed_s = time.monotonic()
                 yield response(infer_response=answer)
                 inferred.sent(_written_s(handed_s))
             except Exception as error:
-                model, arrived_s = asked.model_name, received.arrived_s
-                _, failure = self._oip.failure(error, model, arrived_s)
+                _, failure = self._oip.failure(error, asked.model_name, arrived_s)
                 yield response(
                     error_message=failure.error, infer_response={"id": asked.id}
                 )
+
+    @contextlib.asynccontextmanager
+    async def _let_in(
+        self, request: Any, answer: "_Answer", received: "Received", context: Any
+    ) -> AsyncIterator[Message]:
+        """Decode a request that may come in; its bytes count while it is answered."""
+        self._check_token(answer, context)
+        if answer == self._infer and self._oip.admission is not None:
+            await self._oip.admission.wait()
+        with self._oip.repository.intake.body() as held:
+            held.hold(len(received.data))
+            yield _decode(request, received)
 
     def _check_token(self, answer: "_Answer", context: Any) -> None:
         """Ask for a token where there are some; probes need none, admins their own."""
