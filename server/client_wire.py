@@ -14,7 +14,7 @@ from ..features import errors as feature_errors
 from ..features.errors import BadInput, PolydomError
 from . import errors as server_errors
 from .schema_batch import Entry, ErrorEntry, Totals
-from .schema_streams import JSON_LINES, MSGPACK, JsonLines, MsgpackStream, Stream
+from .schema_streams import JSON, JSON_LINES, MSGPACK, JsonLines, MsgpackStream, Stream
 from .wire import Answer, Failure, encode, encode_msgpack
 
 AnyItem = bytes | str | Mapping[str, Any] | Path
@@ -179,19 +179,15 @@ def body_of(item: AnyItem) -> tuple[bytes, str]:
     """
     if isinstance(item, Path):
         data = item.read_bytes()
-        json_file = item.suffix.lower() == ".json"
-        if json_file:
-            return b'{"record":' + data + b"}", "application/json"
+        if item.suffix.lower() == ".json":
+            return b'{"record":' + data + b"}", JSON
         return data, "application/octet-stream"
-    if isinstance(item, (bytes, bytearray, memoryview)):
-        return bytes(item), "application/octet-stream"
     if isinstance(item, str):
         return item.encode(), "text/plain"
-    if isinstance(item, Mapping):
-        return encode({"record": dict(item)}), "application/json"
-    raise BadInput(
-        f"an item is bytes, str, a mapping or a path, not {type(item).__name__}"
-    )
+    fields = _fields(item)
+    if "record" in fields:
+        return encode(fields), JSON
+    return fields["image_base64"], "application/octet-stream"
 
 
 def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:

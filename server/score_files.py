@@ -15,9 +15,8 @@ from ..features.wording import in_words
 from ..indexer.csv_file import CsvFile, open_csv
 from ..indexer.package import Package
 from .columns import KnownColumns
-from .json_keys import twice_in_json, twice_in_record
+from .json_keys import decode_record, twice_in_json, twice_in_record
 from .score import AnyItem
-from .wire import decode_record
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 ENDINGS: Mapping[Kind, Sequence[str]] = {

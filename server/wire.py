@@ -33,7 +33,7 @@ from .errors import (
     UnsupportedEncoding,
 )
 from .exit_facts import ExitFacts
-from .json_keys import Twice, refuse_twice, twice_in_json
+from .json_keys import refuse_twice, twice_in_json
 from .outcome import Reason
 from .pace_facts import Rescaling
 from .question import OnInfeasible
@@ -448,24 +448,6 @@ def refuse_keys(
 def _keys_given(ask: Ask) -> int:
     """Count the keys that were given for certain: their values are not the default."""
     return sum(getattr(ask, name) != value for name, value in _ALL_DEFAULTS)
-
-
-def decode_record(data: str | bytes) -> Any:
-    """Read a record that came as JSON alone.
-
-    Raises
-    ------
-    msgspec.DecodeError, UnicodeDecodeError, RecursionError
-        If it is no JSON.
-    BadItem
-        If it has a column twice.
-    """
-    record = msgspec.json.decode(data)
-    document = data.encode() if isinstance(data, str) else data
-    if isinstance(record, dict) and document.count(b":") > len(record):
-        twice = twice_in_json(document)
-        refuse_twice("record", Twice(None, twice.any))
-    return record
 
 
 def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
