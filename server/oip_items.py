@@ -56,11 +56,8 @@ class Items:
         self._labels = package.labels
         self._columns = KnownColumns(package.features)
         self.widest = max(1, len(self._columns.names))
-        vocabularies: dict[str, Any] = {}
-        for feature in package.features:
-            vocabularies |= (feature.columns or {}).get("vocabularies") or {}
         self.inputs = [
-            TensorFacts(name, BYTES if name in vocabularies else "FP64", [-1])
+            TensorFacts(name, BYTES if name in self._columns.words else "FP64", [-1])
             for name in self._columns.names
         ] or [TensorFacts(package.kind, BYTES, [-1])]
         self.outputs = [
