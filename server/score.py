@@ -139,18 +139,17 @@ def make_bulk(
     return Bulk(desk, wanted, count=count, workers=workers)
 
 
-def scored(desk: Desk, result: Result, name: str | None = None) -> Scored:
+def scored(desk: Desk, result: Result) -> Scored:
     """Write a result as a row."""
-    item: int | str = result.number if name is None else name
     outcome = result.outcome
     if isinstance(outcome, PolydomError):
-        return Scored(item, error=str(outcome))
+        return Scored(result.number, error=str(outcome))
     cost = outcome.predicted
     if desk.unit == "s":
         cost = outcome.finished_s - outcome.started_s
     gaps = result.gaps or Gaps()
     return Scored(
-        item,
+        result.number,
         outcome.label,
         outcome.scores,
         desk.names[outcome.row],

@@ -1,7 +1,9 @@
 """The client against a real server, and against one that fails it."""
 
+import asyncio
 import contextlib
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,14 +12,15 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadInput, BadItem, NothingFits
-from polydom.server import Client
+from polydom.server import AsyncClient, Client
 from polydom.server.client import SocketConnection
 from polydom.server.client_wire import NoAnswer
 from polydom.server.errors import Unauthorized
 from polydom.server.schema_batch import Entry, ErrorEntry, Totals
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
-from .servers import serving
+from .servers import POLYDOM, serving
+from .test_listener import pem  # noqa: F401  a fixture
 
 OWN = f"--features={FEATURES_FILE}"
 
@@ -201,3 +204,35 @@ def test_client_waits_so_long_for_the_whole_answer_and_not_for_each_byte() -> No
         with Client(url, grace_s=0.2) as client, late:
             client.predict(HAM, budget_ms=1)
         gone.set()
+
+
+def test_clients_ask_over_tls(
+    pem: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    options = [f"--ssl-certfile={pem / 'certificate'}", f"--ssl-keyfile={pem / 'key'}"]
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem / "certificate"))
+    command = [*POLYDOM, "serve", str(save_index(tmp_path)), OWN, "--port=0", *options]
+    texts = [HAM, SPAM] * 2000
+
+    async def ask(url: str) -> None:
+        async with AsyncClient(url) as client:
+            for _ in range(2):
+                assert (await client.predict(SPAM, budget_ms=900)).label == "spam"
+            batch = client.predict_batch(texts, total_budget_ms=9000)
+            assert len([entry async for entry in batch]) == len(texts) + 1
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[-1]
+            with Client(url) as client:
+                client.wait_ready()
+                for _ in range(2):
+                    assert client.predict(SPAM, budget_ms=900).label == "spam"
+                batch = client.predict_batch(texts, total_budget_ms=9000)
+                assert len(list(batch)) == len(texts) + 1
+            asyncio.run(ask(url))
+        finally:
+            process.terminate()
