@@ -28,7 +28,6 @@ from polydom.indexer import Index, build
 from polydom.indexer.data import split
 from polydom.indexer.project import Project
 from polydom.indexer.readers import load_data
-from polydom.server.batch_wire import Totals
 from polydom.server.bulk import Bulk, Dish, carry_out
 from polydom.server.client import Client
 from polydom.server.desk import Desk, Settings
@@ -36,6 +35,7 @@ from polydom.server.engine import Engine
 from polydom.server.finalists import Finalists
 from polydom.server.knapsack import Menus, solve
 from polydom.server.outcome import Outcome
+from polydom.server.schema_batch import Totals
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.servers import serving
 

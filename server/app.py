@@ -42,9 +42,9 @@ from .peers import Peers
 from .question import Caller
 from .ready_made import RETRY_AFTER_S, ReadyMade
 from .repository import Repository
+from .schema_streams import MSGPACK
 from .shortcut import PREDICT, Shortcut
 from .wire import (
-    MSGPACK,
     UNEXPECTED,
     Failure,
     Health,

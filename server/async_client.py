@@ -1,18 +1,31 @@
-"""The client for programs with an event loop; client.py has the other."""
+"""The client for programs with an event loop, over connections of whatever kind.
+
+Answers to a batch come while its items are still being sent. Usual HTTP libraries send
+all of a request before they read any of the response, and would wait for the server
+while it waits for them; so this speaks HTTP/1.1 itself, with the parser that the server
+has. `Client` is the same over connections that block.
+"""
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
-from typing import Self
+import math
+import time
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterable,
+    AsyncIterator,
+    Iterable,
+    Sized,
+)
+from typing import Protocol, Self
 
-from .batch_wire import Totals
-from .client import PAUSE_S
-from .client_batch import LAST_CHUNK, BatchAnswer, batch_head, batch_terms, chunk_of
+from ..features.errors import BadInput
 from .client_wire import (
     GRACE_S,
     READ_BYTES,
     Address,
     AnyItem,
+    Batch,
     FromBatch,
     NoAnswer,
     Response,
@@ -22,13 +35,27 @@ from .client_wire import (
 )
 from .wire import Answer
 
-Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+PAUSE_S = 0.05
+
+
+class _Connection(Protocol):
+    ahead: int  # bytes of a batch's items that are gathered before they are sent
+
+    async def send(self, data: bytes, end_s: float) -> None: ...
+
+    async def receive(self, end_s: float) -> bytes: ...
+
+    def exchange(
+        self, chunks: AsyncIterator[bytes], silence_s: float
+    ) -> AsyncGenerator[bytes, None]: ...
+
+    async def close(self) -> None: ...
 
 
 class AsyncClient:
     """Asks a server; its connections are kept open between requests.
 
-    Parameters, terms and errors are those of `Client`.
+    Parameters, terms, errors and how long is waited are those of `Client`.
     """
 
     def __init__(
@@ -40,7 +67,7 @@ class AsyncClient:
     ) -> None:
         self._address = Address(url, token)
         self._grace_s = grace_s
-        self._idle: list[Connection] = []
+        self._idle: list[_Connection] = []
 
     async def __aenter__(self) -> Self:
         return self
@@ -51,21 +78,21 @@ class AsyncClient:
     async def close(self) -> None:
         """Close the connections."""
         while self._idle:
-            await _close(self._idle.pop())
+            await self._idle.pop().close()
 
     async def wait_ready(self, timeout_s: float = 60.0) -> None:
         """Wait until the server's indexes are warm; as `Client.wait_ready`."""
-        loop = asyncio.get_running_loop()
-        end_s = loop.time() + timeout_s
+        end_s = time.monotonic() + timeout_s
         request = self._address.request("GET", "/readyz", {}, b"", "")
         while True:
-            left_s = end_s - loop.time()
+            left_s = end_s - time.monotonic()
             with contextlib.suppress(NoAnswer):
-                if (await self._ask(request, max(left_s, PAUSE_S)))[0] == 200:
+                status, _ = await self._ask(request, max(left_s, PAUSE_S))
+                if status == 200:
                     return
             if left_s <= 0:
                 raise NoAnswer(f"the server was not ready within {timeout_s:g} s")
-            await asyncio.sleep(PAUSE_S)
+            await self._sleep(PAUSE_S)
 
     async def predict(
         self,
@@ -86,8 +113,8 @@ class AsyncClient:
             on_infeasible=on_infeasible,
             min_accuracy=min_accuracy,
         )
-        patience = patience_s(budget_ms, self._grace_s)
-        return read_answer(*await self._ask(request, patience))
+        timeout_s = patience_s(budget_ms, self._grace_s)
+        return read_answer(*await self._ask(request, timeout_s))
 
     async def predict_batch(
         self,
@@ -100,118 +127,194 @@ class AsyncClient:
         on_bad_item: str | None = None,
         label: str | None = None,
         top: int | None = None,
-    ) -> AsyncIterator[FromBatch]:
+    ) -> AsyncGenerator[FromBatch, None]:
         """Classify many items under one budget; as `Client.predict_batch`."""
-        terms = batch_terms(
-            items, total_budget_ms, total_budget, count, model, on_bad_item, label, top
-        )
-        patience = patience_s(total_budget_ms, self._grace_s)
+        if count is None and isinstance(items, Sized):
+            count = len(items)
+        if total_budget_ms is None and total_budget is None:
+            raise BadInput("say with total_budget_ms what all items may take together")
+        terms = {
+            "budget_ms": total_budget_ms,
+            "budget": total_budget,
+            "count": count,
+            "model": model,
+            "on_bad_item": on_bad_item,
+            "label": label,
+            "top": top,
+        }
         rest = _async(items)
         first = await anext(rest, None)
         kind, pack = packer_of("" if first is None else first)
-        head = batch_head(self._address, terms, kind)
-        reader, writer = await self._connect(patience)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            if first is not None:
+                yield pack(first)
+            async for item in rest:
+                yield pack(item)
+
+        silence_s = patience_s(total_budget_ms, self._grace_s)
+        batch = Batch(self._address, terms, kind)
+        end_s = time.monotonic() + silence_s
+        connection = await self._connect(silence_s, end_s)
+        try:
+            chunks = batch.chunks(pieces(), connection.ahead)
+            exchange = connection.exchange(chunks, silence_s)
+            async with contextlib.aclosing(exchange):
+                async for data in exchange:
+                    for entry in batch.feed(data):
+                        yield entry
+                    if batch.complete:
+                        break
+        finally:
+            await connection.close()
+        batch.check()
+
+    async def _ask(self, request: bytes, timeout_s: float) -> tuple[int, bytes]:
+        """Send a request, read its response; again if an idle connection was dead."""
+        end_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                connection, fresh = self._idle.pop(), False
+            except IndexError:
+                connection, fresh = await self._connect(timeout_s, end_s), True
+            response = Response()
+            try:
+                await connection.send(request, end_s)
+                while not response.complete:
+                    response.feed(await connection.receive(end_s))
+            except (OSError, NoAnswer) as error:
+                await connection.close()
+                late = isinstance(error, TimeoutError)
+                if fresh or response.touched or late:
+                    raise _no_answer(error, timeout_s) from error
+            except BaseException:
+                await connection.close()
+                raise
+            else:
+                if response.lasting:
+                    self._idle.append(connection)
+                else:
+                    await connection.close()
+                return response.status, response.take()
+
+    async def _connect(self, timeout_s: float, end_s: float) -> _Connection:
+        try:
+            return await self._open(end_s)
+        except TimeoutError as error:
+            raise _no_answer(error, timeout_s) from error
+        except OSError as error:
+            raise NoAnswer(f"the server cannot be reached: {error}") from error
+
+    async def _open(self, end_s: float) -> _Connection:
+        address = self._address
+        async with asyncio.timeout(end_s - time.monotonic()):
+            return StreamConnection(
+                *await asyncio.open_connection(
+                    address.host, address.port, ssl=address.tls
+                )
+            )
+
+    async def _sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class StreamConnection:
+    """A connection during whose waits others have their turn.
+
+    What takes longer than until `end_s` of the monotonic clock raises TimeoutError.
+    """
+
+    ahead = 1  # each item goes out by itself: the next may be long in coming
+
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self, data: bytes, end_s: float) -> None:
+        """Send all."""
+        async with asyncio.timeout(end_s - time.monotonic()):
+            self._writer.write(data)
+            await self._writer.drain()
+
+    async def receive(self, end_s: float) -> bytes:
+        """Return what comes, b"" at the end."""
+        async with asyncio.timeout(end_s - time.monotonic()):
+            return await self._reader.read(READ_BYTES)
+
+    async def exchange(
+        self, chunks: AsyncIterator[bytes], silence_s: float
+    ) -> AsyncGenerator[bytes, None]:
+        """Send chunks, and give what comes meanwhile, b"" at the end.
+
+        What the chunks raise goes through.
+
+        Raises
+        ------
+        NoAnswer
+            If the connection breaks, or nothing could be sent or received for
+            `silence_s` seconds, in which no chunk was waited for.
+        """
+        moved_s = math.inf  # when there was something to send
 
         async def send() -> None:
+            nonlocal moved_s
             try:
-                writer.write(head)
-                if first is not None:
-                    writer.write(chunk_of(pack(first)))
-                async for item in rest:
-                    writer.write(chunk_of(pack(item)))
-                    await writer.drain()
-                writer.write(LAST_CHUNK)
-                await writer.drain()
-            except Exception:
-                writer.transport.abort()  # so that nobody waits for the answer
+                async for chunk in chunks:
+                    moved_s = time.monotonic()
+                    self._writer.write(chunk)
+                    try:
+                        await self._writer.drain()
+                    except OSError:
+                        return  # the server reads no more; what it sent says why
+                    moved_s = math.inf
+                moved_s = time.monotonic()
+            except BaseException:
+                self._writer.transport.abort()  # nobody need wait for an answer
                 raise
 
         sending = asyncio.create_task(send())
         try:
-            async for entry in _entries(reader, kind, patience, sending):
-                if isinstance(entry, Totals) and sending.cancel():
-                    writer.write(LAST_CHUNK)  # nothing more is read
-                yield entry
+            while True:
+                try:
+                    async with asyncio.timeout(silence_s):
+                        data = await self._reader.read(READ_BYTES)
+                except TimeoutError as error:
+                    if time.monotonic() - moved_s < silence_s:
+                        continue
+                    raise silent(silence_s) from error
+                except OSError as error:
+                    raise broken(error) from error
+                finally:
+                    if sending.done():
+                        sending.result()  # raises what the caller's items raised
+                yield data
         finally:
             sending.cancel()
-            with contextlib.suppress(asyncio.CancelledError, OSError):
-                await sending
-            await _close((reader, writer))
+            await asyncio.gather(sending, return_exceptions=True)
 
-    async def _ask(self, request: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Send a request, read its response; again if an idle connection was dead."""
-        while True:
-            fresh = not self._idle
-            connection = await self._connect(timeout_s) if fresh else self._idle.pop()
-            reader, writer = connection
-            response = Response()
-            try:
-                async with asyncio.timeout(timeout_s):
-                    writer.write(request)
-                    await writer.drain()
-                    body = []
-                    while not response.complete:
-                        response.feed(await reader.read(READ_BYTES))
-                        body.append(response.take())
-            except (OSError, NoAnswer) as error:
-                writer.transport.abort()
-                late = isinstance(error, TimeoutError)
-                if late:
-                    raise NoAnswer(f"no answer came within {timeout_s:g} s") from error
-                if fresh or response.touched:
-                    raise NoAnswer(f"the connection broke: {error}") from error
-                continue
-            except BaseException:
-                writer.transport.abort()
-                raise
-            if response.lasting:
-                self._idle.append(connection)
-            else:
-                await _close(connection)
-            return response.status, b"".join(body)
-
-    async def _connect(self, timeout_s: float) -> Connection:
-        address = self._address
-        try:
-            async with asyncio.timeout(timeout_s):
-                return await asyncio.open_connection(
-                    address.host, address.port, ssl=address.tls
-                )
-        except OSError as error:
-            raise NoAnswer(f"the server cannot be reached: {error}") from error
+    async def close(self) -> None:
+        """Close it at once."""
+        self._writer.transport.abort()
+        with contextlib.suppress(OSError):
+            await self._writer.wait_closed()
 
 
-async def _entries(
-    reader: asyncio.StreamReader,
-    kind: str,
-    patience: float,
-    sending: "asyncio.Task[None]",
-) -> AsyncIterator[FromBatch]:
-    """Read a batch's answer to its end, or raise what `sending` died of."""
-    answer = BatchAnswer(kind)
-    while not answer.complete:
-        try:
-            async with asyncio.timeout(patience):
-                data = await reader.read(READ_BYTES)
-        except TimeoutError as error:
-            raise NoAnswer(
-                f"nothing came from the server for {patience:g} s"
-            ) from error
-        except OSError as error:
-            raise NoAnswer(f"the connection broke: {error}") from error
-        finally:
-            _raise_from(sending)
-        for entry in answer.feed(data):
-            yield entry
-    answer.check()
+def silent(silence_s: float) -> NoAnswer:
+    """Make the error for a server that neither reads nor sends."""
+    return NoAnswer(f"nothing came from the server for {silence_s:g} s")
 
 
-def _raise_from(sending: "asyncio.Task[None]") -> None:
-    """Raise what the caller's own items raised, but no broken pipe."""
-    if sending.done() and not sending.cancelled():
-        error = sending.exception()
-        if error is not None and not isinstance(error, OSError):
-            raise error
+def broken(error: OSError) -> NoAnswer:
+    """Make the error for a connection that broke."""
+    return NoAnswer(f"the connection broke: {error}")
+
+
+def _no_answer(error: OSError | NoAnswer, timeout_s: float) -> NoAnswer:
+    if isinstance(error, TimeoutError):
+        return NoAnswer(f"no answer came within {timeout_s:g} s")
+    return broken(error) if isinstance(error, OSError) else error
 
 
 async def _async(
@@ -223,10 +326,3 @@ async def _async(
     else:
         for item in items:
             yield item
-
-
-async def _close(connection: Connection) -> None:
-    _, writer = connection
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()

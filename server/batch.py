@@ -9,27 +9,13 @@ import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import Any
 
 from starlette.types import Receive, Scope, Send
 
 from ..features.errors import BadInput, PolydomError
 from ..features.items import Item
-from .batch_source import Source, cut
-from .batch_wire import (
-    JSON,
-    JSON_LINES,
-    BatchTerms,
-    JsonLines,
-    MsgpackStream,
-    content_type_of,
-    entry_of,
-    error_entry,
-    read_body,
-    read_item,
-    read_terms,
-)
-from .batch_writer import Writer
+from .batch_source import Raw, Source, content_type_of, read_batch, read_item
+from .batch_writer import Writer, entry_of, error_entry
 from .bounds import check_item
 from .budget import Allowance, read_amount
 from .bulk import Bulk, Result
@@ -39,8 +25,8 @@ from .metrics import AnswerKind
 from .outcome import Outcome
 from .question import Question
 from .repository import Repository
-from .serving import Serving
-from .wire import MSGPACK, UNEXPECTED, describe
+from .schema_batch import BatchTerms
+from .wire import UNEXPECTED, describe
 
 BATCH = "/v1/batch"
 # Seconds that the computing thread gives to one batch at a time; a single request waits
@@ -49,8 +35,6 @@ TURN_S = 0.001
 RUNNING = 8
 
 log = logging.getLogger("polydom")
-
-Encode = Callable[[Any], bytes]
 
 
 class Slots:
@@ -97,39 +81,14 @@ class BatchEndpoint:
             await self._answer(scope, Source(scope, receive, held), send)
 
     async def _answer(self, scope: Scope, source: Source, send: Send) -> None:
-        kind, repository = content_type_of(scope["headers"]), self._repository
-        limit = repository.settings.body_limit
-        terms = read_terms(scope["query_string"])
-        if kind in MSGPACK:
-            chunks = source.chunks(MsgpackStream(limit))
-        elif kind in JSON_LINES:
-            chunks = source.chunks(JsonLines(limit))
-        elif kind in (JSON, ""):
-            body = read_body(await source.whole(limit))
-            terms, items = _merge(terms, body), body.items
-            terms.count = len(items)
-            chunks = cut(items)
-        else:
-            raise BadInput(
-                f"content type {kind[:80]!r} is not understood; send {MSGPACK[0]}, "
-                f"{JSON_LINES[0]} or {JSON}"
-            )
-        serving = repository.get(terms.model)
-        if not serving.ready:
-            raise not_ready(serving.queue.begun)
-        packed = kind in MSGPACK
-        batch = Batch(
-            serving,
-            terms,
-            source,
-            self.slots,
-            lambda: repository.leaving,
-            packed=packed,
-        )
-        await source.begin()
+        kind = content_type_of(scope["headers"])
+        limit = self._repository.settings.body_limit
+        terms, chunks = await read_batch(source, kind, scope["query_string"], limit)
         writer = Writer(send, kind)
+        batch = Batch(self._repository, terms, source, writer, self.slots)
+        await source.begin()
         await writer.start()
-        await batch.run(chunks, writer)
+        await batch.run(chunks)
 
 
 class Batch:
@@ -137,35 +96,34 @@ class Batch:
 
     Parameters
     ----------
-    serving
-        The index that answers.
+    repository
+        Of the index that answers; the batch ends where it is left.
     terms
         What was asked for.
-    source
-        Where the items come from.
+    source, writer
+        Where the items come from, and where the answers go.
     slots
         Of all batches.
-    leaving
-        Says whether the server is about to stop; the batch ends then.
-    packed
-        Whether the items are msgpack, not JSON.
 
     Raises
     ------
+    UnknownModel, NotReady
+        If no index answers.
     BadInput
-        If the terms cannot be used with this index.
+        If the terms cannot be used with it.
     """
 
     def __init__(
         self,
-        serving: Serving,
+        repository: Repository,
         terms: BatchTerms,
         source: Source,
+        writer: Writer,
         slots: Slots,
-        leaving: Callable[[], bool],
-        *,
-        packed: bool,
     ) -> None:
+        serving = repository.get(terms.model)
+        if not serving.ready:
+            raise not_ready(serving.queue.begun)
         desk = serving.desk
         amount = read_amount(desk.unit, terms.budget_ms, terms.budget)
         if amount is None:
@@ -173,12 +131,12 @@ class Batch:
             raise BadInput(f"say with {name!r} what all items may cost together")
         if (terms.label is None) != (terms.top is None):
             raise BadInput("label and top go together: the likeliest items of a class")
+        self._repository = repository
         self._serving = serving
         self._source = source
+        self._writer = writer
         self._slots = slots
-        self._packed = packed
         self._stops = terms.on_bad_item == "stop"
-        self._leaving = leaving
         self._stopped = False
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
@@ -187,16 +145,16 @@ class Batch:
         if terms.label is not None and terms.top is not None:
             self._finalists = Finalists(self._bulk, terms.label, terms.top)
 
-    async def run(self, chunks: AsyncIterator[list[Any]], writer: Writer) -> None:
+    async def run(self, chunks: AsyncIterator[list[Raw]]) -> None:
         """Answer chunk by chunk, and sum up at the end."""
         broken: Exception | None = None
         try:
             async for chunk in chunks:
-                await self._advance(self._answers(chunk, writer.encode), writer)
+                await self._advance(self._answers(chunk))
                 if self._stopped:
                     break
             if self._finalists is not None:
-                await self._advance(self._listed(writer.encode), writer)
+                await self._advance(self._listed())
         except Abandoned:
             return
         except Exception as error:
@@ -208,17 +166,17 @@ class Batch:
                 log.error("a batch failed", exc_info=broken)
             totals.error, totals.code = failure.error, failure.code
             self._serving.metrics.errors[failure.code] += 1
-        await writer.totals(totals)
+        await self._writer.totals(totals)
         await self._source.drain()
-        await writer.finish()
+        await self._writer.finish()
 
-    async def _advance(self, work: Iterator[bytes | None], writer: Writer) -> None:
+    async def _advance(self, work: Iterator[bytes | None]) -> None:
         """Have the computing thread do some work in turns, and send what it gives."""
         done = False
         while not done:
             if self._source.caller.gone:
                 raise Abandoned("the caller left before the batch was done")
-            if self._leaving():
+            if self._repository.leaving:
                 raise NotReady("the server is about to stop")
             # never before a request: those are due within the largest budget
             now_s = self._serving.now()
@@ -232,9 +190,9 @@ class Batch:
             self._told.clear()
             if self._finalists is not None:
                 self._source.keep(self._finalists.kept_bytes)
-            await writer.entries(encoded)
+            await self._writer.entries(encoded)
 
-    def _answers(self, chunk: list[Any], encode: Encode) -> Iterator[bytes | None]:
+    def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
         """Answer a chunk; for the computing thread."""
         read_s = self._serving.now()
         items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
@@ -245,28 +203,28 @@ class Batch:
         ):
             if isinstance(result.outcome, PolydomError):
                 self._stopped = self._stops
-                yield encode(error_entry(result.number, result.outcome))
+                yield self._writer.encode(error_entry(result.number, result.outcome))
                 if self._stopped:
                     return
             elif self._finalists is None:
-                yield self._encoded(result, item, read_s, encode)
+                yield self._encoded(result, item, read_s)
             else:
                 assert isinstance(item, Item)
                 self._finalists.offer(result.number, item, result.outcome)
                 yield None
 
-    def _listed(self, encode: Encode) -> Iterator[bytes | None]:
+    def _listed(self) -> Iterator[bytes | None]:
         """Improve the likeliest items and list them; for the computing thread."""
         assert self._finalists is not None
         began_s = self._serving.now()
         for _ in self._finalists.improve(self._source.caller):
             yield None
         for result, item in self._finalists.ranking():
-            yield self._encoded(result, item, began_s, encode)
+            yield self._encoded(result, item, began_s)
 
-    def _read(self, raw: Any) -> Item | PolydomError:
+    def _read(self, raw: Raw) -> Item | PolydomError:
         try:
-            desk, packed = self._serving.desk, self._packed
+            desk, packed = self._serving.desk, self._writer.packed
             kind, columns = desk.engine.package.kind, desk.columns
             check_item(raw, packed=packed, kind=kind, columns=columns)
             return desk.item(read_item(raw, packed=packed))
@@ -274,11 +232,7 @@ class Batch:
             return error
 
     def _encoded(
-        self,
-        result: Result,
-        item: Item | PolydomError,
-        read_s: float,
-        encode: Encode,
+        self, result: Result, item: Item | PolydomError, read_s: float
     ) -> bytes:
         assert isinstance(item, Item)
         assert isinstance(result.outcome, Outcome)
@@ -289,7 +243,7 @@ class Batch:
         answer.budget_met = self._bulk.spent <= self._bulk.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1
-        return encode(entry_of(result.number, answer))
+        return self._writer.encode(entry_of(result.number, answer))
 
 
 def _turn(
@@ -303,20 +257,3 @@ def _turn(
         if now_s() >= end_s:
             return encoded, False
     return encoded, True
-
-
-def _merge(terms: BatchTerms, body: BatchTerms) -> BatchTerms:
-    """Put together what query and body say, each at most once."""
-    default = BatchTerms()
-    merged = BatchTerms()
-    for name in BatchTerms.__struct_fields__:
-        given = [
-            value
-            for value in (getattr(terms, name), getattr(body, name))
-            if value != getattr(default, name)
-        ]
-        if len(given) > 1:
-            raise BadInput(f"{name} is given twice")
-        if given:
-            setattr(merged, name, given[0])
-    return merged

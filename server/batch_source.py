@@ -1,24 +1,133 @@
-"""The body of a batch: items as they come in, read no faster than they are used."""
+"""The body of a batch: its terms, and items as they come in.
+
+They are read no faster than they are used.
+"""
 
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Sequence
 
+import msgspec
 from starlette.types import Receive, Scope
 
-from ..features.errors import PolydomError
-from .batch_wire import JsonLines, MsgpackStream
+from ..features.errors import BadInput, PolydomError
+from ..features.wording import in_words
 from .body import declared, expects
-from .errors import Abandoned, ReceiveTimeout, TooLarge
+from .bounds import LARGE
+from .errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
 from .intake import Body
+from .json_keys import Twice, refuse_twice, twice_in_json
 from .question import Caller
+from .schema_batch import BatchBody, BatchItem, BatchTerms
+from .schema_streams import (
+    JSON,
+    JSON_LINES,
+    MSGPACK,
+    JsonLines,
+    MsgpackStream,
+    Stream,
+)
+from .wire import Ask, Headers, content_type_in, read_query, refuse_keys
 
 # Items that are planned together.
 CHUNK = 64
+# Items of one object; of a stream there may be any number.
+MOST_ITEMS = 1 << 16
 # Longest wait for an item of a stream to be whole.
 RECEIVE_S = 10.0
+
+# An item that is not decoded yet: of a stream, or of one JSON object.
+Raw = bytes | msgspec.Raw
+
+
+def content_type_of(headers: Headers) -> str:
+    """Say what a batch comes as; "" where nobody said.
+
+    Raises
+    ------
+    UnsupportedEncoding
+        If it is compressed.
+    BadInput
+        As `content_type_in`.
+    """
+    codings = (value for name, value in headers if name == b"content-encoding")
+    if any(coding.strip().lower() not in (b"", b"identity") for coding in codings):
+        raise UnsupportedEncoding(
+            "compressed batches are not read; send the body as it is"
+        )
+    return content_type_in(headers)
+
+
+async def read_batch(
+    source: "Source", kind: str, query: bytes, limit: int
+) -> tuple[BatchTerms, AsyncIterator[list[Raw]]]:
+    """Read the terms of a batch; its items come when they are asked for.
+
+    Parameters
+    ----------
+    source
+        The request's body.
+    kind
+        Its content type.
+    query
+        The raw query string.
+    limit
+        Bytes of one item, or of all that come as one object.
+
+    Raises
+    ------
+    BadInput
+        If the content type is none of a batch, or terms cannot be used.
+    TooLarge, ReceiveTimeout, Abandoned
+        If one object does not come in whole.
+    """
+    terms = read_terms(query)
+    if kind in MSGPACK:
+        return terms, source.chunks(MsgpackStream(limit))
+    if kind in JSON_LINES:
+        return terms, source.chunks(JsonLines(limit))
+    if kind in (JSON, ""):
+        body = read_object(await source.whole(limit))
+        terms = _merge(terms, body)
+        terms.count = len(body.items)
+        return terms, cut(body.items)
+    raise BadInput(
+        f"content type {kind[:80]!r} is not understood; send {MSGPACK[0]}, "
+        f"{JSON_LINES[0]} or {JSON}"
+    )
+
+
+def read_terms(query: bytes) -> BatchTerms:
+    """Read the query of a batch.
+
+    Raises
+    ------
+    BadInput
+        If a term is unknown, malformed or given twice.
+    """
+    given = read_query(query)
+    try:
+        return msgspec.convert(given, BatchTerms, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"query: {in_words(error, BatchTerms)}") from error
+
+
+def _merge(terms: BatchTerms, body: BatchTerms) -> BatchTerms:
+    """Put together what query and body say, each at most once."""
+    default = BatchTerms()
+    merged = BatchTerms()
+    for name in BatchTerms.__struct_fields__:
+        given = [
+            value
+            for value in (getattr(terms, name), getattr(body, name))
+            if value != getattr(default, name)
+        ]
+        if len(given) > 1:
+            raise BadInput(f"{name} is given twice")
+        if given:
+            setattr(merged, name, given[0])
+    return merged
 
 
 class Source:
@@ -90,9 +199,7 @@ class Source:
                 )
         return bytes(body)
 
-    async def chunks(
-        self, splitter: JsonLines | MsgpackStream
-    ) -> AsyncIterator[list[Any]]:
+    async def chunks(self, splitter: Stream) -> AsyncIterator[list[Raw]]:
         """Give what comes in, item by item in lists of up to `CHUNK`.
 
         Raises
@@ -101,7 +208,7 @@ class Source:
             If the stream cannot be read on, once all before has been given.
         """
         self._wait_no_more()  # a stream may take longer than other bodies
-        chunk: list[Any] = []
+        chunk: list[Raw] = []
         left_s = RECEIVE_S
         while self._more or self._first is not None:
             broken: PolydomError | None = None
@@ -151,7 +258,74 @@ class Source:
                     await self._next()
 
 
-async def cut(items: list[Any]) -> AsyncIterator[list[Any]]:
+async def cut(items: Sequence[Raw]) -> AsyncIterator[list[Raw]]:
     """Give items that came in one piece as a stream's are given."""
     for start in range(0, len(items), CHUNK):
-        yield items[start : start + CHUNK]
+        yield list(items[start : start + CHUNK])
+
+
+class _Outer(BatchTerms, forbid_unknown_fields=True, kw_only=True):
+    """A body of which the items are left as they are."""
+
+    items: msgspec.Raw
+
+
+class _Object(msgspec.Struct):
+    """Any object."""
+
+
+_decode_outer = msgspec.json.Decoder(_Outer).decode
+_decode_objects = msgspec.json.Decoder(list[_Object]).decode
+_decode_item = msgspec.json.Decoder(BatchItem).decode
+_decode_packed = msgspec.msgpack.Decoder(BatchItem).decode
+_decode_object = msgspec.json.Decoder(BatchBody).decode
+
+
+def read_object(body: bytes) -> BatchBody:
+    """Read a small batch that came as one JSON object.
+
+    Raises
+    ------
+    BadInput
+        If it is none.
+    """
+    try:
+        if len(body) > LARGE:
+            _refuse_many(bytes(_decode_outer(body).items))
+        read = _decode_object(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"body: {in_words(error, BatchBody)}") from error
+    inside = sum(bytes(item).count(b":") for item in read.items)
+    if body.count(b":") - inside > 1:  # there are terms, or items are given twice
+        refuse_twice("body", Twice(twice_in_json(body).outside))
+    return read
+
+
+def _refuse_many(items: bytes) -> None:
+    """Refuse what would be more objects than one body may hold.
+
+    There are no more items than commas, nor than braces where all are objects.
+    """
+    if items.count(b",") >= MOST_ITEMS:
+        if items.count(b"{") > MOST_ITEMS:
+            raise BadInput(
+                f"a body of one object may hold up to {MOST_ITEMS:,} items; send a "
+                "stream"
+            )
+        _decode_objects(items)
+
+
+def read_item(raw: Raw, *, packed: bool = False) -> Ask:
+    """Read one item of a batch, in msgpack where it is `packed`.
+
+    Raises
+    ------
+    BadInput
+        If it is no item.
+    """
+    try:
+        ask = (_decode_packed if packed else _decode_item)(raw).ask()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadInput(f"item: {in_words(error, BatchItem)}") from error
+    refuse_keys(ask, bytes(raw), where="item", msgpack=packed)
+    return ask

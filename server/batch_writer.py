@@ -4,8 +4,10 @@ from typing import Any
 
 from starlette.types import Send
 
-from .batch_wire import JSON, Totals
-from .wire import MSGPACK, encode, encode_msgpack
+from ..features.errors import PolydomError
+from .schema_batch import Entry, ErrorEntry, Totals
+from .schema_streams import JSON, MSGPACK
+from .wire import Answer, describe, encode, encode_msgpack
 
 
 class Writer:
@@ -15,17 +17,23 @@ class Writer:
     ----------
     kind
         Content type of the request.
+
+    Attributes
+    ----------
+    packed
+        Whether that is msgpack, not JSON.
     """
 
     def __init__(self, send: Send, kind: str) -> None:
         self._send = send
         self._kind = kind or JSON
         self._whole = self._kind == JSON
+        self.packed = kind in MSGPACK
         self._first = True
 
     def encode(self, entry: Any) -> bytes:
         """Write one entry down."""
-        if self._kind in MSGPACK:
+        if self.packed:
             return encode_msgpack(entry)
         return encode(entry) + (b"" if self._whole else b"\n")
 
@@ -62,3 +70,15 @@ class Writer:
         await self._send(
             {"type": "http.response.body", "body": data, "more_body": more}
         )
+
+
+def entry_of(number: int, answer: Answer) -> Entry:
+    """Give an answer its item's number."""
+    fields = {name: getattr(answer, name) for name in Answer.__struct_fields__}
+    return Entry(item=number, **fields)
+
+
+def error_entry(number: int, error: PolydomError) -> ErrorEntry:
+    """Give an error its item's number, and nothing of the inside of the server."""
+    _, failure = describe(error)
+    return ErrorEntry(item=number, error=failure.error, code=failure.code)

@@ -9,13 +9,13 @@ import msgspec
 from ..features.errors import BadFeature, PolydomError
 from ..features.items import Gaps, Item
 from .attempt import Attempt
-from .batch_wire import Totals
 from .budget import Allowance
 from .desk import Desk
 from .knapsack import Menus
 from .outcome import Outcome
 from .question import Caller, Question
 from .ration import Ration
+from .schema_batch import Totals
 
 # Weight of the latest chunk in what is believed of the pace.
 LATEST = 0.3

@@ -1,38 +1,22 @@
-"""Clients of a polydom server, for programs with and without an event loop.
+"""The client for programs without an event loop.
 
-Answers to a batch come while its items are still being sent. Usual HTTP libraries send
-all of a request before they read any of the response, and would wait for the server
-while it waits for them; so these speak HTTP/1.1 over sockets, with the parser that the
-server has.
+It is `AsyncClient` over connections that block: nothing that it does ever waits for a
+loop, so that all of it can be run at once, by whatever thread asks.
 """
 
-import contextlib
 import selectors
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Iterator
-from itertools import chain
-from typing import Self
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
+from typing import Self, TypeVar
 
-from .batch_wire import Totals
-from .client_batch import LAST_CHUNK, BatchAnswer, batch_head, batch_terms, chunked
-from .client_wire import (
-    GRACE_S,
-    READ_BYTES,
-    Address,
-    AnyItem,
-    FromBatch,
-    NoAnswer,
-    Response,
-    packer_of,
-    patience_s,
-    read_answer,
-)
+from .async_client import AsyncClient, broken, silent
+from .client_wire import AHEAD_BYTES, GRACE_S, READ_BYTES, AnyItem, FromBatch
 from .wire import Answer
 
-PAUSE_S = 0.05
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+T = TypeVar("T")
 
 
 class Client:
@@ -47,7 +31,10 @@ class Client:
     token
         Where the server asks for one.
     grace_s
-        How many seconds longer than its budget an answer is waited for.
+        How many seconds longer than its budget an answer is waited for, from the call
+        until all of it is there; without a budget, than a second. A batch, whose items
+        may be long in coming, is waited for until nothing could be sent or received for
+        so long.
 
     Examples
     --------
@@ -65,9 +52,7 @@ class Client:
         token: str | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
-        self._address = Address(url, token)
-        self._grace_s = grace_s
-        self._idle: list[socket.socket] = []
+        self._client = _BlockingClient(url, token=token, grace_s=grace_s)
 
     def __enter__(self) -> Self:
         return self
@@ -77,8 +62,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections."""
-        while self._idle:
-            self._idle.pop().close()
+        _run(self._client.close())
 
     def wait_ready(self, timeout_s: float = 60.0) -> None:
         """Wait until the server's indexes are warm.
@@ -88,16 +72,7 @@ class Client:
         NoAnswer
             If they are not within `timeout_s` seconds.
         """
-        end_s = time.monotonic() + timeout_s
-        request = self._address.request("GET", "/readyz", {}, b"", "")
-        while True:
-            left_s = end_s - time.monotonic()
-            with contextlib.suppress(NoAnswer):
-                if self._ask(request, max(left_s, PAUSE_S))[0] == 200:
-                    return
-            if left_s <= 0:
-                raise NoAnswer(f"the server was not ready within {timeout_s:g} s")
-            time.sleep(PAUSE_S)
+        _run(self._client.wait_ready(timeout_s))
 
     def predict(
         self,
@@ -126,15 +101,16 @@ class Client:
         NoAnswer
             If it cannot be reached, or gives none by `grace_s` after the budget.
         """
-        request = self._address.predict(
-            item,
-            budget_ms=budget_ms,
-            budget=budget,
-            model=model,
-            on_infeasible=on_infeasible,
-            min_accuracy=min_accuracy,
+        return _run(
+            self._client.predict(
+                item,
+                budget_ms=budget_ms,
+                budget=budget,
+                model=model,
+                on_infeasible=on_infeasible,
+                min_accuracy=min_accuracy,
+            )
         )
-        return read_answer(*self._ask(request, patience_s(budget_ms, self._grace_s)))
 
     def predict_batch(
         self,
@@ -174,113 +150,113 @@ class Client:
         PolydomError
             As `predict`.
         """
-        terms = batch_terms(
-            items, total_budget_ms, total_budget, count, model, on_bad_item, label, top
+        entries = self._client.predict_batch(
+            items,
+            total_budget_ms=total_budget_ms,
+            total_budget=total_budget,
+            count=count,
+            model=model,
+            on_bad_item=on_bad_item,
+            label=label,
+            top=top,
         )
-        patience = patience_s(total_budget_ms, self._grace_s)
-        rest = iter(items)
-        first = next(rest, None)
-        kind, pack = packer_of("" if first is None else first)
-        packed = (pack(item) for item in chain([] if first is None else [first], rest))
-        head = batch_head(self._address, terms, kind)
-        connection = self._connect(patience)
-        with contextlib.closing(connection):
-            yield from _duplex(connection, head, chunked(packed), kind, patience)
-
-    def _ask(self, request: bytes, timeout_s: float) -> tuple[int, bytes]:
-        """Send a request, read its response; again if an idle connection was dead."""
-        while True:
-            fresh = not self._idle
-            connection = self._connect(timeout_s) if fresh else self._idle.pop()
-            response = Response()
-            try:
-                connection.settimeout(timeout_s)
-                connection.sendall(request)
-                body = []
-                while not response.complete:
-                    response.feed(connection.recv(READ_BYTES))
-                    body.append(response.take())
-            except (OSError, NoAnswer) as error:
-                connection.close()
-                late = isinstance(error, TimeoutError)
-                if fresh or response.touched or late:
-                    raise _no_answer(error, timeout_s) from error
-                continue
-            except BaseException:
-                connection.close()
-                raise
-            if response.lasting:
-                self._idle.append(connection)
-            else:
-                connection.close()
-            return response.status, b"".join(body)
-
-    def _connect(self, timeout_s: float) -> socket.socket:
-        address = self._address
         try:
-            raw = socket.create_connection((address.host, address.port), timeout_s)
-            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if address.tls is None:
-                return raw
-            return address.tls.wrap_socket(raw, server_hostname=address.host)
-        except OSError as error:
-            raise _no_answer(error, timeout_s) from error
+            while True:
+                yield _run(anext(entries))
+        except StopAsyncIteration:
+            return
+        finally:
+            _run(entries.aclose())
 
 
-def _duplex(
-    connection: socket.socket,
-    head: bytes,
-    chunks: Iterator[bytes],
-    kind: str,
-    patience: float,
-) -> Iterator[FromBatch]:
-    """Send and receive at the same time, whatever is possible first."""
-    connection.setblocking(False)
-    answer = BatchAnswer(kind)
-    unsent, ended = memoryview(head), False
-    with selectors.DefaultSelector() as selector:
-        selector.register(connection, selectors.EVENT_READ)
-        while not answer.complete:
-            if not unsent:
-                chunk = next(chunks, b"")
-                ended = ended or chunk == LAST_CHUNK
-                unsent = memoryview(chunk)
-            wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if unsent else 0)
-            selector.modify(connection, wanted)
-            if not selector.select(patience):
-                raise NoAnswer(f"nothing came from the server for {patience:g} s")
-            data = _receive(connection)
-            if data is not None:
-                for entry in answer.feed(data):
-                    if isinstance(entry, Totals) and not ended:
-                        # nothing more is read
-                        chunks, ended = iter((LAST_CHUNK,)), True
-                    yield entry
-            with contextlib.suppress(*_WOULD_BLOCK):
+class _BlockingClient(AsyncClient):
+    async def _open(self, end_s: float) -> "SocketConnection":
+        address = self._address
+        where = (address.host, address.port)
+        connection = socket.create_connection(where, _left_s(end_s))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if address.tls is not None:
+            connection = address.tls.wrap_socket(
+                connection, server_hostname=address.host
+            )
+        return SocketConnection(connection)
+
+    async def _sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class SocketConnection:
+    """A connection whose thread waits; else as `StreamConnection`."""
+
+    ahead = AHEAD_BYTES
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._socket = connection
+
+    async def send(self, data: bytes, end_s: float) -> None:
+        """Send all."""
+        self._socket.settimeout(_left_s(end_s))
+        self._socket.sendall(data)
+
+    async def receive(self, end_s: float) -> bytes:
+        """Return what comes, b"" at the end."""
+        self._socket.settimeout(_left_s(end_s))
+        return self._socket.recv(READ_BYTES)
+
+    async def exchange(
+        self, chunks: AsyncIterator[bytes], silence_s: float
+    ) -> AsyncGenerator[bytes, None]:
+        """Send chunks or give what comes, whatever is possible first."""
+        self._socket.setblocking(False)
+        unsent, ended = memoryview(b""), False
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            while True:
+                if not unsent and not ended:
+                    unsent = memoryview(await anext(chunks, b""))
+                    ended = not unsent
+                wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if unsent else 0)
+                selector.modify(self._socket, wanted)
+                if not selector.select(silence_s):
+                    raise silent(silence_s)
+                data = self._receive()
+                if data is not None:
+                    yield data
                 try:
-                    unsent = unsent[connection.send(unsent) :] if unsent else unsent
-                except (BrokenPipeError, ConnectionResetError):
-                    unsent, chunks = memoryview(b""), iter(())
-    answer.check()
+                    sent = self._socket.send(unsent) if unsent else 0
+                    unsent = unsent[sent:]
+                except _WOULD_BLOCK:
+                    pass
+                except OSError:  # the server reads no more; what it sent says why
+                    unsent, ended = memoryview(b""), True
+
+    def _receive(self) -> bytes | None:
+        """Return what is there, b"" at the end, None where nothing is."""
+        try:
+            data = self._socket.recv(READ_BYTES)
+            # decrypted already, so that no selector tells of it
+            while isinstance(self._socket, ssl.SSLSocket) and self._socket.pending():
+                data += self._socket.recv(READ_BYTES)
+        except _WOULD_BLOCK:
+            return None
+        except OSError as error:
+            raise broken(error) from error
+        return data
+
+    async def close(self) -> None:
+        """Close it."""
+        self._socket.close()
 
 
-def _receive(connection: socket.socket) -> bytes | None:
-    """Return what is there, b"" at the end, None where nothing is."""
+def _left_s(end_s: float) -> float:
+    return max(end_s - time.monotonic(), 1e-6)  # 0 would mean not to block
+
+
+def _run(steps: Awaitable[T]) -> T:
+    """Run to its end what waits for no event loop."""
     try:
-        data = connection.recv(READ_BYTES)
-        # decrypted already, so that no selector tells of it
-        while isinstance(connection, ssl.SSLSocket) and connection.pending():
-            data += connection.recv(READ_BYTES)
-    except _WOULD_BLOCK:
-        return None
-    except OSError as error:
-        raise NoAnswer(f"the connection broke: {error}") from error
-    return data
-
-
-def _no_answer(error: Exception, timeout_s: float) -> NoAnswer:
-    if isinstance(error, NoAnswer):
-        return error
-    if isinstance(error, TimeoutError):
-        return NoAnswer(f"no answer came within {timeout_s:g} s")
-    return NoAnswer(f"the server cannot be reached: {error}")
+        next(steps.__await__())
+    except StopIteration as done:
+        result: T = done.value
+        return result
+    raise AssertionError("a connection that blocks waited for an event loop")

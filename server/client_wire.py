@@ -2,7 +2,7 @@
 
 import json
 import ssl
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -13,20 +13,17 @@ import msgspec
 from ..features import errors as feature_errors
 from ..features.errors import BadInput, PolydomError
 from . import errors as server_errors
-from .batch_wire import (
-    JSON_LINES,
-    Entry,
-    ErrorEntry,
-    JsonLines,
-    MsgpackStream,
-    Totals,
-)
-from .wire import MSGPACK, Answer, Failure, encode, encode_msgpack
+from .schema_batch import Entry, ErrorEntry, Totals
+from .schema_streams import JSON, JSON_LINES, MSGPACK, JsonLines, MsgpackStream, Stream
+from .wire import Answer, Failure, encode, encode_msgpack
 
 AnyItem = bytes | str | Mapping[str, Any] | Path
 FromBatch = Entry | ErrorEntry | Totals
 
 READ_BYTES = 256 << 10
+# Bytes of a batch's items that are sent together, where that needs no waiting.
+AHEAD_BYTES = 64 << 10
+LAST_CHUNK = b"0\r\n\r\n"
 # How much longer than its budget an answer is waited for: the way there and back.
 GRACE_S = 5.0
 # Budget of a request that names none: no server gives one more by default.
@@ -182,19 +179,15 @@ def body_of(item: AnyItem) -> tuple[bytes, str]:
     """
     if isinstance(item, Path):
         data = item.read_bytes()
-        json_file = item.suffix.lower() == ".json"
-        if json_file:
-            return b'{"record":' + data + b"}", "application/json"
+        if item.suffix.lower() == ".json":
+            return b'{"record":' + data + b"}", JSON
         return data, "application/octet-stream"
-    if isinstance(item, (bytes, bytearray, memoryview)):
-        return bytes(item), "application/octet-stream"
     if isinstance(item, str):
         return item.encode(), "text/plain"
-    if isinstance(item, Mapping):
-        return encode({"record": dict(item)}), "application/json"
-    raise BadInput(
-        f"an item is bytes, str, a mapping or a path, not {type(item).__name__}"
-    )
+    fields = _fields(item)
+    if "record" in fields:
+        return encode(fields), JSON
+    return fields["image_base64"], "application/octet-stream"
 
 
 def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
@@ -228,31 +221,86 @@ def _fields(item: AnyItem) -> dict[str, Any]:
     )
 
 
-class Entries:
-    """Reads the entries of a batch's answer.
+class Batch:
+    """One batch: its request in chunks, and the entries of its answer.
 
     Parameters
     ----------
+    address, terms
+        Where it goes, and its query.
     kind
-        Content type of the batch.
+        Content type of items and entries.
     """
 
-    def __init__(self, kind: str) -> None:
-        self._lines = kind not in MSGPACK
-        splitter = JsonLines if self._lines else MsgpackStream
-        self._splitter: JsonLines | MsgpackStream = splitter(ENTRY_LIMIT)
+    def __init__(self, address: Address, terms: Mapping[str, Any], kind: str) -> None:
+        headers = (f"content-type: {kind}", "transfer-encoding: chunked")
+        self._head = address.head("POST", "/v1/batch", terms, *headers)
+        self._packed = kind in MSGPACK
+        splitter = MsgpackStream if self._packed else JsonLines
+        self._splitter: Stream = splitter(ENTRY_LIMIT)
+        self._response = Response()
+        self._sent = self._summed_up = False
 
-    def feed(self, data: bytes) -> Iterable[FromBatch]:
-        """Give the entries that are whole now."""
-        for piece in self._splitter.feed(data):
-            wire = msgspec.json if self._lines else msgspec.msgpack
-            plain = wire.decode(piece)
-            kind: type[FromBatch] = Entry
-            if "items" in plain:
-                kind = Totals
-            elif "error" in plain:
-                kind = ErrorEntry
-            yield msgspec.convert(plain, kind)
+    async def chunks(
+        self, pieces: AsyncIterator[bytes], ahead: int = AHEAD_BYTES
+    ) -> AsyncIterator[bytes]:
+        """Write the request: its beginning, items as HTTP's chunks, and its end.
+
+        Pieces of fewer than `ahead` bytes go together.
+        """
+        yield self._head
+        gathered: list[bytes] = []
+        size = 0
+        async for piece in pieces:
+            gathered.append(piece)
+            size += len(piece)
+            if size >= ahead:
+                yield chunk_of(b"".join(gathered))
+                gathered, size = [], 0
+        if gathered:
+            yield chunk_of(b"".join(gathered))
+        self._sent = True
+        yield LAST_CHUNK
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the answer is here.
+
+        Totals are the last of it; but if all was sent, HTTP's own end comes at once.
+        """
+        return self._response.complete or (self._summed_up and not self._sent)
+
+    def feed(self, data: bytes) -> Iterator[FromBatch]:
+        """Take what was received, give the entries that are whole now.
+
+        Raises
+        ------
+        NoAnswer
+            As `Response.feed`.
+        """
+        self._response.feed(data)
+        if self._response.status == 200:
+            yield from map(self._entry, self._splitter.feed(self._response.take()))
+
+    def _entry(self, piece: bytes) -> FromBatch:
+        wire = msgspec.msgpack if self._packed else msgspec.json
+        plain = wire.decode(piece)
+        if "items" in plain:
+            self._summed_up = True
+            return msgspec.convert(plain, Totals)
+        if "error" in plain:
+            return msgspec.convert(plain, ErrorEntry)
+        return msgspec.convert(plain, Entry)
+
+    def check(self) -> None:
+        """Raise what the server refused the whole batch with, once it is complete."""
+        if self._response.status != 200:
+            raise error_of(self._response.status, self._response.take())
+
+
+def chunk_of(data: bytes) -> bytes:
+    """Write one of HTTP's chunks; `data` must not be empty."""
+    return b"%x\r\n%b\r\n" % (len(data), data)
 
 
 def read_answer(status: int, body: bytes) -> Answer:

@@ -5,6 +5,7 @@ names can be in the same process, and none depends on protobuf's version.
 """
 
 from collections.abc import Iterable, Mapping
+from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -13,7 +14,6 @@ from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
 from ..features.errors import BadInput
-from ._inference_descriptor import FILE
 from .oip import Inference, Inferred
 from .oip_body import read_requested, refuse_shared_memory
 from .oip_terms import Parameter
@@ -43,6 +43,7 @@ _FIELDS: tuple[tuple[type, str], ...] = (
     (str, "string_param"),
 )
 
+FILE = files(__package__).joinpath("inference.binpb").read_bytes()
 _file: Any = DescriptorPool().AddSerializedFile(FILE)
 _service: Any = _file.services_by_name["GRPCInferenceService"]
 METHODS: Mapping[str, Any] = _service.methods_by_name

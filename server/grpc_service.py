@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, NamedTuple
 
 import grpc
@@ -24,7 +24,7 @@ from .grpc_messages import (
 )
 from .listener import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 from .oip import Inferred, Oip
-from .oip_config import config_of
+from .oip_metadata import config_of
 from .question import Caller
 from .wire import Headers
 
@@ -46,97 +46,117 @@ CODES = {
 }
 
 
+INFER, STREAM = "ModelInfer", "ModelStreamInfer"
+LOAD, UNLOAD = "RepositoryModelLoad", "RepositoryModelUnload"
+# Those need an admin's token, these none.
+CHANGES, PROBES = (LOAD, UNLOAD), ("ServerLive", "ServerReady")
+
+
 class GrpcService:
     """Answers each method of the protocol; decoding, calling and encoding only."""
 
     def __init__(self, oip: Oip) -> None:
         self._oip = oip
-        self._answers: dict[str, _Answer] = {
-            "ServerLive": self._server_live,
-            "ServerReady": self._server_ready,
-            "ModelReady": self._model_ready,
-            "ServerMetadata": self._server_metadata,
-            "ModelMetadata": self._model_metadata,
-            "ModelInfer": self._infer,
-            "ModelConfig": self._config,
-            "ModelStatistics": self._statistics,
-            "RepositoryIndex": self._index,
-            "RepositoryModelLoad": self._load,
-            "RepositoryModelUnload": self._unload,
+        # methods that say what is so; the others do something
+        self._facts: Mapping[str, Callable[[Message], Any]] = {
+            "ServerLive": lambda _: {"live": True},
+            "ServerReady": lambda _: {"ready": oip.repository.ready},
+            "ModelReady": lambda asked: {
+                "ready": oip.model_ready(asked.name, asked.version)
+            },
+            "ServerMetadata": lambda _: oip.server_metadata(),
+            "ModelMetadata": lambda asked: oip.model_metadata(
+                asked.name, asked.version
+            ),
+            "ModelConfig": lambda asked: {
+                "config": config_of(oip.model_metadata(asked.name, asked.version))
+            },
+            "ModelStatistics": lambda asked: {
+                "model_stats": oip.statistics(asked.name, asked.version)
+            },
+            "RepositoryIndex": lambda asked: {
+                "models": oip.index(ready_only=asked.ready)
+            },
         }
 
     def handler(self) -> grpc.GenericRpcHandler:
         """Return what a gRPC server needs to call the methods."""
-        return grpc.method_handlers_generic_handler(
-            SERVICE, {name: self._method(name) for name in METHODS}
-        )
+        handlers = {name: self._method(name) for name in METHODS}
+        return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
     def _method(self, name: str) -> grpc.RpcMethodHandler:
-        request = message_class(METHODS[name].input_type.name)
-        if name == "ModelStreamInfer":
+        if name == STREAM:
             return grpc.stream_stream_rpc_method_handler(
-                functools.partial(self._stream, request),
+                self._stream,
                 request_deserializer=_receive,
                 response_serializer=_serialize,
             )
         return grpc.unary_unary_rpc_method_handler(
-            functools.partial(self._call, request, self._answers[name]),
+            functools.partial(self._call, name),
             request_deserializer=_receive,
             response_serializer=_serialize,
         )
 
-    async def _call(
-        self, request: Any, answer: "_Answer", received: "Received", context: Any
-    ) -> Message:
+    async def _call(self, name: str, received: "Received", context: Any) -> Message:
         """Answer one request; an error becomes a status."""
         model = ""
         try:
-            self._check_token(answer, context)
-            if answer == self._infer and self._oip.admission is not None:
-                await self._oip.admission.wait()
-            with self._oip.repository.intake.body() as held:
-                held.hold(len(received.data))
-                asked = _decode(request, received)
+            async with self._let_in(name, received, context) as asked:
                 model = getattr(asked, "model_name", "")
-                return await answer(asked, received.arrived_s, context)
+                return await self._answer(name, asked, received.arrived_s, context)
         except Exception as error:
             status, failure = self._oip.failure(error, model, received.arrived_s)
             code = CODES.get(status, grpc.StatusCode.INTERNAL)
             await context.abort(code, failure.error)
 
     async def _stream(
-        self, request: Any, stream: AsyncIterator["Received"], context: Any
+        self, stream: AsyncIterator["Received"], context: Any
     ) -> AsyncIterator[Message]:
         """Answer one request of a stream after the other; an error ends none."""
         response = message_class("ModelStreamInferResponse")
         async for received in stream:
-            asked = request()
+            arrived_s, model, id_ = received.arrived_s, "", ""
             try:
-                self._check_token(self._infer, context)
-                if self._oip.admission is not None:
-                    await self._oip.admission.wait()
-                with self._oip.repository.intake.body() as held:
-                    held.hold(len(received.data))
-                    asked = _decode(request, received)
-                    inferred = await self._inferred(asked, received.arrived_s, context)
+                async with self._let_in(STREAM, received, context) as asked:
+                    model, id_ = asked.model_name, asked.id
+                    inferred = await self._inferred(asked, arrived_s, context)
                 answer = _response(asked, inferred)
                 handed_s = time.monotonic()
                 yield response(infer_response=answer)
                 inferred.sent(_written_s(handed_s))
             except Exception as error:
-                model, arrived_s = asked.model_name, received.arrived_s
                 _, failure = self._oip.failure(error, model, arrived_s)
-                yield response(
-                    error_message=failure.error, infer_response={"id": asked.id}
-                )
+                yield response(error_message=failure.error, infer_response={"id": id_})
 
-    def _check_token(self, answer: "_Answer", context: Any) -> None:
-        """Ask for a token where there are some; probes need none, admins their own."""
-        if answer in (self._load, self._unload):
+    @contextlib.asynccontextmanager
+    async def _let_in(
+        self, name: str, received: "Received", context: Any
+    ) -> AsyncIterator[Message]:
+        """Decode a request that may come in; its bytes count while it is answered."""
+        if name in CHANGES:
             self._oip.refuse_change(_headers(context))
-        free = (self._server_live, self._server_ready, self._load, self._unload)
-        if self._oip.access.tokens is not None and answer not in free:
+        elif name not in PROBES and self._oip.access.tokens is not None:
             self._oip.access.tokens.check(_headers(context))
+        if name in (INFER, STREAM) and self._oip.admission is not None:
+            await self._oip.admission.wait()
+        with self._oip.repository.intake.body() as held:
+            held.hold(len(received.data))
+            yield _decode(name, received.data)
+
+    async def _answer(
+        self, name: str, asked: Message, arrived_s: float, context: Any
+    ) -> Message:
+        if name == INFER:
+            return await self._infer(asked, arrived_s, context)
+        facts: Any = {}
+        if name == LOAD:
+            parameters = parameters_of(asked.parameters)
+            await self._oip.load(asked.model_name, parameters, _headers(context))
+        elif name == UNLOAD:
+            await self._oip.unload(asked.model_name, _headers(context))
+        else:
+            facts = self._facts[name](asked)
+        return message_of(METHODS[name].output_type.name, facts)
 
     async def _infer(self, asked: Message, arrived_s: float, context: Any) -> Message:
         inferred = await self._inferred(asked, arrived_s, context)
@@ -161,48 +181,6 @@ class GrpcService:
         except asyncio.CancelledError:
             caller.gone = True
             raise
-
-    async def _server_live(self, *_: Any) -> Message:
-        return message_class("ServerLiveResponse")(live=True)
-
-    async def _server_ready(self, *_: Any) -> Message:
-        ready = self._oip.repository.ready
-        return message_class("ServerReadyResponse")(ready=ready)
-
-    async def _model_ready(self, asked: Message, *_: Any) -> Message:
-        ready = self._oip.model_ready(asked.name, asked.version)
-        return message_class("ModelReadyResponse")(ready=ready)
-
-    async def _server_metadata(self, *_: Any) -> Message:
-        return message_of("ServerMetadataResponse", self._oip.server_metadata())
-
-    async def _model_metadata(self, asked: Message, *_: Any) -> Message:
-        metadata = self._oip.model_metadata(asked.name, asked.version)
-        return message_of("ModelMetadataResponse", metadata)
-
-    async def _config(self, asked: Message, *_: Any) -> Message:
-        metadata = self._oip.model_metadata(asked.name, asked.version)
-        return message_of("ModelConfigResponse", {"config": config_of(metadata)})
-
-    async def _statistics(self, asked: Message, *_: Any) -> Message:
-        counted = self._oip.statistics(asked.name, asked.version)
-        return message_of("ModelStatisticsResponse", {"model_stats": counted})
-
-    async def _index(self, asked: Message, *_: Any) -> Message:
-        models = self._oip.index(ready_only=asked.ready)
-        return message_of("RepositoryIndexResponse", {"models": models})
-
-    async def _load(self, asked: Message, _: float, context: Any) -> Message:
-        parameters, headers = parameters_of(asked.parameters), _headers(context)
-        await self._oip.load(asked.model_name, parameters, headers)
-        return message_class("RepositoryModelLoadResponse")()
-
-    async def _unload(self, asked: Message, _: float, context: Any) -> Message:
-        await self._oip.unload(asked.model_name, _headers(context))
-        return message_class("RepositoryModelUnloadResponse")()
-
-
-_Answer = Callable[[Message, float, Any], Awaitable[Message]]
 
 
 class Received(NamedTuple):
@@ -232,9 +210,9 @@ def _receive(data: bytes) -> Received:
     return Received(time.monotonic(), data)
 
 
-def _decode(request: Any, received: Received) -> Message:
+def _decode(name: str, data: bytes) -> Message:
     try:
-        return request.FromString(received.data)
+        return message_class(METHODS[name].input_type.name).FromString(data)
     except DecodeError as error:
         raise BadInput("the request is no message of its type") from error
 

@@ -4,6 +4,7 @@ import json
 from typing import Any, NamedTuple
 
 import msgpack
+import msgspec
 
 from ..features.errors import BadInput, BadItem
 
@@ -27,42 +28,21 @@ class _Pairs:
         self.twice = Twice()
 
     def __call__(self, pairs: list[tuple[Any, Any]]) -> None:
-        self.twice = Twice(key_twice(pairs), self.twice.any)
+        seen, again = set(), None
+        for key, _ in pairs:
+            if key in seen and again is None:
+                again = str(key)
+            seen.add(key)
+        self.twice = Twice(again, self.twice.any)
 
 
-def key_twice(pairs: list[tuple[Any, Any]]) -> str | None:
-    """Return the first key that comes again, None where each comes once."""
-    seen = set()
-    for key, _ in pairs:
-        if key in seen:
-            return str(key)
-        seen.add(key)
-    return None
+def twice_in_json(document: bytes, *, packed: bool = False) -> Twice:
+    """Find keys given twice in what has been decoded without an error.
 
-
-def twice_in_json(document: bytes) -> Twice:
-    """Find keys given twice in JSON that has been decoded without an error.
-
-    Raises
-    ------
-    BadInput
-        If it is nested more deeply than can be looked at.
-    """
-    pairs = _Pairs()
-    try:
-        json.loads(
-            document.decode(),
-            object_pairs_hook=pairs,
-            parse_int=str,  # which has no limit
-            parse_float=str,
-        )
-    except (ValueError, RecursionError) as error:
-        raise BadInput("the JSON is nested too deeply, or is none") from error
-    return pairs.twice
-
-
-def twice_in_msgpack(document: bytes) -> Twice:
-    """Find keys given twice in msgpack that has been decoded without an error.
+    Parameters
+    ----------
+    document
+        JSON, or msgpack where it is `packed`.
 
     Raises
     ------
@@ -71,9 +51,18 @@ def twice_in_msgpack(document: bytes) -> Twice:
     """
     pairs = _Pairs()
     try:
-        msgpack.unpackb(document, object_pairs_hook=pairs, strict_map_key=False)
+        if packed:
+            msgpack.unpackb(document, object_pairs_hook=pairs, strict_map_key=False)
+        else:
+            json.loads(
+                document.decode(),
+                object_pairs_hook=pairs,
+                parse_int=str,  # which has no limit
+                parse_float=str,
+            )
     except (msgpack.UnpackException, ValueError, TypeError, RecursionError) as error:
-        raise BadInput("the msgpack is nested too deeply, or is none") from error
+        kind = "msgpack" if packed else "JSON"
+        raise BadInput(f"the {kind} is nested too deeply, or is none") from error
     return pairs.twice
 
 
@@ -96,3 +85,20 @@ def refuse_twice(where: str, twice: Twice) -> None:
 def twice_in_record(name: str) -> BadItem:
     """Make the error for a column that a record or a row holds twice."""
     return BadItem(f"column {name[:80]!r} is given twice")
+
+
+def decode_record(data: str | bytes) -> Any:
+    """Read a record that came as JSON alone.
+
+    Raises
+    ------
+    msgspec.DecodeError, UnicodeDecodeError, RecursionError
+        If it is no JSON.
+    BadItem
+        If it has a column twice.
+    """
+    record = msgspec.json.decode(data)
+    document = data.encode() if isinstance(data, str) else data
+    if isinstance(record, dict) and document.count(b":") > len(record):
+        refuse_twice("record", Twice(None, twice_in_json(document).any))
+    return record

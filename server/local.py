@@ -13,9 +13,10 @@ from ..features.wording import in_words
 from ..indexer.index import Index
 from .desk import Desk, Settings
 from .engine import Engine
+from .json_keys import decode_record
 from .outcome import Reason
 from .question import Caller
-from .wire import Answer, Ask, decode_record
+from .wire import Answer, Ask
 
 STDIN = Path("-")
 BadFile = BadItem | BadFeature

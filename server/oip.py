@@ -297,7 +297,7 @@ class Oip:
         asks = await aside(items.read, inference.inputs, size=_size(inference.inputs))
         way = serving.way_of(transport, len(asks))
         reserve_s = max(reserve.at(arrived_s) for reserve in (way.loop, way.thread))
-        purse = terms.purse(desk.unit, desk.settings, arrived_s, reserve_s)
+        shared = terms.shared(desk.unit, desk.settings, arrived_s, reserve_s)
         replies = []
         for i, ask in enumerate(asks):
             begun_s = arrived_s
@@ -305,20 +305,20 @@ class Oip:
                 await asyncio.sleep(0)  # others' requests are read between two items
                 begun_s = serving.now()
             terms.give(ask)
-            purse.give(ask, begun_s, len(asks) - i)
+            shared.give(ask, begun_s, len(asks) - i)
             reply = await serving.answer(ask, begun_s, caller, way)
-            purse.spend(reply.outcome.predicted)
+            shared.spent += reply.outcome.predicted
             replies.append((reply, begun_s, serving.now()))
         done_s = replies[-1][2]
         answers = [reply.answer for reply, _, _ in replies]
         last = replies[-1][0]
         out_s = max(done_s, last.outcome.finished_s + last.reserve.usual)
-        met = answers[0].budget_met if len(answers) == 1 else purse.kept(out_s)
+        met = answers[0].budget_met if len(answers) == 1 else shared.met(out_s)
         return Inferred(
             inference.model,
             serving.version,
             inference.id,
-            _facts(answers, met, purse.facts(done_s)),
+            _facts(answers, met, shared.facts(done_s)),
             items.write(answers, met, inference.outputs),
             serving,
             replies,

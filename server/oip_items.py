@@ -13,22 +13,16 @@ from ..features.wording import in_words
 from ..indexer.package import Package
 from .bounds import LARGE, check_record
 from .columns import KnownColumns
+from .json_keys import decode_record
+from .oip_metadata import TensorFacts
 from .tensors import BYTES, Tensor
-from .wire import Answer, Ask, decode_record
+from .wire import Answer, Ask
 
 MAX_ITEMS = 1024
 RECORD = "record"
 DEFAULT_OUTPUTS = ("label", "scores")
 
 Record = dict[str, Any]
-
-
-class TensorFacts(msgspec.Struct):
-    """A tensor as a model's metadata describe it; -1 stands for any length."""
-
-    name: str
-    datatype: str
-    shape: list[int]
 
 
 class Requested(NamedTuple):
@@ -62,11 +56,8 @@ class Items:
         self._labels = package.labels
         self._columns = KnownColumns(package.features)
         self.widest = max(1, len(self._columns.names))
-        vocabularies: dict[str, Any] = {}
-        for feature in package.features:
-            vocabularies |= (feature.columns or {}).get("vocabularies") or {}
         self.inputs = [
-            TensorFacts(name, BYTES if name in vocabularies else "FP64", [-1])
+            TensorFacts(name, BYTES if name in self._columns.words else "FP64", [-1])
             for name in self._columns.names
         ] or [TensorFacts(package.kind, BYTES, [-1])]
         self.outputs = [

@@ -18,7 +18,7 @@ from .json_keys import Twice, refuse_twice, twice_in_json
 from .mounted import path_in_app
 from .oip import Oip
 from .oip_body import decode_infer
-from .oip_config import config_of
+from .oip_metadata import config_of
 from .question import Caller
 from .ready_made import RETRY_AFTER_S
 from .wire import Failure, Headers, encode, only_header

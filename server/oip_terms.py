@@ -3,13 +3,13 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
 from ..features.errors import BadInput
 from ..features.wording import in_words
-from .budget import read_amount
+from .budget import Allowance, Deadline, read_amount
 from .desk import Settings
 from .wire import Ask
 
@@ -21,22 +21,6 @@ _OWN = ("budget_ms", "budget", "on_infeasible", "min_accuracy")
 _IGNORED = frozenset({"priority", "binary_data_output", "headers"})
 # Of a caller's deadline, what is kept for the way back, which nobody here measures.
 KEPT_SHARE, KEPT_MAX_S = 0.1, 0.01
-
-
-class Purse(Protocol):
-    """One amount for several items."""
-
-    def give(self, ask: Ask, now_s: float, items: int) -> None:
-        """Give the next item its fair share, as the first of `items` that remain."""
-
-    def spend(self, predicted: float) -> None:
-        """Take off what the plan of an item was to cost."""
-
-    def kept(self, now_s: float) -> bool:
-        """Say whether the whole amount sufficed."""
-
-    def facts(self, now_s: float) -> dict[str, float]:
-        """Say what it was, and what was spent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +71,10 @@ class Terms:
         for name, value in self.named.items():
             setattr(ask, name, value)
 
-    def purse(
+    def shared(
         self, unit: str, settings: Settings, arrived_s: float, reserve_s: float = 0.0
-    ) -> Purse:
-        """Return the amount that all items share.
+    ) -> "Shared":
+        """Return the budget that all items share.
 
         Parameters
         ----------
@@ -100,7 +84,7 @@ class Terms:
             When time began to run.
         reserve_s
             What every item's share will be reduced by for sending its answer. They are
-            sent together, so the amount is reduced by it only once.
+            sent together, so the budget is reduced by it only once.
 
         Raises
         ------
@@ -115,12 +99,13 @@ class Terms:
                     f"this index counts costs in {unit}: say with the parameter "
                     "'budget' how much the items may cost"
                 )
-            return Money(amount)
+            return Shared(Allowance(amount))
         if self.patience_s is not None:
             useful_s = _useful_s(self.patience_s)
             amount = useful_s if amount is None else min(amount, useful_s)
         allowed_s = settings.budget_s if amount is None else amount
-        return Time(arrived_s, min(allowed_s, settings.max_budget_s), reserve_s)
+        allowed_s = min(allowed_s, settings.max_budget_s)
+        return Shared(Deadline(arrived_s, allowed_s, reserve_s))
 
 
 def _useful_s(patience_s: float) -> float:
@@ -137,54 +122,45 @@ def _add_timeout(named: dict[str, Parameter], value: Parameter, twice: bool) -> 
         named["budget_ms"] = value / 1e3
 
 
-class Time:
-    """Seconds, which run from the request's first byte whatever is done with them."""
+@dataclass(slots=True)
+class Shared:
+    """One budget for several items, of which each gets an even share of what is left.
 
-    def __init__(self, arrived_s: float, amount: float, reserve_s: float) -> None:
-        self._arrived_s = arrived_s
-        self._amount = amount
-        self._reserve_s = reserve_s
+    Attributes
+    ----------
+    budget
+        The whole of it. Time runs whatever is done; another amount is what plans spend.
+    spent
+        What the plans of the items were to cost so far.
+    """
 
-    def give(self, ask: Ask, now_s: float, items: int) -> None:
-        """Divide what is left evenly, but for the reserve; the last item gets all."""
-        left_s = max(self._arrived_s + self._amount - now_s, 0.0)
-        share_s = (left_s - self._reserve_s) / items + self._reserve_s
-        ask.budget_ms = min(max(share_s, 0.0), left_s) * 1e3
-
-    def spend(self, predicted: float) -> None:
-        """Do nothing: time passes by itself."""
-
-    def kept(self, now_s: float) -> bool:
-        """Say whether it is not over yet."""
-        return now_s <= self._arrived_s + self._amount
-
-    def facts(self, now_s: float) -> dict[str, float]:
-        """Say what it was, and what has passed."""
-        return {
-            "budget_us": round(self._amount * 1e6, 1),
-            "elapsed_us": round((now_s - self._arrived_s) * 1e6, 1),
-        }
-
-
-class Money:
-    """An amount that plans spend, in whatever unit an index counts."""
-
-    def __init__(self, amount: float) -> None:
-        self._amount = amount
-        self._spent = 0.0
+    budget: Deadline | Allowance
+    spent: float = 0.0
 
     def give(self, ask: Ask, now_s: float, items: int) -> None:
-        """Divide what is left evenly."""
-        ask.budget = max(self._amount - self._spent, 0.0) / items
+        """Give the next item its share, as the first of `items` that remain."""
+        budget = self.budget
+        if isinstance(budget, Deadline):
+            share_s = budget.left(now_s) / items + budget.reserve_s
+            left_s = max(budget.due_s - now_s, 0.0)
+            ask.budget_ms = min(max(share_s, 0.0), left_s) * 1e3
+        else:
+            ask.budget = max(budget.amount - self.spent, 0.0) / items
 
-    def spend(self, predicted: float) -> None:
-        """Take off what a plan costs."""
-        self._spent += predicted
-
-    def kept(self, now_s: float) -> bool:
-        """Say whether no more than the amount was spent, but for rounding."""
-        return self._spent <= self._amount or math.isclose(self._spent, self._amount)
+    def met(self, out_s: float) -> bool:
+        """Say whether it suffices for answers that are out at `out_s`."""
+        budget = self.budget
+        if isinstance(budget, Deadline):
+            return out_s <= budget.due_s
+        # but for rounding
+        return self.spent <= budget.amount or math.isclose(self.spent, budget.amount)
 
     def facts(self, now_s: float) -> dict[str, float]:
-        """Say what it was, and what was spent."""
-        return {"budget": self._amount, "predicted": self._spent}
+        """Say what it was, and what was spent of it by `now_s`."""
+        budget = self.budget
+        if isinstance(budget, Deadline):
+            return {
+                "budget_us": round(budget.amount * 1e6, 1),
+                "elapsed_us": round((now_s - budget.arrived_s) * 1e6, 1),
+            }
+        return {"budget": budget.amount, "predicted": self.spent}

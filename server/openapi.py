@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from .batch_wire import (
-    JSON_LINES,
+from .oip_openapi import OIP_STRUCTS, describe_oip
+from .schema_batch import (
     BatchBody,
     BatchItem,
     BatchTerms,
@@ -14,8 +14,8 @@ from .batch_wire import (
     ErrorEntry,
     Totals,
 )
-from .oip_openapi import OIP_STRUCTS, describe_oip
-from .wire import MSGPACK, Answer, Ask, Failure, Health, IndexFacts, ModelsFacts
+from .schema_streams import JSON_LINES, MSGPACK
+from .wire import Answer, Ask, Failure, Health, IndexFacts, ModelsFacts
 
 _REF = "#/components/schemas/{name}"
 _TERMS = {

@@ -1,36 +1,26 @@
 """Many items answered in this process, under one budget for all."""
 
-import functools
 import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ..features.errors import (
-    BadFeature,
-    BadIndexFile,
-    BadInput,
-    BadItem,
-    PolydomError,
-    WorkerLost,
-)
+from ..features.errors import BadInput, BadItem, PolydomError
 from ..features.items import Gaps, Item
 from ..indexer.index import Index
-from .bulk import Bulk, Dish, Result, carry_out, gaps_of
-from .desk import Desk, Settings
-from .engine import Engine
+from .bulk import Bulk, Result
+from .desk import Desk
 from .finalists import Finalists
 from .outcome import Outcome
+from .pool import Chunk, Opened, answer_by_many, desk_of, open_desk
 
 CHUNK = 64
 AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError
+Numbered = tuple[int, Item | PolydomError]
 
 
 class Scored(msgspec.Struct, repr_omit_defaults=True):
@@ -50,22 +40,6 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
     error: str | None = None
     unknown: tuple[str, ...] | None = None
     missing: int | None = None
-
-
-def open_desk(index: str | os.PathLike[str] | Index, features: Sequence[Path]) -> Desk:
-    """Load an index and make it ready to answer.
-
-    Raises
-    ------
-    BadIndexFile, BadFeature
-        As `Index.load` and `Package.extractor`.
-    """
-    loaded = index if isinstance(index, Index) else Index.load(index)
-    if loaded.package is None:
-        raise BadIndexFile("an index of candidates without models cannot answer")
-    desk = Desk(Engine(loaded, loaded.package.extractor(features)), Settings())
-    desk.warm_up()
-    return desk
 
 
 def score_items(
@@ -117,13 +91,15 @@ def score_items(
         count = len(items)
     desk = open_desk(index, features)
     bulk = make_bulk(desk, total_budget_s, total_budget, count, workers)
-    if workers == 1:
-        answers: Callable[..., Iterator[Result]] = functools.partial(_answer, bulk)
-    elif isinstance(index, Index):
+    if workers > 1 and isinstance(index, Index):
         raise BadInput("several workers need the index as a file")
-    else:
+
+    def answers(items: Iterable[Numbered]) -> Iterator[Result]:
+        if workers == 1 or isinstance(index, Index):
+            return _answer(bulk, items)
         opened = (os.fspath(index), tuple(features))
-        answers = functools.partial(_answer_by_many, bulk, opened, workers)
+        return answer_by_many(bulk, opened, workers, _chunks(items))
+
     numbered = enumerate(_as_item(desk, item) for item in items)
     if label is None and top is None:
         for result in answers(numbered):
@@ -163,18 +139,17 @@ def make_bulk(
     return Bulk(desk, wanted, count=count, workers=workers)
 
 
-def scored(desk: Desk, result: Result, name: str | None = None) -> Scored:
+def scored(desk: Desk, result: Result) -> Scored:
     """Write a result as a row."""
-    item: int | str = result.number if name is None else name
     outcome = result.outcome
     if isinstance(outcome, PolydomError):
-        return Scored(item, error=str(outcome))
+        return Scored(result.number, error=str(outcome))
     cost = outcome.predicted
     if desk.unit == "s":
         cost = outcome.finished_s - outcome.started_s
     gaps = result.gaps or Gaps()
     return Scored(
-        item,
+        result.number,
         outcome.label,
         outcome.scores,
         desk.names[outcome.row],
@@ -194,16 +169,12 @@ def _as_item(desk: Desk, item: AnyItem) -> Item | PolydomError:
         return error
 
 
-def _answer(
-    bulk: Bulk, items: Iterable[tuple[int, Item | PolydomError]]
-) -> Iterator[Result]:
+def _answer(bulk: Bulk, items: Iterable[Numbered]) -> Iterator[Result]:
     for chunk in _chunks(items):
         yield from bulk.answers(chunk)
 
 
-def _chunks(
-    items: Iterable[tuple[int, Item | PolydomError]],
-) -> Iterator[list[tuple[int, Item | PolydomError]]]:
+def _chunks(items: Iterable[Numbered]) -> Iterator[Chunk]:
     rest = iter(items)
     while chunk := list(itertools.islice(rest, CHUNK)):
         yield chunk
@@ -212,13 +183,13 @@ def _chunks(
 def _best_of(
     desk: Desk,
     finalists: Finalists,
-    answers: Callable[..., Iterator[Result]],
-    items: Iterator[tuple[int, Item | PolydomError]],
+    answers: Callable[[Iterable[Numbered]], Iterator[Result]],
+    items: Iterator[Numbered],
 ) -> Iterator[Scored]:
     """Offer all that can be answered; the others are not listed."""
     offered: deque[Item | PolydomError] = deque()
 
-    def remembered() -> Iterator[tuple[int, Item | PolydomError]]:
+    def remembered() -> Iterator[Numbered]:
         for number, item in items:
             offered.append(item)
             yield number, item
@@ -231,71 +202,6 @@ def _best_of(
         pass
     for result, _ in finalists.ranking():
         yield scored(desk, result)
-
-
-Opened = tuple[str, tuple[Path, ...]]
-Worked = tuple[list[Outcome | PolydomError], float]
-
-
-def _answer_by_many(
-    bulk: Bulk,
-    opened: Opened,
-    workers: int,
-    items: Iterable[tuple[int, Item | PolydomError]],
-) -> Iterator[Result]:
-    """Plan here, and have every chunk carried out by one of several processes."""
-    pool = ProcessPoolExecutor(workers, get_context("spawn"))
-    under_way: deque[tuple[list[Any], float, Future[Worked]]] = deque()
-    try:
-        for chunk in _chunks(items):
-            dishes = bulk.plan([item for _, item in chunk if isinstance(item, Item)])
-            cost = sum(bulk.cost_of(dish) for dish in dishes)
-            bulk.promise(cost)
-            under_way.append((chunk, cost, pool.submit(_work, opened, dishes)))
-            if len(under_way) > 2 * workers:
-                yield from _finish(bulk, *under_way.popleft())
-        while under_way:
-            yield from _finish(bulk, *under_way.popleft())
-    except BrokenProcessPool as error:
-        cure = "use fewer workers (`--workers`); rows in a file go on with `--resume`"
-        raise WorkerLost("scoring", cure) from error
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _finish(
-    bulk: Bulk,
-    chunk: list[tuple[int, Item | PolydomError]],
-    cost: float,
-    future: "Future[Worked]",
-) -> Iterator[Result]:
-    outcomes, all_s = future.result()
-    bulk.promise(-cost)
-    done = iter(outcomes)
-    for number, item in chunk:
-        outcome = item if isinstance(item, PolydomError) else next(done)
-        bulk.enter(outcome)
-        yield Result(number, outcome, gaps_of(item))
-    bulk.close(all_s)
-
-
-def _work(opened: Opened, dishes: list[Dish]) -> Worked:
-    """Carry out a chunk; for the other processes."""
-    desk = _desk_of(opened)
-    began_s = desk.engine.now()
-    outcomes: list[Outcome | PolydomError] = []
-    for dish in dishes:
-        try:
-            outcomes.append(carry_out(desk, dish))
-        except BadFeature as error:
-            outcomes.append(error)
-    return outcomes, desk.engine.now() - began_s
-
-
-@functools.lru_cache(maxsize=4)
-def _desk_of(opened: Opened) -> Desk:
-    """Keep an opened index for the next call in this process."""
-    return open_desk(*opened)
 
 
 class Scorer:
@@ -343,7 +249,7 @@ class Scorer:
             As `score_items`.
         """
         partition = list(items)
-        desk, count = _desk_of(self._opened), len(partition)
+        desk, count = desk_of(self._opened), len(partition)
         bulk = make_bulk(
             desk,
             None if self._item_budget_s is None else self._item_budget_s * count,

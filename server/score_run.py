@@ -3,13 +3,12 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from ..features.errors import BadIndexFile, BadInput
 from ..indexer.index import Index
 from ..indexer.progress import Tell
+from .output import Partial
 from .score import CHUNK, AnyItem, Scored, score_items
-from .score_files import Partial
 from .sources import read_items
 
 
@@ -74,16 +73,16 @@ class ScoreRun:
         self.count = source.number
         self._items = source.items
         self.remarks = source.remarks
-        self._index, self._features = index, features
+        self._index, self._loaded, self._features = index, loaded, features
         self._label, self._top = label, top
-        facts: dict[str, Any] = {"index": loaded.version}
-        facts |= {
+        self._facts = {
+            "index": loaded.version,
             "items": str(items.resolve()),
             "count": source.number,
             "label": label,
             "top": top,
         }
-        self._facts, self._output, self._resume = facts, output, resume
+        self._output, self._resume = output, resume
         self.rows = 0
 
     def carry_out(self, amount: float, workers: int, stops: bool, tell: Tell) -> int:
@@ -124,7 +123,7 @@ class ScoreRun:
 
         counts_time = self.unit == "s"
         rows = score_items(
-            self._index,
+            self._loaded if workers == 1 else self._index,
             items(),
             amount if counts_time else None,
             total_budget=None if counts_time else amount,

@@ -17,8 +17,9 @@ from ..features.items import Item
 from .desk import Desk
 from .question import Caller
 from .repository import Repository
+from .schema_streams import MSGPACK
 from .serving import Reply, Serving
-from .wire import MSGPACK, Ask, Terms, decode_ask, encode, read_headers
+from .wire import Ask, Terms, decode_ask, encode, read_headers
 
 PREDICT = "/v1/predict"
 LONGEST_HEAD = 2048

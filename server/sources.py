@@ -23,9 +23,12 @@ from ..features.wording import (
 )
 from ..indexer.package import Package
 from .columns import KnownColumns
-from .json_keys import twice_in_json, twice_in_record
+from .json_keys import (
+    decode_record,
+    twice_in_json,
+    twice_in_record,
+)
 from .score import AnyItem
-from .wire import decode_record
 
 IMAGE_COLUMNS = ("image", "image_base64")
 SHOWN = 20

@@ -33,10 +33,11 @@ from .errors import (
     UnsupportedEncoding,
 )
 from .exit_facts import ExitFacts
-from .json_keys import Twice, refuse_twice, twice_in_json, twice_in_msgpack
+from .json_keys import refuse_twice, twice_in_json
 from .outcome import Reason
 from .pace_facts import Rescaling
 from .question import OnInfeasible
+from .schema_streams import MSGPACK
 
 # What it holds is looked at by `Desk.read`, which is the same for every entrance.
 Record = Annotated[
@@ -214,7 +215,6 @@ class IndexFacts(msgspec.Struct):
 _TERMS = ("model", "budget_ms", "budget", "on_infeasible", "min_accuracy")
 # What a request has whose sender did not think of it: nothing, or curl's default.
 _UNSAID = ("", "application/x-www-form-urlencoded")
-MSGPACK = ("application/msgpack", "application/x-msgpack")
 _IN_UTF8 = ("application/json", "text/plain")
 _UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
 
@@ -432,7 +432,7 @@ def refuse_keys(
     if msgpack:
         # the first byte of a small map counts its keys
         if ask.record is not None or body[0] != 0x80 + _keys_given(ask):
-            refuse_twice(where, twice_in_msgpack(body))
+            refuse_twice(where, twice_in_json(body, packed=True))
         return
     # Each key has a colon: only if there are more than that can one have come twice.
     colons = body.count(b":")
@@ -448,24 +448,6 @@ def refuse_keys(
 def _keys_given(ask: Ask) -> int:
     """Count the keys that were given for certain: their values are not the default."""
     return sum(getattr(ask, name) != value for name, value in _ALL_DEFAULTS)
-
-
-def decode_record(data: str | bytes) -> Any:
-    """Read a record that came as JSON alone.
-
-    Raises
-    ------
-    msgspec.DecodeError, UnicodeDecodeError, RecursionError
-        If it is no JSON.
-    BadItem
-        If it has a column twice.
-    """
-    record = msgspec.json.decode(data)
-    document = data.encode() if isinstance(data, str) else data
-    if isinstance(record, dict) and document.count(b":") > len(record):
-        twice = twice_in_json(document)
-        refuse_twice("record", Twice(None, twice.any))
-    return record
 
 
 def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:

@@ -8,8 +8,9 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.server import AsyncClient
-from polydom.server.batch_wire import Entry, Totals
+from polydom.server.async_client import StreamConnection
 from polydom.server.client_wire import NoAnswer
+from polydom.server.schema_batch import Entry, Totals
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 from .servers import serving
@@ -31,7 +32,9 @@ def test_async_client_predicts_and_keeps_its_connections(url: str) -> None:
             answers = await asyncio.gather(*asked)
             assert [answer.label for answer in answers] == ["ham", "spam"] * 5
             assert 1 <= len(client._idle) <= 10
-            client._idle[-1][1].transport.abort()  # as a server would that restarts
+            connection = client._idle[-1]
+            assert isinstance(connection, StreamConnection)
+            connection._writer.transport.abort()  # as a server would that restarts
             assert (await client.predict(SPAM, budget_ms=900)).label == "spam"
             with pytest.raises(BadInput, match="must be a finite number"):
                 await client.predict(HAM, budget_ms=-1)
@@ -103,3 +106,30 @@ def test_async_client_waits_no_longer_than_budget_and_grace() -> None:
         asyncio.run(run(url))
     with pytest.raises(NoAnswer, match="cannot be reached"):
         asyncio.run(ask(url))
+
+
+def test_waiting_for_the_callers_own_items_is_no_silence() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(await reader.read(99))
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+
+    async def chunks() -> AsyncIterator[bytes]:
+        await asyncio.sleep(1.5)
+        yield b"x"
+
+    async def run() -> None:
+        server = await asyncio.start_server(echo, "127.0.0.1", 0)
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            connection = StreamConnection(
+                *await asyncio.open_connection("127.0.0.1", port)
+            )
+            exchange = connection.exchange(chunks(), silence_s=1.0)
+            assert await anext(exchange) == b"x"
+            with pytest.raises(NoAnswer, match="nothing came from the server for 1 s"):
+                await anext(exchange)
+            await connection.close()
+
+    asyncio.run(run())

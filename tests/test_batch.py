@@ -18,9 +18,9 @@ from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
 from polydom.server.batch import BATCH, RUNNING
-from polydom.server.batch_wire import Entry, Totals
 from polydom.server.client import Client
 from polydom.server.client_wire import NoAnswer
+from polydom.server.schema_batch import Entry, Totals
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 from .servers import ask, serving

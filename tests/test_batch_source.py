@@ -1,16 +1,26 @@
-"""The body of a batch as it comes in, and how long it is waited for."""
+"""The body of a batch: its terms and items, and how long they are waited for."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgpack
 import pytest
 
+from polydom.features.errors import BadInput
 from polydom.server import batch_source
-from polydom.server.batch_source import CHUNK, Source, cut
-from polydom.server.batch_wire import JsonLines
-from polydom.server.errors import ReceiveTimeout
+from polydom.server.batch_source import (
+    CHUNK,
+    Source,
+    content_type_of,
+    cut,
+    read_item,
+    read_terms,
+)
+from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
 from polydom.server.intake import Intake
+from polydom.server.schema_batch import BatchTerms
+from polydom.server.schema_streams import JsonLines
 
 HELD = Intake(1 << 20).body()
 
@@ -56,7 +66,7 @@ def test_a_stream_and_one_piece_come_in_chunks_of_the_same_size() -> None:
     stream = listed(Source({}, receive, HELD).chunks(JsonLines(99)))
     lengths = [CHUNK, CHUNK, 3]
     assert [len(chunk) for chunk in asyncio.run(stream)] == lengths
-    assert [len(c) for c in asyncio.run(listed(cut(list(range(count)))))] == lengths
+    assert [len(c) for c in asyncio.run(listed(cut([b"{}"] * count)))] == lengths
     assert asyncio.run(listed(cut([]))) == []
 
 
@@ -78,3 +88,48 @@ def test_source_waits_for_whole_items_and_not_for_bytes(
 
     asyncio.run(run())
     assert sent
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"{",
+        b'"x"',
+        b'{"text":1}',
+        b'{"txt":"x"}',
+        b'{"text":"x","budget_ms":1}',
+        b"\xff",
+        b"[" * 100_000,
+    ],
+)
+def test_what_is_no_item_is_refused(raw: bytes) -> None:
+    with pytest.raises(BadInput, match="item: "):
+        read_item(raw)
+
+
+def test_images_are_their_own_bytes_in_msgpack_and_base64_in_json() -> None:
+    packed = msgpack.packb({"image_base64": b"\xff\xd8"})
+    assert read_item(packed, packed=True).image_base64 == b"\xff\xd8"
+    assert read_item(b'{"image_base64":"/9g="}').image_base64 == b"\xff\xd8"
+
+
+def test_terms_are_read_from_the_query() -> None:
+    query = b"budget_ms=5.5&count=3&on_bad_item=stop&label=a%20b&top=2&model=m"
+    assert read_terms(query) == BatchTerms(
+        budget_ms=5.5, count=3, on_bad_item="stop", label="a b", top=2, model="m"
+    )
+    assert read_terms(b"") == BatchTerms()
+    for bad in (b"top=0", b"top=x", b"what=1", b"count=1&count=1", b"label=\xff"):
+        with pytest.raises(BadInput):
+            read_terms(bad)
+
+
+def test_content_type_is_read_without_its_parameters() -> None:
+    assert content_type_of([(b"content-type", b"Application/JSONL; x=y")]) == (
+        "application/jsonl"
+    )
+    assert content_type_of([(b"content-encoding", b" Identity ")]) == ""
+    with pytest.raises(BadInput, match="content-type is given twice"):
+        content_type_of([(b"content-type", b"application/jsonl")] * 2)
+    with pytest.raises(UnsupportedEncoding, match="compressed"):
+        content_type_of([(b"content-encoding", b"br")])

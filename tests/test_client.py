@@ -1,6 +1,9 @@
 """The client against a real server, and against one that fails it."""
 
+import asyncio
+import contextlib
 import socket
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,13 +12,15 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadInput, BadItem, NothingFits
-from polydom.server import Client
-from polydom.server.batch_wire import Entry, ErrorEntry, Totals
+from polydom.server import AsyncClient, Client
+from polydom.server.client import SocketConnection
 from polydom.server.client_wire import NoAnswer
 from polydom.server.errors import Unauthorized
+from polydom.server.schema_batch import Entry, ErrorEntry, Totals
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
-from .servers import serving
+from .servers import POLYDOM, serving
+from .test_listener import pem  # noqa: F401  a fixture
 
 OWN = f"--features={FEATURES_FILE}"
 
@@ -39,16 +44,18 @@ def test_client_predicts_texts_bytes_and_files(url: str, tmp_path: Path) -> None
 def test_client_keeps_its_connection(url: str) -> None:
     with Client(url) as client:
         client.predict(HAM)
-        (connection,) = client._idle
+        (connection,) = client._client._idle
         client.predict(HAM)
-        assert client._idle == [connection]
-    assert client._idle == []
+        assert client._client._idle == [connection]
+    assert client._client._idle == []
 
 
 def test_client_asks_again_where_an_idle_connection_was_closed(url: str) -> None:
     with Client(url) as client:
         client.predict(HAM)
-        client._idle[0].shutdown(socket.SHUT_RDWR)
+        (connection,) = client._client._idle
+        assert isinstance(connection, SocketConnection)
+        connection._socket.shutdown(socket.SHUT_RDWR)
         assert client.predict(HAM, budget_ms=900).label == "ham"
 
 
@@ -177,3 +184,55 @@ def test_client_waits_no_longer_than_budget_and_grace() -> None:
                 client.wait_ready(0.1)
     with Client(url) as client, pytest.raises(NoAnswer, match="cannot be reached"):
         client.predict(HAM)
+
+
+def test_client_waits_so_long_for_the_whole_answer_and_not_for_each_byte() -> None:
+    """The server sends a head without an end, a little more of it all the time."""
+    gone = threading.Event()
+
+    def run(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nx: ")
+            while not gone.wait(0.02):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=run, args=(listener,), daemon=True).start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        late = pytest.raises(NoAnswer, match=r"within 0.201 s")
+        with Client(url, grace_s=0.2) as client, late:
+            client.predict(HAM, budget_ms=1)
+        gone.set()
+
+
+def test_clients_ask_over_tls(
+    pem: Path,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    options = [f"--ssl-certfile={pem / 'certificate'}", f"--ssl-keyfile={pem / 'key'}"]
+    monkeypatch.setenv("SSL_CERT_FILE", str(pem / "certificate"))
+    command = [*POLYDOM, "serve", str(save_index(tmp_path)), OWN, "--port=0", *options]
+    texts = [HAM, SPAM] * 2000
+
+    async def ask(url: str) -> None:
+        async with AsyncClient(url) as client:
+            for _ in range(2):
+                assert (await client.predict(SPAM, budget_ms=900)).label == "spam"
+            batch = client.predict_batch(texts, total_budget_ms=9000)
+            assert len([entry async for entry in batch]) == len(texts) + 1
+
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[-1]
+            with Client(url) as client:
+                client.wait_ready()
+                for _ in range(2):
+                    assert client.predict(SPAM, budget_ms=900).label == "spam"
+                batch = client.predict_batch(texts, total_budget_ms=9000)
+                assert len(list(batch)) == len(texts) + 1
+            asyncio.run(ask(url))
+        finally:
+            process.terminate()

@@ -1,24 +1,35 @@
 """What the clients write and read, as bytes."""
 
+import asyncio
 import json
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import msgpack
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, NothingFits, PolydomError
-from polydom.server.batch_wire import Entry, ErrorEntry, Totals
 from polydom.server.client_wire import (
+    AHEAD_BYTES,
+    LAST_CHUNK,
     Address,
-    Entries,
+    Batch,
+    FromBatch,
     NoAnswer,
     Response,
     body_of,
+    chunk_of,
     error_of,
     packer_of,
 )
 from polydom.server.errors import TooLittleLeft, UnknownModel
+from polydom.server.schema_batch import Entry, ErrorEntry, Totals
 from polydom.server.wire import STATUS
+
+ADDRESS = Address("http://x:1", None)
+TOTALS = {"items": 0, "errors": 0, "expected_accuracy": None, "budget_met": True}
 
 
 def test_address_writes_requests_for_its_host_and_path() -> None:
@@ -123,7 +134,7 @@ def test_entries_are_told_apart_by_what_they_hold() -> None:
     lines = b"".join(json.dumps(entry).encode() + b"\n" for entry in plain)
     packed = b"".join(msgpack.packb(entry) for entry in plain)
     for kind, data in (("application/jsonl", lines), ("application/msgpack", packed)):
-        found = [*Entries(kind).feed(data)]
+        found = [*Batch(ADDRESS, {}, kind).feed(reply("200 OK", data))]
         assert [type(entry) for entry in found] == [Entry, ErrorEntry, Totals]
         # fields of the other unit of costs are not there, and are not shown
         assert [repr(entry) for entry in found] == [
@@ -133,3 +144,81 @@ def test_entries_are_told_apart_by_what_they_hold() -> None:
             "ErrorEntry(item=1, error='why', code='bad_item')",
             "Totals(items=2, errors=1, expected_accuracy=0.5, budget_met=True)",
         ]
+
+
+def reply(status: str, body: bytes) -> bytes:
+    head = f"HTTP/1.1 {status}\r\ntransfer-encoding: chunked\r\n\r\n"
+    return head.encode() + chunk_of(body) + LAST_CHUNK
+
+
+@given(st.lists(st.integers(0, 200), max_size=6))
+def test_answer_is_read_however_it_is_cut(at: list[int]) -> None:
+    data = reply("200 OK", json.dumps(TOTALS).encode() + b"\n")
+    places = sorted({*at, len(data)})
+    answer, begin = Batch(ADDRESS, {}, "application/jsonl"), 0
+    answer._sent = True
+    found: list[FromBatch] = []
+    for place in places:
+        if piece := data[begin:place]:
+            assert not answer.complete
+            found += answer.feed(piece)
+            begin = place
+    assert answer.complete
+    answer.check()
+    totals = Totals(items=0, errors=0, expected_accuracy=None, budget_met=True)
+    assert found == [totals]
+
+
+def test_a_batch_that_is_refused_raises_what_the_server_did() -> None:
+    failure = {"error": "no budget", "code": "bad_input"}
+    answer = Batch(ADDRESS, {}, "application/jsonl")
+    body = json.dumps(failure).encode()
+    assert [*answer.feed(reply("400 Bad Request", body))] == []
+    with pytest.raises(BadInput, match="no budget"):
+        answer.check()
+    with pytest.raises(NoAnswer, match="closed before"):
+        next(Batch(ADDRESS, {}, "application/jsonl").feed(b""))
+
+
+def written(pieces: Iterable[bytes], ahead: int = AHEAD_BYTES) -> list[bytes]:
+    """All chunks of a batch with these items."""
+
+    async def run() -> list[bytes]:
+        async def given() -> AsyncIterator[bytes]:
+            for piece in pieces:
+                yield piece
+
+        chunks = Batch(ADDRESS, {"count": 2}, "application/jsonl").chunks
+        return [chunk async for chunk in chunks(given(), ahead)]
+
+    return asyncio.run(run())
+
+
+def test_pieces_may_be_sent_one_by_one() -> None:
+    head, *chunks = written([b"a\n", b"b\n"], ahead=1)
+    assert head.startswith(b"POST /v1/batch?count=2 HTTP/1.1\r\n")
+    assert chunks == [b"2\r\na\n\r\n", b"2\r\nb\n\r\n", LAST_CHUNK]
+
+
+@pytest.mark.parametrize("sent_all", [False, True])
+def test_a_batch_whose_items_are_read_no_more_ends_with_its_totals(
+    sent_all: bool,
+) -> None:
+    totals = reply("200 OK", json.dumps(TOTALS).encode() + b"\n")
+    batch = Batch(ADDRESS, {}, "application/jsonl")
+    batch._sent = sent_all
+    assert [*batch.feed(totals[: -len(LAST_CHUNK)])]
+    assert batch.complete == (not sent_all)
+    assert [*batch.feed(LAST_CHUNK)] == []
+    assert batch.complete
+
+
+@given(st.lists(st.integers(1, AHEAD_BYTES), max_size=8))
+def test_pieces_are_sent_together_as_far_as_they_are_small(sizes: list[int]) -> None:
+    head, *chunks, last = written(b"x" * size for size in sizes)
+    assert b"transfer-encoding: chunked\r\n" in head
+    assert last == LAST_CHUNK
+    whole = b"".join(chunk.split(b"\r\n", 1)[1][:-2] for chunk in chunks)
+    assert len(whole) == sum(sizes)
+    assert all(len(chunk) >= AHEAD_BYTES for chunk in chunks[:-1])
+    assert all(len(chunk) < 2 * AHEAD_BYTES + 16 for chunk in chunks)

@@ -31,10 +31,10 @@ from polydom.server import errors, listener
 from polydom.server.__main__ import main
 from polydom.server.access import OPEN_PATHS
 from polydom.server.app import create_app
-from polydom.server.batch_wire import BatchTerms, ErrorEntry, Totals
 from polydom.server.desk import Settings
 from polydom.server.openapi import describe_routes
 from polydom.server.protocol import StampingProtocol
+from polydom.server.schema_batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.wire import Answer, Ask, IndexFacts, ModelFacts
 
 from .served import FEATURES_FILE, save_index

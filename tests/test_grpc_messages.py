@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2, service_pb2
 
 from polydom.features.errors import BadInput
-from polydom.server._inference_descriptor import FILE
 from polydom.server.grpc_messages import (
     CONTENTS,
+    FILE,
     inference_of,
     message_class,
     message_of,
@@ -20,12 +20,10 @@ from polydom.server.grpc_messages import (
     response_of,
 )
 from polydom.server.oip import Inferred
-from polydom.server.oip_config import CONFIG_TYPES
 from polydom.server.oip_items import Requested
-from polydom.server.oip_metadata import ServerFacts
+from polydom.server.oip_metadata import CONFIG_TYPES, ServerFacts
 from polydom.server.tensors import BYTES, DTYPES, Tensor
-
-from .compile_proto import compile_proto
+from tools.compile_proto import compile_proto
 
 SAMPLES: dict[str, list[Any]] = {"BOOL": [True, False], BYTES: [b"a", b""]}
 

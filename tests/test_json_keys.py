@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.record import columns
-from polydom.server.batch_wire import MsgpackStream, read_item
-from polydom.server.json_keys import Twice, twice_in_json, twice_in_msgpack
+from polydom.server.batch_source import read_item
+from polydom.server.json_keys import Twice, twice_in_json
 from polydom.server.record_reader import RecordReader
+from polydom.server.schema_streams import MsgpackStream
 from polydom.server.wire import decode_ask
 
 HEADERS = {
@@ -90,7 +91,7 @@ def refused(headers: Any, body: bytes) -> bool:
 def test_twice_is_refused_and_nothing_else(pairs: Pairs) -> None:
     body, packed = write(pairs).encode(), pack(pairs)
     assert (twice_in_json(body) != Twice()) == has_twice(pairs)
-    assert twice_in_msgpack(packed) == twice_in_json(body)
+    assert twice_in_json(packed, packed=True) == twice_in_json(body)
     assert refused(HEADERS["json"], body) == has_twice(pairs)
     assert refused(HEADERS["msgpack"], packed) == has_twice(pairs)
 
@@ -118,10 +119,10 @@ def test_item_of_a_batch_has_no_key_twice(pairs: Pairs) -> None:
 def test_what_is_read_is_as_deep_and_large_as_decoders_allow() -> None:
     number = b"9" * 5000
     assert twice_in_json(b'{"a": %b, "b": 1e999, "\\u0061": NaN}' % number).any == "a"
-    assert twice_in_msgpack(b"\x82\xff\x01\xff\x02") == Twice("-1")
+    assert twice_in_json(b"\x82\xff\x01\xff\x02", packed=True) == Twice("-1")
     assert twice_in_json(b'{"a": {"b": 1, "b": 2}, "c": {}}') == Twice(None, "b")
     deep = 10_000
     with pytest.raises(BadInput, match="nested too deeply"):
         twice_in_json(b"[" * deep + b"]" * deep)
     with pytest.raises(BadInput, match="nested too deeply"):
-        twice_in_msgpack(b"\x91" * deep + b"\x00")
+        twice_in_json(b"\x91" * deep + b"\x00", packed=True)

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
+from polydom.server.budget import Allowance, Deadline
 from polydom.server.desk import Settings
-from polydom.server.oip_terms import KEPT_MAX_S, Money, Terms, Time
+from polydom.server.oip_terms import KEPT_MAX_S, Shared, Terms
 from polydom.server.wire import Ask
 
 SETTINGS = Settings(budget_s=0.05, max_budget_s=1.0)
@@ -18,8 +19,8 @@ SETTINGS = Settings(budget_s=0.05, max_budget_s=1.0)
 def budget_s(parameters: dict[str, Any], patience_s: float | None = None) -> float:
     """What the only item of a request gets."""
     ask = Ask()
-    purse = Terms.read(parameters, patience_s).purse("s", SETTINGS, 100.0)
-    purse.give(ask, 100.0, 1)
+    shared = Terms.read(parameters, patience_s).shared("s", SETTINGS, 100.0)
+    shared.give(ask, 100.0, 1)
     assert ask.budget_ms is not None
     return ask.budget_ms / 1e3
 
@@ -92,46 +93,43 @@ def test_amounts_are_in_the_unit_of_the_index(
     unit: str, parameters: dict[str, Any], match: str
 ) -> None:
     with pytest.raises(BadInput, match=match):
-        Terms.read(parameters, None).purse(unit, SETTINGS, 0.0)
+        Terms.read(parameters, None).shared(unit, SETTINGS, 0.0)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0.01, 10))
-def test_shares_of_money_never_add_up_to_more(
+def test_shares_of_an_amount_never_add_up_to_more(
     wishes: list[float], amount: float
 ) -> None:
     """Every item spends some part of its share; what it leaves is for the others."""
-    purse, spent = Money(amount), 0.0
+    shared = Shared(Allowance(amount))
     for i, wish in enumerate(wishes):
         ask = Ask()
-        purse.give(ask, 0.0, len(wishes) - i)
+        shared.give(ask, 0.0, len(wishes) - i)
         assert ask.budget is not None
         assert ask.budget >= amount / len(wishes) * (1 - 1e-9)
-        purse.spend(ask.budget * wish)
-        spent += ask.budget * wish
-    assert spent <= amount * (1 + 1e-9)
-    assert purse.kept(math.inf)
-    assert purse.facts(0.0) == {"budget": amount, "predicted": pytest.approx(spent)}
+        shared.spent += ask.budget * wish
+    assert shared.spent <= amount * (1 + 1e-9)
+    assert shared.met(math.inf)
+    assert shared.facts(0.0) == {"budget": amount, "predicted": shared.spent}
 
 
-def test_money_that_ran_out_is_not_kept() -> None:
-    purse = Money(1.0)
-    purse.spend(1.5)
-    assert not purse.kept(0.0)
+def test_an_amount_that_is_overspent_is_not_met() -> None:
+    assert not Shared(Allowance(1.0), spent=1.5).met(0.0)
 
 
 def test_time_is_divided_among_the_items_that_remain() -> None:
-    purse, ask = Time(100.0, 0.9, 0.0), Ask()
+    shared, ask = Shared(Deadline(100.0, 0.9)), Ask()
     for now_s, items, share_ms in ((100.0, 3, 300), (100.5, 2, 200), (101.0, 1, 0)):
-        purse.give(ask, now_s, items)
+        shared.give(ask, now_s, items)
         assert ask.budget_ms == pytest.approx(share_ms)
-        purse.spend(1.0)
-    assert purse.kept(100.9)
-    assert not purse.kept(100.901)
-    assert purse.facts(100.5) == {"budget_us": 9e5, "elapsed_us": 5e5}
+        shared.spent += 1.0
+    assert shared.met(100.9)
+    assert not shared.met(100.901)
+    assert shared.facts(100.5) == {"budget_us": 9e5, "elapsed_us": 5e5}
 
 
 def test_reserve_is_kept_once_though_every_share_has_it() -> None:
-    purse, ask = Time(100.0, 1.0, 0.1), Ask()
+    shared, ask = Shared(Deadline(100.0, 1.0, 0.1)), Ask()
     for now_s, items, share_ms in (
         (100.0, 3, 400),
         (100.3, 2, 400),
@@ -139,5 +137,5 @@ def test_reserve_is_kept_once_though_every_share_has_it() -> None:
         (100.95, 2, 50),
         (101.1, 1, 0),
     ):
-        purse.give(ask, now_s, items)
+        shared.give(ask, now_s, items)
         assert ask.budget_ms == pytest.approx(share_ms)

@@ -1,12 +1,11 @@
 """Items answered in this process under one budget."""
 
 import copy
-import multiprocessing
 from pathlib import Path
 
 import pytest
 
-from polydom.features.errors import BadIndexFile, BadInput, WorkerLost
+from polydom.features.errors import BadIndexFile, BadInput
 from polydom.features.items import text_item
 from polydom.indexer.index import Index
 from polydom.server import Scorer, score_items
@@ -57,33 +56,6 @@ def test_score_items_lists_the_likeliest_of_a_class(index: Path) -> None:
     items = [*TEXTS, "a\x00"]
     rows = score_items(index, items, 9.0, features=OWN, label="spam", top=3)
     assert [row.item for row in rows] == [1, 4, 7]
-
-
-@pytest.mark.jit
-def test_score_items_answers_alike_with_several_workers(index: Path) -> None:
-    items = [*TEXTS, b"x", HAM]
-    alone, many = (
-        [
-            (row.item, row.label, row.features, row.error)
-            for row in score_items(index, items, 60.0, features=OWN, workers=workers)  # type: ignore[arg-type]
-        ]
-        for workers in (1, 2)
-    )
-    assert alone == many
-
-
-@pytest.mark.jit
-def test_score_items_says_that_a_process_was_killed(index: Path) -> None:
-    others = multiprocessing.active_children()
-    items = TEXTS * 8
-    rows = score_items(index, items, 60.0, features=OWN, workers=2)
-    assert next(rows).item == 0
-    own = [one for one in multiprocessing.active_children() if one not in others]
-    assert own
-    for process in own:
-        process.kill()
-    with pytest.raises(WorkerLost, match=r"^scoring: .*`--resume`"):
-        list(rows)
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, PolydomError
-from polydom.server.batch_wire import (
-    BatchTerms,
-    JsonLines,
-    MsgpackStream,
-    content_type_of,
-    read_item,
-    read_terms,
-)
-from polydom.server.errors import TooLarge, UnsupportedEncoding
+from polydom.server.batch_source import read_item
+from polydom.server.errors import TooLarge
+from polydom.server.schema_streams import JsonLines, MsgpackStream, Stream
 
 texts = st.lists(st.text(max_size=20), max_size=6)
 cuts = st.lists(st.integers(0, 200), max_size=6)
@@ -29,7 +23,7 @@ def pieces(data: bytes, at: list[int]) -> list[bytes]:
     return [data[a:b] for a, b in itertools.pairwise(ends)]
 
 
-def split(splitter: JsonLines | MsgpackStream, data: list[bytes]) -> list[Any]:
+def split(splitter: Stream, data: list[bytes]) -> list[Any]:
     found: list[Any] = []
     for piece in data:
         found += splitter.feed(piece)
@@ -89,23 +83,6 @@ def test_what_is_no_msgpack_is_refused_and_allocates_nothing(data: bytes) -> Non
 @pytest.mark.parametrize(
     "raw",
     [
-        b"{",
-        b'"x"',
-        b'{"text":1}',
-        b'{"txt":"x"}',
-        b'{"text":"x","budget_ms":1}',
-        b"\xff",
-        b"[" * 100_000,
-    ],
-)
-def test_what_is_no_item_is_refused(raw: bytes) -> None:
-    with pytest.raises(BadInput, match="item: "):
-        read_item(raw)
-
-
-@pytest.mark.parametrize(
-    "raw",
-    [
         msgpack.packb(7),
         msgpack.packb({"text": 7}),
         msgpack.packb({1: 2}),
@@ -120,31 +97,3 @@ def test_what_is_no_item_is_refused_in_its_place(raw: bytes) -> None:
     assert piece == raw
     with pytest.raises(BadInput, match="item: "):
         read_item(piece, packed=True)
-
-
-def test_images_are_their_own_bytes_in_msgpack_and_base64_in_json() -> None:
-    packed = msgpack.packb({"image_base64": b"\xff\xd8"})
-    assert read_item(packed, packed=True).image_base64 == b"\xff\xd8"
-    assert read_item(b'{"image_base64":"/9g="}').image_base64 == b"\xff\xd8"
-
-
-def test_terms_are_read_from_the_query() -> None:
-    query = b"budget_ms=5.5&count=3&on_bad_item=stop&label=a%20b&top=2&model=m"
-    assert read_terms(query) == BatchTerms(
-        budget_ms=5.5, count=3, on_bad_item="stop", label="a b", top=2, model="m"
-    )
-    assert read_terms(b"") == BatchTerms()
-    for bad in (b"top=0", b"top=x", b"what=1", b"count=1&count=1", b"label=\xff"):
-        with pytest.raises(BadInput):
-            read_terms(bad)
-
-
-def test_content_type_is_read_without_its_parameters() -> None:
-    assert content_type_of([(b"content-type", b"Application/JSONL; x=y")]) == (
-        "application/jsonl"
-    )
-    assert content_type_of([(b"content-encoding", b" Identity ")]) == ""
-    with pytest.raises(BadInput, match="content-type is given twice"):
-        content_type_of([(b"content-type", b"application/jsonl")] * 2)
-    with pytest.raises(UnsupportedEncoding, match="compressed"):
-        content_type_of([(b"content-encoding", b"br")])

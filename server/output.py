@@ -1,4 +1,4 @@
-"""Rows into a file that appears whole or not at all."""
+"""Rows of answers into a file that appears whole or not at all."""
 
 import csv
 import json
@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 
 from ..features.errors import BadInput
-from ..features.tables import ROWS, import_parquet
+from ..features.tables import import_parquet
 from ..indexer.file import cannot_write, naming
 from .score import Scored
 
 OUTPUTS = (".parquet", ".jsonl", ".csv")
+ROWS = 1024  # of a Parquet file that are in memory at a time
 
 
 class Partial:

@@ -1,8 +1,12 @@
 """A configuration says the same as the metadata, in words that clients know."""
 
-from polydom.server.oip_config import CONFIG_TYPES, config_of
-from polydom.server.oip_items import Items, TensorFacts
-from polydom.server.oip_metadata import ModelMetadata
+from polydom.server.oip_items import Items
+from polydom.server.oip_metadata import (
+    CONFIG_TYPES,
+    ModelMetadata,
+    TensorFacts,
+    config_of,
+)
 
 from .served import make_index
 

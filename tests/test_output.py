@@ -1,4 +1,4 @@
-"""Outputs that are whole or not there."""
+"""Rows of answers become a file that is whole, or none."""
 
 import csv
 import json
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadInput
+from polydom.server.output import Partial
 from polydom.server.score import Scored
-from polydom.server.score_files import Partial
 
 FACTS = {"index": "abc", "items": "x"}
 ROWS = [
