@@ -30,11 +30,12 @@ from polydom.indexer.project import Project
 from polydom.server.batch_wire import Totals
 from polydom.server.bulk import Bulk, Dish, carry_out
 from polydom.server.client import Client
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
 from polydom.server.finalists import Finalists
 from polydom.server.knapsack import Menus, solve
 from polydom.server.outcome import Outcome
+from polydom.server.settings import Settings
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.servers import serving
 

@@ -38,9 +38,10 @@ from polydom.indexer.data import load_data, split
 from polydom.indexer.factors import Factors
 from polydom.indexer.project import Project
 from polydom.server.budget import Deadline
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
 from polydom.server.question import Question
+from polydom.server.settings import Settings
 
 from . import busy_phases
 from .machine import describe

@@ -37,8 +37,8 @@ from polydom.indexer.data import load_data, split
 from polydom.indexer.project import Project
 from polydom.server import engine
 from polydom.server.app import create_app
-from polydom.server.desk import Settings
 from polydom.server.listener import listen, run
+from polydom.server.settings import Settings
 
 from .machine import describe
 from .open_loop import Exchange, Load, latencies_s

@@ -23,13 +23,15 @@ import numpy as np
 
 from polydom.indexer import Index
 from polydom.models.trial import TRUST
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
 from polydom.server.metrics import Metrics
 from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
+from polydom.server.schema_predict import encode
 from polydom.server.serving import Serving
-from polydom.server.wire import decode_ask, encode
+from polydom.server.settings import Settings
+from polydom.server.v1_decode import decode_ask
 
 from . import record_index
 from .machine import describe

@@ -27,12 +27,11 @@ from .admission import Admission
 from .batch import BATCH, BatchEndpoint
 from .body import read_body
 from .bounds import LARGE
-from .desk import Settings
 from .docs_page import DOCS, show_docs
-from .errors import NotReady, not_ready
+from .errors import UNEXPECTED, Failure, NotReady, describe, not_ready
 from .handing import hand_over
+from .headers import model_in, only_model_in, read_headers
 from .intake import Body
-from .listener import GrpcAt
 from .mounted import path_in_app
 from .names import AnyPath
 from .oip import Oip
@@ -42,22 +41,11 @@ from .peers import Peers
 from .question import Caller
 from .ready_made import RETRY_AFTER_S, ReadyMade
 from .repository import Repository
+from .schema_facts import Health
+from .schema_predict import MSGPACK, encode, encode_msgpack
+from .settings import GrpcAt, Settings
 from .shortcut import PREDICT, Shortcut
-from .wire import (
-    MSGPACK,
-    UNEXPECTED,
-    Failure,
-    Health,
-    check_ask,
-    decode_ask,
-    describe,
-    encode,
-    encode_msgpack,
-    model_in,
-    model_in_body,
-    only_model_in,
-    read_headers,
-)
+from .v1_decode import check_ask, decode_ask, model_in_body
 
 # Longest time that the computing thread may keep the interpreter from the one that
 # reads requests; Python's own 5 ms is a whole budget.

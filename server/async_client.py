@@ -20,7 +20,7 @@ from .client_wire import (
     patience_s,
     read_answer,
 )
-from .wire import Answer
+from .schema_predict import Answer
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -13,8 +13,9 @@ from .columns import gap_of
 from .course import Course
 from .drift import LEAST_S
 from .errors import Abandoned
-from .outcome import Outcome, Reason
+from .outcome import Outcome
 from .question import Question
+from .schema_predict import Reason
 
 if TYPE_CHECKING:
     from .engine import Engine

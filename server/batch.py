@@ -33,14 +33,14 @@ from .batch_writer import Writer
 from .bounds import check_item
 from .budget import Allowance, read_amount
 from .bulk import Bulk, Result
-from .errors import Abandoned, NotReady, Overloaded, not_ready
+from .errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
 from .finalists import Finalists
 from .metrics import AnswerKind
 from .outcome import Outcome
 from .question import Question
 from .repository import Repository
+from .schema_predict import MSGPACK
 from .serving import Serving
-from .wire import MSGPACK, UNEXPECTED, describe
 
 BATCH = "/v1/batch"
 # Seconds that the computing thread gives to one batch at a time; a single request waits

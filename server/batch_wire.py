@@ -9,22 +9,15 @@ import msgspec
 from ..features.errors import BadInput, PolydomError
 from ..features.wording import in_words
 from .bounds import LARGE
-from .errors import TooLarge, UnsupportedEncoding
+from .errors import TooLarge, UnsupportedEncoding, describe
+from .headers import Headers, content_type_in, read_query
 from .json_keys import (
     Twice,
     refuse_twice,
     twice_in_json,
 )
-from .wire import (
-    Answer,
-    Ask,
-    Headers,
-    Record,
-    content_type_in,
-    describe,
-    read_query,
-    refuse_keys,
-)
+from .schema_predict import Answer, Ask, Record
+from .v1_decode import refuse_keys
 
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")
 JSON = "application/json"

@@ -5,7 +5,7 @@ from typing import Any
 from starlette.types import Send
 
 from .batch_wire import JSON, Totals
-from .wire import MSGPACK, encode, encode_msgpack
+from .schema_predict import MSGPACK, encode, encode_msgpack
 
 
 class Writer:

@@ -21,7 +21,8 @@ from .batch_wire import (
     MsgpackStream,
     Totals,
 )
-from .wire import MSGPACK, Answer, Failure, encode, encode_msgpack
+from .errors import Failure
+from .schema_predict import MSGPACK, Answer, encode, encode_msgpack
 
 AnyItem = bytes | str | Mapping[str, Any] | Path
 FromBatch = Entry | ErrorEntry | Totals

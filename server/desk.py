@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -24,69 +23,16 @@ from ..models.trial import TRUST
 from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns
 from .engine import Engine
-from .exit_facts import read_exits
+from .facts import read_exits
 from .outcome import Outcome
-from .pace_facts import Rescaling
 from .question import Caller, Question
 from .record_reader import RecordReader
 from .rescaling import first_state, read_pace, rescale
-from .wire import (
-    Answer,
-    Ask,
-    FeatureFacts,
-    IndexFacts,
-    MeasuredFacts,
-    SetFacts,
-    Terms,
-)
+from .schema_facts import FeatureFacts, IndexFacts, MeasuredFacts, Rescaling, SetFacts
+from .schema_predict import Answer, Ask, Terms
+from .settings import Settings
 
 WARM_UP_ROUNDS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What the operator decides.
-
-    Attributes
-    ----------
-    budget_s
-        Seconds for a request that names no budget.
-    max_budget_s
-        A request that names a larger one gets this.
-    body_limit
-        Bytes of the largest body that is read.
-    intake_limit
-        Bytes of all bodies that are held at a time.
-    image_limit
-        Bytes of the largest image, decoded.
-    queue_limit
-        Requests that may wait for the computing thread; more are turned away.
-    correct
-        Whether predicted times follow those that plans turn out to take.
-    rescale
-        Whether the index's costs are made this machine's while warming up.
-    audit
-        Share of the early exits whose plans are computed whole all the same, in [0, 1].
-    """
-
-    budget_s: float = 0.05
-    max_budget_s: float = 1.0
-    body_limit: int = 8 << 20
-    intake_limit: int = 256 << 20
-    image_limit: int = MAX_DECODED
-    queue_limit: int = 1024
-    correct: bool = True
-    rescale: bool = True
-    audit: float = 0.0
-
-    def __post_init__(self) -> None:
-        limits = ("body_limit", "intake_limit", "image_limit", "queue_limit")
-        for name in ("budget_s", "max_budget_s", *limits):
-            value = getattr(self, name)
-            if not 0 < value < math.inf:
-                raise BadInput(f"{name} is {value!r}; it must be finite and above 0")
-        if not 0 <= self.audit <= 1:
-            raise BadInput(f"audit is {self.audit!r}; it must be in [0, 1]")
 
 
 class Desk:

@@ -19,9 +19,10 @@ from .audit import Audit
 from .course import make_onward
 from .drift import LEAST_S, Drift
 from .errors import TooLittleLeft
-from .outcome import Outcome, Reason
+from .outcome import Outcome
 from .plan import Plan, make_plans
 from .question import Question
+from .schema_predict import Reason
 
 Clock = Callable[[], float]
 

@@ -11,11 +11,12 @@ from ..features.errors import BadFeature, BadIndexFile, BadItem, printable
 from ..features.items import Kind
 from ..features.wording import in_words
 from ..indexer.index import Index
-from .desk import Desk, Settings
+from .desk import Desk
 from .engine import Engine
-from .outcome import Reason
 from .question import Caller
-from .wire import Answer, Ask, decode_record
+from .record_reader import decode_record
+from .schema_predict import Answer, Ask, Reason
+from .settings import Settings
 
 STDIN = Path("-")
 BadFile = BadItem | BadFeature

@@ -16,16 +16,17 @@ from ..features.errors import BadInput
 from .access import Access
 from .admission import Admission
 from .aside import aside
-from .errors import NotAllowed, NotReady
+from .errors import UNEXPECTED, Failure, NotAllowed, NotReady, describe
+from .headers import Headers
 from .oip_items import Items, Requested
 from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
 from .oip_statistics import ModelStatistics, statistics_of
 from .oip_terms import Parameter, Terms
 from .question import Caller
 from .repository import Repository
+from .schema_predict import Answer
 from .serving import Reply, Serving
 from .tensors import Tensor
-from .wire import UNEXPECTED, Answer, Failure, Headers, describe
 
 # What a parameter can hold.
 SENDABLE = frozenset({bool, int, float, str})

@@ -13,8 +13,9 @@ from ..features.wording import in_words
 from ..indexer.package import Package
 from .bounds import LARGE, check_record
 from .columns import KnownColumns
+from .record_reader import decode_record
+from .schema_predict import Answer, Ask
 from .tensors import BYTES, Tensor
-from .wire import Answer, Ask, decode_record
 
 MAX_ITEMS = 1024
 RECORD = "record"

@@ -14,8 +14,10 @@ from .batch_wire import (
     ErrorEntry,
     Totals,
 )
+from .errors import Failure
 from .oip_openapi import OIP_STRUCTS, describe_oip
-from .wire import MSGPACK, Answer, Ask, Failure, Health, IndexFacts, ModelsFacts
+from .schema_facts import Health, IndexFacts, ModelsFacts
+from .schema_predict import MSGPACK, Answer, Ask
 
 _REF = "#/components/schemas/{name}"
 _TERMS = {

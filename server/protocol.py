@@ -10,11 +10,12 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .admission import Admission
+from .errors import Failure
 from .question import Caller
 from .ready_made import UNREFUSED, ReadyMade, framing_of
+from .schema_predict import encode
 from .shortcut import Head, Shortcut
 from .turn import turn_of
-from .wire import Failure, encode
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
 # the parser would take such a request's body for the other protocol.

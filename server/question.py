@@ -1,14 +1,12 @@
 """A question: one item, how much it may cost, and who waits for the answer."""
 
 import math
-from typing import Literal
 
 import msgspec
 
 from ..features.items import Item
 from .budget import Budget
-
-OnInfeasible = Literal["prior", "cheapest", "error"]
+from .schema_predict import OnInfeasible
 
 
 class Caller:

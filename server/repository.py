@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from ..features.errors import BadIndexFile, BadItem, PolydomError, printable
 from ..indexer.index import Index
-from .desk import Desk, Settings
+from .desk import Desk
 from .engine import Engine
 from .errors import NotReady, ReloadFailed, UnknownModel
 from .intake import Intake
@@ -20,8 +20,9 @@ from .metrics import Metrics
 from .names import AnyPath, name_paths
 from .patience import in_own_thread
 from .queue import WorkQueue
+from .schema_facts import ModelFacts, ModelsFacts
 from .serving import Serving
-from .wire import ModelFacts, ModelsFacts
+from .settings import Settings
 
 # Longest that opening a file may take; one that takes longer is left alone.
 LOAD_S = 120.0

@@ -24,10 +24,11 @@ from ..features.errors import (
 from ..features.items import Gaps, Item
 from ..indexer.index import Index
 from .bulk import Bulk, Dish, Result, carry_out, gaps_of
-from .desk import Desk, Settings
+from .desk import Desk
 from .engine import Engine
 from .finalists import Finalists
 from .outcome import Outcome
+from .settings import Settings
 
 CHUNK = 64
 AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError

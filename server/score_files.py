@@ -20,8 +20,8 @@ from ..indexer.file import cannot_write, naming
 from ..indexer.package import Package
 from .columns import KnownColumns
 from .json_keys import twice_in_json, twice_in_record
+from .record_reader import decode_record
 from .score import AnyItem, Scored
-from .wire import decode_record
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp")
 ENDINGS: Mapping[Kind, Sequence[str]] = {

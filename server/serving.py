@@ -19,7 +19,7 @@ from .outcome import Outcome
 from .question import Caller, Question
 from .queue import WorkQueue
 from .reserve import WINDOW, Reserve, Way, weigh
-from .wire import Answer, Ask, Terms, encode
+from .schema_predict import Answer, Ask, Terms, encode
 
 # A plan that costs no more than this is carried out on the event loop if nothing
 # waits: two changes of thread cost more, and the loop is kept from reading requests no

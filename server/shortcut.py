@@ -15,10 +15,12 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from ..features.errors import BadInput
 from ..features.items import Item
 from .desk import Desk
+from .headers import read_headers
 from .question import Caller
 from .repository import Repository
+from .schema_predict import MSGPACK, Ask, Terms, encode
 from .serving import Reply, Serving
-from .wire import MSGPACK, Ask, Terms, decode_ask, encode, read_headers
+from .v1_decode import decode_ask
 
 PREDICT = "/v1/predict"
 LONGEST_HEAD = 2048

@@ -24,10 +24,11 @@ from polydom.models.layout import pack
 from polydom.models.model import Model
 from polydom.models.trees import Trees
 from polydom.server.budget import Allowance, Budget, Deadline
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
 from polydom.server.explain import explain
 from polydom.server.question import Question
+from polydom.server.settings import Settings
 
 from . import served, zoo
 

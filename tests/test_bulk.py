@@ -9,9 +9,10 @@ from polydom.features.errors import BadItem, PolydomError
 from polydom.features.items import Item, text_item
 from polydom.indexer.index import Index
 from polydom.server.bulk import Bulk, Dish, Pace, carry_out
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
 from polydom.server.outcome import Outcome
+from polydom.server.settings import Settings
 
 from .served import make_index
 from .test_engine import Clock, extractor_of, slow_engine, with_margins

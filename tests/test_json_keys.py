@@ -14,7 +14,7 @@ from polydom.features.record import columns
 from polydom.server.batch_wire import MsgpackStream, read_item
 from polydom.server.json_keys import Twice, twice_in_json, twice_in_msgpack
 from polydom.server.record_reader import RecordReader
-from polydom.server.wire import decode_ask
+from polydom.server.v1_decode import decode_ask
 
 HEADERS = {
     "json": ((b"content-type", b"application/json"),),

@@ -12,14 +12,15 @@ from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
 from polydom.server.metrics import SECONDS, Histogram
 from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
 from polydom.server.reserve import Reserve, Way
+from polydom.server.schema_predict import Ask
 from polydom.server.serving import Reply, Serving
-from polydom.server.wire import Ask
+from polydom.server.settings import Settings
 
 from .served import FEATURES_FILE, HAM, make_index, save_index
 from .test_engine import Clock, extractor_of

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from polydom.features.items import text_item
 from polydom.server.budget import Deadline
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
 from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
 from polydom.server.reserve import LASTING_S, Level, Reserve, Way, weigh
+from polydom.server.schema_predict import Answer, Ask
 from polydom.server.serving import Serving
-from polydom.server.wire import Answer, Ask
+from polydom.server.settings import Settings
 
 from . import oracles
 from .served import make_index

@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from polydom.features.items import text_item
 from polydom.server.attempt import Attempt
 from polydom.server.budget import Deadline
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
 from polydom.server.job import Job
 from polydom.server.outcome import Outcome
 from polydom.server.question import Caller, Question
 from polydom.server.queue import LATE_SHARE, WorkQueue
+from polydom.server.schema_predict import Ask
 from polydom.server.serving import Serving
-from polydom.server.wire import Ask
+from polydom.server.settings import Settings
 
 from . import oracles
 from .served import make_index

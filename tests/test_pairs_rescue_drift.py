@@ -16,9 +16,10 @@ from polydom.indexer.stored import StoredFeature
 from polydom.server.attempt import Attempt
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.bulk import Bulk
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.errors import Abandoned
 from polydom.server.question import Question
+from polydom.server.settings import Settings
 
 from .served import HAM, WIDTHS, make_index
 from .servers import ask, serving

@@ -17,8 +17,8 @@ from polydom.indexer.index import Index
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
 from polydom.server.question import Caller
 from polydom.server.repository import Repository
+from polydom.server.schema_predict import Ask
 from polydom.server.serving import Reply
-from polydom.server.wire import Ask
 
 from .served import ACCURACIES, FEATURES_FILE, make_index
 

@@ -15,11 +15,12 @@ from polydom.features.registry import Feature, Step
 from polydom.indexer.index import Index
 from polydom.indexer.pace import LEAST_ROUNDS, finish
 from polydom.server.app import create_app
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
-from polydom.server.pace_facts import Rescaling
 from polydom.server.plan import make_plans
 from polydom.server.rescaling import read_pace, rescale
+from polydom.server.schema_facts import Rescaling
+from polydom.server.settings import Settings
 
 from .served import FEATURES_FILE, SPAM, WIDTHS, make_index
 from .servers import ask, serving

@@ -15,14 +15,15 @@ from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.server.app import create_app
 from polydom.server.budget import Allowance, Deadline
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
 from polydom.server.errors import Overloaded
 from polydom.server.job import Job
 from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
+from polydom.server.schema_predict import Ask
 from polydom.server.serving import Serving
-from polydom.server.wire import Ask
+from polydom.server.settings import Settings
 
 from .served import FEATURES_FILE, WIDTHS, make_index, save_index
 

@@ -14,15 +14,18 @@ from hypothesis import strategies as st
 from polydom.features.errors import PolydomError
 from polydom.indexer.index import Index
 from polydom.server.app import create_app
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
+from polydom.server.errors import describe
 from polydom.server.protocol import StampingProtocol
 from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
 from polydom.server.repository import Repository
+from polydom.server.schema_predict import encode
 from polydom.server.serving import Serving
+from polydom.server.settings import Settings
 from polydom.server.shortcut import MOST_HEADS, PREDICT, Head, Shortcut
-from polydom.server.wire import decode_ask, describe, encode
+from polydom.server.v1_decode import decode_ask
 
 from . import records, served
 

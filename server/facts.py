@@ -1,59 +1,13 @@
-"""What there is to say of an index's early exits: what they promise, and save."""
+"""What there is to say of an index that is served."""
 
 from typing import Annotated
 
 import msgspec
 
 from ..indexer.package import Package
+from .schema_facts import ExitFacts, PlanExitFacts
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-
-
-class PlanExitFacts(msgspec.Struct, frozen=True):
-    """How the exits of one set's plan did on the items that they were fitted on.
-
-    Attributes
-    ----------
-    features
-        The set, in computing order.
-    early
-        Share of items that were answered before the last feature.
-    saved
-        Share of the features' cost that this leaves out.
-    changed
-        Share of answers that differ from the whole plan's.
-    """
-
-    features: tuple[str, ...]
-    early: float
-    saved: float
-    changed: float
-
-
-class ExitFacts(msgspec.Struct, frozen=True):
-    """What an index's exits promise, and what they save.
-
-    Attributes
-    ----------
-    alpha
-        Share of each plan's answers that its exits may change.
-    confidence
-        With which that holds for fresh items; None where nothing is promised of them.
-    fitted, calibrated
-        Items that the exits were fitted on, and calibrated on for the promise.
-    early, saved
-        Means of the plans'.
-    plans
-        One for each set.
-    """
-
-    alpha: float
-    confidence: float | None
-    fitted: int
-    calibrated: int
-    early: float
-    saved: float
-    plans: list[PlanExitFacts]
 
 
 class _Plan(msgspec.Struct):

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from polydom.indexer.index import Index
-from polydom.server.desk import Desk, Settings
+from polydom.server.desk import Desk
 from polydom.server.engine import Engine
-from polydom.server.exit_facts import ExitFacts, PlanExitFacts, read_exits
+from polydom.server.facts import read_exits
+from polydom.server.schema_facts import ExitFacts, PlanExitFacts
+from polydom.server.settings import Settings
 
 from .served import make_index
 from .test_engine import extractor_of, with_margins
