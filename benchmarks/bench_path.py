@@ -23,7 +23,7 @@ import numpy as np
 
 from polydom.indexer import Index
 from polydom.models.trial import TRUST
-from polydom.server.desk import Desk
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.metrics import Metrics
 from polydom.server.question import Caller
@@ -32,6 +32,7 @@ from polydom.server.schema_predict import encode
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from polydom.server.v1_decode import decode_ask
+from polydom.server.warm_up import WarmUp
 
 from . import record_index
 from .machine import describe
@@ -56,8 +57,9 @@ def measure(folder: Path) -> dict[str, float]:
     record_index.write(folder)
     index = Index.load(folder / record_index.INDEX)
     assert index.package is not None
-    desk = Desk(Engine(index, index.package.extractor()), Settings())
-    desk.warm_up()
+    engine = Engine(index, index.package.extractor())
+    WarmUp(engine).run()
+    desk = Desk(engine, Settings())
     serving = Serving(desk, WorkQueue(), Metrics())
     serving.ready = True
     rows = json.loads((folder / record_index.ROWS).read_text())

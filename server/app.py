@@ -276,7 +276,7 @@ async def show_index(request: Request) -> Response:
     """Say what is being served under a name."""
     repository: Repository = request.app.state.repository
     serving = repository.get(only_model_in(request.scope["query_string"]))
-    return _reply(200, serving.desk.facts())
+    return _reply(200, serving.facts())
 
 
 async def show_models(request: Request) -> Response:

@@ -182,7 +182,9 @@ class Batch:
         self._stopped = False
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
-        self._bulk = Bulk(desk, amount, count=terms.count, started_s=source.arrived_s)
+        self._bulk = Bulk(
+            desk.engine, amount, count=terms.count, started_s=source.arrived_s
+        )
         self._finalists: Finalists | None = None
         if terms.label is not None and terms.top is not None:
             self._finalists = Finalists(self._bulk, terms.label, terms.top)

@@ -11,7 +11,7 @@ from ..features.items import Gaps, Item
 from .attempt import Attempt
 from .batch_wire import Totals
 from .budget import Allowance
-from .desk import Desk
+from .engine import Engine
 from .knapsack import Menus
 from .outcome import Outcome
 from .question import Caller, Question
@@ -78,7 +78,7 @@ class Bulk:
 
     Parameters
     ----------
-    desk
+    engine
         Of the index that answers.
     amount
         The whole budget: seconds from `started_s` on where the index counts time, so
@@ -100,21 +100,21 @@ class Bulk:
 
     def __init__(
         self,
-        desk: Desk,
+        engine: Engine,
         amount: float,
         *,
         count: int | None = None,
         started_s: float | None = None,
         workers: int = 1,
     ) -> None:
-        self.desk = desk
+        self.engine = engine
         self.amount = amount
-        self.started_s = desk.engine.now() if started_s is None else started_s
+        self.started_s = engine.now() if started_s is None else started_s
         self.kept = 0.0
         self.pace = Pace()
         self.answered = self.errors = 0
-        self._time_counts = desk.unit == "s"
-        self.menus = Menus(desk.engine.index)
+        self._time_counts = engine.unit == "s"
+        self.menus = Menus(engine.index)
         self._ration = Ration(count)
         self._workers = workers
         self._spent = self._hoped = 0.0
@@ -130,7 +130,7 @@ class Bulk:
     def spent(self) -> float:
         """What is spent of the budget by now."""
         if self._time_counts:
-            return self.desk.engine.now() - self.started_s
+            return self.engine.now() - self.started_s
         return self._spent
 
     def left_for_plans(self, count: float) -> float:
@@ -150,7 +150,7 @@ class Bulk:
     def plan(self, items: Sequence[Item]) -> list[Dish]:
         """Choose a row for each of the next items."""
         self._chunk.clear()
-        self._chunk_s = self.desk.engine.now()
+        self._chunk_s = self.engine.now()
         menus = [self.menus.of(item.size) for item in items]
         come = len(items) + self._ration.to_come(len(items))
         left = self.left_for_plans(come)
@@ -178,7 +178,7 @@ class Bulk:
                 result = item
             else:
                 try:
-                    result = carry_out(self.desk, next(dishes), caller)
+                    result = carry_out(self.engine, next(dishes), caller)
                 except BadFeature as error:
                     result = error
             self.enter(result)
@@ -191,7 +191,7 @@ class Bulk:
             self.errors += 1
             return
         self.answered += 1
-        self.desk.engine.audit.answered(result)
+        self.engine.audit.answered(result)
         self._spent += result.predicted
         self._hoped += result.accuracy
         took_s = result.finished_s - result.started_s
@@ -200,13 +200,13 @@ class Bulk:
 
     def improve(self, before: Outcome, after: Outcome) -> None:
         """Book a second, better answer to an item."""
-        self.desk.engine.audit.answered(after)
+        self.engine.audit.answered(after)
         self._spent += after.predicted
         self._hoped += after.accuracy - before.accuracy
 
     def cost_of(self, dish: Dish) -> float:
         """Return what a plan is predicted to cost, by the curves."""
-        return self.desk.engine.index.cost_s(dish.row, dish.item.size)
+        return self.engine.index.cost_s(dish.row, dish.item.size)
 
     def promise(self, cost: float) -> None:
         """Keep what plans will cost that others carry out; take it back when done.
@@ -226,7 +226,7 @@ class Bulk:
                 sum(sums) for sums in zip(*self._chunk, strict=True)
             )
             if all_s is None:
-                all_s = self.desk.engine.now() - self._chunk_s
+                all_s = self.engine.now() - self._chunk_s
             self.pace.add(len(self._chunk), predicted_s, actual_s, all_s)
         self._chunk.clear()
 
@@ -247,7 +247,7 @@ class Bulk:
         return totals
 
 
-def carry_out(desk: Desk, dish: Dish, caller: Caller | None = None) -> Outcome:
+def carry_out(engine: Engine, dish: Dish, caller: Caller | None = None) -> Outcome:
     """Answer an item with the row that it got, however long that takes.
 
     What a plan saves or overruns is the other items', so it is neither stretched nor
@@ -260,7 +260,7 @@ def carry_out(desk: Desk, dish: Dish, caller: Caller | None = None) -> Outcome:
     Abandoned
         If the caller has gone.
     """
-    engine, row = desk.engine, dish.row
+    row = dish.row
     question = Question(
         dish.item,
         Allowance(0.0),

@@ -8,7 +8,6 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from ..features.errors import BadIndexFile
 from ..features.extract import Extractor
 from ..features.measure import busy_clock
 from ..features.sizes import Size, costs_at
@@ -69,24 +68,25 @@ class Engine:
     busy
         Clock of the seconds that the calling thread has had of a processor; where
         another `now` is given, that by default.
+    corrects
+        Whether predicted times follow those that plans turn out to take.
+    audit
+        Share of the early exits to check, in [0, 1].
 
     Attributes
     ----------
+    unit
+        What costs are counted in; "s" or a currency.
     onward
         How to go on while time is left; None where plans are kept to.
     drift
         Corrects every predicted cost by what plans turn out to take.
     corrects
-        Whether it does; True by default where the costs are times.
+        Whether it does; never where the costs are no times.
     suspects
         Whether a plan too cheap to be judged seemed to take long.
     audit
-        Which early exits to check; none unless its `share` is set.
-
-    Raises
-    ------
-    BadIndexFile
-        If the index holds bare candidates, or no empty set.
+        Says which early exits to check.
     """
 
     def __init__(
@@ -96,16 +96,18 @@ class Engine:
         *,
         now: Clock = time.monotonic,
         busy: Clock | None = None,
+        corrects: bool = True,
+        audit: float = 0.0,
     ) -> None:
-        if index.package is None:
-            raise BadIndexFile("this index holds candidates but no models to serve")
+        assert index.package is not None
         self.extractor = extractor
         self.now = now
         self.busy = busy or (busy_clock() if now is time.monotonic else now)
         self.drift = Drift(float(index.package.meta.get("quantile", 0.99)))
-        self.corrects = index.package.meta.get("unit", "s") == "s"
+        self.unit = str(index.package.meta.get("unit", "s"))
+        self.corrects = corrects and self.unit == "s"
         self.suspects = False
-        self.audit = Audit(promised_alpha(index))
+        self.audit = Audit(promised_alpha(index), audit)
         self.adopt(index, index.package)
 
     def adopt(self, index: Index, package: Package) -> None:
@@ -113,8 +115,7 @@ class Engine:
         self.index = index
         self.package = package
         self.plans = make_plans(index)
-        unit = str(self.package.meta.get("unit", "s"))
-        self.onward = make_onward(index, unit)
+        self.onward = make_onward(index, self.unit)
         self.prior = self.package.masks.tolist().index(0)
         self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)
         self._top = remember_tops(index)
@@ -241,7 +242,7 @@ class Engine:
                 amount=question.budget.amount,
                 cheapest=self.index.cost_s(cheapest, size) * drift,
                 size=size,
-                unit=str(self.package.meta.get("unit", "s")),
+                unit=self.unit,
             )
         choice = self._choice(cheapest, size, reason, drift)
         return msgspec.structs.replace(choice, late=True)

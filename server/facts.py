@@ -4,8 +4,19 @@ from typing import Annotated
 
 import msgspec
 
+from ..features.items import SIZE_NAMES
 from ..indexer.package import Package
-from .schema_facts import ExitFacts, PlanExitFacts
+from ..models.trial import TRUST
+from .engine import Engine
+from .schema_facts import (
+    ExitFacts,
+    FeatureFacts,
+    IndexFacts,
+    MeasuredFacts,
+    PlanExitFacts,
+    Rescaling,
+    SetFacts,
+)
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
@@ -25,6 +36,33 @@ class _Built(msgspec.Struct):
     fitted: Annotated[int, msgspec.Meta(ge=0)]
     calibrated: Annotated[int, msgspec.Meta(ge=0)]
     confidence: Share | None = None
+
+
+def facts_of(engine: Engine, rescaling: Rescaling) -> IndexFacts:
+    """Say what an engine answers with, and with what costs."""
+    index, package = engine.index, engine.package
+    accuracies = engine.accuracies
+    names = tuple(package.names(row) for row in range(len(engine.plans)))
+    return IndexFacts(
+        version=index.version,
+        kind=package.kind,
+        unit=engine.unit,
+        labels=package.labels,
+        size=SIZE_NAMES[package.kind][index.pairs],
+        smallest_size=index.sizes[0],
+        largest_size=index.sizes[1],
+        accuracy=max(accuracies),
+        features=[FeatureFacts(f.name, f.width) for f in package.features],
+        sets=[
+            SetFacts(names[row], accuracies[row], index.coefficients[row].tolist())
+            for row in sorted(index.lookup.rows.tolist())
+        ],
+        rescaling=rescaling,
+        drift=engine.drift.at(engine.now()),
+        kernels=TRUST.kernels,
+        exits=read_exits(package, names),
+        measured=_read_measured(package),
+    )
 
 
 def read_exits(
@@ -54,3 +92,11 @@ def read_exits(
         saved=sum(plan.saved for plan in plans) / len(plans),
         plans=plans,
     )
+
+
+def _read_measured(package: Package) -> MeasuredFacts | None:
+    """Read how busy the machine was that costs were measured on; None if unsaid."""
+    try:
+        return msgspec.convert(package.meta.get("measured"), MeasuredFacts)
+    except msgspec.ValidationError:
+        return None

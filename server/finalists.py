@@ -53,7 +53,7 @@ class Finalists:
     """
 
     def __init__(self, bulk: Bulk, label: str, top: int) -> None:
-        labels = bulk.desk.engine.package.labels
+        labels = bulk.engine.package.labels
         if label not in labels:
             known = ", ".join(labels[:20])
             raise BadInput(f"there is no class {label[:80]!r}; the index has {known}")
@@ -116,7 +116,7 @@ class Finalists:
             if row != outcome.row:
                 if float(menu.costs[-1]) > bulk.left_for_plans(1):
                     return
-                better = carry_out(bulk.desk, Dish(item, row), caller)
+                better = carry_out(bulk.engine, Dish(item, row), caller)
                 bulk.improve(outcome, better)
                 score, outcome = self._score(better), better
             self._final.append((score, negative, item, outcome))

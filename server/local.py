@@ -7,16 +7,14 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from ..features.errors import BadFeature, BadIndexFile, BadItem, printable
+from ..features.errors import BadFeature, BadItem, printable
 from ..features.items import Kind
 from ..features.wording import in_words
-from ..indexer.index import Index
-from .desk import Desk
-from .engine import Engine
+from .codec import Desk
 from .question import Caller
 from .record_reader import decode_record
 from .schema_predict import Answer, Ask, Reason
-from .settings import Settings
+from .warm_up import open_desk
 
 STDIN = Path("-")
 BadFile = BadItem | BadFeature
@@ -47,15 +45,10 @@ def answer_files(
     BadIndexFile, BadFeature, BadInput
         As `create_app` and `Desk.question`.
     """
-    index = Index.load(index_path)
-    if index.package is None:
-        raise BadIndexFile(f"{index_path}: candidates without models")
-    engine = Engine(index, index.package.extractor(features))
-    desk = Desk(engine, Settings())
-    desk.warm_up()
+    desk = open_desk(index_path, features)
     for path in items:
         try:
-            ask = read_ask(path, index.package.kind)
+            ask = read_ask(path, desk.engine.package.kind)
             ask.budget_ms, ask.budget = budget_ms, budget
             yield path, _answer(desk, ask)
         except (BadItem, BadFeature) as error:

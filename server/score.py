@@ -15,7 +15,6 @@ import msgspec
 
 from ..features.errors import (
     BadFeature,
-    BadIndexFile,
     BadInput,
     BadItem,
     PolydomError,
@@ -24,11 +23,10 @@ from ..features.errors import (
 from ..features.items import Gaps, Item
 from ..indexer.index import Index
 from .bulk import Bulk, Dish, Result, carry_out, gaps_of
-from .desk import Desk
-from .engine import Engine
+from .codec import Desk
 from .finalists import Finalists
 from .outcome import Outcome
-from .settings import Settings
+from .warm_up import open_desk
 
 CHUNK = 64
 AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError
@@ -51,22 +49,6 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
     error: str | None = None
     unknown: tuple[str, ...] | None = None
     missing: int | None = None
-
-
-def open_desk(index: str | os.PathLike[str] | Index, features: Sequence[Path]) -> Desk:
-    """Load an index and make it ready to answer.
-
-    Raises
-    ------
-    BadIndexFile, BadFeature
-        As `Index.load` and `Package.extractor`.
-    """
-    loaded = index if isinstance(index, Index) else Index.load(index)
-    if loaded.package is None:
-        raise BadIndexFile("an index of candidates without models cannot answer")
-    desk = Desk(Engine(loaded, loaded.package.extractor(features)), Settings())
-    desk.warm_up()
-    return desk
 
 
 def score_items(
@@ -161,7 +143,7 @@ def make_bulk(
         raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
     if workers < 1:
         raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Bulk(desk, wanted, count=count, workers=workers)
+    return Bulk(desk.engine, wanted, count=count, workers=workers)
 
 
 def scored(desk: Desk, result: Result, name: str | None = None) -> Scored:
@@ -287,7 +269,7 @@ def _work(opened: Opened, dishes: list[Dish]) -> Worked:
     outcomes: list[Outcome | PolydomError] = []
     for dish in dishes:
         try:
-            outcomes.append(carry_out(desk, dish))
+            outcomes.append(carry_out(desk.engine, dish))
         except BadFeature as error:
             outcomes.append(error)
     return outcomes, desk.engine.now() - began_s

@@ -11,15 +11,18 @@ import msgspec
 from ..features.items import Item
 from .attempt import Attempt
 from .budget import Allowance
-from .desk import Desk
+from .codec import Desk
 from .errors import Overloaded, not_ready
+from .facts import facts_of
 from .job import Job
 from .metrics import Metrics
 from .outcome import Outcome
 from .question import Caller, Question
 from .queue import WorkQueue
 from .reserve import WINDOW, Reserve, Way, weigh
+from .schema_facts import IndexFacts
 from .schema_predict import Answer, Ask, Terms, encode
+from .warm_up import WarmUp
 
 # A plan that costs no more than this is carried out on the event loop if nothing
 # waits: two changes of thread cost more, and the loop is kept from reading requests no
@@ -67,6 +70,8 @@ class Serving:
         As given.
     version
         Checksum of the index.
+    warm_up
+        What `start` does first.
     ready
         Whether every feature and model has run and the reserves are measured.
     way
@@ -84,12 +89,17 @@ class Serving:
         self.way = Way(Reserve(), Reserve())
         self._ways: dict[tuple[str, int], Way] = {}
         self.queue = queue
+        self.warm_up = WarmUp(desk.engine, rescales=desk.settings.rescale)
         self._time_counts = desk.unit == "s"
 
     @property
     def waiting(self) -> int:
         """How many questions the computing thread has not done yet, of any index."""
         return self.queue.waiting
+
+    def facts(self) -> IndexFacts:
+        """Say what is being served."""
+        return facts_of(self.desk.engine, self.warm_up.rescaling)
 
     async def start(self, old: "Serving | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
@@ -101,7 +111,7 @@ class Serving:
         one's: to measure them now would tell of the load and add to it.
         """
         self.metrics.engines.add(self.desk.engine)
-        steps = self.desk.warm_up_steps()
+        steps = self.warm_up.steps()
         done = object()
         began_s = self.now()
         step = functools.partial(next, steps, done)
@@ -112,7 +122,7 @@ class Serving:
                 began_s = self.now()
         if old is not None and old.ready:
             self.way, self._ways = old.way, old._ways
-        elif self.desk.samples:
+        elif self.warm_up.samples:
             loop = await self._measure(self._ask_loop)
             self.way = Way(loop, await self._measure(self._ask_thread))
         self.ready = True
@@ -266,7 +276,7 @@ class Serving:
         for _ in range(WINDOW):
             arrived_s = self.now()
             # nothing buys the prior, and what follows the plan is the same for all
-            question = Question(self.desk.samples[0], Allowance(0.0))
+            question = Question(self.warm_up.samples[0], Allowance(0.0))
             if (outcome := await ask(question)) is not None:
                 encode(self.desk.answer(question, outcome, arrived_s, arrived_s))
                 after_s.append(self.now() - outcome.finished_s)

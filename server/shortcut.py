@@ -14,7 +14,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ..features.errors import BadInput
 from ..features.items import Item
-from .desk import Desk
+from .codec import Desk
 from .headers import read_headers
 from .question import Caller
 from .repository import Repository

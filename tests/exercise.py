@@ -24,7 +24,7 @@ from polydom.models.layout import pack
 from polydom.models.model import Model
 from polydom.models.trees import Trees
 from polydom.server.budget import Allowance, Budget, Deadline
-from polydom.server.desk import Desk
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.explain import explain
 from polydom.server.question import Question

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.errors import BadFeature, BadIndexFile, NothingFits
+from polydom.features.errors import BadFeature, NothingFits
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.features.registry import Feature
@@ -231,12 +231,6 @@ def test_engine_names_the_feature_that_cannot_be_computed() -> None:
     engine = Engine(INDEX, extractor_of(INDEX))
     with pytest.raises(BadFeature, match="'words'"):
         engine.answer(Question(text_item("a\x00b"), Allowance(1.0)))
-
-
-def test_engine_refuses_an_index_of_bare_candidates() -> None:
-    bare = Index.from_candidates([[1e-3]], [0.5], (1, 10))
-    with pytest.raises(BadIndexFile, match="no models"):
-        Engine(bare, extractor_of(INDEX))
 
 
 @given(

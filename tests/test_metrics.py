@@ -12,7 +12,7 @@ from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.desk import Desk
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.metrics import SECONDS, Histogram
 from polydom.server.question import Caller

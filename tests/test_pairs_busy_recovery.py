@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from polydom.features.items import text_item
 from polydom.server.budget import Deadline
-from polydom.server.desk import Desk
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue

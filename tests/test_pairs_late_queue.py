@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from polydom.features.items import text_item
 from polydom.server.attempt import Attempt
 from polydom.server.budget import Deadline
-from polydom.server.desk import Desk
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.job import Job
 from polydom.server.outcome import Outcome

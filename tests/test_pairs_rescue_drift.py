@@ -16,10 +16,8 @@ from polydom.indexer.stored import StoredFeature
 from polydom.server.attempt import Attempt
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.bulk import Bulk
-from polydom.server.desk import Desk
 from polydom.server.errors import Abandoned
 from polydom.server.question import Question
-from polydom.server.settings import Settings
 
 from .served import HAM, WIDTHS, make_index
 from .servers import ask, serving
@@ -108,10 +106,11 @@ def test_an_answer_given_meanwhile_is_no_second_plan() -> None:
 @pytest.mark.parametrize("correct", [True, False])
 def test_batches_are_learned_from_too(correct: bool) -> None:
     clock = Clock()
-    desk = Desk(slow_engine(clock, (12e-3,) * 3), Settings(correct=correct))
-    bulk = Bulk(desk, 100.0, count=8)
+    engine = slow_engine(clock, (12e-3,) * 3)
+    engine.corrects = correct
+    bulk = Bulk(engine, 100.0, count=8)
     list(bulk.answers([(number, TEXT_100) for number in range(8)]))
-    assert (desk.engine.drift.at(clock()) > 1) == correct
+    assert (engine.drift.at(clock()) > 1) == correct
 
 
 def test_a_batch_spends_no_more_because_single_plans_were_slow() -> None:
@@ -119,10 +118,11 @@ def test_a_batch_spends_no_more_because_single_plans_were_slow() -> None:
     found = []
     for late in (0, 20):
         clock = Clock()
-        desk = Desk(slow_engine(clock, (1e-3, 4e-3, 4e-3)), Settings(correct=False))
+        engine = slow_engine(clock, (1e-3, 4e-3, 4e-3))
+        engine.corrects = False
         for _ in range(late):
-            desk.engine.drift.add(True, clock())
-        bulk = Bulk(desk, 0.6, count=200)
+            engine.drift.add(True, clock())
+        bulk = Bulk(engine, 0.6, count=200)
         for start in range(0, 200, 10):
             list(bulk.answers([(start + k, TEXT_100) for k in range(10)]))
         found.append((bulk.totals().expected_accuracy, bulk.spent))

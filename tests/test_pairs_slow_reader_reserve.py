@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from polydom.server.budget import Allowance
-from polydom.server.desk import Desk
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.grpc_service import SENDING_S, _written_s
 from polydom.server.handing import hand_over

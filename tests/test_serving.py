@@ -15,7 +15,7 @@ from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.server.app import create_app
 from polydom.server.budget import Allowance, Deadline
-from polydom.server.desk import Desk
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.errors import Overloaded
 from polydom.server.job import Job

@@ -1,15 +1,13 @@
 """Between the wire and the engine of one index: terms in, answers out; no waiting."""
 
 import math
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 
 import msgspec
-import numpy as np
 
 from ..features.errors import BadInput, BadItem
 from ..features.items import (
     MAX_DECODED,
-    SIZE_NAMES,
     Item,
     Kind,
     image_item,
@@ -17,22 +15,14 @@ from ..features.items import (
     text_item,
 )
 from ..features.record import Columns
-from ..features.samples import sample_items
-from ..indexer.package import Package
-from ..models.trial import TRUST
 from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns
 from .engine import Engine
-from .facts import read_exits
 from .outcome import Outcome
 from .question import Caller, Question
 from .record_reader import RecordReader
-from .rescaling import first_state, read_pace, rescale
-from .schema_facts import FeatureFacts, IndexFacts, MeasuredFacts, Rescaling, SetFacts
 from .schema_predict import Answer, Ask, Terms
 from .settings import Settings
-
-WARM_UP_ROUNDS = 3
 
 
 class Desk:
@@ -51,33 +41,18 @@ class Desk:
         Names of the features in each row's set, in computing order.
     unit
         What the index's costs are counted in; "s" or a currency.
-    rescaling
-        Whether the index's costs are this machine's.
     columns
         How many columns of records it knows; 0 where it cannot know.
     reader
         Reads usual requests about records faster; None where items are no records, or
         features other than columns.
-
-    Raises
-    ------
-    BadIndexFile
-        If the index's times of its samples are not its own.
     """
 
     def __init__(self, engine: Engine, settings: Settings) -> None:
         self.engine = engine
         self.settings = settings
-        engine.audit.share = settings.audit
-        engine.corrects &= settings.correct
         package = engine.package
-        self.unit = str(package.meta.get("unit", "s"))
-        self.samples = [
-            make_item(package.kind, payload, pair=engine.index.pairs)
-            for payload in package.meta.get("samples", [])
-        ]
-        self._pace = read_pace(engine)
-        self.rescaling = Rescaling(first_state(engine, self._pace, settings.rescale))
+        self.unit = engine.unit
         self._columns = KnownColumns(package.features)
         self.columns = len(self._columns.names)
         self.reader = RecordReader.of(engine.extractor)
@@ -151,64 +126,6 @@ class Desk:
             answer.predicted = outcome.predicted
             answer.budget_met = outcome.predicted <= question.budget.amount
         return answer
-
-    def facts(self) -> IndexFacts:
-        """Say what is being served."""
-        index, package = self.engine.index, self.engine.package
-        return IndexFacts(
-            version=index.version,
-            kind=package.kind,
-            unit=self.unit,
-            labels=package.labels,
-            size=SIZE_NAMES[package.kind][index.pairs],
-            smallest_size=index.sizes[0],
-            largest_size=index.sizes[1],
-            accuracy=max(self.engine.accuracies),
-            features=[FeatureFacts(f.name, f.width) for f in package.features],
-            sets=[
-                SetFacts(
-                    self.names[row],
-                    self.engine.accuracies[row],
-                    index.coefficients[row].tolist(),
-                )
-                for row in sorted(index.lookup.rows.tolist())
-            ],
-            rescaling=self.rescaling,
-            drift=self.engine.drift.at(self.engine.now()),
-            kernels=TRUST.kernels,
-            exits=read_exits(package, self.names),
-            measured=_read_measured(package),
-        )
-
-    def warm_up(self) -> None:
-        """Run every feature on every sample, and every model on the rows they give."""
-        for _ in self.warm_up_steps():
-            pass
-
-    def warm_up_steps(self) -> Generator[None, None, None]:
-        """Warm up in steps of one feature of one sample, or of one model.
-
-        Between two of them requests may be answered by whoever carries them out. Where
-        the index's costs can be made this machine's, the later rounds are timed.
-        """
-        engine = self.engine
-        extractor = engine.extractor
-        items = self.samples or list(sample_items(extractor.kind))
-        rows = np.zeros((max(len(items), 1), extractor.width), np.float32)
-        rescales = self.rescaling.state == "not_yet"
-        for _ in range(1 if rescales else WARM_UP_ROUNDS):
-            for item, row in zip(items, rows, strict=False):  # there may be no items
-                extraction = extractor.begin(item, row)
-                for feature in range(len(extractor.features)):
-                    extraction.compute(feature)
-                    yield
-            whole = np.nan_to_num(rows)  # not every model takes what is missing
-            for model in engine.package.models:
-                model.scores(whole[-1])
-                model.choose(whole[-1])
-                yield
-        if rescales and self._pace is not None:
-            self.rescaling = yield from rescale(engine, self._pace, items, list(whole))
 
     def item(self, ask: Ask) -> Item:
         """Make the item that a request holds.
@@ -293,11 +210,3 @@ def make_item(
 def _us(seconds: float) -> float:
     """Microseconds to the nearest tenth; a third of the time that `round` takes."""
     return int(seconds * 1e7 + 0.5) / 10
-
-
-def _read_measured(package: Package) -> MeasuredFacts | None:
-    """Read how busy the machine was that costs were measured on; None if unsaid."""
-    try:
-        return msgspec.convert(package.meta.get("measured"), MeasuredFacts)
-    except msgspec.ValidationError:
-        return None
