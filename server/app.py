@@ -187,7 +187,8 @@ class PredictRoute:
                 serving = repository.get(ask.model)
                 metrics = serving.metrics
             caller = state.get("caller") or Caller()
-            reply = await serving.answer(ask, arrived_s, caller)
+            question, outcome = await serving.answer(ask, arrived_s, caller)
+            answer = serving.desk.answer(question, outcome)
         except Exception as error:
             status, failure = describe(error)
             metrics.errors[failure.code] += 1
@@ -196,11 +197,11 @@ class PredictRoute:
             await _send(send, status, encode(failure))
             return
         if read_headers(scope["headers"])[0] in MSGPACK:
-            packed = encode_msgpack(reply.answer)
+            packed = encode_msgpack(answer)
             sending = _send(send, 200, packed, kind=MSGPACK[0].encode())
         else:
-            sending = _send(send, 200, encode(reply.answer))
-        count = partial(serving.sent, reply, arrived_s)
+            sending = _send(send, 200, encode(answer))
+        count = partial(serving.sent, question, outcome)
         await hand_over(sending, caller, serving.now, count)
 
 

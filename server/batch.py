@@ -284,10 +284,10 @@ class Batch:
     ) -> bytes:
         assert isinstance(item, Item)
         assert isinstance(result.outcome, Outcome)
-        question = Question(item, Allowance(result.outcome.predicted))
-        desk = self._serving.desk
-        asked_s = min(read_s, result.outcome.started_s)
-        answer = desk.answer(question, result.outcome, asked_s, asked_s)
+        budget = Allowance(result.outcome.predicted)
+        read_s = min(read_s, result.outcome.started_s)
+        question = Question(item, budget, arrived_s=read_s, read_s=read_s)
+        answer = self._serving.desk.answer(question, result.outcome)
         answer.budget_met = self._bulk.spent <= self._bulk.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1

@@ -4,11 +4,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from ..features.errors import BadFeature, PolydomError
 from ..features.items import Gaps, Item
-from .attempt import Attempt
+from .attempt import PlanExecution
 from .batch_wire import Totals
 from .budget import Allowance
 from .engine import Engine
@@ -251,7 +249,7 @@ def carry_out(engine: Engine, dish: Dish, caller: Caller | None = None) -> Outco
     """Answer an item with the row that it got, however long that takes.
 
     What a plan saves or overruns is the other items', so it is neither stretched nor
-    cut short. To the engine it is a late one: the cheapest with the row's accuracy.
+    cut short.
 
     Raises
     ------
@@ -260,17 +258,7 @@ def carry_out(engine: Engine, dish: Dish, caller: Caller | None = None) -> Outco
     Abandoned
         If the caller has gone.
     """
-    row = dish.row
-    question = Question(
-        dish.item,
-        Allowance(0.0),
-        on_infeasible="prior" if row == engine.prior else "cheapest",
-        min_accuracy=0.0 if row == engine.prior else engine.accuracies[row],
-        caller=caller or Caller(),
-    )
-    outcome = Attempt(engine, question).run()
-    if outcome.reason == "sure":
-        return outcome
-    best = engine.index.lookup.best(dish.item.size, math.inf)
-    reason = None if engine.accuracies[row] >= engine.accuracies[best] else "budget"
-    return msgspec.structs.replace(outcome, reason=reason)
+    now_s = engine.now()
+    choice = engine.choose_row(dish.row, dish.item.size, now_s)
+    question = Question(dish.item, Allowance(math.inf), caller=caller or Caller())
+    return PlanExecution(engine, question, choice, now_s).run()

@@ -21,6 +21,7 @@ from .engine import Engine
 from .outcome import Outcome
 from .question import Caller, Question
 from .record_reader import RecordReader
+from .reserve import Reserve
 from .schema_predict import Answer, Ask, Terms
 from .settings import Settings
 
@@ -65,12 +66,12 @@ class Desk:
         ask: Ask | tuple[Terms, Item],
         arrived_s: float,
         caller: Caller,
-        reserve_s: float = 0.0,
+        reserve: Reserve | None = None,
     ) -> Question:
         """Read a request whose first byte came at `arrived_s`.
 
-        Of its budget, `reserve_s` is kept for what follows the plan. A pair is what the
-        `reader` made of it.
+        Of its budget, what `reserve` says is kept for what follows the plan. A pair is
+        what the `reader` made of it.
 
         Raises
         ------
@@ -82,34 +83,37 @@ class Desk:
         if not 0 <= accuracy <= 1:
             raise BadInput(f"min_accuracy is {accuracy}; it must be in [0, 1]")
         item = ask[1] if isinstance(ask, tuple) else self.item(ask)
-        budget = self._budget(terms, arrived_s, reserve_s)
-        since_s = arrived_s if caller.read_s > arrived_s else math.inf
-        return Question(item, budget, terms.on_infeasible, accuracy, caller, since_s)
+        reserve_s = 0.0 if reserve is None else reserve.at(arrived_s)
+        return Question(
+            item,
+            self._budget(terms, arrived_s, reserve_s),
+            terms.on_infeasible,
+            accuracy,
+            caller,
+            arrived_s if caller.read_s > arrived_s else math.inf,
+            arrived_s,
+            self.engine.now(),
+            reserve,
+        )
 
-    def answer(
-        self,
-        question: Question,
-        outcome: Outcome,
-        arrived_s: float,
-        asked_s: float,
-        out_s: float = 0.0,
-    ) -> Answer:
-        """Say what came of a question that was ready to be computed at `asked_s`.
+    def answer(self, question: Question, outcome: Outcome) -> Answer:
+        """Say what came of a question.
 
-        Whether the budget was met is judged now; `out_s` is when the answer will be
-        written, if that is known: encoding and sending follow.
+        Whether its budget is met is foreseen: what follows the plan takes as long as
+        usual, or as it has taken by now.
         """
-        now_s = self.engine.now()
+        now_s, budget = self.engine.now(), question.budget
+        out_s = max(now_s, question.out_s(outcome.finished_s))
         answer = Answer(
             label=outcome.label,
             scores=outcome.scores,
             features=self.names[outcome.row],
             expected_accuracy=outcome.accuracy,
             reason=outcome.reason,
-            budget_met=(out_s if out_s > now_s else now_s) <= question.budget.due_s,
+            budget_met=question.met(outcome.predicted, out_s),
             actual_us=_us(outcome.finished_s - outcome.started_s),
-            queue_us=_us(outcome.started_s - asked_s),
-            elapsed_us=_us(now_s - arrived_s),
+            queue_us=_us(outcome.started_s - question.read_s),
+            elapsed_us=_us(now_s - question.arrived_s),
             index_version=self.engine.index.version,
         )
         item = question.item
@@ -118,13 +122,12 @@ class Desk:
         if item.gaps is not None:
             answer.tell(item.gaps)
         if self.unit == "s":
-            answer.budget_us = _us(question.budget.amount)
+            answer.budget_us = _us(budget.amount)
             answer.predicted_us = _us(outcome.predicted)
-            answer.reserve_us = _us(question.budget.amount - question.budget.whole)
+            answer.reserve_us = _us(budget.amount - budget.whole)
         else:
-            answer.budget = question.budget.amount
+            answer.budget = budget.amount
             answer.predicted = outcome.predicted
-            answer.budget_met = outcome.predicted <= question.budget.amount
         return answer
 
     def item(self, ask: Ask) -> Item:

@@ -10,6 +10,7 @@ from msgspec import UNSET
 from ..features.errors import BadFeature, BadItem, printable
 from ..features.items import Kind
 from ..features.wording import in_words
+from .attempt import answer
 from .codec import Desk
 from .question import Caller
 from .record_reader import decode_record
@@ -56,10 +57,8 @@ def answer_files(
 
 
 def _answer(desk: Desk, ask: Ask) -> Answer:
-    arrived_s = desk.engine.now()
-    question = desk.question(ask, arrived_s, Caller())
-    outcome = desk.engine.answer(question)
-    return desk.answer(question, outcome, arrived_s, outcome.started_s)
+    question = desk.question(ask, desk.engine.now(), Caller())
+    return desk.answer(question, answer(desk.engine, question))
 
 
 def read_ask(path: Path, kind: Kind) -> Ask:

@@ -4,7 +4,6 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -251,12 +250,12 @@ class StampingProtocol(HttpToolsProtocol):
         made = shortcut.answer(head, data[start:], self.read_s, self.caller)
         if made is None:
             return False
-        serving, reply, answer = made
+        count, answer = made
         self.transport.write(
             shortcut.reply_head(self.server_state.default_headers)
             + b"%d\r\n\r\n%b" % (len(answer), answer)
         )
-        self._turn.at_end(partial(serving.sent, reply, self.read_s))
+        self._turn.at_end(count)
         self._be_idle()
         return True
 

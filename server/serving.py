@@ -4,14 +4,14 @@ import asyncio
 import functools
 import math
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from ..features.items import Item
-from .attempt import Attempt
+from .attempt import Execution, begin
 from .budget import Allowance
 from .codec import Desk
+from .engine import Choice
 from .errors import Overloaded, not_ready
 from .facts import facts_of
 from .job import Job
@@ -21,7 +21,7 @@ from .question import Caller, Question
 from .queue import WorkQueue
 from .reserve import WINDOW, Reserve, Way, weigh
 from .schema_facts import IndexFacts
-from .schema_predict import Answer, Ask, Terms, encode
+from .schema_predict import Ask, Terms, encode
 from .warm_up import WarmUp
 
 # A plan that costs no more than this is carried out on the event loop if nothing
@@ -35,20 +35,6 @@ HEAVY = 0.25
 # computing thread for a fifth of the time at most.
 REST = 4.0
 LONGEST_REST_S = 0.1
-
-
-class Reply(NamedTuple):
-    """An answer and what it came of.
-
-    `asked_s` is when the question had been read, `due_s` when the answer must be out;
-    `reserve` is to be given the seconds that the rest of the answer's way took.
-    """
-
-    answer: Answer
-    outcome: Outcome
-    asked_s: float
-    due_s: float
-    reserve: Reserve
 
 
 class Serving:
@@ -138,10 +124,11 @@ class Serving:
 
     async def answer(
         self, ask: Ask, arrived_s: float, caller: Caller, way: Way | None = None
-    ) -> Reply:
+    ) -> tuple[Question, Outcome]:
         """Answer a request whose first byte was read at `arrived_s`.
 
-        A quick plan is carried out at once if nothing waits, others in their turn.
+        A quick plan is carried out at once if nothing waits, others in their turn. What
+        comes of it, and of what question, is for `Desk.answer`, and then for `sent`.
 
         Raises
         ------
@@ -152,30 +139,26 @@ class Serving:
         BadInput, BadItem
             If the request's terms or its item cannot be used.
         BadFeature, NothingFits, Abandoned
-            As `Engine.answer`.
+            As `attempt.answer`.
         """
         if not self.ready:
             raise not_ready(self.queue.begun)
         way = way or self.way
         question = self._question(ask, arrived_s, caller, way)
-        asked_s = self.now()
-        if (outcome := self._at_once(question)) is not None:
-            return self._reply(question, outcome, arrived_s, asked_s, way.loop)
-        kept_s, since_s = way.thread.at(asked_s), question.waits_since_s
+        execution = self._begin(question)
+        if execution is not None and execution.longest <= QUICK_S:
+            return self._answered(question, execution.run())
+        choice = None if execution is None else execution.choice
         if self.waiting or self.queue.busy:
-            since_s = min(since_s, asked_s)
-        budget = question.budget.keeping(kept_s)
-        question = msgspec.structs.replace(
-            question, budget=budget, waits_since_s=since_s
-        )
-        if kept_s > HEAVY * budget.amount and way.weighs:
-            question = self._weighed(question, way.thread)
-        outcome = await self._ask_thread(question)
-        return self._reply(question, outcome, arrived_s, asked_s, way.thread)
+            choice, since_s = None, min(question.waits_since_s, question.read_s)
+            question = replace(question, waits_since_s=since_s)
+        question = self._keeping(question, way.thread, way.weighs)
+        outcome = await self._ask_thread(question, choice)
+        return self._answered(question, outcome)
 
     def answer_at_once(
         self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller
-    ) -> Reply | None:
+    ) -> tuple[Question, Outcome] | None:
         """Answer as `answer` does if that need not wait for anything, else do nothing.
 
         `ask` may also be what the desk's reader made of a request.
@@ -188,27 +171,42 @@ class Serving:
         if not self.ready:
             return None
         question = self._question(ask, arrived_s, caller, self.way)
-        asked_s = self.now()
-        outcome = self._at_once(question)
-        if outcome is None:
+        execution = self._begin(question)
+        if execution is None or execution.longest > QUICK_S:
             return None
-        return self._reply(question, outcome, arrived_s, asked_s, self.way.loop)
+        return self._answered(question, execution.run())
 
-    def sent(self, reply: Reply, arrived_s: float, sent_s: float | None = None) -> None:
+    def sent(
+        self, question: Question, outcome: Outcome, sent_s: float | None = None
+    ) -> None:
         """Count an answer whose last byte was written at `sent_s`, by default now."""
         if sent_s is None:
             sent_s = self.now()
-        reply.reserve.add(sent_s - reply.outcome.finished_s, sent_s)
-        self.metrics.answered(reply, arrived_s, sent_s)
+        if question.reserve is not None:
+            question.reserve.add(sent_s - outcome.finished_s, sent_s)
+        self.count(question, outcome, sent_s)
+
+    def count(self, question: Question, outcome: Outcome, sent_s: float) -> None:
+        """Count one of several answers that are sent together."""
+        self.metrics.answered(question, outcome, self.desk.names[outcome.row], sent_s)
 
     def _question(
         self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller, way: Way
     ) -> Question:
         """Read a request as one that the event loop answers."""
-        kept_s = way.loop.at(arrived_s)
-        question = self.desk.question(ask, arrived_s, caller, kept_s)
-        if kept_s > HEAVY * question.budget.amount and way.weighs:
+        question = self.desk.question(ask, arrived_s, caller, way.loop)
+        budget = question.budget
+        if way.weighs and budget.amount - budget.whole > HEAVY * budget.amount:
             return self._weighed(question, way.loop)
+        return question
+
+    def _keeping(self, question: Question, reserve: Reserve, weighs: bool) -> Question:
+        """Have as much kept as the computing thread's answers need."""
+        kept_s = reserve.at(question.read_s)
+        budget = question.budget.keeping(kept_s)
+        question = replace(question, budget=budget, reserve=reserve)
+        if weighs and kept_s > HEAVY * budget.amount:
+            return self._weighed(question, reserve)
         return question
 
     def _weighed(self, question: Question, reserve: Reserve) -> Question:
@@ -221,38 +219,34 @@ class Serving:
             reserve.levels(now_s),
             lambda kept_s: engine.accuracy_within(question, left_s - kept_s, now_s),
         )
-        budget = question.budget.keeping(kept_s)
-        return msgspec.structs.replace(question, budget=budget)
+        return replace(question, budget=question.budget.keeping(kept_s))
 
-    def _reply(
-        self,
-        question: Question,
-        outcome: Outcome,
-        arrived_s: float,
-        asked_s: float,
-        reserve: Reserve,
-    ) -> Reply:
+    def _answered(
+        self, question: Question, outcome: Outcome
+    ) -> tuple[Question, Outcome]:
         self.desk.engine.audit.answered(outcome)
-        out_s = outcome.finished_s + reserve.usual
-        answer = self.desk.answer(question, outcome, arrived_s, asked_s, out_s)
-        return Reply(answer, outcome, asked_s, question.budget.due_s, reserve)
+        return question, outcome
 
-    def _at_once(self, question: Question) -> Outcome | None:
-        """Answer at once where that is quick and nothing waits; else None."""
+    def _begin(self, question: Question) -> Execution | None:
+        """Plan at once, where what is quick may be computed here; else None."""
         if self.waiting or not self._time_counts:
             return None
-        attempt = Attempt(self.desk.engine, question)
-        return attempt.run() if attempt.longest <= QUICK_S else None
+        return begin(self.desk.engine, question)
 
     async def _ask_loop(self, question: Question) -> Outcome | None:
-        return self._at_once(question)
+        execution = self._begin(question)
+        if execution is None or execution.longest > QUICK_S:
+            return None
+        return execution.run()
 
-    async def _ask_thread(self, question: Question) -> Outcome:
+    async def _ask_thread(
+        self, question: Question, choice: Choice | None = None
+    ) -> Outcome:
         if self.waiting >= self.desk.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
         queue, due_s = self.queue, question.budget.due_s
         engine, defer = self.desk.engine, queue.defer if self._time_counts else None
-        job = Job(engine, question, self._pressure, self._one_less, defer)
+        job = Job(engine, question, self._pressure, self._one_less, defer, choice)
         queue.waiting += 1
         queue.post(due_s if due_s < math.inf else self._in_the_end_s(), job.compute)
         return await job.result()
@@ -276,8 +270,9 @@ class Serving:
         for _ in range(WINDOW):
             arrived_s = self.now()
             # nothing buys the prior, and what follows the plan is the same for all
-            question = Question(self.warm_up.samples[0], Allowance(0.0))
+            sample, budget = self.warm_up.samples[0], Allowance(0.0)
+            question = Question(sample, budget, arrived_s=arrived_s, read_s=arrived_s)
             if (outcome := await ask(question)) is not None:
-                encode(self.desk.answer(question, outcome, arrived_s, arrived_s))
+                encode(self.desk.answer(question, outcome))
                 after_s.append(self.now() - outcome.finished_s)
         return Reserve(after_s, self.now())

@@ -17,7 +17,7 @@ from polydom.features.items import text_item
 from polydom.features.registry import Feature
 from polydom.indexer.index import Index
 from polydom.models.prior import Prior
-from polydom.server.attempt import Attempt
+from polydom.server.attempt import answer, begin
 from polydom.server.budget import Allowance, Budget, Deadline
 from polydom.server.engine import Engine
 from polydom.server.errors import Abandoned, TooLittleLeft
@@ -70,7 +70,7 @@ def slow_engine(clock: Clock, seconds: Sequence[float], index: Index = INDEX) ->
 
 
 def ask(engine: Engine, budget: Budget, **terms: Any) -> Any:
-    return engine.answer(Question(TEXT_100, budget, **terms))
+    return answer(engine, Question(TEXT_100, budget, **terms))
 
 
 IDLE = (0.0, 0.0, 0.0)
@@ -100,7 +100,7 @@ def test_engine_buys_the_most_accurate_set_and_says_why_not_a_better(
 def test_engine_answers_as_the_model_itself_would() -> None:
     engine = Engine(INDEX, extractor_of(INDEX))
     for text, label in ((HAM, "ham"), (SPAM, "spam")):
-        outcome = engine.answer(Question(text_item(text), Allowance(1.0)))
+        outcome = answer(engine, Question(text_item(text), Allowance(1.0)))
         assert outcome.label == label
         assert outcome.scores[label] == max(outcome.scores.values()) > 0.5
         assert sum(outcome.scores.values()) == pytest.approx(1)
@@ -230,7 +230,7 @@ def test_engine_stops_at_the_next_checkpoint_when_the_caller_is_gone() -> None:
 def test_engine_names_the_feature_that_cannot_be_computed() -> None:
     engine = Engine(INDEX, extractor_of(INDEX))
     with pytest.raises(BadFeature, match="'words'"):
-        engine.answer(Question(text_item("a\x00b"), Allowance(1.0)))
+        answer(engine, Question(text_item("a\x00b"), Allowance(1.0)))
 
 
 @given(
@@ -275,7 +275,7 @@ def test_attempt_can_be_concluded_from_elsewhere_while_a_feature_runs() -> None:
         replace(own.features[2], function=stuck(own.features[2].function)),
     ]
     engine = Engine(INDEX, Extractor(features, WIDTHS))
-    attempt = Attempt(engine, Question(TEXT_100, Allowance(1.0)))
+    attempt = begin(engine, Question(TEXT_100, Allowance(1.0)))
     thread = threading.Thread(target=attempt.run)
     thread.start()
     assert inside.wait(10)
@@ -326,7 +326,7 @@ def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
     slow = replace(package, models=(prior, *package.models[1:]))
     features = [replace(length, function=stuck), *others]
     engine = Engine(replace(index, package=slow), Extractor(features, WIDTHS))
-    attempt = Attempt(engine, Question(TEXT_100, Allowance(1.0)))
+    attempt = begin(engine, Question(TEXT_100, Allowance(1.0)))
     thread = threading.Thread(target=attempt.run)
     thread.start()
     outcome = attempt.conclude()
@@ -376,10 +376,10 @@ def test_engine_plans_by_both_numbers_of_a_size(sentences: int, row: int) -> Non
     item = text_item("a " * 99 + "." * (sentences - 1), pair=True)
     assert item.size == (100, sentences)
     question = Question(item, Deadline(50.0, 9.8e-3))
-    outcome = engine.answer(question)
+    outcome = answer(engine, question)
     assert outcome.row == row
     assert outcome.predicted == index.cost_s(row, item.size)
     assert engine.choose(question, 50.0, waiting=9).plan.row <= row
     hopeless = Question(item, Deadline(50.0, 1e-4), on_infeasible="error")
     with pytest.raises(TooLittleLeft, match=f"item of size 100 x {sentences}"):
-        engine.answer(hopeless)
+        answer(engine, hopeless)

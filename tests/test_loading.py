@@ -7,6 +7,7 @@ import pytest
 from polydom.features.errors import BadFeature, BadIndexFile
 from polydom.features.items import text_item
 from polydom.indexer import Index
+from polydom.server.attempt import answer
 from polydom.server.budget import Allowance
 from polydom.server.loading import load_engine, load_index, package_of
 from polydom.server.question import Question
@@ -23,7 +24,7 @@ def test_an_engine_comes_of_an_index_or_its_file(tmp_path: Path) -> None:
     settings = Settings(correct=False, audit=0.5)
     for index in (path, str(path), Index.load(path)):
         engine = load_engine(index, [FEATURES_FILE], settings)
-        assert engine.answer(question).row == 3
+        assert answer(engine, question).row == 3
         assert (engine.corrects, engine.audit.share) == (False, 0.5)
     assert not load_engine(make_index("usd"), [FEATURES_FILE]).corrects
 

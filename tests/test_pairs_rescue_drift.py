@@ -13,7 +13,7 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.registry import load_features
 from polydom.indexer.stored import StoredFeature
-from polydom.server.attempt import Attempt
+from polydom.server.attempt import Execution, answer, begin
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.bulk import Bulk
 from polydom.server.errors import Abandoned
@@ -63,7 +63,7 @@ def test_a_plan_that_is_abandoned_tells_what_it_took() -> None:
     clock = Clock()
     engine = slow_engine(clock, (12e-3, 0.0, 0.0))
     question = Question(TEXT_100, Deadline(50.0, 20e-3))
-    attempt = Attempt(engine, question)
+    attempt = begin(engine, question)
     first = engine.extractor.features[0]
     stop = replace(first, function=lambda *x: _then(first.function(*x), attempt))
     others = engine.extractor.features[1:]
@@ -74,7 +74,7 @@ def test_a_plan_that_is_abandoned_tells_what_it_took() -> None:
     assert engine.drift.plans == 1
 
 
-def _then(values: Any, attempt: Attempt) -> Any:
+def _then(values: Any, attempt: Execution) -> Any:
     attempt.stopped = True
     return values
 
@@ -87,7 +87,7 @@ def test_a_feature_that_fails_tells_only_that_it_took_too_long(
     engine = slow_engine(clock, (0.0, 0.0, took_s))
     question = Question(text_item("\x00" + "x" * 99), Deadline(50.0, 1.0))
     with pytest.raises(BadFeature):
-        engine.answer(question)
+        answer(engine, question)
     assert (engine.drift.at(clock()) > 1) == rises
     assert engine.drift.plans == rises
 
@@ -96,7 +96,7 @@ def test_an_answer_given_meanwhile_is_no_second_plan() -> None:
     """The event loop concludes; the thread goes on, and what it took counts once."""
     clock = Clock()
     engine = slow_engine(clock, (1e-3, 12e-3, 0.0))
-    attempt = Attempt(engine, Question(TEXT_100, Allowance(5.3e-3)))
+    attempt = begin(engine, Question(TEXT_100, Allowance(5.3e-3)))
     attempt.conclude()
     assert engine.drift.plans == 0
     attempt.run()

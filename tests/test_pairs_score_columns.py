@@ -93,7 +93,7 @@ class Entrances:
         now_s = app.state.repository.get().now()
         head = Head(((b"content-type", b"application/json"),), b"", len(body), True)
         made = Shortcut(app.state.repository).answer(head, body, now_s, Caller())
-        return self.by_json(record) if made is None else told(json.loads(made[2]))
+        return self.by_json(record) if made is None else told(json.loads(made[1]))
 
     def by_lines(self, record: Any) -> Said:
         body = json.dumps({"record": record}) + "\n"

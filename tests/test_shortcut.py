@@ -58,17 +58,17 @@ def ordinary(one: One, head: Head, body: bytes, arrived_s: float) -> tuple[int, 
     try:
         kind = serving.desk.engine.package.kind
         ask = decode_ask(head.headers, head.query, body, kind)
-        reply = asyncio.run(serving.answer(ask, arrived_s, Caller()))
+        answered = asyncio.run(serving.answer(ask, arrived_s, Caller()))
     except PolydomError as error:
         status, failure = describe(error)
         return status, encode(failure)
-    return 200, encode(reply.answer)
+    return 200, encode(serving.desk.answer(*answered))
 
 
 def quick(one: One, head: Head, body: bytes, arrived_s: float) -> bytes | None:
     """What the shortcut says."""
     made = Shortcut(one).answer(head, body, arrived_s, Caller())
-    return None if made is None else made[2]
+    return None if made is None else made[1]
 
 
 def bare(headers: Any, query: bytes) -> bool:
