@@ -90,12 +90,11 @@ class Held:
         bulk = Bulk(self.engine, amount, count=len(self.items) if count else None)
         found: list[Outcome] = []
         for start in range(0, len(self.items), 64):
-            dishes = bulk.plan(self.items[start : start + 64])
-            for dish in dishes:
-                outcome = self.outcome(len(found), dish.row)
-                bulk.enter(outcome)
-                found.append(outcome)
-            bulk.close()
+            with bulk.plan(self.items[start : start + 64]) as chunk:
+                for dish in chunk.dishes:
+                    outcome = self.outcome(len(found), dish.row)
+                    chunk.enter(outcome)
+                    found.append(outcome)
         return found
 
     def share_right(self, outcomes: list[Outcome]) -> float:

@@ -22,7 +22,7 @@ from ..features.errors import (
 )
 from ..features.items import Gaps, Item
 from ..indexer.index import Index
-from .bulk import Bulk, Dish, Result, carry_out, gaps_of
+from .bulk import Bulk, Chunk, Dish, Result, carry_out, gaps_of
 from .codec import Desk
 from .finalists import Finalists
 from .outcome import Outcome
@@ -228,17 +228,16 @@ def _answer_by_many(
 ) -> Iterator[Result]:
     """Plan here, and have every chunk carried out by one of several processes."""
     pool = ProcessPoolExecutor(workers, get_context("spawn"))
-    under_way: deque[tuple[list[Any], float, Future[Worked]]] = deque()
+    under_way: deque[tuple[list[Any], Chunk, Future[Worked]]] = deque()
     try:
         for chunk in _chunks(items):
-            dishes = bulk.plan([item for _, item in chunk if isinstance(item, Item)])
-            cost = sum(bulk.cost_of(dish) for dish in dishes)
-            bulk.promise(cost)
-            under_way.append((chunk, cost, pool.submit(_work, opened, dishes)))
+            planned = bulk.plan([item for _, item in chunk if isinstance(item, Item)])
+            worked = pool.submit(_work, opened, planned.dishes)
+            under_way.append((chunk, planned, worked))
             if len(under_way) > 2 * workers:
-                yield from _finish(bulk, *under_way.popleft())
+                yield from _finish(*under_way.popleft())
         while under_way:
-            yield from _finish(bulk, *under_way.popleft())
+            yield from _finish(*under_way.popleft())
     except BrokenProcessPool as error:
         cure = "use fewer workers (`--workers`); rows in a file go on with `--resume`"
         raise WorkerLost("scoring", cure) from error
@@ -247,19 +246,17 @@ def _answer_by_many(
 
 
 def _finish(
-    bulk: Bulk,
     chunk: list[tuple[int, Item | PolydomError]],
-    cost: float,
+    planned: Chunk,
     future: "Future[Worked]",
 ) -> Iterator[Result]:
-    outcomes, all_s = future.result()
-    bulk.promise(-cost)
+    outcomes, planned.all_s = future.result()
     done = iter(outcomes)
-    for number, item in chunk:
-        outcome = item if isinstance(item, PolydomError) else next(done)
-        bulk.enter(outcome)
-        yield Result(number, outcome, gaps_of(item))
-    bulk.close(all_s)
+    with planned:
+        for number, item in chunk:
+            outcome = item if isinstance(item, PolydomError) else next(done)
+            planned.enter(outcome)
+            yield Result(number, outcome, gaps_of(item))
 
 
 def _work(opened: Opened, dishes: list[Dish]) -> Worked:

@@ -105,6 +105,24 @@ def test_bulk_gives_the_cheapest_plans_when_the_time_is_up() -> None:
     assert not bulk.totals().budget_met
 
 
+def test_chunks_that_others_carry_out_are_paid_from_when_they_are_planned() -> None:
+    """Whatever is kept for later meanwhile, and only until they are entered."""
+    engine = money_engine()
+    bulk = Bulk(engine, 0.1, count=20)
+    first = bulk.plan([TEXT] * 10)
+    left = bulk.left_for_plans(10)
+    assert left == pytest.approx(0.1 - first.cost)
+    bulk.kept = 0.01
+    second = bulk.plan([TEXT] * 10)
+    assert bulk.left_for_plans(0) >= 0
+    for chunk in (first, second):
+        with chunk:
+            for dish in chunk.dishes:
+                chunk.enter(carry_out(engine, dish))
+    assert bulk.spent == pytest.approx(first.cost + second.cost)
+    assert bulk.left_for_plans(0) == pytest.approx(0.1 - 0.01 - bulk.spent)
+
+
 def test_bulk_keeps_errors_in_their_places() -> None:
     bulk = Bulk(money_engine(), 1.0)
     items: list[tuple[int, Any]] = [
