@@ -16,9 +16,9 @@ from fastapi import FastAPI
 
 from ..features.errors import BadInput
 from .admission import ACCEPTED, waiting_at
+from .aside import in_own_thread
 from .errors import ReloadFailed
 from .exposition import samples_of
-from .patience import in_own_thread
 from .peers import Samples
 from .protocol import StampingProtocol
 from .repository import Repository

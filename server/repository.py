@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ..features.errors import BadIndexFile, BadItem, PolydomError, printable
+from .aside import in_own_thread
 from .codec import Desk
 from .errors import NotReady, ReloadFailed, UnknownModel
 from .intake import Intake
 from .loading import load_engine
 from .metrics import Metrics
 from .names import AnyPath, name_paths
-from .patience import in_own_thread
 from .queue import WorkQueue
 from .schema_facts import ModelFacts, ModelsFacts
 from .serving import Serving
