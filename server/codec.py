@@ -110,7 +110,7 @@ class Desk:
             features=self.names[outcome.row],
             expected_accuracy=outcome.accuracy,
             reason=outcome.reason,
-            budget_met=question.met(outcome.predicted, out_s),
+            budget_met=out_s <= budget.due_s,
             actual_us=_us(outcome.finished_s - outcome.started_s),
             queue_us=_us(outcome.started_s - question.read_s),
             elapsed_us=_us(now_s - question.arrived_s),
@@ -128,6 +128,7 @@ class Desk:
         else:
             answer.budget = budget.amount
             answer.predicted = outcome.predicted
+            answer.budget_met = outcome.predicted <= budget.amount
         return answer
 
     def item(self, ask: Ask) -> Item:

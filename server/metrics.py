@@ -151,7 +151,10 @@ class Metrics:
         self.queue.add(outcome.started_s - question.read_s)
         self.plan.add(took_s)
         self.encode.add(sent_s - outcome.finished_s)
-        if question.budget.due_s < inf and outcome.predicted > 0:
+        due_s = question.budget.due_s
+        met = sent_s <= due_s
+        if due_s == inf:
+            met = outcome.predicted <= question.budget.amount
+        elif outcome.predicted > 0:
             self.ratio.add(took_s / outcome.predicted)
-        met = question.met(outcome.predicted, sent_s)
         self.answers[features, outcome.reason or "", met] += 1

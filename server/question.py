@@ -74,11 +74,3 @@ class Question(msgspec.Struct, frozen=True):
     def out_s(self, finished_s: float) -> float:
         """When the answer of a plan that ended then will have been sent, usually."""
         return finished_s if self.reserve is None else finished_s + self.reserve.usual
-
-    def met(self, cost: float, out_s: float) -> bool:
-        """Say whether the budget holds what was spent until `out_s`, its answer's end.
-
-        `cost` is what the plan costs, for budgets that time does not reduce.
-        """
-        due_s = self.budget.due_s
-        return out_s <= due_s if due_s < math.inf else cost <= self.budget.amount

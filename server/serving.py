@@ -3,13 +3,12 @@
 import asyncio
 import functools
 import math
-from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
 from ..features.items import Item
-from .attempt import Execution, begin
-from .budget import Allowance
+from .attempt import begin
+from .budget import Allowance, Budget
 from .codec import Desk
 from .engine import Choice
 from .errors import Overloaded, not_ready
@@ -109,8 +108,8 @@ class Serving:
         if old is not None and old.ready:
             self.way, self._ways = old.way, old._ways
         elif self.warm_up.samples:
-            loop = await self._measure(self._ask_loop)
-            self.way = Way(loop, await self._measure(self._ask_thread))
+            loop = await self._measure(by_thread=False)
+            self.way = Way(loop, await self._measure(by_thread=True))
         self.ready = True
 
     def way_of(self, transport: str, items: int) -> Way:
@@ -145,16 +144,19 @@ class Serving:
             raise not_ready(self.queue.begun)
         way = way or self.way
         question = self._question(ask, arrived_s, caller, way)
-        execution = self._begin(question)
-        if execution is not None and execution.longest <= QUICK_S:
-            return self._answered(question, execution.run())
-        choice = None if execution is None else execution.choice
+        done = self._at_once(question)
+        if isinstance(done, Outcome):
+            return question, done
+        since_s = question.waits_since_s
         if self.waiting or self.queue.busy:
-            choice, since_s = None, min(question.waits_since_s, question.read_s)
-            question = replace(question, waits_since_s=since_s)
-        question = self._keeping(question, way.thread, way.weighs)
-        outcome = await self._ask_thread(question, choice)
-        return self._answered(question, outcome)
+            done, since_s = None, min(since_s, question.read_s)
+        budget = question.budget.keeping(way.thread.at(question.read_s))
+        question = replace(
+            question, budget=budget, waits_since_s=since_s, reserve=way.thread
+        )
+        if way.weighs and _is_heavy(budget):
+            question = self._weighed(question, way.thread)
+        return question, await self._ask_thread(question, done)
 
     def answer_at_once(
         self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller
@@ -171,10 +173,8 @@ class Serving:
         if not self.ready:
             return None
         question = self._question(ask, arrived_s, caller, self.way)
-        execution = self._begin(question)
-        if execution is None or execution.longest > QUICK_S:
-            return None
-        return self._answered(question, execution.run())
+        done = self._at_once(question)
+        return (question, done) if isinstance(done, Outcome) else None
 
     def sent(
         self, question: Question, outcome: Outcome, sent_s: float | None = None
@@ -195,49 +195,30 @@ class Serving:
     ) -> Question:
         """Read a request as one that the event loop answers."""
         question = self.desk.question(ask, arrived_s, caller, way.loop)
-        budget = question.budget
-        if way.weighs and budget.amount - budget.whole > HEAVY * budget.amount:
+        if way.weighs and _is_heavy(question.budget):
             return self._weighed(question, way.loop)
-        return question
-
-    def _keeping(self, question: Question, reserve: Reserve, weighs: bool) -> Question:
-        """Have as much kept as the computing thread's answers need."""
-        kept_s = reserve.at(question.read_s)
-        budget = question.budget.keeping(kept_s)
-        question = replace(question, budget=budget, reserve=reserve)
-        if weighs and kept_s > HEAVY * budget.amount:
-            return self._weighed(question, reserve)
         return question
 
     def _weighed(self, question: Question, reserve: Reserve) -> Question:
         """Keep as much of a small budget as promises most that is right and in time."""
-        if not self._time_counts:
-            return question
-        now_s, engine = self.now(), self.desk.engine
-        left_s = question.budget.keeping(0.0).left(now_s)
+        now_s, engine, budget = self.now(), self.desk.engine, question.budget
+        left_s = budget.keeping(0.0).left(now_s)
         kept_s = weigh(
             reserve.levels(now_s),
             lambda kept_s: engine.accuracy_within(question, left_s - kept_s, now_s),
         )
-        return replace(question, budget=question.budget.keeping(kept_s))
+        return replace(question, budget=budget.keeping(kept_s))
 
-    def _answered(
-        self, question: Question, outcome: Outcome
-    ) -> tuple[Question, Outcome]:
-        self.desk.engine.audit.answered(outcome)
-        return question, outcome
-
-    def _begin(self, question: Question) -> Execution | None:
-        """Plan at once, where what is quick may be computed here; else None."""
+    def _at_once(self, question: Question) -> Outcome | Choice | None:
+        """Answer where that is quick and nothing waits, else tell what was chosen."""
         if self.waiting or not self._time_counts:
             return None
-        return begin(self.desk.engine, question)
-
-    async def _ask_loop(self, question: Question) -> Outcome | None:
-        execution = self._begin(question)
-        if execution is None or execution.longest > QUICK_S:
-            return None
-        return execution.run()
+        execution = begin(self.desk.engine, question)
+        if execution.longest > QUICK_S:
+            return execution.choice
+        outcome = execution.run()
+        self.desk.engine.audit.answered(outcome)
+        return outcome
 
     async def _ask_thread(
         self, question: Question, choice: Choice | None = None
@@ -249,7 +230,9 @@ class Serving:
         job = Job(engine, question, self._pressure, self._one_less, defer, choice)
         queue.waiting += 1
         queue.post(due_s if due_s < math.inf else self._in_the_end_s(), job.compute)
-        return await job.result()
+        outcome = await job.result()
+        engine.audit.answered(outcome)
+        return outcome
 
     def _in_the_end_s(self) -> float:
         """When work that no deadline drives is due: behind every request of now."""
@@ -262,17 +245,24 @@ class Serving:
     def _one_less(self) -> None:
         self.queue.waiting -= 1
 
-    async def _measure(
-        self, ask: Callable[[Question], Awaitable[Outcome | None]]
-    ) -> Reserve:
+    async def _measure(self, *, by_thread: bool) -> Reserve:
         """Find what a way of asking takes from a plan's end to the encoded answer."""
         after_s = []
         for _ in range(WINDOW):
-            arrived_s = self.now()
+            now_s = self.now()
             # nothing buys the prior, and what follows the plan is the same for all
             sample, budget = self.warm_up.samples[0], Allowance(0.0)
-            question = Question(sample, budget, arrived_s=arrived_s, read_s=arrived_s)
-            if (outcome := await ask(question)) is not None:
+            question = Question(sample, budget, arrived_s=now_s, read_s=now_s)
+            if by_thread:
+                outcome: object = await self._ask_thread(question)
+            else:
+                outcome = self._at_once(question)
+            if isinstance(outcome, Outcome):
                 encode(self.desk.answer(question, outcome))
                 after_s.append(self.now() - outcome.finished_s)
         return Reserve(after_s, self.now())
+
+
+def _is_heavy(budget: Budget) -> bool:
+    """Say whether much of a budget is kept for what follows the plan."""
+    return budget.amount - budget.whole > HEAVY * budget.amount

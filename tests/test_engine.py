@@ -258,6 +258,57 @@ def test_engine_never_answers_less_accurately_for_a_larger_budget(
     assert ACCURACIES[small] <= ACCURACIES[large]
 
 
+@given(
+    budget_s=st.floats(0, 0.02),
+    reserves_s=st.tuples(st.floats(0, 2e-3), st.floats(0, 2e-3)),
+    passed_s=st.tuples(st.floats(0, 0.01), st.floats(0, 0.01)),
+    terms=st.fixed_dictionaries(
+        {
+            "on_infeasible": st.sampled_from(["prior", "cheapest"]),
+            "min_accuracy": st.sampled_from([0.0, 0.6, 1.0]),
+            "waits_since_s": st.sampled_from([50.0, math.inf]),
+        }
+    ),
+    slow_plans=st.integers(0, 9),
+)
+def test_a_choice_that_holds_is_what_would_be_chosen_later(
+    budget_s: float,
+    reserves_s: tuple[float, float],
+    passed_s: tuple[float, float],
+    terms: Any,
+    slow_plans: int,
+) -> None:
+    engine, start_s = slow_engine(Clock(), IDLE), 50.0
+    for _ in range(slow_plans):
+        engine.drift.add(True, start_s)
+    early, late = (
+        Question(TEXT_100, Deadline(start_s, budget_s, kept_s), **terms)
+        for kept_s in reserves_s
+    )
+    choice = engine.choose(early, start_s + passed_s[0])
+    late_s = start_s + sum(passed_s)
+    if engine.holds(choice, late, late_s):
+        again = engine.choose(late, late_s)
+        assert (again.plan, again.cost, again.reason) == (
+            choice.plan,
+            choice.cost,
+            choice.reason,
+        )
+
+
+def test_a_choice_holds_until_it_no_longer_fits() -> None:
+    engine = slow_engine(Clock(), IDLE)
+    question = Question(TEXT_100, Deadline(50.0, 7e-3))
+    choice = engine.choose(question, 50.0)
+    assert choice.cost == pytest.approx(5.2e-3)
+    more = Question(TEXT_100, Deadline(50.0, 8e-3))
+    assert engine.holds(choice, question, 50.0017)
+    assert not engine.holds(choice, question, 50.0019)
+    assert not engine.holds(choice, more, 50.0005)
+    engine.drift.add(True, 50.0)
+    assert not engine.holds(choice, question, 50.0)
+
+
 def test_attempt_can_be_concluded_from_elsewhere_while_a_feature_runs() -> None:
     inside, go_on = threading.Event(), threading.Event()
 

@@ -157,6 +157,29 @@ def test_job_without_a_deadline_of_its_own_waits_for_its_turn(patient: str) -> N
     assert run(main()).row == {"cheapest": 1, "money": 2}[patient]
 
 
+@pytest.mark.parametrize(("others", "chosen"), [(1, 1), (2, 2)])
+def test_job_plans_again_only_where_others_wait(others: int, chosen: int) -> None:
+    engine, gate = gated_engine()
+    gate.open.set()
+    plans = []
+
+    def choose(*given: Any) -> Any:
+        plans.append(given)
+        return type(engine).choose(engine, *given)
+
+    engine.choose = choose  # type: ignore[assignment,method-assign]
+
+    async def main() -> Any:
+        question = Question(TEXT, in_time(engine, WAIT_S))
+        choice = engine.choose(question, engine.now())
+        job = Job(engine, question, lambda: others, lambda: None, None, choice)
+        await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
+        return await job.result()
+
+    assert run(main()).row == 3
+    assert len(plans) == chosen
+
+
 def test_job_hands_errors_over() -> None:
     engine, gate = gated_engine()
     gate.open.set()
