@@ -2,7 +2,7 @@
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ from ..features.errors import BadFeature, BadItem, BadRow
 from ..features.extract import Extraction
 from ..features.items import ReadRecord
 from ..features.sizes import costs_at
-from .columns import gap_of
+from ..indexer.stored import StoredFeature
 from .course import Course
 from .drift import LEAST_S
 from .engine import Choice, Engine
@@ -201,7 +201,7 @@ class Execution(ABC):
         try:
             return package.models[row].answer(self._row)
         except BadRow as error:
-            raise BadItem(gap_of(package.features, error.column)) from error
+            raise BadItem(_gap_of(package.features, error.column)) from error
 
     def _with_model(self, features: float, row: int) -> float:
         """Add to a cost of features that of a row's model; with drift."""
@@ -234,6 +234,25 @@ class Execution(ABC):
             audit=audit,
             passed=passed,
         )
+
+
+def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
+    """Say which feature of an item leaves a model without an answer.
+
+    `column` is the position in the full row of what is missing, None if what is there
+    is too large.
+    """
+    first = 0
+    for feature in features:
+        if column is not None and column < first + feature.width:
+            named = feature.columns
+            which = named["columns"][column - first] if named else column - first
+            return (
+                f"the item has no number in column {which!r} of feature "
+                f"{feature.name!r}, and its model has no answer without it"
+            )
+        first += feature.width
+    return "the item's numbers are too large for its model"
 
 
 class Reached(NamedTuple):

@@ -1,23 +1,20 @@
 """The engine spends what is left, watches the clock, and says what it did."""
 
 import math
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.errors import BadFeature, NothingFits
+from polydom.features.errors import NothingFits
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.features.registry import Feature
 from polydom.indexer.index import Index
-from polydom.models.prior import Prior
-from polydom.server.attempt import answer, begin
+from polydom.server.attempt import answer
 from polydom.server.budget import Allowance, Budget, Deadline
 from polydom.server.engine import Engine
 from polydom.server.errors import Abandoned, TooLittleLeft
@@ -227,28 +224,6 @@ def test_engine_stops_at_the_next_checkpoint_when_the_caller_is_gone() -> None:
     assert clock.now_s == 50.0
 
 
-def test_engine_names_the_feature_that_cannot_be_computed() -> None:
-    engine = Engine(INDEX, extractor_of(INDEX))
-    with pytest.raises(BadFeature, match="'words'"):
-        answer(engine, Question(text_item("a\x00b"), Allowance(1.0)))
-
-
-@given(
-    budget_s=st.floats(0, 0.02),
-    waited_s=st.floats(0, 0.02),
-    pauses=st.tuples(*[st.floats(0, 0.01)] * 3),
-)
-def test_engine_starts_no_feature_that_what_is_left_does_not_cover(
-    budget_s: float, waited_s: float, pauses: tuple[float, float, float]
-) -> None:
-    clock = Clock(50.0 + waited_s)
-    outcome = ask(slow_engine(clock, pauses), Deadline(50.0, budget_s))
-    last_s = max(pauses[: outcome.row], default=0.0)
-    late_s = outcome.finished_s - max(50.0 + budget_s, 50.0 + waited_s)
-    # the last feature started inside the budget, and took what it took
-    assert late_s <= last_s + 1e-9
-
-
 @given(budgets=st.tuples(st.floats(0, 0.02), st.floats(0, 0.02)))
 def test_engine_never_answers_less_accurately_for_a_larger_budget(
     budgets: tuple[float, float],
@@ -309,34 +284,6 @@ def test_a_choice_holds_until_it_no_longer_fits() -> None:
     assert not engine.holds(choice, question, 50.0)
 
 
-def test_attempt_can_be_concluded_from_elsewhere_while_a_feature_runs() -> None:
-    inside, go_on = threading.Event(), threading.Event()
-
-    def stuck(function: Callable[..., Any]) -> Callable[..., Any]:
-        def wait(*inputs: Any) -> Any:
-            inside.set()
-            assert go_on.wait(10)
-            return function(*inputs)
-
-        return wait
-
-    own = extractor_of(INDEX)
-    features = [
-        *own.features[:2],
-        replace(own.features[2], function=stuck(own.features[2].function)),
-    ]
-    engine = Engine(INDEX, Extractor(features, WIDTHS))
-    attempt = begin(engine, Question(TEXT_100, Allowance(1.0)))
-    thread = threading.Thread(target=attempt.run)
-    thread.start()
-    assert inside.wait(10)
-    outcome = attempt.conclude()
-    go_on.set()
-    thread.join()
-    assert (outcome.row, outcome.reason) == (2, "overrun")
-    assert sum(outcome.scores.values()) == pytest.approx(1)
-
-
 def with_margins(margins: float) -> Index:
     """The index whose whole plan answers after each feature beyond this lead."""
     package = INDEX.package
@@ -344,67 +291,6 @@ def with_margins(margins: float) -> Index:
     never = tuple((math.inf,) * (len(order) + 1) for order in package.orders)
     last = (math.inf, margins, margins, math.inf)
     return replace(INDEX, package=replace(package, margins=(*never[:-1], last)))
-
-
-def test_a_plan_that_is_sure_answers_before_its_features_end() -> None:
-    index = with_margins(0.0)
-    engine = Engine(index, extractor_of(index), now=Clock())
-    outcome = ask(engine, Allowance(1.0))
-    assert (outcome.row, outcome.reason) == (1, "sure")
-    assert outcome.accuracy == ACCURACIES[3]
-    assert outcome.predicted == INDEX.cost_s(3, 100.0)
-
-
-def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
-    """The plan is sure after the first feature, which ends in mid-conclusion."""
-    index, go_on = with_margins(0.0), threading.Event()
-    package = index.package
-    assert package is not None
-    length, *others = extractor_of(INDEX).features
-
-    def stuck(*inputs: Any) -> Any:
-        assert go_on.wait(10)
-        return length.function(*inputs)
-
-    class Slow(Prior):
-        def answer(self, row: Any) -> tuple[int, list[float]]:
-            go_on.set()
-            thread.join()
-            return super().answer(row)
-
-    classes = package.models[0].classes
-    prior = Slow(classes, np.full(len(classes), 1 / len(classes)))
-    slow = replace(package, models=(prior, *package.models[1:]))
-    features = [replace(length, function=stuck), *others]
-    engine = Engine(replace(index, package=slow), Extractor(features, WIDTHS))
-    attempt = begin(engine, Question(TEXT_100, Allowance(1.0)))
-    thread = threading.Thread(target=attempt.run)
-    thread.start()
-    outcome = attempt.conclude()
-    assert (outcome.row, outcome.reason) == (0, "overrun")
-    assert outcome.accuracy == ACCURACIES[0]
-    assert attempt.conclude().reason == "sure"
-
-
-def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:
-    index = with_margins(1e9)
-    engine = Engine(index, extractor_of(index), now=Clock())
-    outcome = ask(engine, Allowance(1.0))
-    assert (outcome.row, outcome.reason) == (3, None)
-    assert outcome.accuracy == ACCURACIES[3]
-
-
-def test_a_lead_exactly_at_the_margin_is_not_enough() -> None:
-    package = INDEX.package
-    assert package is not None
-    row = extractor_of(INDEX).extract(TEXT_100)
-    _, scores = package.models[1].answer(row)
-    lead = max(scores) - min(scores)
-    for margin, reason in ((lead, None), (math.nextafter(lead, 0), "sure")):
-        index = with_margins(margin)
-        engine = Engine(index, extractor_of(index), now=Clock())
-        first = ask(engine, Allowance(1.0))
-        assert (first.reason == "sure" and first.row == 1) == (reason == "sure")
 
 
 def test_checks_of_exits_count_in_what_lies_ahead() -> None:
