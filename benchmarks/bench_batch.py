@@ -30,7 +30,6 @@ from polydom.indexer.project import Project
 from polydom.indexer.readers import load_data
 from polydom.server.bulk import Bulk, Dish, carry_out
 from polydom.server.client import Client
-from polydom.server.desk import Desk, Settings
 from polydom.server.engine import Engine
 from polydom.server.finalists import Finalists
 from polydom.server.knapsack import Menus, solve
@@ -55,8 +54,7 @@ class Held:
         meta = {**index.package.meta, "unit": "predicted s"}
         index = replace(index, package=replace(index.package, meta=meta))
         assert index.package is not None
-        engine = Engine(index, index.package.extractor())
-        self.desk = Desk(engine, Settings(rescale=False))
+        self.engine = Engine(index, index.package.extractor())
         data = load_data(Project.load(PROJECT))
         ((_, rows),) = split(data, seed=0, held_out=0.25, folds=None)
         self.items: list[Item] = [data.items[row] for row in rows]
@@ -70,13 +68,13 @@ class Held:
         """The answer of a row for an item, computed once."""
         key = (number, row)
         if key not in self._known:
-            self._known[key] = carry_out(self.desk, Dish(self.items[number], row))
+            self._known[key] = carry_out(self.engine, Dish(self.items[number], row))
         return self._known[key]
 
     def even(self, amount: float) -> list[Outcome]:
         """Everyone has the same, and takes the best plan that fits."""
         each = amount / len(self.items)
-        lookup, prior = self.desk.engine.index.lookup, self.desk.engine.prior
+        lookup, prior = self.engine.index.lookup, self.engine.prior
         rows = [lookup.best(item.size, each) for item in self.items]
         return [
             self.outcome(k, row if row >= 0 else prior) for k, row in enumerate(rows)
@@ -90,15 +88,14 @@ class Held:
 
     def streamed(self, amount: float, *, count: bool) -> list[Outcome]:
         """The knapsack along a stream in chunks of 64."""
-        bulk = Bulk(self.desk, amount, count=len(self.items) if count else None)
+        bulk = Bulk(self.engine, amount, count=len(self.items) if count else None)
         found: list[Outcome] = []
         for start in range(0, len(self.items), 64):
-            dishes = bulk.plan(self.items[start : start + 64])
-            for dish in dishes:
-                outcome = self.outcome(len(found), dish.row)
-                bulk.enter(outcome)
-                found.append(outcome)
-            bulk.close()
+            with bulk.plan(self.items[start : start + 64]) as chunk:
+                for dish in chunk.dishes:
+                    outcome = self.outcome(len(found), dish.row)
+                    chunk.enter(outcome)
+                    found.append(outcome)
         return found
 
     def share_right(self, outcomes: list[Outcome]) -> float:
@@ -113,7 +110,7 @@ class Held:
 
     def precision_in_rounds(self, amount: float, label: str) -> float:
         """Share of the class among those listed by two rounds."""
-        bulk = Bulk(self.desk, amount, count=len(self.items))
+        bulk = Bulk(self.engine, amount, count=len(self.items))
         finalists = Finalists(bulk, label, LISTED)
         numbered = list(enumerate(self.items))
         for start in range(0, len(numbered), 64):

@@ -38,10 +38,12 @@ from polydom.indexer.data import split
 from polydom.indexer.factors import Factors
 from polydom.indexer.project import Project
 from polydom.indexer.readers import load_data
+from polydom.server.attempt import answer
 from polydom.server.budget import Deadline
-from polydom.server.desk import Desk, Settings
 from polydom.server.engine import Engine
 from polydom.server.question import Question
+from polydom.server.settings import Settings
+from polydom.server.warm_up import WarmUp
 
 from . import busy_phases
 from .machine import describe
@@ -82,7 +84,7 @@ class Clock:
 class Asker:
     """An engine as the server has it, pinned and warm."""
 
-    desk: Desk
+    engine: Engine
     warm_s: float
 
     @classmethod
@@ -90,22 +92,23 @@ class Asker:
         cls, index: Index, settings: Settings, now: Callable[[], float]
     ) -> "Asker":
         assert index.package is not None
-        desk = Desk(Engine(index, index.package.extractor(), now=now), settings)
+        extractor, corrects = index.package.extractor(), settings.correct
+        engine = Engine(index, extractor, now=now, corrects=corrects)
         start = time.perf_counter()
-        desk.warm_up()
-        return cls(desk, time.perf_counter() - start)
+        WarmUp(engine, rescales=settings.rescale).run()
+        return cls(engine, time.perf_counter() - start)
 
     def ask(
         self, items: list[Item], labels: list[str], budget_ms: float
     ) -> tuple[float, float]:
         """Share of answers in time, and share that are right."""
-        engine, in_time, right = self.desk.engine, 0, 0
+        engine, in_time, right = self.engine, 0, 0
         for item, label in zip(items, labels, strict=True):
             assert isinstance(item.payload, bytes)
             arrived_s = engine.now()
             deadline = Deadline(arrived_s, budget_ms / 1e3)
             question = Question(image_item(item.payload), deadline)
-            outcome = engine.answer(question)
+            outcome = answer(engine, question)
             in_time += outcome.finished_s <= deadline.due_s
             right += outcome.label == label
         return in_time / len(items), right / len(items)
@@ -186,7 +189,7 @@ def slowed_down(
         in_time, right = asker.ask(items[some], labels[some], SLOW_BUDGET_MS)
         at += count
         row |= {f"{name}: in time": in_time, f"{name}: right": right}
-        row[f"{name}: drift"] = asker.desk.engine.drift.at(asker.desk.engine.now())
+        row[f"{name}: drift"] = asker.engine.drift.at(asker.engine.now())
     return row
 
 

@@ -36,8 +36,8 @@ from typing import Any
 import numpy as np
 
 from polydom.server.app import create_app
-from polydom.server.desk import Settings
 from polydom.server.listener import listen, run
+from polydom.server.settings import Settings
 
 from . import record_index
 from .machine import describe

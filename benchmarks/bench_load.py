@@ -38,8 +38,8 @@ from polydom.indexer.project import Project
 from polydom.indexer.readers import load_data
 from polydom.server import engine
 from polydom.server.app import create_app
-from polydom.server.desk import Settings
 from polydom.server.listener import listen, run
+from polydom.server.settings import Settings
 
 from .machine import describe
 from .open_loop import Exchange, Load, latencies_s

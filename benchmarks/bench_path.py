@@ -23,13 +23,16 @@ import numpy as np
 
 from polydom.indexer import Index
 from polydom.models.trial import TRUST
-from polydom.server.desk import Desk, Settings
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.metrics import Metrics
 from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
+from polydom.server.schema_predict import encode
 from polydom.server.serving import Serving
-from polydom.server.wire import decode_ask, encode
+from polydom.server.settings import Settings
+from polydom.server.v1_decode import decode_ask
+from polydom.server.warm_up import WarmUp
 
 from . import record_index
 from .machine import describe
@@ -54,8 +57,9 @@ def measure(folder: Path) -> dict[str, float]:
     record_index.write(folder)
     index = Index.load(folder / record_index.INDEX)
     assert index.package is not None
-    desk = Desk(Engine(index, index.package.extractor()), Settings())
-    desk.warm_up()
+    engine = Engine(index, index.package.extractor())
+    WarmUp(engine).run()
+    desk = Desk(engine, Settings())
     serving = Serving(desk, WorkQueue(), Metrics())
     serving.ready = True
     rows = json.loads((folder / record_index.ROWS).read_text())
@@ -68,34 +72,36 @@ def measure(folder: Path) -> dict[str, float]:
     def quick(body: bytes) -> bytes:
         read = reader.read(body)
         assert read is not None
-        reply = serving.answer_at_once(read, now(), caller)
-        assert reply is not None
-        return encode(reply.answer)
+        answered = serving.answer_at_once(read, now(), caller)
+        assert answered is not None
+        return encode(desk.answer(*answered))
 
     def ordinary(body: bytes) -> bytes:
         ask = decode_ask(HEADERS, b"", body, "record")
-        reply = serving.answer_at_once(ask, now(), caller)
-        assert reply is not None
-        return encode(reply.answer)
+        answered = serving.answer_at_once(ask, now(), caller)
+        assert answered is not None
+        return encode(desk.answer(*answered))
 
     model: Any = index.package.models[1]
     layout = model.scorer.layout
     enter, at = layout.enter, layout.at
     singles = list(np.array(rows, np.float32))
-    replies = []
+    outcomes = []
     for body in bodies:
         read = reader.read(body)
         assert read is not None
-        replies.append(serving.answer_at_once(read, now(), caller))
+        answered = serving.answer_at_once(read, now(), caller)
+        assert answered is not None
+        outcomes.append(answered)
     kernel_us = least_us(lambda row: enter(row, at), singles)
     facts = {
         f"{TRUST.kernels} kernel": kernel_us,
         "model": least_us(model.answer, singles),
         "read": least_us(reader.read, bodies),
-        "encode": least_us(lambda reply: encode(reply.answer), replies),
+        "encode": least_us(encode, [desk.answer(*one) for one in outcomes]),
         "whole": least_us(quick, bodies),
         "ordinary": least_us(ordinary, bodies),
-        "counting": least_us(lambda reply: serving.sent(reply, now()), replies),
+        "counting": least_us(lambda one: serving.sent(*one), outcomes),
     }
     facts["whole beyond the kernel"] = facts["whole"] - kernel_us
     return facts

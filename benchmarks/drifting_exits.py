@@ -21,6 +21,7 @@ from polydom.indexer.stored import StoredFeature
 from polydom.models.compile import compile_ensemble
 from polydom.models.model import Model
 from polydom.models.prior import Prior
+from polydom.server import attempt
 from polydom.server.budget import Allowance
 from polydom.server.engine import Engine
 from polydom.server.question import Question
@@ -136,7 +137,7 @@ def outcomes(engine: Engine, rows: Rows) -> Iterator[Any]:
     names = [f"c{k}" for k in range(rows.shape[1])]
     for row in rows.tolist():
         record = {name: v for name, v in zip(names, row, strict=True) if v == v}
-        outcome = engine.answer(Question(make_item(record), Allowance(1e9)))
+        outcome = attempt.answer(engine, Question(make_item(record), Allowance(1e9)))
         engine.audit.answered(outcome)
         yield outcome
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from .app import create_app
     from .async_client import AsyncClient
     from .client import Client
-    from .desk import Settings
     from .score import Scorer, score_items
+    from .settings import Settings
 
 __all__ = [
     "AsyncClient",
@@ -27,7 +27,7 @@ _MODULES = {
     "AsyncClient": "async_client",
     "Client": "client",
     "Scorer": "score",
-    "Settings": "desk",
+    "Settings": "settings",
     "create_app": "app",
     "score_items": "score",
 }

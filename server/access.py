@@ -10,9 +10,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..features.errors import BadInput
 from .docs_page import DOCS
-from .errors import Unauthorized
+from .errors import Failure, Unauthorized
+from .headers import Headers
 from .mounted import path_in_app
-from .wire import Failure, Headers, encode
+from .schema_predict import encode
 
 # Probes come from whoever runs the process, and say nothing about what it serves.
 OPEN_PATHS = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")

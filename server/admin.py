@@ -6,8 +6,9 @@ from collections.abc import Callable
 from fastapi import Request, Response
 
 from .access import Tokens
+from .headers import only_model_in
 from .repository import Repository
-from .wire import encode, only_model_in
+from .schema_predict import encode
 
 RELOAD = "/v1/admin/reload"
 

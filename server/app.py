@@ -27,12 +27,11 @@ from .admission import Admission
 from .batch import BATCH, BatchEndpoint
 from .body import read_body
 from .bounds import LARGE
-from .desk import Settings
 from .docs_page import DOCS, show_docs
-from .errors import NotReady, not_ready
+from .errors import UNEXPECTED, Failure, NotReady, describe, not_ready
 from .handing import hand_over
+from .headers import model_in, only_model_in, read_headers
 from .intake import Body
-from .listener import GrpcAt
 from .mounted import path_in_app
 from .names import AnyPath
 from .oip import Oip
@@ -42,21 +41,20 @@ from .peers import Peers
 from .question import Caller
 from .ready_made import RETRY_AFTER_S, ReadyMade
 from .repository import Repository
-from .schema_streams import MSGPACK
-from .shortcut import PREDICT, Shortcut
-from .wire import (
-    UNEXPECTED,
-    Failure,
+from .schema_facts import (
     Health,
-    check_ask,
-    decode_ask,
-    describe,
+)
+from .schema_predict import (
+    MSGPACK,
     encode,
     encode_msgpack,
-    model_in,
+)
+from .settings import GrpcAt, Settings
+from .shortcut import PREDICT, Shortcut
+from .v1_decode import (
+    check_ask,
+    decode_ask,
     model_in_body,
-    only_model_in,
-    read_headers,
 )
 
 # Longest time that the computing thread may keep the interpreter from the one that
@@ -199,7 +197,8 @@ class PredictRoute:
                 serving = repository.get(ask.model)
                 metrics = serving.metrics
             caller = state.get("caller") or Caller()
-            reply = await serving.answer(ask, arrived_s, caller)
+            question, outcome = await serving.answer(ask, arrived_s, caller)
+            answer = serving.desk.answer(question, outcome)
         except Exception as error:
             status, failure = describe(error)
             metrics.errors[failure.code] += 1
@@ -208,11 +207,11 @@ class PredictRoute:
             await _send(send, status, encode(failure))
             return
         if read_headers(scope["headers"])[0] in MSGPACK:
-            packed = encode_msgpack(reply.answer)
+            packed = encode_msgpack(answer)
             sending = _send(send, 200, packed, kind=MSGPACK[0].encode())
         else:
-            sending = _send(send, 200, encode(reply.answer))
-        count = partial(serving.sent, reply, arrived_s)
+            sending = _send(send, 200, encode(answer))
+        count = partial(serving.sent, question, outcome)
         await hand_over(sending, caller, serving.now, count)
 
 
@@ -288,7 +287,7 @@ async def show_index(request: Request) -> Response:
     """Say what is being served under a name."""
     repository: Repository = request.app.state.repository
     serving = repository.get(only_model_in(request.scope["query_string"]))
-    return _reply(200, serving.desk.facts())
+    return _reply(200, serving.facts())
 
 
 async def show_models(request: Request) -> Response:

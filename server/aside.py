@@ -1,8 +1,9 @@
-"""Long reading, done beside the event loop by one thread."""
+"""Work done beside the event loop, by threads of its own."""
 
 import asyncio
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from .bounds import LARGE
@@ -21,3 +22,22 @@ async def aside(read: Callable[..., T], *arguments: object, size: int) -> T:
         return read(*arguments)
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(_reader, read, *arguments)
+
+
+async def in_own_thread(work: Callable[[], T]) -> T:
+    """Do some work in a thread that ends with the process; give or raise its result.
+
+    The event loop's own threads are waited for when it ends, so that a file system
+    that does not answer would keep the process from stopping.
+    """
+    done: Future[T] = Future()
+    done.set_running_or_notify_cancel()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # whatever it is, the waiting task gets it
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="polydom-load", daemon=True).start()
+    return await asyncio.wrap_future(done)

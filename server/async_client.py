@@ -33,7 +33,7 @@ from .client_wire import (
     patience_s,
     read_answer,
 )
-from .wire import Answer
+from .schema_predict import Answer
 
 PAUSE_S = 0.05
 

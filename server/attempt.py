@@ -1,62 +1,111 @@
-"""One question being answered, feature by feature, against the clock."""
+"""Plans carried out on one item, feature by feature, against the clock."""
 
 import math
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 import numpy as np
 
 from ..features.errors import BadFeature, BadItem, BadRow
 from ..features.extract import Extraction
+from ..features.items import ReadRecord
 from ..features.polynomials import costs_at
-from .columns import gap_of
+from ..indexer.stored import StoredFeature
 from .course import Course
 from .drift import LEAST_S
+from .engine import Choice, Engine
 from .errors import Abandoned
-from .outcome import Outcome, Reason
+from .outcome import Outcome
 from .question import Question
-
-if TYPE_CHECKING:
-    from .engine import Engine
+from .schema_predict import Reason
 
 
-class Reached(NamedTuple):
-    """How far a plan's computing is, as one value that other threads may read.
+def answer(engine: Engine, question: Question) -> Outcome:
+    """Choose a plan for what is left now, and carry it out.
 
-    `done` features are complete, and their model is `sure` or not; `audit` is as in
-    `Outcome`.
+    Raises
+    ------
+    TooLittleLeft
+        If the question asks for an error rather than a poor or late answer.
+    BadFeature
+        If a feature cannot be computed on this item.
+    Abandoned
+        If the caller has gone.
     """
-
-    done: int = 0
-    sure: bool = False
-    audit: bool | None = None
+    return begin(engine, question).run()
 
 
-NOTHING = Reached()
+def begin(
+    engine: Engine,
+    question: Question,
+    waiting: int = 0,
+    others: Callable[[], int] = int,
+    choice: Choice | None = None,
+) -> "Execution":
+    """Choose what to do about a question now; nothing of it is computed yet.
+
+    Parameters
+    ----------
+    waiting
+        How many others wait now; the more, the cheaper the plan.
+    others
+        Says how many do later, for whom what would only be better is left out.
+    choice
+        Made for the question before; taken if the same would be chosen now.
+
+    Raises
+    ------
+    TooLittleLeft
+        As `Engine.choose`.
+    """
+    now_s = engine.now()
+    if choice is None or waiting or not engine.holds(choice, question, now_s):
+        choice = engine.choose(question, now_s, waiting)
+    if not waiting:
+        course = _set_out(engine, question, choice, now_s)
+        if course is not None:
+            return AnytimeExecution(engine, question, choice, now_s, course, others)
+    return PlanExecution(engine, question, choice, now_s, others, audits=not waiting)
 
 
-class Attempt:
-    """One question being answered; its plan is chosen when this is made.
+def _set_out(
+    engine: Engine, question: Question, choice: Choice, now_s: float
+) -> Course | None:
+    """Steer by the time that is left, unless the best plan there is surely fits."""
+    if engine.onward is None or choice.late or choice.reason is None:
+        return None
+    if question.budget.due_s == math.inf:  # it would never run out
+        return None
+    course = Course(engine.onward, question.item.size)
+    left = question.budget.left(now_s) / choice.drift
+    return course if course.next(left) >= 0 else None
 
-    `waiting` is how many others wait then, and `others` says how many do later, for
-    whom what an any-time course would still spend is left.
+
+class Execution(ABC):
+    """One question being answered.
 
     One thread runs it. Others may `conclude` it at any time, from the features that
     are complete by then: the running one only writes columns that no model of an
     earlier checkpoint reads. Setting `stopped` ends it at its next checkpoint.
+
+    Attributes
+    ----------
+    choice
+        The plan, and why it.
+    longest
+        What it may come to cost, with drift.
+    started_s
+        When it was chosen, on the engine's clock.
+    stopped
+        Whether nobody wants the outcome any more.
     """
 
     __slots__ = (
-        "_alone",
-        "_course",
-        "_cut_short",
         "_engine",
         "_others",
-        "_passed",
         "_question",
-        "_reached",
         "_row",
-        "_yielded",
         "choice",
         "longest",
         "started_s",
@@ -65,49 +114,36 @@ class Attempt:
 
     def __init__(
         self,
-        engine: "Engine",
+        engine: Engine,
         question: Question,
-        waiting: int = 0,
-        others: Callable[[], int] = int,
+        choice: Choice,
+        started_s: float,
+        others: Callable[[], int],
     ) -> None:
         self._engine = engine
         self._question = question
-        self._row = np.empty(engine.extractor.width, np.float32)
-        self._reached = NOTHING
-        self._passed = False
-        self._cut_short = False  # an audit, so that more was computed than is charged
         self._others = others
-        self._yielded = False  # to others that came while it spent what was left over
+        payload = question.item.payload
+        if type(payload) is ReadRecord:
+            self._row = payload.row
+        else:
+            self._row = np.empty(engine.extractor.width, np.float32)
+        self.choice = choice
+        self.longest = choice.cost
+        self.started_s = started_s
         self.stopped = False
-        self.started_s = engine.now()
-        self.choice = engine.choose(question, self.started_s, waiting)
-        self._alone = not waiting
-        # what it may come to cost: its plan, or all that is left where it steers
-        self.longest = self.choice.cost
-        self._course = None if waiting else self._set_out()
-
-    def _set_out(self) -> Course | None:
-        """Steer by the time that is left, unless the best plan there is surely fits."""
-        onward, question = self._engine.onward, self._question
-        if onward is None or self.choice.late or self.choice.reason is None:
-            return None
-        if question.budget.due_s == math.inf:  # it would never run out
-            return None
-        course, left = Course(onward, question.item.size), self._left()
-        if course.next(left) < 0:
-            return None
-        self.longest = max(self.longest, left)
-        return course
-
-    def _left(self) -> float:
-        """Tell what may still be spent now, as the curves count."""
-        engine = self._engine
-        return self._question.budget.left(engine.now()) / self.choice.drift
 
     def run(self) -> Outcome:
         """Compute features while the budget lasts, and answer.
 
         What that took is learned from here, so once, whoever has concluded meanwhile.
+
+        Raises
+        ------
+        BadFeature
+            If a feature cannot be computed on this item.
+        Abandoned
+            If the caller has gone, or it was stopped.
         """
         engine = self._engine
         if self.longest < LEAST_S and not engine.suspects:
@@ -121,73 +157,191 @@ class Attempt:
             self._compute()
         except (Abandoned, BadFeature) as error:
             failed = isinstance(error, BadFeature)
-            charged_s, busy_s = self._spent(failed=failed), engine.busy() - began_s
+            charged_s, busy_s = self._begun(failed=failed), engine.busy() - began_s
             # what failed may have done so at its very beginning
             if (charged_s and not failed) or busy_s > charged_s:
                 engine.learn(charged_s, busy_s)
             raise
         outcome = self.conclude()
-        done = self._reached.done if self._course is None else self._course.done
-        if done and not self._cut_short:
+        if self._is_charged():
             engine.learn(outcome.charged, engine.busy() - began_s)
         return outcome
 
-    def _spent(self, *, failed: bool = False) -> float:
-        """Sum up what the curves say of the features begun; 0 where none was."""
-        features, drift = self.choice.plan.features, self.choice.drift
-        if self._course is not None:
-            return self._course.spent(failed=failed) * drift
-        begun = features[: self._reached.done + failed]
-        return self._features_s(begun) * drift if begun else 0.0
+    @abstractmethod
+    def conclude(self) -> Outcome:
+        """Answer with the best model whose features are complete."""
 
-    def _features_s(self, features: tuple[int, ...]) -> float:
-        curve = self._engine.package.costs.of(sum(1 << feature for feature in features))
-        return float(costs_at(curve[None], self._question.item.size)[0])
+    @abstractmethod
+    def _compute(self) -> None:
+        """Compute features, as many as are worth it."""
+
+    @abstractmethod
+    def _begun(self, *, failed: bool) -> float:
+        """Sum up what the curves say of the features begun, with drift.
+
+        That is of those complete, and of one more if it `failed`; 0 where none was.
+        """
+
+    @abstractmethod
+    def _is_charged(self) -> bool:
+        """Say whether features were computed, and no other than are charged."""
+
+    def _refuse_in_vain(self) -> None:
+        if self.stopped or self._question.caller.gone:
+            raise Abandoned("nobody waits for this answer any more")
+
+    def _left(self) -> float:
+        """Tell what may still be spent now, as the curves count."""
+        left = self._question.budget.left(self._engine.now())
+        return left / self.choice.drift
+
+    def _ask(self, row: int) -> tuple[int, list[float]]:
+        """Evaluate a row's model; BadItem where the item has a gap it cannot take."""
+        package = self._engine.package
+        try:
+            return package.models[row].answer(self._row)
+        except BadRow as error:
+            raise BadItem(_gap_of(package.features, error.column)) from error
+
+    def _with_model(self, features: float, row: int) -> float:
+        """Add to a cost of features that of a row's model; with drift."""
+        model_s = float(self._engine.package.model_s[row])
+        return (features + model_s) * self.choice.drift
+
+    def _outcome(
+        self,
+        row: int,
+        reason: Reason | None,
+        accuracy: float,
+        charged: float,
+        audit: bool | None = None,
+        passed: bool = False,
+    ) -> Outcome:
+        """Have a row's model answer."""
+        labels = self._engine.labels[row]
+        code, scores = self._ask(row)
+        return Outcome(
+            label=labels[code],
+            scores=dict(zip(labels, scores, strict=True)),
+            row=row,
+            predicted=self.choice.cost,
+            started_s=self.started_s,
+            finished_s=self._engine.now(),
+            reason=reason,
+            accuracy=accuracy,
+            charged=charged,
+            drift=self.choice.drift,
+            audit=audit,
+            passed=passed,
+        )
+
+
+def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
+    """Say which feature of an item leaves a model without an answer.
+
+    `column` is the position in the full row of what is missing, None if what is there
+    is too large.
+    """
+    first = 0
+    for feature in features:
+        if column is not None and column < first + feature.width:
+            named = feature.columns
+            which = named["columns"][column - first] if named else column - first
+            return (
+                f"the item has no number in column {which!r} of feature "
+                f"{feature.name!r}, and its model has no answer without it"
+            )
+        first += feature.width
+    return "the item's numbers are too large for its model"
+
+
+class Reached(NamedTuple):
+    """How far a plan's computing is, as one value that other threads may read.
+
+    `done` features are complete, and their model is `sure` or not; `audit` and `passed`
+    are as in `Outcome`. `uncharged` says that an audit was cut short, so that more was
+    computed than is charged.
+    """
+
+    done: int = 0
+    sure: bool = False
+    audit: bool | None = None
+    passed: bool = False
+    uncharged: bool = False
+
+
+NOTHING = Reached()
+
+
+class PlanExecution(Execution):
+    """Computes a plan's features in order while they lead to a better answer in time.
+
+    `audits` says whether exits may be checked; none are where others wait.
+    """
+
+    __slots__ = ("_audits", "_reached")
+
+    def __init__(
+        self,
+        engine: Engine,
+        question: Question,
+        choice: Choice,
+        started_s: float,
+        others: Callable[[], int] = int,
+        *,
+        audits: bool = True,
+    ) -> None:
+        super().__init__(engine, question, choice, started_s, others)
+        self._audits = audits
+        self._reached = NOTHING
+
+    def conclude(self) -> Outcome:
+        """Answer with the best model whose features are complete."""
+        plan, choice = self.choice.plan, self.choice
+        reached = self._reached  # read once: the thread that computes may go on
+        row, whole = plan.answers[reached.done], reached.done == len(plan.features)
+        reason: Reason | None = choice.reason if whole else "overrun"
+        accuracy = self._engine.accuracies[row]
+        if reached.sure:
+            reason, accuracy = "sure", self._engine.accuracies[plan.row]
+        charged = choice.cost
+        if not whole:
+            features = self._features_s(plan.features[: reached.done])
+            charged = self._with_model(features, row)
+        return self._outcome(
+            row, reason, accuracy, charged, reached.audit, reached.passed
+        )
 
     def _compute(self) -> None:
-        if self._course is not None:
-            self._steer(self._course)
-        else:
-            self._keep_to_plan()
-
-    def _steer(self, course: Course) -> None:
-        """Compute what promises most, as long as it is sure to be done in time."""
-        question = self._question
+        question, plan = self._question, self.choice.plan
+        if type(question.item.payload) is ReadRecord and not plan.exits:
+            self._refuse_in_vain()
+            self._reached = Reached(len(plan.features))  # its row was read as a whole
+            return
+        late, size = self.choice.late, question.item.size
         extraction = self._engine.extractor.begin(question.item, self._row)
-        while (feature := course.next(self._left())) >= 0:
-            if self.stopped or question.caller.gone:
-                raise Abandoned("nobody waits for this answer any more")
-            if self._others() and self._has_enough(course):
-                self._yielded = True
+        for k, feature in enumerate(plan.features):
+            self._refuse_in_vain()
+            if not (late or plan.worth_going_on(k, size, self._left())):
                 return
             extraction.compute(feature)
-            course.computed(feature)
-
-    def _has_enough(self, course: Course) -> bool:
-        """Say whether the course has reached what was chosen at its beginning."""
-        accuracies = self._engine.accuracies
-        return accuracies[course.reached[0]] >= accuracies[self.choice.plan.row]
-
-    def _keep_to_plan(self) -> None:
-        """Compute the plan's features while they lead to a better answer in time."""
-        engine, question, plan = self._engine, self._question, self.choice.plan
-        size, budget, drift = question.item.size, question.budget, self.choice.drift
-        extraction = engine.extractor.begin(question.item, self._row)
-        for k, feature in enumerate(plan.features):
-            if self.stopped or question.caller.gone:
-                raise Abandoned("nobody waits for this answer any more")
-            left = budget.left(engine.now()) / drift
-            if not (self.choice.late or plan.worth_going_on(k, size, left)):
-                break
-            extraction.compute(feature)
             self._reached = Reached(k + 1)
-            if self._sure_at(k + 1):
+            if self._is_sure(k + 1):
                 self._reached = Reached(k + 1, sure=True)
                 self._check_exit(k + 1, extraction)
-                break
-        else:
-            exits = min(plan.margins) < math.inf
-            self._passed = exits and self._alone and engine.audit.due()
+                return
+        if plan.exits and self._audits and self._engine.audit.due():
+            self._reached = self._reached._replace(passed=True)
+
+    def _is_sure(self, k: int) -> bool:
+        """Say whether the model of checkpoint k leads by enough to answer."""
+        plan = self.choice.plan
+        margin = plan.margins[k]
+        if margin == math.inf:
+            return False
+        _, scores = self._ask(plan.answers[k])
+        second, best = sorted(scores)[-2:]
+        return best - second > margin
 
     def _check_exit(self, done: int, extraction: Extraction) -> None:
         """Go on with some plans that are sure, where nobody waits and time is left.
@@ -197,14 +351,14 @@ class Attempt:
         aside what the whole of it takes.
         """
         engine, question, plan = self._engine, self._question, self.choice.plan
-        if not self._alone or not engine.audit.due():
+        if not self._audits or not engine.audit.due():
             return
         size = question.item.size
         paid = self.choice.late and question.budget.due_s == math.inf
         for k in range(done, len(plan.features)):
             out = self.stopped or question.caller.gone or self._others()
             if out or not (paid or plan.worth_going_on(k, size, self._left())):
-                self._cut_short = True
+                self._reached = self._reached._replace(uncharged=True)
                 return
             extraction.compute(plan.features[k])
         models = engine.package.models
@@ -215,84 +369,82 @@ class Attempt:
         changes = bool(classes[0] != classes[1])
         self._reached = Reached(len(plan.features), audit=changes)
 
-    def _sure_at(self, k: int) -> bool:
-        """Say whether the model of checkpoint k leads by enough to answer."""
-        plan = self.choice.plan
-        margin = plan.margins[k]
-        if margin == math.inf:
-            return False
-        _, scores = self._ask(plan.answers[k])
-        second, best = sorted(scores)[-2:]
-        return best - second > margin
+    def _begun(self, *, failed: bool) -> float:
+        begun = self.choice.plan.features[: self._reached.done + failed]
+        return self._features_s(begun) * self.choice.drift if begun else 0.0
+
+    def _is_charged(self) -> bool:
+        return self._reached.done > 0 and not self._reached.uncharged
+
+    def _features_s(self, features: tuple[int, ...]) -> float:
+        curve = self._engine.package.costs.of(sum(1 << feature for feature in features))
+        return float(costs_at(curve[None], self._question.item.size)[0])
+
+
+class AnytimeExecution(Execution):
+    """Computes what promises most, feature by feature, as long as it is sure to fit.
+
+    What that would still spend is left to `others` once they come, if what was chosen
+    at the beginning is reached.
+    """
+
+    __slots__ = ("_course", "_yielded")
+
+    def __init__(
+        self,
+        engine: Engine,
+        question: Question,
+        choice: Choice,
+        started_s: float,
+        course: Course,
+        others: Callable[[], int] = int,
+    ) -> None:
+        super().__init__(engine, question, choice, started_s, others)
+        left = question.budget.left(started_s) / choice.drift
+        self.longest = max(choice.cost, left)
+        self._course = course
+        self._yielded = False
 
     def conclude(self) -> Outcome:
         """Answer with the best model whose features are complete."""
-        engine, plan, course = self._engine, self.choice.plan, self._course
-        reached = self._reached  # read once: the thread that computes may go on
-        if course is None:
-            row, charged = plan.answers[reached.done], self._charged(reached.done)
-            reason = self._reason(reached)
-        else:
-            row, features = course.reached
-            charged = self._with_model(features, row)
-            reason = self._reason_of_course(row)
-        labels = engine._labels[row]
-        code, scores = self._ask(row)
-        return Outcome(
-            label=labels[code],
-            scores=dict(zip(labels, scores, strict=True)),
-            row=row,
-            predicted=self.choice.cost,
-            started_s=self.started_s,
-            finished_s=engine.now(),
-            reason=reason,
-            accuracy=engine.accuracies[plan.row if reached.sure else row],
-            charged=charged,
-            drift=self.choice.drift,
-            audit=reached.audit,
-            passed=self._passed,
-        )
+        row, features = self._course.reached
+        accuracy = self._engine.accuracies[row]
+        charged = self._with_model(features, row)
+        return self._outcome(row, self._reason(accuracy), accuracy, charged)
 
-    def _ask(self, row: int) -> tuple[int, list[float]]:
-        """Evaluate a row's model; BadItem where the item has a gap it cannot take."""
-        package = self._engine.package
-        try:
-            return package.models[row].answer(self._row)
-        except BadRow as error:
-            raise BadItem(gap_of(package.features, error.column)) from error
+    def _compute(self) -> None:
+        course, question = self._course, self._question
+        extraction = self._engine.extractor.begin(question.item, self._row)
+        while (feature := course.next(self._left())) >= 0:
+            self._refuse_in_vain()
+            if self._others() and self._has_enough():
+                self._yielded = True
+                return
+            extraction.compute(feature)
+            course.computed(feature)
 
-    def _charged(self, done: int) -> float:
-        """Sum up what the curves say of the plan's first features, with drift."""
-        plan = self.choice.plan
-        if done == len(plan.features):
-            return self.choice.cost
-        features = self._features_s(plan.features[:done])
-        return self._with_model(features, plan.answers[done])
+    def _has_enough(self) -> bool:
+        """Say whether what was chosen at the beginning is reached."""
+        accuracies = self._engine.accuracies
+        return accuracies[self._course.reached[0]] >= accuracies[self.choice.plan.row]
 
-    def _with_model(self, features: float, row: int) -> float:
-        """Add to a cost of features that of a row's model; with drift."""
-        model_s = float(self._engine.package.model_s[row])
-        return (features + model_s) * self.choice.drift
-
-    def _reason(self, reached: Reached) -> Reason | None:
-        """Say why a plan ends where it did."""
-        if reached.sure:
-            return "sure"
-        overran = reached.done < len(self.choice.plan.features)
-        return "overrun" if overran else self.choice.reason
-
-    def _reason_of_course(self, row: int) -> Reason | None:
-        """Compare a course's row with what was chosen at its beginning."""
+    def _reason(self, accuracy: float) -> Reason | None:
+        """Compare what is reached with what was chosen at the beginning."""
         engine, choice = self._engine, self.choice
-        reached = engine.accuracies[row]
         chosen = engine.accuracies[choice.plan.row]
-        if reached < chosen:
+        if accuracy < chosen:
             return "overrun"
-        if reached == chosen and not self._yielded:
+        if accuracy == chosen and not self._yielded:
             return choice.reason
-        top, _ = engine._top(self._question.item.size)
-        if reached >= engine.accuracies[top]:
+        best, _ = engine.top(self._question.item.size)
+        if accuracy >= engine.accuracies[best]:
             return None
         if self._yielded:
             return "pressure"
         return "waited" if choice.reason == "waited" else "budget"
+
+    def _begun(self, *, failed: bool) -> float:
+        return self._course.spent(failed=failed) * self.choice.drift
+
+    def _is_charged(self) -> bool:
+        return self._course.done > 0

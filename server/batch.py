@@ -19,14 +19,13 @@ from .batch_writer import Writer, entry_of, error_entry
 from .bounds import check_item
 from .budget import Allowance, read_amount
 from .bulk import Bulk, Result
-from .errors import Abandoned, NotReady, Overloaded, not_ready
+from .errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
 from .finalists import Finalists
 from .metrics import AnswerKind
 from .outcome import Outcome
 from .question import Question
 from .repository import Repository
 from .schema_batch import BatchTerms
-from .wire import UNEXPECTED, describe
 
 BATCH = "/v1/batch"
 # Seconds that the computing thread gives to one batch at a time; a single request waits
@@ -140,7 +139,9 @@ class Batch:
         self._stopped = False
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
-        self._bulk = Bulk(desk, amount, count=terms.count, started_s=source.arrived_s)
+        self._bulk = Bulk(
+            desk.engine, amount, count=terms.count, started_s=source.arrived_s
+        )
         self._finalists: Finalists | None = None
         if terms.label is not None and terms.top is not None:
             self._finalists = Finalists(self._bulk, terms.label, terms.top)
@@ -236,10 +237,10 @@ class Batch:
     ) -> bytes:
         assert isinstance(item, Item)
         assert isinstance(result.outcome, Outcome)
-        question = Question(item, Allowance(result.outcome.predicted))
-        desk = self._serving.desk
-        asked_s = min(read_s, result.outcome.started_s)
-        answer = desk.answer(question, result.outcome, asked_s, asked_s)
+        budget = Allowance(result.outcome.predicted)
+        read_s = min(read_s, result.outcome.started_s)
+        question = Question(item, budget, arrived_s=read_s, read_s=read_s)
+        answer = self._serving.desk.answer(question, result.outcome)
         answer.budget_met = self._bulk.spent <= self._bulk.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1

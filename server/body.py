@@ -7,8 +7,8 @@ from starlette.types import Receive
 
 from ..features.errors import BadInput
 from .errors import Abandoned, TooLarge, UnsupportedEncoding
+from .headers import Headers
 from .intake import Body
-from .wire import Headers
 
 # With a gzip header, and with zlib's own, which HTTP calls deflate (RFC 9110, 8.4.1).
 _WINDOW_BITS = {b"gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}

@@ -1,33 +1,10 @@
 """What one request may spend, and how much of it is left."""
 
 import math
-from typing import Protocol
 
 import msgspec
 
 from ..features.errors import BadInput
-
-
-class Budget(Protocol):
-    """An amount in the unit of the index's costs, and how it runs out."""
-
-    @property
-    def amount(self) -> float:
-        """What was allowed when the request came."""
-
-    @property
-    def whole(self) -> float:
-        """What a plan might have cost if it had started at once."""
-
-    @property
-    def due_s(self) -> float:
-        """When the answer must be out, on the monotonic clock; may be infinite."""
-
-    def left(self, now_s: float) -> float:
-        """Return what a plan may still cost at `now_s`; below 0 when it is too late."""
-
-    def keeping(self, reserve_s: float) -> "Budget":
-        """Return the same budget with another reserve for what follows the plan."""
 
 
 class Deadline(msgspec.Struct, frozen=True, gc=False):
@@ -88,6 +65,10 @@ class Allowance(msgspec.Struct, frozen=True, gc=False):
     def keeping(self, reserve_s: float) -> "Allowance":
         """Return this: no time is kept of what time does not reduce."""
         return self
+
+
+# An amount in the unit of the index's costs, and how it runs out.
+Budget = Deadline | Allowance
 
 
 def read_amount(

@@ -4,18 +4,18 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import msgspec
-
 from ..features.errors import BadFeature, PolydomError
 from ..features.items import Gaps, Item
-from .attempt import Attempt
+from .attempt import PlanExecution
 from .budget import Allowance
-from .desk import Desk
+from .engine import Engine
 from .knapsack import Menus
 from .outcome import Outcome
 from .question import Caller, Question
 from .ration import Ration
-from .schema_batch import Totals
+from .schema_batch import (
+    Totals,
+)
 
 # Weight of the latest chunk in what is believed of the pace.
 LATEST = 0.3
@@ -73,12 +73,9 @@ class Pace:
 class Bulk:
     """The books of one budget for many items; for one thread at a time.
 
-    Either call `answers` with one chunk after the other, or for each chunk `plan`, then
-    `enter` what became of every item, then `close`.
-
     Parameters
     ----------
-    desk
+    engine
         Of the index that answers.
     amount
         The whole budget: seconds from `started_s` on where the index counts time, so
@@ -100,26 +97,25 @@ class Bulk:
 
     def __init__(
         self,
-        desk: Desk,
+        engine: Engine,
         amount: float,
         *,
         count: int | None = None,
         started_s: float | None = None,
         workers: int = 1,
     ) -> None:
-        self.desk = desk
+        self.engine = engine
         self.amount = amount
-        self.started_s = desk.engine.now() if started_s is None else started_s
+        self.started_s = engine.now() if started_s is None else started_s
         self.kept = 0.0
         self.pace = Pace()
         self.answered = self.errors = 0
-        self._time_counts = desk.unit == "s"
-        self.menus = Menus(desk.engine.index)
+        self._time_counts = engine.unit == "s"
+        self.menus = Menus(engine.index)
         self._ration = Ration(count)
         self._workers = workers
         self._spent = self._hoped = 0.0
-        self._chunk: list[tuple[float, float]] = []
-        self._chunk_s = 0.0
+        self._under_way = 0.0
 
     @property
     def due_s(self) -> float:
@@ -130,14 +126,14 @@ class Bulk:
     def spent(self) -> float:
         """What is spent of the budget by now."""
         if self._time_counts:
-            return self.desk.engine.now() - self.started_s
+            return self.engine.now() - self.started_s
         return self._spent
 
     def left_for_plans(self, count: float) -> float:
         """Return what the plans of `count` items may be predicted to cost by now."""
         left = self.amount - self.kept - self.spent
         if not self._time_counts:
-            return left
+            return left - self._under_way
         left -= count * self.pace.overhead_s / self._workers
         return left * self._workers / self.pace.ratio
 
@@ -147,43 +143,47 @@ class Bulk:
             return cost
         return (cost * self.pace.ratio + count * self.pace.overhead_s) / self._workers
 
-    def plan(self, items: Sequence[Item]) -> list[Dish]:
+    def plan(self, items: Sequence[Item]) -> "Chunk":
         """Choose a row for each of the next items."""
-        self._chunk.clear()
-        self._chunk_s = self.desk.engine.now()
+        planned_s = self.engine.now()
         menus = [self.menus.of(item.size) for item in items]
         come = len(items) + self._ration.to_come(len(items))
-        left = self.left_for_plans(come)
-        places = self._ration.choose(menus, left).places.tolist()
+        found = self._ration.choose(menus, self.left_for_plans(come))
+        places = found.places.tolist()
         rows = [int(menu.rows[at]) for menu, at in zip(menus, places, strict=True)]
-        return [Dish(item, row) for item, row in zip(items, rows, strict=True)]
+        dishes = [Dish(item, row) for item, row in zip(items, rows, strict=True)]
+        self._under_way += found.cost
+        return Chunk(self, dishes, found.cost, planned_s)
 
     def answers(
         self,
         items: Iterable[tuple[int, Item | PolydomError]],
         caller: Caller | None = None,
     ) -> Iterator[Result]:
-        """Answer a chunk of numbered items in its order; an error stays one.
+        """Answer some numbered items in their order, planned together.
+
+        An error stays one.
 
         Raises
         ------
         Abandoned
             If the caller has gone.
         """
-        chunk = list(items)
-        dishes = iter(self.plan([item for _, item in chunk if isinstance(item, Item)]))
-        for number, item in chunk:
-            result: Outcome | PolydomError
-            if isinstance(item, PolydomError):
-                result = item
-            else:
-                try:
-                    result = carry_out(self.desk, next(dishes), caller)
-                except BadFeature as error:
-                    result = error
-            self.enter(result)
-            yield Result(number, result, gaps_of(item))
-        self.close()
+        given = list(items)
+        chunk = self.plan([item for _, item in given if isinstance(item, Item)])
+        dishes = iter(chunk.dishes)
+        with chunk:
+            for number, item in given:
+                result: Outcome | PolydomError
+                if isinstance(item, PolydomError):
+                    result = item
+                else:
+                    try:
+                        result = carry_out(self.engine, next(dishes), caller)
+                    except BadFeature as error:
+                        result = error
+                chunk.enter(result)
+                yield Result(number, result, gaps_of(item))
 
     def enter(self, result: Outcome | PolydomError) -> None:
         """Book what became of an item."""
@@ -191,44 +191,22 @@ class Bulk:
             self.errors += 1
             return
         self.answered += 1
-        self.desk.engine.audit.answered(result)
+        self.engine.audit.answered(result)
         self._spent += result.predicted
         self._hoped += result.accuracy
-        took_s = result.finished_s - result.started_s
-        # menus are of the curves, and the pace is what corrects them here
-        self._chunk.append((result.predicted / result.drift, took_s))
 
     def improve(self, before: Outcome, after: Outcome) -> None:
         """Book a second, better answer to an item."""
-        self.desk.engine.audit.answered(after)
+        self.engine.audit.answered(after)
         self._spent += after.predicted
         self._hoped += after.accuracy - before.accuracy
 
-    def cost_of(self, dish: Dish) -> float:
-        """Return what a plan is predicted to cost, by the curves."""
-        return self.desk.engine.index.cost_s(dish.row, dish.item.size)
-
-    def promise(self, cost: float) -> None:
-        """Keep what plans will cost that others carry out; take it back when done.
-
-        Where time is counted it runs anyway.
-        """
-        if not self._time_counts:
-            self.kept += cost
-
-    def close(self, all_s: float | None = None) -> None:
-        """Learn from a chunk that is done how time runs.
-
-        `all_s` is how long it took, by default since it was planned.
-        """
-        if self._chunk and self._time_counts:
-            predicted_s, actual_s = (
-                sum(sums) for sums in zip(*self._chunk, strict=True)
-            )
-            if all_s is None:
-                all_s = self.desk.engine.now() - self._chunk_s
-            self.pace.add(len(self._chunk), predicted_s, actual_s, all_s)
-        self._chunk.clear()
+    def close(self, chunk: "Chunk", all_s: float) -> None:
+        """Learn how time runs from a chunk that took so long."""
+        self._under_way -= chunk.cost
+        if chunk.times and self._time_counts:
+            predicted_s, actual_s = map(sum, zip(*chunk.times, strict=True))
+            self.pace.add(len(chunk.times), predicted_s, actual_s, all_s)
 
     def totals(self) -> Totals:
         """Sum up."""
@@ -247,11 +225,56 @@ class Bulk:
         return totals
 
 
-def carry_out(desk: Desk, dish: Dish, caller: Caller | None = None) -> Outcome:
+class Chunk:
+    """Items that were planned together, on the books until all have been entered.
+
+    In a `with` what became of each is entered; then the books are closed.
+
+    Attributes
+    ----------
+    dishes
+        What each item gets.
+    cost
+        What that is predicted to cost together, by the curves.
+    times
+        Predicted and actual seconds of each plan that was carried out.
+    all_s
+        How long all of it took; None where that is since it was planned.
+    """
+
+    def __init__(
+        self, bulk: Bulk, dishes: list[Dish], cost: float, planned_s: float
+    ) -> None:
+        self.dishes = dishes
+        self.cost = cost
+        self.times: list[tuple[float, float]] = []
+        self.all_s: float | None = None
+        self._bulk = bulk
+        self._planned_s = planned_s
+
+    def enter(self, result: Outcome | PolydomError) -> None:
+        """Book what became of the next item."""
+        self._bulk.enter(result)
+        if isinstance(result, Outcome):
+            took_s = result.finished_s - result.started_s
+            # menus are of the curves, and the pace is what corrects them here
+            self.times.append((result.predicted / result.drift, took_s))
+
+    def __enter__(self) -> "Chunk":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        all_s = self.all_s
+        if all_s is None:
+            all_s = self._bulk.engine.now() - self._planned_s
+        self._bulk.close(self, all_s)
+
+
+def carry_out(engine: Engine, dish: Dish, caller: Caller | None = None) -> Outcome:
     """Answer an item with the row that it got, however long that takes.
 
     What a plan saves or overruns is the other items', so it is neither stretched nor
-    cut short. To the engine it is a late one: the cheapest with the row's accuracy.
+    cut short.
 
     Raises
     ------
@@ -260,17 +283,7 @@ def carry_out(desk: Desk, dish: Dish, caller: Caller | None = None) -> Outcome:
     Abandoned
         If the caller has gone.
     """
-    engine, row = desk.engine, dish.row
-    question = Question(
-        dish.item,
-        Allowance(0.0),
-        on_infeasible="prior" if row == engine.prior else "cheapest",
-        min_accuracy=0.0 if row == engine.prior else engine.accuracies[row],
-        caller=caller or Caller(),
-    )
-    outcome = Attempt(engine, question).run()
-    if outcome.reason == "sure":
-        return outcome
-    best = engine.index.lookup.best(dish.item.size, math.inf)
-    reason = None if engine.accuracies[row] >= engine.accuracies[best] else "budget"
-    return msgspec.structs.replace(outcome, reason=reason)
+    now_s = engine.now()
+    choice = engine.choose_row(dish.row, dish.item.size, now_s)
+    question = Question(dish.item, Allowance(math.inf), caller=caller or Caller())
+    return PlanExecution(engine, question, choice, now_s).run()

@@ -12,8 +12,16 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, 
 from typing import Self, TypeVar
 
 from .async_client import AsyncClient, broken, silent
-from .client_wire import AHEAD_BYTES, GRACE_S, READ_BYTES, AnyItem, FromBatch
-from .wire import Answer
+from .client_wire import (
+    AHEAD_BYTES,
+    GRACE_S,
+    READ_BYTES,
+    AnyItem,
+    FromBatch,
+)
+from .schema_predict import (
+    Answer,
+)
 
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 T = TypeVar("T")

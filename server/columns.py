@@ -79,25 +79,6 @@ class KnownColumns:
         return f"knows {', '.join(self.names[:SHOWN])}{more}"
 
 
-def gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
-    """Say which feature of an item leaves a model without an answer.
-
-    `column` is the position in the full row of what is missing, None if what is there
-    is too large.
-    """
-    first = 0
-    for feature in features:
-        if column is not None and column < first + feature.width:
-            named = feature.columns
-            which = named["columns"][column - first] if named else column - first
-            return (
-                f"the item has no number in column {which!r} of feature "
-                f"{feature.name!r}, and its model has no answer without it"
-            )
-        first += feature.width
-    return "the item's numbers are too large for its model"
-
-
 def is_missing(value: Value) -> bool:
     """Say whether a column holds nothing: None or NaN."""
     return value is None or value != value

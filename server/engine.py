@@ -1,4 +1,4 @@
-"""From an item and what is left of its budget to an answer."""
+"""From an item and what is left of its budget to a plan."""
 
 import math
 import time
@@ -8,7 +8,6 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from ..features.errors import BadIndexFile
 from ..features.extract import Extractor
 from ..features.polynomials import costs_at
 from ..features.sizes import Size
@@ -17,14 +16,13 @@ from ..features.stopwatch import (
 )
 from ..indexer.index import Index
 from ..indexer.package import Package
-from .attempt import Attempt
 from .audit import Audit
 from .course import make_onward
 from .drift import LEAST_S, Drift
 from .errors import TooLittleLeft
-from .outcome import Outcome, Reason
 from .plan import Plan, make_plans
 from .question import Question
+from .schema_predict import Reason
 
 Clock = Callable[[], float]
 
@@ -39,15 +37,26 @@ REMEMBERED = 1024
 class Choice(msgspec.Struct, frozen=True):
     """A plan, what it should cost here, and why it is not the best there is.
 
-    `reason` is None for the most accurate plan at this size; "budget" where what was
-    left of the budget buys no better; "waited" where it would have, had the question
-    not waited for others; "pressure" where others wait and a cheaper one was taken for
-    their sake; "infeasible" where what was left buys nothing that was asked for. What
-    was left is without the reserve for what follows the plan, and without the time that
-    the request took to come in and to be read.
-
-    `cost` is with the correction of that moment, `drift`. `late` says that the plan
-    does not fit and is to be carried out all the same.
+    Attributes
+    ----------
+    plan
+        What to carry out.
+    cost
+        What the curves say of it, with the correction of that moment.
+    reason
+        None for the most accurate plan at this size; "budget" where what was left of
+        the budget buys no better; "waited" where it would have, had the question not
+        waited for others; "pressure" where others wait and a cheaper one was taken for
+        their sake; "infeasible" where what was left buys nothing that was asked for.
+        What was left is without the reserve for what follows the plan, and without the
+        time that the request took to come in and to be read.
+    drift
+        That correction.
+    late
+        Whether the plan does not fit and is to be carried out all the same.
+    left
+        With how much of the budget left it was chosen; infinite where more of it would
+        have bought the same.
     """
 
     plan: Plan
@@ -55,10 +64,11 @@ class Choice(msgspec.Struct, frozen=True):
     reason: Reason | None
     drift: float = 1.0
     late: bool = False
+    left: float = math.inf
 
 
 class Engine:
-    """Answers questions with one index; safe to share between threads.
+    """Plans with one index; safe to share between threads.
 
     Parameters
     ----------
@@ -71,24 +81,29 @@ class Engine:
     busy
         Clock of the seconds that the calling thread has had of a processor; where
         another `now` is given, that by default.
+    corrects
+        Whether predicted times follow those that plans turn out to take.
+    audit
+        Share of the early exits to check, in [0, 1].
 
     Attributes
     ----------
+    unit
+        What costs are counted in; "s" or a currency.
+    top
+        Gives the most accurate row at a size, and its cost by the curves.
+    labels
+        Names of the classes of each row's model.
     onward
         How to go on while time is left; None where plans are kept to.
     drift
         Corrects every predicted cost by what plans turn out to take.
     corrects
-        Whether it does; True by default where the costs are times.
+        Whether it does; never where the costs are no times.
     suspects
         Whether a plan too cheap to be judged seemed to take long.
     audit
-        Which early exits to check; none unless its `share` is set.
-
-    Raises
-    ------
-    BadIndexFile
-        If the index holds bare candidates, or no empty set.
+        Says which early exits to check.
     """
 
     def __init__(
@@ -98,16 +113,18 @@ class Engine:
         *,
         now: Clock = time.monotonic,
         busy: Clock | None = None,
+        corrects: bool = True,
+        audit: float = 0.0,
     ) -> None:
-        if index.package is None:
-            raise BadIndexFile("this index holds candidates but no models to serve")
+        assert index.package is not None
         self.extractor = extractor
         self.now = now
         self.busy = busy or (busy_clock() if now is time.monotonic else now)
         self.drift = Drift(float(index.package.meta.get("quantile", 0.99)))
-        self.corrects = index.package.meta.get("unit", "s") == "s"
+        self.unit = str(index.package.meta.get("unit", "s"))
+        self.corrects = corrects and self.unit == "s"
         self.suspects = False
-        self.audit = Audit(promised_alpha(index))
+        self.audit = Audit(promised_alpha(index), audit)
         self.adopt(index, index.package)
 
     def adopt(self, index: Index, package: Package) -> None:
@@ -115,32 +132,20 @@ class Engine:
         self.index = index
         self.package = package
         self.plans = make_plans(index)
-        unit = str(self.package.meta.get("unit", "s"))
-        self.onward = make_onward(index, unit)
+        self.onward = make_onward(index, self.unit)
         self.prior = self.package.masks.tolist().index(0)
         self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)
-        self._top = remember_tops(index)
-        self._labels = tuple(
+        self.top = remember_tops(index)
+        self.labels = tuple(
             tuple(self.package.labels[code] for code in model.classes)
             for model in self.package.models
         )
 
-    def answer(self, question: Question) -> Outcome:
-        """Choose a plan for what is left now, and carry it out.
-
-        Raises
-        ------
-        TooLittleLeft
-            If the question asks for an error rather than a poor or late answer.
-        BadFeature
-            If a feature cannot be computed on this item.
-        Abandoned
-            If the caller has gone.
-        """
-        return Attempt(self, question).run()
-
     def choose(self, question: Question, now_s: float, waiting: int = 0) -> Choice:
         """Pick the plan for what the question's budget still allows at `now_s`.
+
+        Three rows are compared: the best of all at this size, the best that what is
+        left buys, and the best that it would have bought had nobody been in the way.
 
         Parameters
         ----------
@@ -155,30 +160,47 @@ class Engine:
         TooLittleLeft
             If nothing that was asked for fits and the question wants an error then.
         """
-        size, budget = question.item.size, question.budget
-        # as much as the curves must fit into, which know of no drift
-        drift = self._drift_at(now_s)
-        left = budget.left(now_s) / drift
-        top, cost = self._top(size)
-        if cost <= left > 0:
-            row = top
-            if not waiting and self.accuracies[top] >= question.min_accuracy:
-                return Choice(self.plans[top], cost * drift, None, drift)
-        else:
-            row = self._best(size, left)
-        if not self._serves(row, question, top):
+        size, accuracies = question.item.size, self.accuracies
+        drift, remaining = self._drift_at(now_s), question.budget.left(now_s)
+        left = remaining / drift  # as the curves count, which know of no drift
+        best, best_cost = self.top(size)
+        fits = left > 0 and best_cost <= left
+        if fits and not waiting and accuracies[best] >= question.min_accuracy:
+            return Choice(self.plans[best], best_cost * drift, None, drift)
+        row = best if fits else self._best(size, left)
+        if not self._serves(row, question):
             return self._choose_infeasible(question, now_s, drift)
+        reason: Reason | None = None
         if waiting:
-            worth = self._most_worth(
-                question, left, self._price(question, waiting, drift)
-            )
+            price = self._price(question, waiting, drift)
+            worth = self._most_worth(question, left, price)
             if worth != row:
-                return self._choice(worth, size, "pressure", drift)
-        if self.accuracies[row] == self.accuracies[top]:
-            return self._choice(row, size, None, drift)
-        unhindered = self._unhindered(question, now_s, drift)
-        waited = self.accuracies[unhindered] > self.accuracies[row]
-        return self._choice(row, size, "waited" if waited else "budget", drift)
+                row, reason = worth, "pressure"
+        if reason is None and accuracies[row] < accuracies[best]:
+            unhindered = self._unhindered(question, now_s, drift)
+            waited = accuracies[unhindered] > accuracies[row]
+            reason = "waited" if waited else "budget"
+        return self._choice(row, size, reason, drift, left=remaining)
+
+    def holds(self, choice: Choice, question: Question, now_s: float) -> bool:
+        """Say whether `choose` would choose the same now, were nobody waiting.
+
+        What was the best that a budget buys is so as long as it fits into what is left
+        of it.
+        """
+        left = question.budget.left(now_s)
+        return (
+            not choice.late
+            and choice.cost <= left <= choice.left
+            and choice.drift == self._drift_at(now_s)
+        )
+
+    def choose_row(self, row: int, size: Size, now_s: float) -> Choice:
+        """Take a row whatever it costs; "budget" where it is not the best."""
+        best, _ = self.top(size)
+        is_best = self.accuracies[row] >= self.accuracies[best]
+        reason: Reason | None = None if is_best else "budget"
+        return self._choice(row, size, reason, self._drift_at(now_s), late=True)
 
     def _price(self, question: Question, waiting: int, drift: float) -> float:
         """Accuracy that a second is worth to so many others."""
@@ -192,10 +214,11 @@ class Engine:
         begun_s = min(now_s, question.waits_since_s)
         return self._best(question.item.size, question.budget.left(begun_s) / drift)
 
-    def _serves(self, row: int, question: Question, top: int) -> bool:
-        """Say whether a row is what was asked for: accurate enough, and no prior."""
-        enough = self.accuracies[row] >= question.min_accuracy
-        return enough and (row != self.prior or row == top)
+    def _serves(self, row: int, question: Question) -> bool:
+        """Say whether a row is what was asked for: good enough, and no mere prior."""
+        if self.accuracies[row] < question.min_accuracy:
+            return False
+        return row != self.prior or row == self.top(question.item.size)[0]
 
     def _most_worth(self, question: Question, left: float, price: float) -> int:
         """Row of best accuracy minus price times cost that fits and is good enough."""
@@ -222,31 +245,37 @@ class Engine:
         return 1.0 if self.drift.factor == 1.0 else self.drift.at(now_s)
 
     def _choice(
-        self, row: int, size: Size, reason: Reason | None, drift: float
+        self,
+        row: int,
+        size: Size,
+        reason: Reason | None,
+        drift: float,
+        *,
+        late: bool = False,
+        left: float = math.inf,
     ) -> Choice:
         cost = self.index.cost_s(row, size) * drift
-        return Choice(self.plans[row], cost, reason, drift)
+        return Choice(self.plans[row], cost, reason, drift, late, left)
 
     def _choose_infeasible(
         self, question: Question, now_s: float, drift: float
     ) -> Choice:
-        size = question.item.size
-        unhindered = self._unhindered(question, now_s, drift)
-        waited = self._serves(unhindered, question, self._top(size)[0])
+        """Do what the question wants where nothing that it asked for fits."""
+        size, left = question.item.size, question.budget.left(now_s)
+        waited = self._serves(self._unhindered(question, now_s, drift), question)
         reason: Reason = "waited" if waited else "infeasible"
         if question.on_infeasible == "prior":
-            return self._choice(self.prior, size, reason, drift)
+            return self._choice(self.prior, size, reason, drift, left=left)
         cheapest = self._cheapest(size, question.min_accuracy)
         if question.on_infeasible == "error":
             raise TooLittleLeft(
-                left=max(question.budget.left(now_s), 0.0),
+                left=max(left, 0.0),
                 amount=question.budget.amount,
                 cheapest=self.index.cost_s(cheapest, size) * drift,
                 size=size,
-                unit=str(self.package.meta.get("unit", "s")),
+                unit=self.unit,
             )
-        choice = self._choice(cheapest, size, reason, drift)
-        return msgspec.structs.replace(choice, late=True)
+        return self._choice(cheapest, size, reason, drift, late=True)
 
     def learn(self, charged_s: float, busy_s: float) -> None:
         """Learn from what was computed whether the curves still hold.

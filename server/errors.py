@@ -1,4 +1,4 @@
-"""Errors that only a server has; the others are in features/errors.py.
+"""Errors that only a server has, and how each is answered; features/errors.py has more.
 
 PolydomError
 ├── Unauthorized       no token came that the server knows
@@ -15,9 +15,22 @@ PolydomError
     └── TooLittleLeft  what is left of a request's budget buys nothing it asked for
 """
 
-from ..features.errors import NothingFits, PolydomError
+from typing import NamedTuple
+
+import msgspec
+
+from ..features.errors import (
+    BadFeature,
+    BadInput,
+    BadItem,
+    NothingFits,
+    PolydomError,
+    printable,
+)
 from ..features.sizes import Size, show_size
-from ..features.wording import show_us
+from ..features.wording import (
+    show_us,
+)
 
 
 class Unauthorized(PolydomError):
@@ -110,3 +123,113 @@ class TooLittleLeft(NothingFits):
 def in_unit(amount: float, unit: str) -> str:
     """Write an amount for people: microseconds, or in the unit itself."""
     return show_us(amount * 1e6) if unit == "s" else f"{amount:g} {unit}"
+
+
+class Status(NamedTuple):
+    """How some errors are answered.
+
+    Attributes
+    ----------
+    number
+        Over HTTP.
+    grpc
+        Name of gRPC's status.
+    errors
+        Which errors, with those derived from them.
+    meaning
+        What it tells the caller, in a sentence.
+    """
+
+    number: int
+    grpc: str
+    errors: tuple[type[PolydomError], ...]
+    meaning: str
+
+
+STATUSES = (
+    Status(
+        400,
+        "INVALID_ARGUMENT",
+        (BadInput, BadItem),
+        "The request, its terms or its item cannot be used.",
+    ),
+    Status(
+        401,
+        "UNAUTHENTICATED",
+        (Unauthorized,),
+        "The server wants a token, and this is none that it knows.",
+    ),
+    Status(
+        403, "PERMISSION_DENIED", (NotAllowed,), "The operator lets nobody do this."
+    ),
+    Status(
+        404, "NOT_FOUND", (UnknownModel,), "No model has that name, or that version."
+    ),
+    Status(
+        408,
+        "DEADLINE_EXCEEDED",
+        (ReceiveTimeout,),
+        "The request did not come in whole within 10 s.",
+    ),
+    Status(413, "RESOURCE_EXHAUSTED", (TooLarge,), "The body is over the limit."),
+    Status(
+        415,
+        "UNIMPLEMENTED",
+        (UnsupportedEncoding,),
+        "The body is compressed in another way than gzip or deflate.",
+    ),
+    Status(
+        422,
+        "INVALID_ARGUMENT",
+        (BadFeature, ReloadFailed),
+        "A feature cannot be computed on an item; or a file cannot be served.",
+    ),
+    Status(
+        429,
+        "RESOURCE_EXHAUSTED",
+        (Overloaded,),
+        "Too many requests wait already; try again after `Retry-After` seconds.",
+    ),
+    Status(499, "CANCELLED", (Abandoned,), "The caller left before the answer."),
+    Status(
+        503,
+        "UNAVAILABLE",
+        (NotReady,),
+        "Not ready: still being warmed up, not loaded, or about to stop.",
+    ),
+    Status(
+        504,
+        "DEADLINE_EXCEEDED",
+        (NothingFits,),
+        "Nothing that was asked for fits, and `on_infeasible` is `error`.",
+    ),
+)
+_NUMBERS = {kind: status.number for status in STATUSES for kind in status.errors}
+
+
+class Failure(msgspec.Struct):
+    """Body of every answer that is an error."""
+
+    error: str
+    code: str
+
+
+UNEXPECTED = Failure("the server failed to answer; its log says why", "internal")
+
+
+def describe(error: Exception) -> tuple[int, Failure]:
+    """Status and body for an error; of one that is not the caller's, no details.
+
+    That is `UNEXPECTED` then, and belongs in the log.
+    """
+    if isinstance(error, BadFeature) and error.__cause__ is not None:
+        # what the operator's own code said may tell about the machine
+        message = str(error.args[0]).removesuffix(f": {error.__cause__}")
+        raised = f" raised {type(error.__cause__).__name__}"
+        message = message.replace(raised, " failed")
+        return _NUMBERS[BadFeature], Failure(printable(message), error.code)
+    if isinstance(error, PolydomError):
+        for kind in type(error).__mro__:
+            if kind in _NUMBERS:
+                return _NUMBERS[kind], Failure(str(error), error.code)
+    return 500, UNEXPECTED

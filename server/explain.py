@@ -2,12 +2,15 @@
 
 from typing import Any
 
-from ..features.errors import BadIndexFile, BadInput, NothingFits, printable
+from ..features.errors import BadInput, NothingFits, printable
 from ..features.sizes import Size, show_size
-from ..features.wording import show_us
+from ..features.wording import (
+    show_us,
+)
 from ..indexer.index import Index
 from ..indexer.package import Package
 from .budget import read_amount
+from .loading import package_of
 
 
 def explain(
@@ -28,9 +31,7 @@ def explain(
     BadInput
         If size or budget are out of range, or the budget is missing.
     """
-    package = index.package
-    if package is None:
-        raise BadIndexFile("this index holds candidates but no models to plan for")
+    package = package_of(index)
     unit = str(package.meta.get("unit", "s"))
     amount = read_amount(unit, budget_ms, budget)
     if amount is None:

@@ -171,8 +171,9 @@ class Families(Collector):
         for model, metrics in self._counted.items():
             hits.add_metric([model], metrics.engines.totals().bound_hits)
             if self._repository.state(model).state == "READY":
-                engine = (desk := self._repository.get(model).desk).engine
-                for part in desk.rescaling.parts():
+                serving = self._repository.get(model)
+                engine = serving.desk.engine
+                for part in serving.warm_up.rescaling.parts():
                     rescale.add_metric([model, part.part, part.name], part.factor)
                 drift.add_metric([model], engine.drift.at(engine.now()))
         yield rescale

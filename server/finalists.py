@@ -11,6 +11,7 @@ budget sets.
 import heapq
 import math
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from ..features.errors import BadInput
 from ..features.items import Item, ReadRecord
@@ -27,6 +28,15 @@ KEPT, AT_LEAST = 8, 64
 # Bytes of all candidates; with more, the least likely are not kept, but for a list's
 # worth. A number or a name in a record, and a class's score, take about EACH.
 KEPT_BYTES, EACH = 128 << 20, 128
+
+
+class Candidate(NamedTuple):
+    """The item with this number, and what was said of it."""
+
+    score: float
+    number: int
+    item: Item
+    outcome: Outcome
 
 
 class Finalists:
@@ -53,7 +63,7 @@ class Finalists:
     """
 
     def __init__(self, bulk: Bulk, label: str, top: int) -> None:
-        labels = bulk.desk.engine.package.labels
+        labels = bulk.engine.package.labels
         if label not in labels:
             known = ", ".join(labels[:20])
             raise BadInput(f"there is no class {label[:80]!r}; the index has {known}")
@@ -62,8 +72,9 @@ class Finalists:
         self._bulk = bulk
         self._label = label
         self._top = top
-        self._heap: list[tuple[float, int, Item, Outcome]] = []
-        self._final: list[tuple[float, int, Item, Outcome]] = []
+        # the least likely first; of equals the last to come: no two numbers are equal
+        self._heap: list[tuple[float, int, Candidate]] = []
+        self._improved: list[Candidate] = []
         self._best_cost = 0.0
         self.kept_bytes = 0
         self._offered = 0
@@ -79,9 +90,8 @@ class Finalists:
         """
         self._offered += 1
         self._best_cost += float(self._bulk.menus.of(item.size).costs[-1])
-        # of equals the first to come stays: numbers are distinct, so items never meet
-        entry = (self._score(outcome), -number, item, outcome)
-        heapq.heappush(self._heap, entry)
+        candidate = Candidate(self._score(outcome), number, item, outcome)
+        heapq.heappush(self._heap, (candidate.score, -number, candidate))
         self.kept_bytes += _bytes_of(item, outcome)
         most = KEPT * self._top + AT_LEAST
         while len(self._heap) > most or self.kept_bytes > KEPT_BYTES:
@@ -90,8 +100,8 @@ class Finalists:
                     f"the {len(self._heap):,} likeliest items hold more than the "
                     f"{KEPT_BYTES >> 20} MiB that are kept; ask for a smaller top"
                 )
-            _, _, item, outcome = heapq.heappop(self._heap)
-            self.kept_bytes -= _bytes_of(item, outcome)
+            _, _, out = heapq.heappop(self._heap)
+            self.kept_bytes -= _bytes_of(out.item, out.outcome)
         cost = IMPROVED * self._top * self._best_cost / self._offered
         bulk = self._bulk
         bulk.kept = min(MOST * bulk.amount, bulk.spent_by(cost, IMPROVED * self._top))
@@ -108,32 +118,37 @@ class Finalists:
         """
         bulk = self._bulk
         bulk.kept = 0.0
-        self._heap.sort(reverse=True)
+        self._heap.sort()
         while self._heap:
-            score, negative, item, outcome = self._heap[0]
+            _, number, item, outcome = candidate = self._heap[-1][2]
             menu = bulk.menus.of(item.size)
             row = int(menu.rows[-1])
             if row != outcome.row:
                 if float(menu.costs[-1]) > bulk.left_for_plans(1):
                     return
-                better = carry_out(bulk.desk, Dish(item, row), caller)
+                better = carry_out(bulk.engine, Dish(item, row), caller)
                 bulk.improve(outcome, better)
-                score, outcome = self._score(better), better
-            self._final.append((score, negative, item, outcome))
-            del self._heap[0]
-            yield Result(-negative, outcome, item.gaps)
+                candidate = Candidate(self._score(better), number, item, better)
+            self._improved.append(candidate)
+            self._heap.pop()
+            yield Result(number, candidate.outcome, item.gaps)
 
     def ranking(self) -> list[tuple[Result, Item]]:
         """List the likeliest items, those with their best plans before all others."""
-        final = sorted(self._final, key=lambda entry: entry[:2], reverse=True)
-        rest = sorted(self._heap, key=lambda entry: entry[:2], reverse=True)
+        rest = [candidate for _, _, candidate in self._heap]
+        ranked = [*_likeliest_first(self._improved), *_likeliest_first(rest)]
         return [
-            (Result(-negative, outcome, item.gaps), item)
-            for _, negative, item, outcome in [*final, *rest][: self._top]
+            (Result(one.number, one.outcome, one.item.gaps), one.item)
+            for one in ranked[: self._top]
         ]
 
     def _score(self, outcome: Outcome) -> float:
         return outcome.scores.get(self._label, -math.inf)
+
+
+def _likeliest_first(candidates: list[Candidate]) -> list[Candidate]:
+    """Sort by score; equals by when they came."""
+    return sorted(candidates, key=lambda one: (-one.score, one.number))
 
 
 def _bytes_of(item: Item, outcome: Outcome) -> int:

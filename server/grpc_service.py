@@ -22,11 +22,11 @@ from .grpc_messages import (
     parameters_of,
     response_of,
 )
-from .listener import DRAIN_S, KEEP_ALIVE_S, GrpcAt
+from .headers import Headers
 from .oip import Inferred, Oip
 from .oip_metadata import config_of
 from .question import Caller
-from .wire import Headers
+from .settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 
 # Sending is watched for so long: what a caller makes it wait is not the server's time.
 SENDING_S = 1e-3

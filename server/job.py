@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from .attempt import Attempt
-from .engine import Engine
+from .attempt import Execution, begin
+from .engine import Choice, Engine
 from .outcome import Outcome
 from .question import Question
 
@@ -30,6 +30,8 @@ class Job:
     defer
         Takes seconds and what to call then: where it turns out to be too late for this
         job when its turn comes, it waits again, once, behind those that can be in time.
+    choice
+        Made on the event loop; the thread takes it where it still holds.
     """
 
     def __init__(
@@ -39,17 +41,19 @@ class Job:
         waiting: Callable[[], int],
         when_computed: Callable[[], None],
         defer: Callable[[float, Callable[[], None]], None] | None = None,
+        choice: Choice | None = None,
     ) -> None:
         self._engine = engine
         self._question = question
         self._posted_s = engine.now()
-        # kept by the attempt, so it must not hold this job
+        # kept by the execution, so it must not hold this job
         self._others: Callable[[], int] = lambda: max(waiting() - 1, 0)
         self._when_computed = when_computed
         self._defer = defer
+        self._choice = choice
         self._loop = asyncio.get_running_loop()
         self._outcome: asyncio.Future[Outcome] = self._loop.create_future()
-        self._attempt: Attempt | None = None
+        self._execution: Execution | None = None
 
     def compute(self) -> None:
         """Answer the question; for the computing thread."""
@@ -58,13 +62,15 @@ class Job:
                 result: Outcome | BaseException | None = None
             else:
                 others = self._others
-                attempt = Attempt(self._engine, self._question, others(), others)
-                if attempt.choice.late and self._defer is not None:
+                execution = begin(
+                    self._engine, self._question, others(), others, self._choice
+                )
+                if execution.choice.late and self._defer is not None:
                     defer, self._defer = self._defer, None
-                    defer(attempt.choice.cost, self.compute)
+                    defer(execution.choice.cost, self.compute)
                     return
-                self._attempt = attempt
-                result = attempt.run()
+                self._execution = execution
+                result = execution.run()
         except BaseException as error:  # whatever it is, the waiting task gets it
             result = error
         self._loop.call_soon_threadsafe(self._deliver, result)
@@ -94,14 +100,14 @@ class Job:
         """Answer now; the thread stops at its next checkpoint."""
         if self._outcome.done():
             return
-        attempt = self._attempt
+        execution = self._execution
         try:
-            if attempt is None:
+            if execution is None:
                 # not begun, and nothing is left: what was asked for that case
                 since_s = min(self._posted_s, self._question.waits_since_s)
                 waited = replace(self._question, waits_since_s=since_s)
-                attempt = Attempt(self._engine, waited)
-            attempt.stopped = True
-            self._outcome.set_result(attempt.conclude())
+                execution = begin(self._engine, waited)
+            execution.stopped = True
+            self._outcome.set_result(execution.conclude())
         except Exception as error:
             self._outcome.set_exception(error)

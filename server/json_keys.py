@@ -4,7 +4,6 @@ import json
 from typing import Any, NamedTuple
 
 import msgpack
-import msgspec
 
 from ..features.errors import BadInput, BadItem
 
@@ -85,20 +84,3 @@ def refuse_twice(where: str, twice: Twice) -> None:
 def twice_in_record(name: str) -> BadItem:
     """Make the error for a column that a record or a row holds twice."""
     return BadItem(f"column {name[:80]!r} is given twice")
-
-
-def decode_record(data: str | bytes) -> Any:
-    """Read a record that came as JSON alone.
-
-    Raises
-    ------
-    msgspec.DecodeError, UnicodeDecodeError, RecursionError
-        If it is no JSON.
-    BadItem
-        If it has a column twice.
-    """
-    record = msgspec.json.decode(data)
-    document = data.encode() if isinstance(data, str) else data
-    if isinstance(record, dict) and document.count(b":") > len(record):
-        refuse_twice("record", Twice(None, twice_in_json(document).any))
-    return record

@@ -214,7 +214,19 @@ def share_of(
 
     Relaxed means that the last step may be taken in part; steps worth exactly the price
     at which the budget runs out are all taken to the same part, be they these items'
-    or those to come.
+    or those to come. First everyone gets the cheapest plan; then the price is found at
+    which the steps that are worth more use up what is left; then these items' part of
+    those steps is summed up.
+
+    Examples
+    --------
+    One item of two plans, which cost 1 and 3, and three more like it to come: of a
+    budget of 8, the cheapest plans take 4, and the steps, all worth the same, are taken
+    to half of their 2 each.
+
+    >>> menu = make_menu(np.arange(2), np.array([1.0, 3.0]), np.array([0.5, 0.9]))
+    >>> share_of([menu], [menu], to_come=3, left=8.0)
+    2.0
 
     Parameters
     ----------
@@ -230,21 +242,26 @@ def share_of(
     if to_come <= 0:
         return left
     steps = _Steps([*menus, *sample])
-    weights = np.ones(len(menus) + len(sample))
-    weights[len(menus) :] = to_come / len(sample)
+    counts = np.ones(len(menus) + len(sample))  # how many items each menu stands for
+    counts[len(menus) :] = to_come / len(sample)
+    cheapest = float(steps.base_cost[: len(menus)].sum())
+    left -= float(counts @ steps.base_cost)
+    if left <= 0 or not len(steps.item):
+        return cheapest
+    costs = steps.costs * counts[steps.item]
+    taken = _taken(steps.slopes, costs, left)
     own = steps.item < len(menus)
-    base = float(steps.base_cost[: len(menus)].sum())
-    left -= float(weights @ steps.base_cost)
-    if left <= 0 or not len(own):
-        return base
-    costs = steps.costs * weights[steps.item]
-    order = np.argsort(-steps.slopes, kind="stable")
-    spent = np.cumsum(costs[order])
-    split = int(np.searchsorted(spent, left, side="right"))
+    return cheapest + float(taken[own] @ steps.costs[own])
+
+
+def _taken(slopes: Floats, costs: Floats, left: float) -> Floats:
+    """(T,) what part of each step the relaxed optimum takes, in [0, 1]."""
+    order = np.argsort(-slopes, kind="stable")
+    split = int(np.searchsorted(np.cumsum(costs[order]), left, side="right"))
     if split == len(order):
-        return base + float(steps.costs[own].sum())
-    price = steps.slopes[order[split]]
-    above, tied = steps.slopes > price, steps.slopes == price
+        return np.ones(len(order))
+    price = slopes[order[split]]
+    above, tied = slopes > price, slopes == price
     part = (left - costs[above].sum()) / costs[tied].sum()
-    share = steps.costs[own & above].sum() + part * steps.costs[own & tied].sum()
-    return base + float(share)
+    taken: Floats = above + part * tied
+    return taken

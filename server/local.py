@@ -7,16 +7,23 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET
 
-from ..features.errors import BadFeature, BadIndexFile, BadItem, printable
+from ..features.errors import BadFeature, BadItem, printable
 from ..features.items import Kind
 from ..features.wording import in_words
-from ..indexer.index import Index
-from .desk import Desk, Settings
-from .engine import Engine
-from .json_keys import decode_record
-from .outcome import Reason
+from .attempt import answer
+from .codec import (
+    Desk,
+)
 from .question import Caller
-from .wire import Answer, Ask
+from .record_reader import (
+    decode_record,
+)
+from .schema_predict import (
+    Answer,
+    Ask,
+    Reason,
+)
+from .warm_up import open_desk
 
 STDIN = Path("-")
 BadFile = BadItem | BadFeature
@@ -47,15 +54,10 @@ def answer_files(
     BadIndexFile, BadFeature, BadInput
         As `create_app` and `Desk.question`.
     """
-    index = Index.load(index_path)
-    if index.package is None:
-        raise BadIndexFile(f"{index_path}: candidates without models")
-    engine = Engine(index, index.package.extractor(features))
-    desk = Desk(engine, Settings())
-    desk.warm_up()
+    desk = open_desk(index_path, features)
     for path in items:
         try:
-            ask = read_ask(path, index.package.kind)
+            ask = read_ask(path, desk.engine.package.kind)
             ask.budget_ms, ask.budget = budget_ms, budget
             yield path, _answer(desk, ask)
         except (BadItem, BadFeature) as error:
@@ -63,10 +65,8 @@ def answer_files(
 
 
 def _answer(desk: Desk, ask: Ask) -> Answer:
-    arrived_s = desk.engine.now()
-    question = desk.question(ask, arrived_s, Caller())
-    outcome = desk.engine.answer(question)
-    return desk.answer(question, outcome, arrived_s, outcome.started_s)
+    question = desk.question(ask, desk.engine.now(), Caller())
+    return desk.answer(question, answer(desk.engine, question))
 
 
 def read_ask(path: Path, kind: Kind) -> Ask:

@@ -8,17 +8,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from math import inf
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from weakref import ref
-
-from msgspec import UNSET
 
 from .audit import Audit
 from .drift import Drift
-
-if TYPE_CHECKING:
-    from .engine import Engine
-    from .serving import Reply
+from .engine import Engine
+from .outcome import Outcome
+from .question import Question
 
 # 10 us to 10 s, in steps of 1, 2 and 5
 SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)
@@ -72,7 +69,7 @@ class EngineCounts:
         self._gone = EngineTotals()
         self._known: list[tuple[ref[Engine], Drift, Audit]] = []
 
-    def add(self, engine: "Engine") -> None:
+    def add(self, engine: Engine) -> None:
         """Count what an engine counts, too."""
         self.totals()  # forget those that are gone
         self._known.append((ref(engine), engine.drift, engine.audit))
@@ -136,22 +133,28 @@ class Metrics:
         self.reloads = Counter({"ok": 0, "failed": 0})
         self.engines = EngineCounts()
 
-    def answered(self, reply: "Reply", arrived_s: float, sent_s: float) -> None:
-        """Count an answer whose last byte was written at `sent_s`.
+    def answered(
+        self,
+        question: Question,
+        outcome: Outcome,
+        features: tuple[str, ...],
+        sent_s: float,
+    ) -> None:
+        """Count an answer by some features, whose last byte was written at `sent_s`.
 
         Where time counts, whether the budget was met is judged by that, and no longer
         by what the answer could foresee.
         """
-        outcome = reply.outcome
         took_s = outcome.finished_s - outcome.started_s
         self.answered_s = sent_s
-        self.request.add(sent_s - arrived_s)
-        self.queue.add(outcome.started_s - reply.asked_s)
+        self.request.add(sent_s - question.arrived_s)
+        self.queue.add(outcome.started_s - question.read_s)
         self.plan.add(took_s)
         self.encode.add(sent_s - outcome.finished_s)
-        if reply.answer.predicted_us is not UNSET and outcome.predicted > 0:
+        due_s = question.budget.due_s
+        met = sent_s <= due_s
+        if due_s == inf:
+            met = outcome.predicted <= question.budget.amount
+        elif outcome.predicted > 0:
             self.ratio.add(took_s / outcome.predicted)
-        answer = reply.answer
-        met = sent_s <= reply.due_s if reply.due_s < inf else answer.budget_met
-        key = (answer.features, answer.reason or "", met)
-        self.answers[key] += 1
+        self.answers[features, outcome.reason or "", met] += 1

@@ -16,16 +16,18 @@ from ..features.errors import BadInput
 from .access import Access
 from .admission import Admission
 from .aside import aside
-from .errors import NotAllowed, NotReady
+from .errors import UNEXPECTED, Failure, NotAllowed, NotReady, describe
+from .headers import Headers
 from .oip_items import Items, Requested
 from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
 from .oip_statistics import ModelStatistics, statistics_of
 from .oip_terms import Parameter, Terms
-from .question import Caller
+from .outcome import Outcome
+from .question import Caller, Question
 from .repository import Repository
-from .serving import Reply, Serving
+from .schema_predict import Answer
+from .serving import Serving
 from .tensors import Tensor
-from .wire import UNEXPECTED, Answer, Failure, Headers, describe
 
 # What a parameter can hold.
 SENDABLE = frozenset({bool, int, float, str})
@@ -63,7 +65,7 @@ class Inference:
 class Inferred:
     """The answer to an inference request, and what it came of.
 
-    `replies` are one per item, with when its turn came and when it was answered.
+    `answered` are one per item, with when that was.
     """
 
     model: str
@@ -72,7 +74,7 @@ class Inferred:
     parameters: dict[str, Parameter]
     outputs: list[Tensor]
     serving: Serving
-    replies: list[tuple[Reply, float, float]]
+    answered: list[tuple[Question, Outcome, float]]
 
     def sent(self, sent_s: float) -> None:
         """Count the answer, whose last byte was written at `sent_s`.
@@ -80,10 +82,10 @@ class Inferred:
         Every item of several counts from when its turn came; the last one alone shows
         how long an answer is on its way.
         """
-        *others, (last, last_arrived_s, _) = self.replies
-        for reply, arrived_s, answered_s in others:
-            self.serving.metrics.answered(reply, arrived_s, answered_s)
-        self.serving.sent(last, last_arrived_s, sent_s)
+        *others, (question, outcome, _) = self.answered
+        for other in others:
+            self.serving.count(*other)
+        self.serving.sent(question, outcome, sent_s)
 
 
 class Oip:
@@ -298,7 +300,8 @@ class Oip:
         way = serving.way_of(transport, len(asks))
         reserve_s = max(reserve.at(arrived_s) for reserve in (way.loop, way.thread))
         shared = terms.shared(desk.unit, desk.settings, arrived_s, reserve_s)
-        replies = []
+        answers: list[Answer] = []
+        answered = []
         for i, ask in enumerate(asks):
             begun_s = arrived_s
             if i:
@@ -306,13 +309,12 @@ class Oip:
                 begun_s = serving.now()
             terms.give(ask)
             shared.give(ask, begun_s, len(asks) - i)
-            reply = await serving.answer(ask, begun_s, caller, way)
-            shared.spent += reply.outcome.predicted
-            replies.append((reply, begun_s, serving.now()))
-        done_s = replies[-1][2]
-        answers = [reply.answer for reply, _, _ in replies]
-        last = replies[-1][0]
-        out_s = max(done_s, last.outcome.finished_s + last.reserve.usual)
+            question, outcome = await serving.answer(ask, begun_s, caller, way)
+            shared.spent += outcome.predicted
+            answers.append(desk.answer(question, outcome))
+            answered.append((question, outcome, serving.now()))
+        question, outcome, done_s = answered[-1]
+        out_s = max(done_s, question.out_s(outcome.finished_s))
         met = answers[0].budget_met if len(answers) == 1 else shared.met(out_s)
         return Inferred(
             inference.model,
@@ -321,7 +323,7 @@ class Oip:
             _facts(answers, met, shared.facts(done_s)),
             items.write(answers, met, inference.outputs),
             serving,
-            replies,
+            answered,
         )
 
     def _items_of(self, serving: Serving) -> Items:

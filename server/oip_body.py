@@ -13,6 +13,7 @@ from .json_keys import Twice, refuse_twice, twice_in_json
 from .oip import Inference, Inferred
 from .oip_items import MAX_ITEMS, Requested
 from .oip_terms import Parameter
+from .schema_predict import encode
 from .tensors import (
     Tensor,
     from_json,
@@ -21,7 +22,6 @@ from .tensors import (
     read_shape,
     to_raw,
 )
-from .wire import encode
 
 Parameters = dict[str, Parameter]
 

@@ -13,10 +13,15 @@ from ..features.wording import in_words
 from ..indexer.package import Package
 from .bounds import LARGE, check_record
 from .columns import KnownColumns
-from .json_keys import decode_record
 from .oip_metadata import TensorFacts
+from .record_reader import (
+    decode_record,
+)
+from .schema_predict import (
+    Answer,
+    Ask,
+)
 from .tensors import BYTES, Tensor
-from .wire import Answer, Ask
 
 MAX_ITEMS = 1024
 RECORD = "record"

@@ -12,7 +12,9 @@ from ..features.wording import in_words
 from .access import CHALLENGE
 from .aside import aside
 from .body import read_body
+from .errors import Failure
 from .handing import hand_over
+from .headers import Headers, only_header
 from .intake import Body
 from .json_keys import Twice, refuse_twice, twice_in_json
 from .mounted import path_in_app
@@ -21,7 +23,7 @@ from .oip_body import decode_infer
 from .oip_metadata import config_of
 from .question import Caller
 from .ready_made import RETRY_AFTER_S
-from .wire import Failure, Headers, encode, only_header
+from .schema_predict import encode
 
 ROOT = "/v2"
 # Bytes of a body that says which models are listed, loaded or unloaded.

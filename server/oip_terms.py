@@ -10,8 +10,12 @@ import msgspec
 from ..features.errors import BadInput
 from ..features.wording import in_words
 from .budget import Allowance, Deadline, read_amount
-from .desk import Settings
-from .wire import Ask
+from .schema_predict import (
+    Ask,
+)
+from .settings import (
+    Settings,
+)
 
 Parameter = bool | int | float | str
 

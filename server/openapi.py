@@ -5,6 +5,9 @@ from typing import Any
 
 import msgspec
 
+from .errors import (
+    Failure,
+)
 from .oip_openapi import OIP_STRUCTS, describe_oip
 from .schema_batch import (
     BatchBody,
@@ -14,8 +17,19 @@ from .schema_batch import (
     ErrorEntry,
     Totals,
 )
-from .schema_streams import JSON_LINES, MSGPACK
-from .wire import Answer, Ask, Failure, Health, IndexFacts, ModelsFacts
+from .schema_facts import (
+    Health,
+    IndexFacts,
+    ModelsFacts,
+)
+from .schema_predict import (
+    MSGPACK,
+    Answer,
+    Ask,
+)
+from .schema_streams import (
+    JSON_LINES,
+)
 
 _REF = "#/components/schemas/{name}"
 _TERMS = {

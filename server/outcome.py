@@ -1,10 +1,8 @@
 """An outcome: what was answered to a question, why, and what it took."""
 
-from typing import Literal
-
 import msgspec
 
-Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun", "sure"]
+from .schema_predict import Reason
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -34,6 +34,8 @@ class Plan:
     margins : (K + 1,)
         Lead of the best class over the second beyond which the model of a checkpoint
         is sure enough to answer; infinite where work goes on.
+    exits
+        Whether any is finite.
     """
 
     row: int
@@ -41,6 +43,7 @@ class Plan:
     answers: tuple[int, ...]
     ahead: tuple[Coefficients | None, ...]
     margins: tuple[float, ...]
+    exits: bool
 
     def worth_going_on(self, k: int, size: Size, left: float) -> bool:
         """Say whether `left` still covers a better answer than stopping at k.
@@ -84,7 +87,7 @@ def _make_plan(package: Package, accuracies: list[float], row: int) -> Plan:
         exits = [j for j in range(k + 1, better) if margins[j] < math.inf]
         model_s = float(package.model_s[[answers[j] for j in (*exits, better)]].sum())
         ahead.append((between[0] + model_s, *between[1:]))
-    return Plan(row, order, answers, tuple(ahead), margins)
+    return Plan(row, order, answers, tuple(ahead), margins, min(margins) < math.inf)
 
 
 def _added(

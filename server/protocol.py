@@ -4,17 +4,17 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from .admission import Admission
+from .errors import Failure
 from .question import Caller
 from .ready_made import UNREFUSED, ReadyMade, framing_of
+from .schema_predict import encode
 from .shortcut import Head, Shortcut
 from .turn import turn_of
-from .wire import Failure, encode
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
 # the parser would take such a request's body for the other protocol.
@@ -250,12 +250,12 @@ class StampingProtocol(HttpToolsProtocol):
         made = shortcut.answer(head, data[start:], self.read_s, self.caller)
         if made is None:
             return False
-        serving, reply, answer = made
+        count, answer = made
         self.transport.write(
             shortcut.reply_head(self.server_state.default_headers)
             + b"%d\r\n\r\n%b" % (len(answer), answer)
         )
-        self._turn.at_end(partial(serving.sent, reply, self.read_s))
+        self._turn.at_end(count)
         self._be_idle()
         return True
 

@@ -1,14 +1,13 @@
 """A question: one item, how much it may cost, and who waits for the answer."""
 
 import math
-from typing import Literal
 
 import msgspec
 
 from ..features.items import Item
 from .budget import Budget
-
-OnInfeasible = Literal["prior", "cheapest", "error"]
+from .reserve import Reserve
+from .schema_predict import OnInfeasible
 
 
 class Caller:
@@ -53,6 +52,13 @@ class Question(msgspec.Struct, frozen=True):
         Who waits; work stops at the next checkpoint when they are gone.
     waits_since_s
         When it began to wait for others' requests; infinite where it does not.
+    arrived_s
+        When the request's first byte came, on the engine's clock.
+    read_s
+        When it had been read and could be computed.
+    reserve
+        What is kept of budgets like this one, to be told what was needed; None where
+        nothing is.
     """
 
     item: Item
@@ -61,3 +67,10 @@ class Question(msgspec.Struct, frozen=True):
     min_accuracy: float = 0.0
     caller: Caller = msgspec.field(default_factory=Caller)
     waits_since_s: float = math.inf
+    arrived_s: float = 0.0
+    read_s: float = 0.0
+    reserve: Reserve | None = None
+
+    def out_s(self, finished_s: float) -> float:
+        """When the answer of a plan that ended then will have been sent, usually."""
+        return finished_s if self.reserve is None else finished_s + self.reserve.usual

@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
+from .errors import Failure
 from .repository import Repository
+from .schema_facts import Health
+from .schema_predict import encode
 from .shortcut import LONGEST_HEAD, MOST_HEADS
-from .wire import Failure, Health, encode
 
 RETRY_AFTER_S = b"1"
 # Asked by whoever runs the process, and least to be refused when it has most to do.

@@ -13,8 +13,8 @@ from ..features.extract import Extractor
 from ..features.items import Gaps, Item, ReadRecord, Value
 from ..features.record import Columns
 from .columns import make_gaps
-from .json_keys import Twice, twice_in_json
-from .wire import Terms
+from .json_keys import Twice, refuse_twice, twice_in_json
+from .schema_predict import Terms
 
 NAN = math.nan
 _TERMS = [(name, getattr(Terms(), name)) for name in Terms.__struct_fields__]
@@ -166,6 +166,24 @@ class RecordReader:
         if not math.isfinite(sum(numbers)) and any(map(math.isinf, numbers)):
             raise OverflowError
         return make_gaps(tuple(unknown), len(missing), self._columns)
+
+
+def decode_record(data: str | bytes) -> Any:
+    """Read a record that came as JSON alone.
+
+    Raises
+    ------
+    msgspec.DecodeError, UnicodeDecodeError, RecursionError
+        If it is no JSON.
+    BadItem
+        If it has a column twice.
+    """
+    record = msgspec.json.decode(data)
+    document = data.encode() if isinstance(data, str) else data
+    if isinstance(record, dict) and document.count(b":") > len(record):
+        twice = twice_in_json(document)
+        refuse_twice("record", Twice(None, twice.any))
+    return record
 
 
 def _has_twice(body: bytes, terms: Terms, colons: int) -> bool:

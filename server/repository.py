@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ..features.errors import BadIndexFile, BadItem, PolydomError, printable
-from ..indexer.index import Index
-from .desk import Desk, Settings
-from .engine import Engine
+from .aside import in_own_thread
+from .codec import Desk
 from .errors import NotReady, ReloadFailed, UnknownModel
 from .intake import Intake
+from .loading import load_engine
 from .metrics import Metrics
 from .names import AnyPath, name_paths
-from .patience import in_own_thread
 from .queue import WorkQueue
+from .schema_facts import ModelFacts, ModelsFacts
 from .serving import Serving
-from .wire import ModelFacts, ModelsFacts
+from .settings import Settings
 
 # Longest that opening a file may take; one that takes longer is left alone.
 LOAD_S = 120.0
@@ -249,7 +249,7 @@ class Repository:
     def rehearse(self) -> None:
         """Run everything once, before anything is started: for a process that forks."""
         for serving in filter(None, (place.serving for place in self._places.values())):
-            serving.desk.warm_up()
+            serving.warm_up.run()
 
     def reopen(self) -> None:
         """Open every file again where that is possible, before anything is started."""
@@ -376,12 +376,8 @@ class Repository:
         log.info("model %s: version %s answers", place.name, new.version, extra=facts)
 
     def _open(self, place: _Place) -> Serving:
-        index = Index.load(place.path)
-        if index.package is None:
-            raise BadIndexFile(f"{place.path}: candidates without models")
-        engine = Engine(index, index.package.extractor(self._features))
+        engine = load_engine(place.path, self._features, self.settings)
         try:
-            desk = Desk(engine, self.settings)
+            return Serving(Desk(engine, self.settings), self.queue, place.metrics)
         except (BadIndexFile, BadItem) as error:  # its samples are items, too
             raise BadIndexFile(f"{place.path}: {error}") from error
-        return Serving(desk, self.queue, place.metrics)

@@ -1,4 +1,9 @@
-"""Making an index's costs those of the machine that serves it."""
+"""Making an index's costs those of the machine that serves it.
+
+`indexer.pace` times the samples, once for the build and again here; `indexer.factors`
+makes factors of the two times; here an engine gets to plan with what they make of its
+index's costs; and `Rescaling` in `schema_facts` says what came of it.
+"""
 
 import logging
 from collections.abc import Callable, Generator, Sequence
@@ -13,7 +18,7 @@ from ..indexer.factors import FASTEST, SLOWEST, Factors, compare
 from ..indexer.pace import BUSY, Pace, compared_models, time_features, time_models
 from ..indexer.package import Package
 from .engine import Engine
-from .pace_facts import Rescaling, State
+from .schema_facts import Rescaling, RescalingState
 
 Rows = Sequence[NDArray[np.float32]]
 
@@ -46,7 +51,7 @@ def read_pace(engine: Engine) -> Pace | None:
     )
 
 
-def first_state(engine: Engine, pace: Pace | None, wanted: bool) -> State:
+def first_state(engine: Engine, pace: Pace | None, wanted: bool) -> RescalingState:
     """Say whether the costs of an index are to be rescaled, or why they cannot be."""
     if not wanted:
         return "off"

@@ -9,7 +9,6 @@ from .errors import TooLarge
 
 JSON = "application/json"
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")
-MSGPACK = ("application/msgpack", "application/x-msgpack")
 
 
 class JsonLines:

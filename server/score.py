@@ -13,10 +13,11 @@ from ..features.errors import BadInput, BadItem, PolydomError
 from ..features.items import Gaps, Item
 from ..indexer.index import Index
 from .bulk import Bulk, Result
-from .desk import Desk
+from .codec import Desk
 from .finalists import Finalists
 from .outcome import Outcome
-from .pool import Chunk, Opened, answer_by_many, desk_of, open_desk
+from .pool import Items, Opened, answer_by_many, desk_of
+from .warm_up import open_desk
 
 CHUNK = 64
 AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError
@@ -136,7 +137,7 @@ def make_bulk(
         raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
     if workers < 1:
         raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Bulk(desk, wanted, count=count, workers=workers)
+    return Bulk(desk.engine, wanted, count=count, workers=workers)
 
 
 def scored(desk: Desk, result: Result) -> Scored:
@@ -174,7 +175,7 @@ def _answer(bulk: Bulk, items: Iterable[Numbered]) -> Iterator[Result]:
         yield from bulk.answers(chunk)
 
 
-def _chunks(items: Iterable[Numbered]) -> Iterator[Chunk]:
+def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
     rest = iter(items)
     while chunk := list(itertools.islice(rest, CHUNK)):
         yield chunk

@@ -4,9 +4,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..features.errors import BadIndexFile, BadInput
-from ..indexer.index import Index
+from ..features.errors import BadInput
 from ..indexer.progress import Tell
+from .loading import load_index
 from .output import Partial
 from .score import CHUNK, AnyItem, Scored, score_items
 from .sources import read_items
@@ -57,9 +57,7 @@ class ScoreRun:
         separator: str | None = None,
         encoding: str | None = None,
     ) -> None:
-        loaded = Index.load(index)
-        if loaded.package is None:
-            raise BadIndexFile(f"{index}: candidates without models")
+        loaded, package = load_index(index)
         if (label is None) != (top is None):
             one, other = ("label", "top") if top is None else ("top", "label")
             raise BadInput(
@@ -68,8 +66,8 @@ class ScoreRun:
             )
         if resume and top is not None:
             raise BadInput("a run with --top has no rows before its end to resume from")
-        self.unit = str(loaded.package.meta.get("unit", "s"))
-        source = read_items(items, loaded.package, separator, encoding)
+        self.unit = str(package.meta.get("unit", "s"))
+        source = read_items(items, package, separator, encoding)
         self.count = source.number
         self._items = source.items
         self.remarks = source.remarks

@@ -3,23 +3,25 @@
 import asyncio
 import functools
 import math
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
 from ..features.items import Item
-from .attempt import Attempt
-from .budget import Allowance
-from .desk import Desk
+from .attempt import begin
+from .budget import Allowance, Budget
+from .codec import Desk
+from .engine import Choice
 from .errors import Overloaded, not_ready
+from .facts import facts_of
 from .job import Job
 from .metrics import Metrics
 from .outcome import Outcome
 from .question import Caller, Question
 from .queue import WorkQueue
 from .reserve import WINDOW, Reserve, Way, weigh
-from .wire import Answer, Ask, Terms, encode
+from .schema_facts import IndexFacts
+from .schema_predict import Ask, Terms, encode
+from .warm_up import WarmUp
 
 # A plan that costs no more than this is carried out on the event loop if nothing
 # waits: two changes of thread cost more, and the loop is kept from reading requests no
@@ -32,20 +34,6 @@ HEAVY = 0.25
 # computing thread for a fifth of the time at most.
 REST = 4.0
 LONGEST_REST_S = 0.1
-
-
-class Reply(NamedTuple):
-    """An answer and what it came of.
-
-    `asked_s` is when the question had been read, `due_s` when the answer must be out;
-    `reserve` is to be given the seconds that the rest of the answer's way took.
-    """
-
-    answer: Answer
-    outcome: Outcome
-    asked_s: float
-    due_s: float
-    reserve: Reserve
 
 
 class Serving:
@@ -67,6 +55,8 @@ class Serving:
         As given.
     version
         Checksum of the index.
+    warm_up
+        What `start` does first.
     ready
         Whether every feature and model has run and the reserves are measured.
     way
@@ -84,12 +74,17 @@ class Serving:
         self.way = Way(Reserve(), Reserve())
         self._ways: dict[tuple[str, int], Way] = {}
         self.queue = queue
+        self.warm_up = WarmUp(desk.engine, rescales=desk.settings.rescale)
         self._time_counts = desk.unit == "s"
 
     @property
     def waiting(self) -> int:
         """How many questions the computing thread has not done yet, of any index."""
         return self.queue.waiting
+
+    def facts(self) -> IndexFacts:
+        """Say what is being served."""
+        return facts_of(self.desk.engine, self.warm_up.rescaling)
 
     async def start(self, old: "Serving | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
@@ -101,7 +96,7 @@ class Serving:
         one's: to measure them now would tell of the load and add to it.
         """
         self.metrics.engines.add(self.desk.engine)
-        steps = self.desk.warm_up_steps()
+        steps = self.warm_up.steps()
         done = object()
         began_s = self.now()
         step = functools.partial(next, steps, done)
@@ -112,9 +107,9 @@ class Serving:
                 began_s = self.now()
         if old is not None and old.ready:
             self.way, self._ways = old.way, old._ways
-        elif self.desk.samples:
-            loop = await self._measure(self._ask_loop)
-            self.way = Way(loop, await self._measure(self._ask_thread))
+        elif self.warm_up.samples:
+            loop = await self._measure(by_thread=False)
+            self.way = Way(loop, await self._measure(by_thread=True))
         self.ready = True
 
     def way_of(self, transport: str, items: int) -> Way:
@@ -128,10 +123,11 @@ class Serving:
 
     async def answer(
         self, ask: Ask, arrived_s: float, caller: Caller, way: Way | None = None
-    ) -> Reply:
+    ) -> tuple[Question, Outcome]:
         """Answer a request whose first byte was read at `arrived_s`.
 
-        A quick plan is carried out at once if nothing waits, others in their turn.
+        A quick plan is carried out at once if nothing waits, others in their turn. What
+        comes of it, and of what question, is for `Desk.answer`, and then for `sent`.
 
         Raises
         ------
@@ -142,30 +138,29 @@ class Serving:
         BadInput, BadItem
             If the request's terms or its item cannot be used.
         BadFeature, NothingFits, Abandoned
-            As `Engine.answer`.
+            As `attempt.answer`.
         """
         if not self.ready:
             raise not_ready(self.queue.begun)
         way = way or self.way
         question = self._question(ask, arrived_s, caller, way)
-        asked_s = self.now()
-        if (outcome := self._at_once(question)) is not None:
-            return self._reply(question, outcome, arrived_s, asked_s, way.loop)
-        kept_s, since_s = way.thread.at(asked_s), question.waits_since_s
+        done = self._at_once(question)
+        if isinstance(done, Outcome):
+            return question, done
+        since_s = question.waits_since_s
         if self.waiting or self.queue.busy:
-            since_s = min(since_s, asked_s)
-        budget = question.budget.keeping(kept_s)
-        question = msgspec.structs.replace(
-            question, budget=budget, waits_since_s=since_s
+            done, since_s = None, min(since_s, question.read_s)
+        budget = question.budget.keeping(way.thread.at(question.read_s))
+        question = replace(
+            question, budget=budget, waits_since_s=since_s, reserve=way.thread
         )
-        if kept_s > HEAVY * budget.amount and way.weighs:
+        if way.weighs and _is_heavy(budget):
             question = self._weighed(question, way.thread)
-        outcome = await self._ask_thread(question)
-        return self._reply(question, outcome, arrived_s, asked_s, way.thread)
+        return question, await self._ask_thread(question, done)
 
     def answer_at_once(
         self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller
-    ) -> Reply | None:
+    ) -> tuple[Question, Outcome] | None:
         """Answer as `answer` does if that need not wait for anything, else do nothing.
 
         `ask` may also be what the desk's reader made of a request.
@@ -178,74 +173,66 @@ class Serving:
         if not self.ready:
             return None
         question = self._question(ask, arrived_s, caller, self.way)
-        asked_s = self.now()
-        outcome = self._at_once(question)
-        if outcome is None:
-            return None
-        return self._reply(question, outcome, arrived_s, asked_s, self.way.loop)
+        done = self._at_once(question)
+        return (question, done) if isinstance(done, Outcome) else None
 
-    def sent(self, reply: Reply, arrived_s: float, sent_s: float | None = None) -> None:
+    def sent(
+        self, question: Question, outcome: Outcome, sent_s: float | None = None
+    ) -> None:
         """Count an answer whose last byte was written at `sent_s`, by default now."""
         if sent_s is None:
             sent_s = self.now()
-        reply.reserve.add(sent_s - reply.outcome.finished_s, sent_s)
-        self.metrics.answered(reply, arrived_s, sent_s)
+        if question.reserve is not None:
+            question.reserve.add(sent_s - outcome.finished_s, sent_s)
+        self.count(question, outcome, sent_s)
+
+    def count(self, question: Question, outcome: Outcome, sent_s: float) -> None:
+        """Count one of several answers that are sent together."""
+        self.metrics.answered(question, outcome, self.desk.names[outcome.row], sent_s)
 
     def _question(
         self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller, way: Way
     ) -> Question:
         """Read a request as one that the event loop answers."""
-        kept_s = way.loop.at(arrived_s)
-        question = self.desk.question(ask, arrived_s, caller, kept_s)
-        if kept_s > HEAVY * question.budget.amount and way.weighs:
+        question = self.desk.question(ask, arrived_s, caller, way.loop)
+        if way.weighs and _is_heavy(question.budget):
             return self._weighed(question, way.loop)
         return question
 
     def _weighed(self, question: Question, reserve: Reserve) -> Question:
         """Keep as much of a small budget as promises most that is right and in time."""
-        if not self._time_counts:
-            return question
-        now_s, engine = self.now(), self.desk.engine
-        left_s = question.budget.keeping(0.0).left(now_s)
+        now_s, engine, budget = self.now(), self.desk.engine, question.budget
+        left_s = budget.keeping(0.0).left(now_s)
         kept_s = weigh(
             reserve.levels(now_s),
             lambda kept_s: engine.accuracy_within(question, left_s - kept_s, now_s),
         )
-        budget = question.budget.keeping(kept_s)
-        return msgspec.structs.replace(question, budget=budget)
+        return replace(question, budget=budget.keeping(kept_s))
 
-    def _reply(
-        self,
-        question: Question,
-        outcome: Outcome,
-        arrived_s: float,
-        asked_s: float,
-        reserve: Reserve,
-    ) -> Reply:
-        self.desk.engine.audit.answered(outcome)
-        out_s = outcome.finished_s + reserve.usual
-        answer = self.desk.answer(question, outcome, arrived_s, asked_s, out_s)
-        return Reply(answer, outcome, asked_s, question.budget.due_s, reserve)
-
-    def _at_once(self, question: Question) -> Outcome | None:
-        """Answer at once where that is quick and nothing waits; else None."""
+    def _at_once(self, question: Question) -> Outcome | Choice | None:
+        """Answer where that is quick and nothing waits, else tell what was chosen."""
         if self.waiting or not self._time_counts:
             return None
-        attempt = Attempt(self.desk.engine, question)
-        return attempt.run() if attempt.longest <= QUICK_S else None
+        execution = begin(self.desk.engine, question)
+        if execution.longest > QUICK_S:
+            return execution.choice
+        outcome = execution.run()
+        self.desk.engine.audit.answered(outcome)
+        return outcome
 
-    async def _ask_loop(self, question: Question) -> Outcome | None:
-        return self._at_once(question)
-
-    async def _ask_thread(self, question: Question) -> Outcome:
+    async def _ask_thread(
+        self, question: Question, choice: Choice | None = None
+    ) -> Outcome:
         if self.waiting >= self.desk.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
         queue, due_s = self.queue, question.budget.due_s
         engine, defer = self.desk.engine, queue.defer if self._time_counts else None
-        job = Job(engine, question, self._pressure, self._one_less, defer)
+        job = Job(engine, question, self._pressure, self._one_less, defer, choice)
         queue.waiting += 1
         queue.post(due_s if due_s < math.inf else self._in_the_end_s(), job.compute)
-        return await job.result()
+        outcome = await job.result()
+        engine.audit.answered(outcome)
+        return outcome
 
     def _in_the_end_s(self) -> float:
         """When work that no deadline drives is due: behind every request of now."""
@@ -258,16 +245,24 @@ class Serving:
     def _one_less(self) -> None:
         self.queue.waiting -= 1
 
-    async def _measure(
-        self, ask: Callable[[Question], Awaitable[Outcome | None]]
-    ) -> Reserve:
+    async def _measure(self, *, by_thread: bool) -> Reserve:
         """Find what a way of asking takes from a plan's end to the encoded answer."""
         after_s = []
         for _ in range(WINDOW):
-            arrived_s = self.now()
+            now_s = self.now()
             # nothing buys the prior, and what follows the plan is the same for all
-            question = Question(self.desk.samples[0], Allowance(0.0))
-            if (outcome := await ask(question)) is not None:
-                encode(self.desk.answer(question, outcome, arrived_s, arrived_s))
+            sample, budget = self.warm_up.samples[0], Allowance(0.0)
+            question = Question(sample, budget, arrived_s=now_s, read_s=now_s)
+            if by_thread:
+                outcome: object = await self._ask_thread(question)
+            else:
+                outcome = self._at_once(question)
+            if isinstance(outcome, Outcome):
+                encode(self.desk.answer(question, outcome))
                 after_s.append(self.now() - outcome.finished_s)
         return Reserve(after_s, self.now())
+
+
+def _is_heavy(budget: Budget) -> bool:
+    """Say whether much of a budget is kept for what follows the plan."""
+    return budget.amount - budget.whole > HEAVY * budget.amount

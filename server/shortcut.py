@@ -7,19 +7,27 @@ request that is not answered with 200, takes the ordinary way and is answered th
 if nobody had looked at it before.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 
 from ..features.errors import BadInput
 from ..features.items import Item
-from .desk import Desk
+from .codec import Desk
+from .headers import read_headers
 from .question import Caller
 from .repository import Repository
-from .schema_streams import MSGPACK
-from .serving import Reply, Serving
-from .wire import Ask, Terms, decode_ask, encode, read_headers
+from .schema_predict import (
+    MSGPACK,
+    Ask,
+    Terms,
+    encode,
+)
+from .v1_decode import (
+    decode_ask,
+)
 
 PREDICT = "/v1/predict"
 LONGEST_HEAD = 2048
@@ -111,10 +119,11 @@ class Shortcut:
 
     def answer(
         self, head: Head, body: bytes, arrived_s: float, caller: Caller
-    ) -> tuple[Serving, Reply, bytes] | None:
+    ) -> tuple[Callable[[], None], bytes] | None:
         """Answer a request at once; None where the ordinary way has to.
 
-        Then nothing was counted, and nothing else remembers that it came.
+        Then nothing was counted, and nothing else remembers that it came. What comes
+        before the answer is to be called once that was written.
         """
         try:
             serving = self._repository.get()
@@ -123,8 +132,11 @@ class Shortcut:
             ask = _read(serving.desk, head, body)
             if ask is None:
                 return None
-            reply = serving.answer_at_once(ask, arrived_s, caller)
-            return None if reply is None else (serving, reply, encode(reply.answer))
+            answered = serving.answer_at_once(ask, arrived_s, caller)
+            if answered is None:
+                return None
+            body = encode(serving.desk.answer(*answered))
+            return partial(serving.sent, *answered), body
         except Exception:  # the ordinary way will meet it again, and say what it is
             return None
 

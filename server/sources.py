@@ -24,9 +24,11 @@ from ..features.wording import (
 from ..indexer.package import Package
 from .columns import KnownColumns
 from .json_keys import (
-    decode_record,
     twice_in_json,
     twice_in_record,
+)
+from .record_reader import (
+    decode_record,
 )
 from .score import AnyItem
 

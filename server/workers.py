@@ -24,8 +24,9 @@ from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 
 from ..features.errors import BadInput
-from .listener import DRAIN_S, Running, Server, run
+from .listener import Running, Server, run
 from .peers import Peers
+from .settings import DRAIN_S
 from .watch import POLL_S
 
 # A worker that ends is started anew, but not more often than this.

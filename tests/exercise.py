@@ -23,11 +23,13 @@ from polydom.models.lattices import Lattices
 from polydom.models.layout import pack
 from polydom.models.model import Model
 from polydom.models.trees import Trees
+from polydom.server.attempt import answer
 from polydom.server.budget import Allowance, Budget, Deadline
-from polydom.server.desk import Desk, Settings
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.explain import explain
 from polydom.server.question import Question
+from polydom.server.settings import Settings
 
 from . import served, zoo
 
@@ -215,15 +217,15 @@ def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
             budget = Allowance(amount)
         question = Question(item, budget, on_infeasible)  # type: ignore[arg-type]
         try:
-            outcome = engine.answer(question)
+            outcome = answer(engine, question)
         except BadFeature:
             continue
-        answer = desk.answer(question, outcome, now_s, now_s)
-        scores = list(answer.scores.values())
+        said = desk.answer(question, outcome)
+        scores = list(said.scores.values())
         if not all(math.isfinite(s) for s in scores) and package.kind != "record":
             yield f"scores {scores} were served"
-        if not 0 <= answer.expected_accuracy <= 1:
-            yield f"an accuracy of {answer.expected_accuracy} was served"
+        if not 0 <= said.expected_accuracy <= 1:
+            yield f"an accuracy of {said.expected_accuracy} was served"
 
 
 def extractor_of(index: Index) -> Extractor | None:

@@ -13,7 +13,7 @@ from polydom.indexer.index import Index
 from polydom.models import trial
 from polydom.models._vector_kernels import VECTORS
 from polydom.server.app import create_app
-from polydom.server.desk import Settings
+from polydom.server.settings import Settings
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 

@@ -24,7 +24,7 @@ from polydom.server.schema_batch import Entry, Totals
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 from .servers import ask, serving
-from .test_exit_facts import BUILT, index_that_says
+from .test_facts import BUILT, index_that_says
 
 OWN = f"--features={FEATURES_FILE}"
 JSON_LINES, MSGPACK = "application/x-ndjson", "application/x-msgpack"

@@ -24,9 +24,8 @@ from polydom.server.client_wire import (
     error_of,
     packer_of,
 )
-from polydom.server.errors import TooLittleLeft, UnknownModel
+from polydom.server.errors import STATUSES, TooLittleLeft, UnknownModel
 from polydom.server.schema_batch import Entry, ErrorEntry, Totals
-from polydom.server.wire import STATUS
 
 ADDRESS = Address("http://x:1", None)
 TOTALS = {"items": 0, "errors": 0, "expected_accuracy": None, "budget_met": True}
@@ -77,11 +76,12 @@ def test_response_is_read_however_it_is_cut() -> None:
 
 
 def test_every_error_of_the_wire_comes_back_as_its_own_class() -> None:
-    for kind in STATUS:
-        body = json.dumps({"error": "why", "code": kind.code}).encode()
-        error = error_of(STATUS[kind], body)
-        assert type(error) is kind
-        assert str(error) == "why"
+    for status in STATUSES:
+        for kind in status.errors:
+            body = json.dumps({"error": "why", "code": kind.code}).encode()
+            error = error_of(status.number, body)
+            assert type(error) is kind
+            assert str(error) == "why"
     assert issubclass(TooLittleLeft, NothingFits)
     unknown = error_of(418, b'{"error":"tea","code":"teapot"}')
     assert type(unknown) is NoAnswer

@@ -12,7 +12,7 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.items import text_item
 from polydom.indexer.index import Index
-from polydom.server.attempt import Attempt
+from polydom.server.attempt import answer, begin
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.course import Course, make_onward
 from polydom.server.drift import Drift
@@ -67,13 +67,13 @@ FAST = (0.5e-3, 0.5e-3, 0.5e-3)
 
 
 def test_course_spends_what_fast_features_leave_over() -> None:
-    outcome = make_engine(FAST).answer(question(4.5e-3))
+    outcome = answer(make_engine(FAST), question(4.5e-3))
     assert (outcome.row, outcome.reason) == (2, "budget")
     assert outcome.predicted == pytest.approx(1.2e-3)  # of what surely fitted at first
     assert outcome.charged == pytest.approx(5.2e-3)
-    best = make_engine(FAST).answer(question(7e-3))
+    best = answer(make_engine(FAST), question(7e-3))
     assert (best.row, best.reason) == (3, None)
-    unknown = make_engine(FAST, typical_index([])).answer(question(4.5e-3))
+    unknown = answer(make_engine(FAST, typical_index([])), question(4.5e-3))
     assert (unknown.row, unknown.reason) == (1, "budget")
     assert unknown.charged == unknown.predicted
 
@@ -81,7 +81,7 @@ def test_course_spends_what_fast_features_leave_over() -> None:
 def test_course_begins_nothing_that_may_be_late() -> None:
     # after length there are 2 ms left; marks and the step may take 3.6
     engine = make_engine((0.5e-3, 9.0, 9.0))
-    assert engine.answer(question(2.5e-3)).row == 1
+    assert answer(engine, question(2.5e-3)).row == 1
 
 
 def gap_index() -> Index:
@@ -108,18 +108,18 @@ def test_course_begins_nothing_that_leads_to_no_better_answer(
     """After length and marks, which take 2.5 ms, words are begun if 4.1 are left."""
     seconds = (0.5e-3, 2e-3, 1e-3)
     engine = make_engine(seconds, gap_index())
-    outcome = engine.answer(question(budget_s))
+    outcome = answer(engine, question(budget_s))
     assert outcome.row == row
     assert engine.now() - 50.0 == pytest.approx(sum(seconds[: 2 * row - 1]))
 
 
 def test_course_stops_when_a_feature_takes_too_long() -> None:
-    outcome = make_engine((5e-3, 9.0, 9.0)).answer(question(4.5e-3))
+    outcome = answer(make_engine((5e-3, 9.0, 9.0)), question(4.5e-3))
     assert (outcome.row, outcome.reason) == (1, "budget")
 
 
 def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
-    attempt = Attempt(make_engine(FAST), question(4.5e-3))
+    attempt = begin(make_engine(FAST), question(4.5e-3))
     assert attempt.longest == pytest.approx(4.5e-3)
     outcome = attempt.conclude()
     assert (outcome.row, outcome.reason) == (0, "overrun")
@@ -129,7 +129,7 @@ def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
     gone = Caller()
     gone.gone = True
     with pytest.raises(Abandoned):
-        Attempt(make_engine(FAST), question(4.5e-3, caller=gone)).run()
+        begin(make_engine(FAST), question(4.5e-3, caller=gone)).run()
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
     ids=["others wait", "time does not reduce it", "the best plan fits"],
 )
 def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
-    attempt = Attempt(make_engine(FAST), Question(TEXT_100, budget), waiting)
+    attempt = begin(make_engine(FAST), Question(TEXT_100, budget), waiting)
     assert attempt.longest == attempt.choice.cost
     outcome = attempt.run()
     assert outcome.row == attempt.choice.plan.row
@@ -148,10 +148,10 @@ def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
 def test_course_tells_the_drift_what_all_that_was_computed_should_take() -> None:
     engine = make_engine(FAST)
     engine.drift = Drift(0.5)
-    engine.answer(question(4.5e-3))
+    answer(engine, question(4.5e-3))
     assert (engine.drift.factor, engine.drift.plans) == (1.0, 1)
     late = make_engine((5e-3, 9.0, 9.0))
-    late.answer(question(4.5e-3))
+    answer(late, question(4.5e-3))
     assert late.drift.factor > 1.0
 
 
@@ -166,9 +166,9 @@ def test_course_that_fails_or_is_left_tells_what_it_took() -> None:
         broken = replace(marks, function=lambda *x, slow=slow: fail(slow(*x)))
         engine.extractor = Extractor([first, broken, words], WIDTHS)
         with pytest.raises(BadFeature):
-            engine.answer(question(4.5e-3))
+            answer(engine, question(4.5e-3))
         assert engine.drift.plans == exceeds
-        attempt = Attempt(left := make_engine(FAST), question(4.5e-3))
+        attempt = begin(left := make_engine(FAST), question(4.5e-3))
         length = left.extractor.features[0]
 
         def leave(*inputs: Any, own: Any = length, end: Any = attempt) -> Any:

@@ -27,15 +27,26 @@ from polydom.indexer.file import (
     MAX_FILE_BYTES,
     MAX_HEADER_BYTES,
 )
-from polydom.server import errors, listener
+from polydom.server import errors
 from polydom.server.__main__ import main
 from polydom.server.access import OPEN_PATHS
 from polydom.server.app import create_app
-from polydom.server.desk import Settings
 from polydom.server.openapi import describe_routes
 from polydom.server.protocol import StampingProtocol
 from polydom.server.schema_batch import BatchTerms, ErrorEntry, Totals
-from polydom.server.wire import Answer, Ask, IndexFacts, ModelFacts
+from polydom.server.schema_facts import (
+    IndexFacts,
+    ModelFacts,
+)
+from polydom.server.schema_predict import (
+    Answer,
+    Ask,
+)
+from polydom.server.settings import (
+    DRAIN_S,
+    KEEP_ALIVE_S,
+    Settings,
+)
 
 from .served import FEATURES_FILE, save_index
 
@@ -169,8 +180,8 @@ def test_running_names_options_that_there_are_and_the_limits(
         f"{protocol.receive_s:g} s |",
         f"{protocol.head_limit >> 10} KiB",
         f"{protocol.connection_limit:,} |",
-        f"{listener.KEEP_ALIVE_S} s |",
-        f"{listener.DRAIN_S} s |",
+        f"{KEEP_ALIVE_S} s |",
+        f"{DRAIN_S} s |",
     ):
         assert limit in RUNNING, limit
     for path in OPEN_PATHS:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, NothingFits
 from polydom.features.items import text_item
+from polydom.server.attempt import answer
 from polydom.server.budget import Deadline
 from polydom.server.drift import FORGET_S, HOLD_S, LARGEST, LEAST_S, STEP, Drift
 from polydom.server.engine import Engine
@@ -225,7 +226,7 @@ def test_plans_that_are_held_back_are_tried_again(now_s: float, row: int) -> Non
     engine = drifted(lambda: now_s)
     before = engine.drift.plans
     question = Question(TEXT_100, Deadline(now_s, 2.5e-3))
-    assert engine.answer(question).row == row
+    assert answer(engine, question).row == row
     assert engine.drift.plans == before + row
 
 
@@ -236,7 +237,7 @@ def test_errors_for_too_little_do_not_last_for_ever() -> None:
         budget = Deadline(now_s, 2.5e-3)
         question = Question(TEXT_100, budget, on_infeasible="error")
         with pytest.raises(NothingFits) if refused else contextlib.nullcontext():
-            assert engine.answer(question).row == 1
+            assert answer(engine, question).row == 1
 
 
 def test_answers_say_what_a_plan_costs_with_the_drift() -> None:
@@ -275,7 +276,7 @@ def test_a_plan_too_cheap_to_be_timed_is_timed_once_one_takes_long() -> None:
     engine = slow_engine(clock, (12e-3, 0.0, 0.0), index)
     for judged in (0, 0, 1):
         assert engine.drift.plans == judged
-        engine.answer(Question(TEXT_100, Deadline(clock(), 20e-6)))
+        answer(engine, Question(TEXT_100, Deadline(clock(), 20e-6)))
         assert engine.suspects
     assert engine.drift.factor > 1
 
@@ -293,7 +294,7 @@ def test_a_thread_that_waits_for_a_processor_changes_nothing() -> None:
             now=lambda: next(clock) * 0.02,
             busy=lambda each=busy_s: next(ticks) * each,  # type: ignore[misc]
         )
-        engine.answer(Question(TEXT_100, Deadline(engine.now(), 10.0)))
+        answer(engine, Question(TEXT_100, Deadline(engine.now(), 10.0)))
         assert (engine.drift.factor > 1) == rises
 
 
@@ -304,6 +305,6 @@ def test_what_a_plan_that_was_cut_short_is_charged() -> None:
     assert index.package is not None
     extractor = index.package.extractor([FEATURES_FILE])
     engine = Engine(index, extractor, now=lambda: next(clock), busy=lambda: 0.0)
-    seen = engine.answer(Question(TEXT_100, Deadline(0.0, 20e-3)))
+    seen = answer(engine, Question(TEXT_100, Deadline(0.0, 20e-3)))
     assert (seen.row, seen.reason) == (1, "overrun")
     assert seen.charged == pytest.approx(0.1e-3 + 1e-3 + 0.1e-3)

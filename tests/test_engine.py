@@ -1,23 +1,20 @@
 """The engine spends what is left, watches the clock, and says what it did."""
 
 import math
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.errors import BadFeature, BadIndexFile, NothingFits
+from polydom.features.errors import NothingFits
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.items import text_item
 from polydom.indexer.index import Index
-from polydom.models.prior import Prior
-from polydom.server.attempt import Attempt
+from polydom.server.attempt import answer
 from polydom.server.budget import Allowance, Budget, Deadline
 from polydom.server.engine import Engine
 from polydom.server.errors import Abandoned, TooLittleLeft
@@ -70,7 +67,7 @@ def slow_engine(clock: Clock, seconds: Sequence[float], index: Index = INDEX) ->
 
 
 def ask(engine: Engine, budget: Budget, **terms: Any) -> Any:
-    return engine.answer(Question(TEXT_100, budget, **terms))
+    return answer(engine, Question(TEXT_100, budget, **terms))
 
 
 IDLE = (0.0, 0.0, 0.0)
@@ -100,7 +97,7 @@ def test_engine_buys_the_most_accurate_set_and_says_why_not_a_better(
 def test_engine_answers_as_the_model_itself_would() -> None:
     engine = Engine(INDEX, extractor_of(INDEX))
     for text, label in ((HAM, "ham"), (SPAM, "spam")):
-        outcome = engine.answer(Question(text_item(text), Allowance(1.0)))
+        outcome = answer(engine, Question(text_item(text), Allowance(1.0)))
         assert outcome.label == label
         assert outcome.scores[label] == max(outcome.scores.values()) > 0.5
         assert sum(outcome.scores.values()) == pytest.approx(1)
@@ -227,34 +224,6 @@ def test_engine_stops_at_the_next_checkpoint_when_the_caller_is_gone() -> None:
     assert clock.now_s == 50.0
 
 
-def test_engine_names_the_feature_that_cannot_be_computed() -> None:
-    engine = Engine(INDEX, extractor_of(INDEX))
-    with pytest.raises(BadFeature, match="'words'"):
-        engine.answer(Question(text_item("a\x00b"), Allowance(1.0)))
-
-
-def test_engine_refuses_an_index_of_bare_candidates() -> None:
-    bare = Index.from_candidates([[1e-3]], [0.5], (1, 10))
-    with pytest.raises(BadIndexFile, match="no models"):
-        Engine(bare, extractor_of(INDEX))
-
-
-@given(
-    budget_s=st.floats(0, 0.02),
-    waited_s=st.floats(0, 0.02),
-    pauses=st.tuples(*[st.floats(0, 0.01)] * 3),
-)
-def test_engine_starts_no_feature_that_what_is_left_does_not_cover(
-    budget_s: float, waited_s: float, pauses: tuple[float, float, float]
-) -> None:
-    clock = Clock(50.0 + waited_s)
-    outcome = ask(slow_engine(clock, pauses), Deadline(50.0, budget_s))
-    last_s = max(pauses[: outcome.row], default=0.0)
-    late_s = outcome.finished_s - max(50.0 + budget_s, 50.0 + waited_s)
-    # the last feature started inside the budget, and took what it took
-    assert late_s <= last_s + 1e-9
-
-
 @given(budgets=st.tuples(st.floats(0, 0.02), st.floats(0, 0.02)))
 def test_engine_never_answers_less_accurately_for_a_larger_budget(
     budgets: tuple[float, float],
@@ -264,32 +233,55 @@ def test_engine_never_answers_less_accurately_for_a_larger_budget(
     assert ACCURACIES[small] <= ACCURACIES[large]
 
 
-def test_attempt_can_be_concluded_from_elsewhere_while_a_feature_runs() -> None:
-    inside, go_on = threading.Event(), threading.Event()
+@given(
+    budget_s=st.floats(0, 0.02),
+    reserves_s=st.tuples(st.floats(0, 2e-3), st.floats(0, 2e-3)),
+    passed_s=st.tuples(st.floats(0, 0.01), st.floats(0, 0.01)),
+    terms=st.fixed_dictionaries(
+        {
+            "on_infeasible": st.sampled_from(["prior", "cheapest"]),
+            "min_accuracy": st.sampled_from([0.0, 0.6, 1.0]),
+            "waits_since_s": st.sampled_from([50.0, math.inf]),
+        }
+    ),
+    slow_plans=st.integers(0, 9),
+)
+def test_a_choice_that_holds_is_what_would_be_chosen_later(
+    budget_s: float,
+    reserves_s: tuple[float, float],
+    passed_s: tuple[float, float],
+    terms: Any,
+    slow_plans: int,
+) -> None:
+    engine, start_s = slow_engine(Clock(), IDLE), 50.0
+    for _ in range(slow_plans):
+        engine.drift.add(True, start_s)
+    early, late = (
+        Question(TEXT_100, Deadline(start_s, budget_s, kept_s), **terms)
+        for kept_s in reserves_s
+    )
+    choice = engine.choose(early, start_s + passed_s[0])
+    late_s = start_s + sum(passed_s)
+    if engine.holds(choice, late, late_s):
+        again = engine.choose(late, late_s)
+        assert (again.plan, again.cost, again.reason) == (
+            choice.plan,
+            choice.cost,
+            choice.reason,
+        )
 
-    def stuck(function: Callable[..., Any]) -> Callable[..., Any]:
-        def wait(*inputs: Any) -> Any:
-            inside.set()
-            assert go_on.wait(10)
-            return function(*inputs)
 
-        return wait
-
-    own = extractor_of(INDEX)
-    features = [
-        *own.features[:2],
-        replace(own.features[2], function=stuck(own.features[2].function)),
-    ]
-    engine = Engine(INDEX, Extractor(features, WIDTHS))
-    attempt = Attempt(engine, Question(TEXT_100, Allowance(1.0)))
-    thread = threading.Thread(target=attempt.run)
-    thread.start()
-    assert inside.wait(10)
-    outcome = attempt.conclude()
-    go_on.set()
-    thread.join()
-    assert (outcome.row, outcome.reason) == (2, "overrun")
-    assert sum(outcome.scores.values()) == pytest.approx(1)
+def test_a_choice_holds_until_it_no_longer_fits() -> None:
+    engine = slow_engine(Clock(), IDLE)
+    question = Question(TEXT_100, Deadline(50.0, 7e-3))
+    choice = engine.choose(question, 50.0)
+    assert choice.cost == pytest.approx(5.2e-3)
+    more = Question(TEXT_100, Deadline(50.0, 8e-3))
+    assert engine.holds(choice, question, 50.0017)
+    assert not engine.holds(choice, question, 50.0019)
+    assert not engine.holds(choice, more, 50.0005)
+    engine.drift.add(True, 50.0)
+    assert not engine.holds(choice, question, 50.0)
 
 
 def with_margins(margins: float) -> Index:
@@ -299,67 +291,6 @@ def with_margins(margins: float) -> Index:
     never = tuple((math.inf,) * (len(order) + 1) for order in package.orders)
     last = (math.inf, margins, margins, math.inf)
     return replace(INDEX, package=replace(package, margins=(*never[:-1], last)))
-
-
-def test_a_plan_that_is_sure_answers_before_its_features_end() -> None:
-    index = with_margins(0.0)
-    engine = Engine(index, extractor_of(index), now=Clock())
-    outcome = ask(engine, Allowance(1.0))
-    assert (outcome.row, outcome.reason) == (1, "sure")
-    assert outcome.accuracy == ACCURACIES[3]
-    assert outcome.predicted == INDEX.cost_s(3, 100.0)
-
-
-def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
-    """The plan is sure after the first feature, which ends in mid-conclusion."""
-    index, go_on = with_margins(0.0), threading.Event()
-    package = index.package
-    assert package is not None
-    length, *others = extractor_of(INDEX).features
-
-    def stuck(*inputs: Any) -> Any:
-        assert go_on.wait(10)
-        return length.function(*inputs)
-
-    class Slow(Prior):
-        def answer(self, row: Any) -> tuple[int, list[float]]:
-            go_on.set()
-            thread.join()
-            return super().answer(row)
-
-    classes = package.models[0].classes
-    prior = Slow(classes, np.full(len(classes), 1 / len(classes)))
-    slow = replace(package, models=(prior, *package.models[1:]))
-    features = [replace(length, function=stuck), *others]
-    engine = Engine(replace(index, package=slow), Extractor(features, WIDTHS))
-    attempt = Attempt(engine, Question(TEXT_100, Allowance(1.0)))
-    thread = threading.Thread(target=attempt.run)
-    thread.start()
-    outcome = attempt.conclude()
-    assert (outcome.row, outcome.reason) == (0, "overrun")
-    assert outcome.accuracy == ACCURACIES[0]
-    assert attempt.conclude().reason == "sure"
-
-
-def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:
-    index = with_margins(1e9)
-    engine = Engine(index, extractor_of(index), now=Clock())
-    outcome = ask(engine, Allowance(1.0))
-    assert (outcome.row, outcome.reason) == (3, None)
-    assert outcome.accuracy == ACCURACIES[3]
-
-
-def test_a_lead_exactly_at_the_margin_is_not_enough() -> None:
-    package = INDEX.package
-    assert package is not None
-    row = extractor_of(INDEX).extract(TEXT_100)
-    _, scores = package.models[1].answer(row)
-    lead = max(scores) - min(scores)
-    for margin, reason in ((lead, None), (math.nextafter(lead, 0), "sure")):
-        index = with_margins(margin)
-        engine = Engine(index, extractor_of(index), now=Clock())
-        first = ask(engine, Allowance(1.0))
-        assert (first.reason == "sure" and first.row == 1) == (reason == "sure")
 
 
 def test_checks_of_exits_count_in_what_lies_ahead() -> None:
@@ -382,10 +313,10 @@ def test_engine_plans_by_both_numbers_of_a_size(sentences: int, row: int) -> Non
     item = text_item("a " * 99 + "." * (sentences - 1), pair=True)
     assert item.size == (100, sentences)
     question = Question(item, Deadline(50.0, 9.8e-3))
-    outcome = engine.answer(question)
+    outcome = answer(engine, question)
     assert outcome.row == row
     assert outcome.predicted == index.cost_s(row, item.size)
     assert engine.choose(question, 50.0, waiting=9).plan.row <= row
     hopeless = Question(item, Deadline(50.0, 1e-4), on_infeasible="error")
     with pytest.raises(TooLittleLeft, match=f"item of size 100 x {sentences}"):
-        engine.answer(hopeless)
+        answer(engine, hopeless)

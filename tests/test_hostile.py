@@ -16,8 +16,8 @@ import msgpack
 import pytest
 
 from polydom.server.access import OPEN_PATHS
+from polydom.server.errors import STATUSES
 from polydom.server.openapi import describe_routes
-from polydom.server.wire import STATUS
 
 from .served import FEATURES_FILE, SPAM
 from .servers import STOP_S, ask, serving
@@ -418,7 +418,7 @@ def test_mutated_requests_never_break_the_server(port: int) -> None:
     pack = request(PREDICT, b"\x81\xa4text\xa1a", kind=b"application/msgpack")
     seeds = [ONE, RECORD, image, lines, pack, request(INFER, text_input())]
     seeds += [request(PREDICT, gzip.compress(b'{"text": "a"}'), PACKED)]
-    known = {100, 200, 405, *STATUS.values()}
+    known = {100, 200, 405, *(status.number for status in STATUSES)}
     last = GET + b"connection: close\r\n\r\n"
     for round_ in range(1500):
         sent = bytearray(random_.choice(seeds))

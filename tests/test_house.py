@@ -106,6 +106,11 @@ def loaded_by(statement: str) -> set[str]:
 HEAVY = {"sklearn", "fastapi", "skimage", "PIL", "lightgbm", "xgboost", "matplotlib"}
 
 
+def test_client_loads_nothing_that_computes() -> None:
+    loaded = loaded_by("from polydom.server import AsyncClient, Client")
+    assert not loaded & (HEAVY | {"numba", "scipy", "uvicorn"})
+
+
 @pytest.mark.parametrize("room", ["features", "models", "indexer"])
 def test_room_is_light_to_import(room: str) -> None:
     assert not loaded_by(f"import polydom.{room}") & HEAVY

@@ -12,14 +12,16 @@ from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.desk import Desk, Settings
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.metrics import SECONDS, Histogram
-from polydom.server.question import Caller
+from polydom.server.outcome import Outcome
+from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
 from polydom.server.reserve import Reserve, Way
-from polydom.server.serving import Reply, Serving
-from polydom.server.wire import Ask
+from polydom.server.schema_predict import Ask
+from polydom.server.serving import Serving
+from polydom.server.settings import Settings
 
 from .served import FEATURES_FILE, HAM, make_index, save_index
 from .test_engine import Clock, extractor_of
@@ -119,9 +121,10 @@ def test_metrics_judge_budgets_by_the_write(unit: str, met: bool) -> None:
     ask = Ask(text=HAM, budget_ms=5.0 if unit == "s" else None)
     ask.budget = None if unit == "s" else 1.0
     answered = asyncio.run(_answer(serving, ask))
-    assert answered.answer.budget_met
-    serving.sent(answered, 50.0, 50.0051)
-    assert list(serving.metrics.answers) == [(answered.answer.features, "", met)]
+    answer = serving.desk.answer(*answered)
+    assert answer.budget_met
+    serving.sent(*answered, 50.0051)
+    assert list(serving.metrics.answers) == [(answer.features, "", met)]
 
 
 @pytest.mark.parametrize(("after_s", "met"), [(4e-3, True), (6e-3, False)])
@@ -132,13 +135,13 @@ def test_answers_foresee_what_sending_usually_takes(after_s: float, met: bool) -
     serving.ready = True
     serving.way = Way(Reserve(usual=after_s), Reserve(usual=after_s))
     answered = asyncio.run(_answer(serving, Ask(text=HAM, budget_ms=5.0)))
-    assert answered.answer.budget_met == met
+    assert serving.desk.answer(*answered).budget_met == met
 
 
-async def _answer(serving: Serving, ask: Ask) -> Reply:
-    reply = serving.answer_at_once(ask, 50.0, Caller())
-    if reply is None:  # money's plans are the thread's
+async def _answer(serving: Serving, ask: Ask) -> tuple[Question, Outcome]:
+    answered = serving.answer_at_once(ask, 50.0, Caller())
+    if answered is None:  # money's plans are the thread's
         serving.queue.start()
-        reply = await serving.answer(ask, 50.0, Caller())
+        answered = await serving.answer(ask, 50.0, Caller())
         await asyncio.to_thread(serving.queue.stop)
-    return reply
+    return answered

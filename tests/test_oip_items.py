@@ -11,8 +11,8 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.indexer.index import Index
 from polydom.indexer.package import Package
 from polydom.server.oip_items import MAX_ITEMS, Items, Requested
+from polydom.server.schema_predict import Answer
 from polydom.server.tensors import BYTES, Tensor
-from polydom.server.wire import Answer
 
 from .three_kinds import picture, save_three
 

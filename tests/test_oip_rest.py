@@ -18,7 +18,7 @@ from tritonclient.utils import InferenceServerException
 
 from polydom.server.access import Access, Tokens
 from polydom.server.app import create_app
-from polydom.server.desk import Settings
+from polydom.server.settings import Settings
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 from .servers import STOP_S, ask, serving

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from polydom.features.items import text_item
 from polydom.server.budget import Deadline
-from polydom.server.desk import Desk, Settings
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
 from polydom.server.reserve import LASTING_S, Level, Reserve, Way, weigh
+from polydom.server.schema_predict import Answer, Ask
 from polydom.server.serving import Serving
-from polydom.server.wire import Answer, Ask
+from polydom.server.settings import Settings
 
 from . import oracles
 from .served import make_index
@@ -47,11 +48,12 @@ class Scene:
 
     def ask(self, budget_ms: float, after_s: float) -> Answer:
         ask, arrived_s = Ask(text=TEXT_100, budget_ms=budget_ms), self.clock()
-        reply = self.serving.answer_at_once(ask, arrived_s, Caller())
-        assert reply is not None
+        answered = self.serving.answer_at_once(ask, arrived_s, Caller())
+        assert answered is not None
+        answer = self.serving.desk.answer(*answered)
         self.clock.now_s += after_s
-        self.serving.sent(reply, arrived_s)
-        return reply.answer
+        self.serving.sent(*answered)
+        return answer
 
     def be_busy(self, rate: float) -> list[Answer]:
         """Answers with 5 ms on a machine that takes long after one plan in thirty."""

@@ -13,16 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.items import text_item
-from polydom.server.attempt import Attempt
+from polydom.server.attempt import begin
 from polydom.server.budget import Deadline
-from polydom.server.desk import Desk, Settings
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.job import Job
 from polydom.server.outcome import Outcome
 from polydom.server.question import Caller, Question
 from polydom.server.queue import LATE_SHARE, WorkQueue
+from polydom.server.schema_predict import Ask
 from polydom.server.serving import Serving
-from polydom.server.wire import Ask
+from polydom.server.settings import Settings
 
 from . import oracles
 from .served import make_index
@@ -205,6 +206,6 @@ def test_a_course_leaves_what_is_over_to_those_who_come(come: bool, row: int) ->
     """What surely fitted at first is computed; what fast features leave is theirs."""
     question = Question(TEXT_100, Deadline(50.0, 4.5e-3))
     engine = course_engine(FAST, typical_index())
-    outcome = Attempt(engine, question, 0, lambda: int(come)).run()
+    outcome = begin(engine, question, 0, lambda: int(come)).run()
     assert outcome.row == row
     assert outcome.reason == ("pressure" if come else "budget")

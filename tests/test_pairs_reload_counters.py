@@ -17,7 +17,7 @@ from polydom.server.exposition import render
 from polydom.server.metrics import EngineCounts, EngineTotals
 from polydom.server.question import Caller
 from polydom.server.repository import Repository
-from polydom.server.wire import Ask
+from polydom.server.schema_predict import Ask
 
 from .served import FEATURES_FILE, HAM
 from .servers import ask, serving

@@ -13,10 +13,9 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
 from polydom.indexer.stored import StoredFeature
-from polydom.server.attempt import Attempt
+from polydom.server.attempt import Execution, answer, begin
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.bulk import Bulk
-from polydom.server.desk import Desk, Settings
 from polydom.server.errors import Abandoned
 from polydom.server.question import Question
 
@@ -64,7 +63,7 @@ def test_a_plan_that_is_abandoned_tells_what_it_took() -> None:
     clock = Clock()
     engine = slow_engine(clock, (12e-3, 0.0, 0.0))
     question = Question(TEXT_100, Deadline(50.0, 20e-3))
-    attempt = Attempt(engine, question)
+    attempt = begin(engine, question)
     first = engine.extractor.features[0]
     stop = replace(first, function=lambda *x: _then(first.function(*x), attempt))
     others = engine.extractor.features[1:]
@@ -75,7 +74,7 @@ def test_a_plan_that_is_abandoned_tells_what_it_took() -> None:
     assert engine.drift.plans == 1
 
 
-def _then(values: Any, attempt: Attempt) -> Any:
+def _then(values: Any, attempt: Execution) -> Any:
     attempt.stopped = True
     return values
 
@@ -88,7 +87,7 @@ def test_a_feature_that_fails_tells_only_that_it_took_too_long(
     engine = slow_engine(clock, (0.0, 0.0, took_s))
     question = Question(text_item("\x00" + "x" * 99), Deadline(50.0, 1.0))
     with pytest.raises(BadFeature):
-        engine.answer(question)
+        answer(engine, question)
     assert (engine.drift.at(clock()) > 1) == rises
     assert engine.drift.plans == rises
 
@@ -97,7 +96,7 @@ def test_an_answer_given_meanwhile_is_no_second_plan() -> None:
     """The event loop concludes; the thread goes on, and what it took counts once."""
     clock = Clock()
     engine = slow_engine(clock, (1e-3, 12e-3, 0.0))
-    attempt = Attempt(engine, Question(TEXT_100, Allowance(5.3e-3)))
+    attempt = begin(engine, Question(TEXT_100, Allowance(5.3e-3)))
     attempt.conclude()
     assert engine.drift.plans == 0
     attempt.run()
@@ -107,10 +106,11 @@ def test_an_answer_given_meanwhile_is_no_second_plan() -> None:
 @pytest.mark.parametrize("correct", [True, False])
 def test_batches_are_learned_from_too(correct: bool) -> None:
     clock = Clock()
-    desk = Desk(slow_engine(clock, (12e-3,) * 3), Settings(correct=correct))
-    bulk = Bulk(desk, 100.0, count=8)
+    engine = slow_engine(clock, (12e-3,) * 3)
+    engine.corrects = correct
+    bulk = Bulk(engine, 100.0, count=8)
     list(bulk.answers([(number, TEXT_100) for number in range(8)]))
-    assert (desk.engine.drift.at(clock()) > 1) == correct
+    assert (engine.drift.at(clock()) > 1) == correct
 
 
 def test_a_batch_spends_no_more_because_single_plans_were_slow() -> None:
@@ -118,10 +118,11 @@ def test_a_batch_spends_no_more_because_single_plans_were_slow() -> None:
     found = []
     for late in (0, 20):
         clock = Clock()
-        desk = Desk(slow_engine(clock, (1e-3, 4e-3, 4e-3)), Settings(correct=False))
+        engine = slow_engine(clock, (1e-3, 4e-3, 4e-3))
+        engine.corrects = False
         for _ in range(late):
-            desk.engine.drift.add(True, clock())
-        bulk = Bulk(desk, 0.6, count=200)
+            engine.drift.add(True, clock())
+        bulk = Bulk(engine, 0.6, count=200)
         for start in range(0, 200, 10):
             list(bulk.answers([(start + k, TEXT_100) for k in range(10)]))
         found.append((bulk.totals().expected_accuracy, bulk.spent))

@@ -20,8 +20,9 @@ from polydom.features.items import record_item
 from polydom.server import Scorer, score_items
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
-from polydom.server.listener import GrpcAt, free_port
+from polydom.server.listener import free_port
 from polydom.server.question import Caller
+from polydom.server.settings import GrpcAt
 from polydom.server.shortcut import Head, Shortcut
 
 from . import records
@@ -92,7 +93,7 @@ class Entrances:
         now_s = app.state.repository.get().now()
         head = Head(((b"content-type", b"application/json"),), b"", len(body), True)
         made = Shortcut(app.state.repository).answer(head, body, now_s, Caller())
-        return self.by_json(record) if made is None else told(json.loads(made[2]))
+        return self.by_json(record) if made is None else told(json.loads(made[1]))
 
     def by_lines(self, record: Any) -> Said:
         body = json.dumps({"record": record}) + "\n"

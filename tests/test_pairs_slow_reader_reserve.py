@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from polydom.server.budget import Allowance
-from polydom.server.desk import Desk, Settings
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.grpc_service import SENDING_S, _written_s
 from polydom.server.handing import hand_over
@@ -19,6 +19,7 @@ from polydom.server.protocol import StampingProtocol
 from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
 from polydom.server.serving import Serving
+from polydom.server.settings import Settings
 
 from .served import FEATURES_FILE, HAM, make_index, save_index
 from .servers import ask, serving

@@ -18,6 +18,7 @@ from polydom.indexer.progress import Silence
 from polydom.indexer.project import Exits, Project
 from polydom.indexer.report import facts_of
 from polydom.indexer.training import columns_of
+from polydom.server.attempt import answer
 from polydom.server.budget import Allowance
 from polydom.server.engine import Engine
 from polydom.server.question import Question
@@ -160,7 +161,7 @@ def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> Non
     assert loaded.package.margins == found.margins
     engine = Engine(loaded, loaded.package.extractor([FEATURES_FILE]))
     outcomes = [
-        engine.answer(Question(text_item(text), Allowance(10.0))) for text in TEXTS
+        answer(engine, Question(text_item(text), Allowance(10.0))) for text in TEXTS
     ]
     early = np.mean([outcome.reason == "sure" for outcome in outcomes])
     assert early == found.facts["plans"][3]["early"] > 0

@@ -17,8 +17,7 @@ from polydom.indexer.index import Index
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
 from polydom.server.question import Caller
 from polydom.server.repository import Repository
-from polydom.server.serving import Reply
-from polydom.server.wire import Ask
+from polydom.server.schema_predict import Answer, Ask
 
 from .served import ACCURACIES, FEATURES_FILE, make_index
 
@@ -50,10 +49,11 @@ async def started(*paths: Path) -> AsyncIterator[Repository]:
         await repository.stop()
 
 
-async def ask(repository: Repository, name: str | None = None) -> Reply:
+async def ask(repository: Repository, name: str | None = None) -> Answer:
     serving = repository.get(name)
     request = Ask(text="hello", budget_ms=900)
-    return await serving.answer(request, serving.now(), Caller())
+    answered = await serving.answer(request, serving.now(), Caller())
+    return serving.desk.answer(*answered)
 
 
 def test_repository_serves_the_first_where_no_name_is_given(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_repository_serves_the_first_where_no_name_is_given(tmp_path: Path) -> N
             version = repository.get("a").version
             assert repository.get("a", version) is repository.get("a")
             return [
-                (await ask(repository, name)).answer.expected_accuracy
+                (await ask(repository, name)).expected_accuracy
                 for name in (None, "a", "b")
             ]
 
@@ -123,13 +123,13 @@ def test_repository_replaces_an_index_while_requests_are_under_way(
             save(path, 0.9)
             reloading = asyncio.ensure_future(repository.reload())
             while not reloading.done():
-                version = (await ask(repository)).answer.index_version
+                version = (await ask(repository)).index_version
                 assert version in (old.version, repository.get().version)
             new = repository.get()
             assert reloading.result() == {"a": new.version} != {"a": old.version}
-            assert (await ask(repository)).answer.expected_accuracy == 0.9
-            for reply in await asyncio.gather(*asking):
-                assert reply.answer.index_version == old.version
+            assert (await ask(repository)).expected_accuracy == 0.9
+            for answer in await asyncio.gather(*asking):
+                assert answer.index_version == old.version
             assert new.metrics is old.metrics
             assert repository.metrics("a").reloads == {"ok": 1, "failed": 0}
 
@@ -168,7 +168,7 @@ def test_repository_keeps_what_it_has_where_the_new_file_is_bad(
             assert repository.get("bad") is old
             assert repository.state("bad").state == "READY"
             assert repository.metrics("bad").reloads == {"ok": 0, "failed": 1}
-            assert (await ask(repository, "good")).answer.expected_accuracy == 0.9
+            assert (await ask(repository, "good")).expected_accuracy == 0.9
             await repository.unload("bad")
             with pytest.raises(ReloadFailed):
                 await repository.load("bad")

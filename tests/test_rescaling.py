@@ -15,11 +15,12 @@ from polydom.features.feature import Feature, Step
 from polydom.indexer.index import Index
 from polydom.indexer.pace import LEAST_ROUNDS, finish
 from polydom.server.app import create_app
-from polydom.server.desk import Desk, Settings
 from polydom.server.engine import Engine
-from polydom.server.pace_facts import Rescaling
+from polydom.server.facts import facts_of
 from polydom.server.plan import make_plans
 from polydom.server.rescaling import read_pace, rescale
+from polydom.server.schema_facts import Rescaling
+from polydom.server.warm_up import WarmUp
 
 from .served import FEATURES_FILE, SPAM, WIDTHS, make_index
 from .servers import ask, serving
@@ -83,11 +84,11 @@ def slow_engine(clock: Clock, features_s: Sequence[float], step_s: float) -> Eng
 
 
 def rescaled(engine: Engine, clock: Clock) -> Rescaling:
-    desk = Desk(engine, Settings())
-    rows = [np.zeros(engine.extractor.width, np.float32)] * len(desk.samples)
+    samples = WarmUp(engine).samples
+    rows = [np.zeros(engine.extractor.width, np.float32)] * len(samples)
     pace = read_pace(engine)
     assert pace is not None
-    return finish(rescale(engine, pace, desk.samples, rows, now=clock))
+    return finish(rescale(engine, pace, samples, rows, now=clock))
 
 
 def test_engine_plans_with_the_costs_of_a_slower_machine() -> None:
@@ -115,41 +116,42 @@ def test_timing_is_over_soon_where_everything_is_slow() -> None:
 
 
 def test_warm_up_rescales_an_index_that_knows_its_pace() -> None:
-    desk = Desk(engine_of(paced_index()), Settings())
-    built = desk.engine.index
-    assert desk.rescaling == Rescaling("not_yet")
-    desk.warm_up()
-    assert desk.rescaling.state == "rescaled"
+    warm_up = WarmUp(engine := engine_of(paced_index()))
+    built = engine.index
+    assert warm_up.rescaling == Rescaling("not_yet")
+    warm_up.run()
+    assert warm_up.rescaling.state == "rescaled"
     # the features take microseconds, whatever the index says
-    assert desk.rescaling.features["words"] < 0.5
-    assert desk.engine.index.cost_s(3, 100) < built.cost_s(3, 100)
-    assert desk.facts().rescaling == desk.rescaling
-    assert desk.facts().sets[3].cost == desk.engine.index.coefficients[3].tolist()
+    assert warm_up.rescaling.features["words"] < 0.5
+    assert engine.index.cost_s(3, 100) < built.cost_s(3, 100)
+    facts = facts_of(engine, warm_up.rescaling)
+    assert facts.rescaling == warm_up.rescaling
+    assert facts.sets[3].cost == engine.index.coefficients[3].tolist()
 
 
 @pytest.mark.parametrize(
-    ("index", "settings", "state"),
+    ("index", "wanted", "state"),
     [
-        (make_index(), Settings(), "no_samples"),
-        (make_index("usd"), Settings(), "no_samples"),
-        (paced_index(weights={"usd": 2.0}), Settings(), "no_time"),
-        (paced_index(), Settings(rescale=False), "off"),
+        (make_index(), True, "no_samples"),
+        (make_index("usd"), True, "no_samples"),
+        (paced_index(weights={"usd": 2.0}), True, "no_time"),
+        (paced_index(), False, "off"),
     ],
     ids=["an old file", "old, of money", "no time", "not wanted"],
 )
 def test_costs_stay_where_they_cannot_or_shall_not_be_rescaled(
-    index: Index, settings: Settings, state: str
+    index: Index, wanted: bool, state: str
 ) -> None:
-    desk = Desk(engine_of(index), settings)
-    desk.warm_up()
-    assert desk.rescaling == Rescaling(state)  # type: ignore[arg-type]
-    assert desk.engine.index is index
+    warm_up = WarmUp(engine := engine_of(index), rescales=wanted)
+    warm_up.run()
+    assert warm_up.rescaling == Rescaling(state)  # type: ignore[arg-type]
+    assert engine.index is index
 
 
 @pytest.mark.parametrize("pace", [[], {}, {**PACE, "overhead": [0.0, 1.0]}])
 def test_a_pace_that_is_none_is_refused(pace: Any) -> None:
     with pytest.raises(BadIndexFile, match="sample time"):
-        Desk(engine_of(paced_index(pace)), Settings())
+        WarmUp(engine_of(paced_index(pace)))
 
 
 def test_declared_costs_are_not_rescaled() -> None:
@@ -157,8 +159,7 @@ def test_declared_costs_are_not_rescaled() -> None:
     engine = engine_of(index)
     features = [replace(f, declared={"usd": 1e-3}) for f in engine.extractor.features]
     declaring = Engine(index, Extractor(features, WIDTHS))
-    desk = Desk(declaring, Settings())
-    desk.warm_up()
+    WarmUp(declaring).run()
     # of length's 1 ms, all is declared
     costs = declaring.package.costs
     assert costs.feature_coefficients[0, 0] == pytest.approx(1e-3)

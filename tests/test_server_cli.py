@@ -13,7 +13,7 @@ from polydom.indexer.index import Index
 from polydom.server.__main__ import main
 from polydom.server.explain import explain
 from polydom.server.local import IN_WORDS
-from polydom.server.outcome import Reason
+from polydom.server.schema_predict import Reason
 
 from .records import make_index as record_index
 from .served import FEATURES_FILE, HAM, SPAM, make_index, make_pair_index, save_index

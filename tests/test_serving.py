@@ -15,14 +15,15 @@ from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.server.app import create_app
 from polydom.server.budget import Allowance, Deadline
-from polydom.server.desk import Desk, Settings
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.errors import Overloaded
 from polydom.server.job import Job
 from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
+from polydom.server.schema_predict import Ask
 from polydom.server.serving import Serving
-from polydom.server.wire import Ask
+from polydom.server.settings import Settings
 
 from .served import FEATURES_FILE, WIDTHS, make_index, save_index
 
@@ -76,8 +77,8 @@ async def started(engine: Engine, queue_limit: int = 1024) -> AsyncIterator[Serv
 async def ask(serving: Serving) -> int:
     """Ask with 5 s of time; how many features were computed."""
     request = Ask(text="x" * 100, budget_ms=5000)
-    reply = await serving.answer(request, serving.now(), Caller())
-    return len(reply.answer.features)
+    _, outcome = await serving.answer(request, serving.now(), Caller())
+    return len(serving.desk.names[outcome.row])
 
 
 def one() -> int:
@@ -154,6 +155,29 @@ def test_job_without_a_deadline_of_its_own_waits_for_its_turn(patient: str) -> N
         return await waiting
 
     assert run(main()).row == {"cheapest": 1, "money": 2}[patient]
+
+
+@pytest.mark.parametrize(("others", "chosen"), [(1, 1), (2, 2)])
+def test_job_plans_again_only_where_others_wait(others: int, chosen: int) -> None:
+    engine, gate = gated_engine()
+    gate.open.set()
+    plans = []
+
+    def choose(*given: Any) -> Any:
+        plans.append(given)
+        return type(engine).choose(engine, *given)
+
+    engine.choose = choose  # type: ignore[assignment,method-assign]
+
+    async def main() -> Any:
+        question = Question(TEXT, in_time(engine, WAIT_S))
+        choice = engine.choose(question, engine.now())
+        job = Job(engine, question, lambda: others, lambda: None, None, choice)
+        await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
+        return await job.result()
+
+    assert run(main()).row == 3
+    assert len(plans) == chosen
 
 
 def test_job_hands_errors_over() -> None:

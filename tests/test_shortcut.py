@@ -14,15 +14,18 @@ from hypothesis import strategies as st
 from polydom.features.errors import PolydomError
 from polydom.indexer.index import Index
 from polydom.server.app import create_app
-from polydom.server.desk import Desk, Settings
+from polydom.server.codec import Desk
 from polydom.server.engine import Engine
+from polydom.server.errors import describe
 from polydom.server.protocol import StampingProtocol
 from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
 from polydom.server.repository import Repository
+from polydom.server.schema_predict import encode
 from polydom.server.serving import Serving
+from polydom.server.settings import Settings
 from polydom.server.shortcut import MOST_HEADS, PREDICT, Head, Shortcut
-from polydom.server.wire import decode_ask, describe, encode
+from polydom.server.v1_decode import decode_ask
 
 from . import records, served
 
@@ -55,17 +58,17 @@ def ordinary(one: One, head: Head, body: bytes, arrived_s: float) -> tuple[int, 
     try:
         kind = serving.desk.engine.package.kind
         ask = decode_ask(head.headers, head.query, body, kind)
-        reply = asyncio.run(serving.answer(ask, arrived_s, Caller()))
+        answered = asyncio.run(serving.answer(ask, arrived_s, Caller()))
     except PolydomError as error:
         status, failure = describe(error)
         return status, encode(failure)
-    return 200, encode(reply.answer)
+    return 200, encode(serving.desk.answer(*answered))
 
 
 def quick(one: One, head: Head, body: bytes, arrived_s: float) -> bytes | None:
     """What the shortcut says."""
     made = Shortcut(one).answer(head, body, arrived_s, Caller())
-    return None if made is None else made[2]
+    return None if made is None else made[1]
 
 
 def bare(headers: Any, query: bytes) -> bool:

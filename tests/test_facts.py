@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from polydom.indexer.index import Index
-from polydom.server.desk import Desk, Settings
 from polydom.server.engine import Engine
-from polydom.server.exit_facts import ExitFacts, PlanExitFacts, read_exits
+from polydom.server.facts import facts_of, read_exits
+from polydom.server.schema_facts import ExitFacts, PlanExitFacts, Rescaling
 
 from .served import make_index
 from .test_engine import extractor_of, with_margins
@@ -87,12 +87,12 @@ def test_a_report_of_something_else_counts_as_none(path: list[Any], value: Any) 
 
 def test_an_index_without_exits_says_so() -> None:
     index = make_index()
-    assert Desk(Engine(index, extractor_of(index)), Settings()).facts().exits is None
+    assert facts_of(Engine(index, extractor_of(index)), Rescaling("off")).exits is None
     assert read(None) is None
 
 
-def test_a_desk_names_the_sets() -> None:
+def test_facts_name_the_sets() -> None:
     index = index_that_says(BUILT)
-    exits = Desk(Engine(index, extractor_of(index)), Settings()).facts().exits
+    exits = facts_of(Engine(index, extractor_of(index)), Rescaling("off")).exits
     assert exits is not None
     assert exits.plans[1].features == ("length", "marks", "words")

@@ -1,25 +1,20 @@
-"""What may come over the wire, and what goes back."""
+"""Requests of `POST /v1/predict`, read."""
 
 import base64
 import contextlib
 import json
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import (
-    LONGEST_MESSAGE,
-    BadFeature,
-    BadIndexFile,
     BadInput,
     BadItem,
-    NothingFits,
-    PolydomError,
 )
-from polydom.server.errors import NotReady, Overloaded, TooLarge
-from polydom.server.wire import Ask, Headers, decode_ask, describe, encode
+from polydom.server.headers import Headers
+from polydom.server.schema_predict import Ask
+from polydom.server.v1_decode import decode_ask
 
 JSON: Headers = ((b"content-type", b"application/json; charset=utf-8"),)
 TEXT: Headers = ((b"content-type", b"text/plain"),)
@@ -27,7 +22,7 @@ BYTES: Headers = ((b"content-type", b"application/octet-stream"),)
 IMAGE: Headers = ((b"content-type", b"image/jpeg"),)
 
 
-def test_wire_reads_each_kind_of_item_from_json() -> None:
+def test_decoder_reads_each_kind_of_item_from_json() -> None:
     image = base64.b64encode(b"\xff\xd8").decode()
     bodies = [{"text": "hi"}, {"record": {"a": 1.5, "b": "x", "c": None}}]
     asks = [decode_ask(JSON, b"", json.dumps(b).encode(), "text") for b in bodies]
@@ -42,7 +37,7 @@ FORM: Headers = ((b"content-type", b"application/x-www-form-urlencoded"),)
 
 
 @pytest.mark.parametrize("headers", [(), FORM], ids=["nothing", "curl's default"])
-def test_wire_reads_json_where_the_content_type_was_not_thought_of(
+def test_decoder_reads_json_where_the_content_type_was_not_thought_of(
     headers: Headers,
 ) -> None:
     body = b' \n{"text": "hi", "budget_ms": 5}'
@@ -53,7 +48,7 @@ def test_wire_reads_json_where_the_content_type_was_not_thought_of(
         decode_ask(headers, b"", b"text=hi", "text")
 
 
-def test_wire_takes_a_raw_body_as_the_item() -> None:
+def test_decoder_takes_a_raw_body_as_the_item() -> None:
     assert decode_ask(IMAGE, b"", b"\xff\xd8", "image").image_base64 == b"\xff\xd8"
     assert decode_ask(TEXT, b"", "ä".encode(), "text").text == "ä"
     assert decode_ask(BYTES, b"", b"\xff\xd8", "image").image_base64 == b"\xff\xd8"
@@ -61,7 +56,7 @@ def test_wire_takes_a_raw_body_as_the_item() -> None:
     assert decode_ask(TEXT, b"", b"", "text").text == ""
 
 
-def test_wire_reads_terms_from_query_and_header() -> None:
+def test_decoder_reads_terms_from_query_and_header() -> None:
     query = b"on_infeasible=error&min_accuracy=0.5"
     ask = decode_ask((*TEXT, (b"x-budget-ms", b"2.5")), query, b"hi", "text")
     assert ask == Ask(text="hi", budget_ms=2.5, on_infeasible="error", min_accuracy=0.5)
@@ -119,7 +114,7 @@ def test_wire_reads_terms_from_query_and_header() -> None:
         pytest.param(JSON, b"", b'{"record":' * 100_000, "body: ", id="deep objects"),
     ],
 )
-def test_wire_refuses_with_what_and_where(
+def test_decoder_refuses_with_what_and_where(
     headers: Headers, query: bytes, body: bytes, message: str
 ) -> None:
     with pytest.raises((BadInput, BadItem), match=message):
@@ -127,44 +122,7 @@ def test_wire_refuses_with_what_and_where(
 
 
 @given(query=st.binary(max_size=40), body=st.binary(max_size=60))
-def test_wire_refuses_noise_with_its_own_errors(query: bytes, body: bytes) -> None:
+def test_decoder_refuses_noise_with_its_own_errors(query: bytes, body: bytes) -> None:
     for headers in (JSON, TEXT, BYTES):
         with contextlib.suppress(BadInput, BadItem):
             assert isinstance(decode_ask(headers, query, body, "text"), Ask)
-
-
-@pytest.mark.parametrize(
-    ("error", "status", "code"),
-    [
-        (BadInput("x"), 400, "bad_input"),
-        (BadItem("x"), 400, "bad_item"),
-        (TooLarge("x"), 413, "too_large"),
-        (BadFeature("x"), 422, "bad_feature"),
-        (Overloaded("x"), 429, "overloaded"),
-        (NotReady("x"), 503, "not_ready"),
-        (NothingFits(budget_s=1, cheapest_s=2, size=3), 504, "nothing_fits"),
-        (BadIndexFile("/etc/secret.pdx is damaged"), 500, "internal"),
-    ],
-)
-def test_wire_maps_each_error_to_its_status(
-    error: PolydomError, status: int, code: str
-) -> None:
-    found, failure = describe(error)
-    assert (found, failure.code) == (status, code)
-    assert "secret" not in failure.error
-    assert set(msgspec.json.decode(encode(failure))) == {"error", "code"}
-
-
-def test_what_a_feature_said_stays_inside_however_it_is_written() -> None:
-    for said in ("/secret/path", "/secret\n\x1b[2Jpath" * 500):
-        cause = ValueError(said)
-        error = BadFeature(f"feature 'a' raised ValueError: {said}")
-        error.__cause__ = cause
-        status, failure = describe(error)
-        assert (status, failure.error) == (422, "feature 'a' failed")
-
-
-def test_text_of_a_request_is_told_in_one_short_line() -> None:
-    _, failure = describe(BadInput("\x00\x1b[2J\n" * 1000))
-    assert failure.error.isprintable()
-    assert len(failure.error) <= LONGEST_MESSAGE

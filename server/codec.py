@@ -1,0 +1,216 @@
+"""Between the wire and the engine of one index: terms in, answers out; no waiting."""
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+
+from ..features.errors import BadInput, BadItem
+from ..features.items import (
+    MAX_DECODED,
+    Item,
+    Kind,
+    image_item,
+    record_item,
+    text_item,
+)
+from ..features.record import Columns
+from .budget import Allowance, Budget, Deadline, read_amount
+from .columns import KnownColumns
+from .engine import Engine
+from .outcome import Outcome
+from .question import Caller, Question
+from .record_reader import RecordReader
+from .reserve import Reserve
+from .schema_predict import Answer, Ask, Terms
+from .settings import Settings
+
+
+class Desk:
+    """Makes questions of requests, and answers of outcomes.
+
+    Parameters
+    ----------
+    engine
+        Answers the questions.
+    settings
+        The operator's limits.
+
+    Attributes
+    ----------
+    names
+        Names of the features in each row's set, in computing order.
+    unit
+        What the index's costs are counted in; "s" or a currency.
+    columns
+        How many columns of records it knows; 0 where it cannot know.
+    reader
+        Reads usual requests about records faster; None where items are no records, or
+        features other than columns.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self.engine = engine
+        self.settings = settings
+        package = engine.package
+        self.unit = engine.unit
+        self._columns = KnownColumns(package.features)
+        self.columns = len(self._columns.names)
+        self.reader = RecordReader.of(engine.extractor)
+        # every record has the same size
+        self._one_size = package.kind == "record" and engine.index.covers(1.0)
+        self.names = tuple(package.names(row) for row in range(len(engine.plans)))
+
+    def question(
+        self,
+        ask: Ask | tuple[Terms, Item],
+        arrived_s: float,
+        caller: Caller,
+        reserve: Reserve | None = None,
+    ) -> Question:
+        """Read a request whose first byte came at `arrived_s`.
+
+        Of its budget, what `reserve` says is kept for what follows the plan. A pair is
+        what the `reader` made of it.
+
+        Raises
+        ------
+        BadInput, BadItem
+            If the request's terms or its item cannot be used.
+        """
+        terms = ask[0] if isinstance(ask, tuple) else ask
+        accuracy = terms.min_accuracy
+        if not 0 <= accuracy <= 1:
+            raise BadInput(f"min_accuracy is {accuracy}; it must be in [0, 1]")
+        item = ask[1] if isinstance(ask, tuple) else self.item(ask)
+        reserve_s = 0.0 if reserve is None else reserve.at(arrived_s)
+        return Question(
+            item,
+            self._budget(terms, arrived_s, reserve_s),
+            terms.on_infeasible,
+            accuracy,
+            caller,
+            arrived_s if caller.read_s > arrived_s else math.inf,
+            arrived_s,
+            self.engine.now(),
+            reserve,
+        )
+
+    def answer(self, question: Question, outcome: Outcome) -> Answer:
+        """Say what came of a question.
+
+        Whether its budget is met is foreseen: what follows the plan takes as long as
+        usual, or as it has taken by now.
+        """
+        now_s, budget = self.engine.now(), question.budget
+        out_s = max(now_s, question.out_s(outcome.finished_s))
+        answer = Answer(
+            label=outcome.label,
+            scores=outcome.scores,
+            features=self.names[outcome.row],
+            expected_accuracy=outcome.accuracy,
+            reason=outcome.reason,
+            budget_met=out_s <= budget.due_s,
+            actual_us=_us(outcome.finished_s - outcome.started_s),
+            queue_us=_us(outcome.started_s - question.read_s),
+            elapsed_us=_us(now_s - question.arrived_s),
+            index_version=self.engine.index.version,
+        )
+        item = question.item
+        if not (self._one_size or self.engine.index.covers(item.size)):
+            answer.size_in_range = False
+        if item.gaps is not None:
+            answer.tell(item.gaps)
+        if self.unit == "s":
+            answer.budget_us = _us(budget.amount)
+            answer.predicted_us = _us(outcome.predicted)
+            answer.reserve_us = _us(budget.amount - budget.whole)
+        else:
+            answer.budget = budget.amount
+            answer.predicted = outcome.predicted
+            answer.budget_met = outcome.predicted <= budget.amount
+        return answer
+
+    def item(self, ask: Ask) -> Item:
+        """Make the item that a request holds.
+
+        Raises
+        ------
+        BadItem
+            If it is not one of the index's kind.
+        """
+        kind = self.engine.package.kind
+        given = {"text": ask.text, "record": ask.record, "image": ask.image_base64}
+        payload = given.pop(kind)
+        if payload is None or any(other is not None for other in given.values()):
+            field = "image_base64" if kind == "image" else kind
+            raise BadItem(
+                f"this index classifies one {kind} per request: give {field!r}"
+            )
+        return self.read(payload)
+
+    def read(self, payload: object) -> Item:
+        """Make the item of bytes, a string or a mapping of columns.
+
+        Whatever way a record comes, this or `reader` reads it: it is refused for the
+        same reasons, whatever plan it would get, and has the same gaps.
+
+        Raises
+        ------
+        BadItem
+            If it is not one of the index's kind; of a record, if a column is unknown,
+            or holds what cannot be used, or there is none.
+        """
+        pair, limit = self.engine.index.pairs, self.settings.image_limit
+        kind = self.engine.package.kind
+        item = make_item(kind, payload, pair=pair, image_limit=limit)
+        record = item.payload
+        if not isinstance(record, Mapping):
+            return item
+        self._columns.check(record)
+        if self.reader is not None:
+            return self.reader.item(record)
+        for feature in self.engine.extractor.features:
+            if isinstance(feature.function, Columns):
+                feature.function.check(record)
+        return msgspec.structs.replace(item, gaps=self._columns.gaps(record))
+
+    def _budget(self, ask: Terms, arrived_s: float, reserve_s: float) -> Budget:
+        amount = read_amount(self.unit, ask.budget_ms, ask.budget)
+        if self.unit == "s":
+            allowed_s = self.settings.budget_s if amount is None else amount
+            allowed_s = min(allowed_s, self.settings.max_budget_s)
+            return Deadline(arrived_s, allowed_s, reserve_s)
+        if amount is None:
+            raise BadInput(
+                f"this index counts costs in {self.unit}: say with 'budget' how much "
+                "the item may cost"
+            )
+        return Allowance(amount)
+
+
+def make_item(
+    kind: Kind, payload: object, *, pair: bool = False, image_limit: int = MAX_DECODED
+) -> Item:
+    """Make the item of `kind` from bytes, a string or a dict of columns.
+
+    Its size is of two numbers if `pair` says so and it is no record. An image has at
+    most `image_limit` bytes when it is decoded.
+
+    Raises
+    ------
+    BadItem
+        If `payload` is none of that kind.
+    """
+    if kind == "image" and isinstance(payload, bytes):
+        return image_item(payload, max_decoded=image_limit, pair=pair)
+    if kind == "text" and isinstance(payload, str):
+        return text_item(payload, pair=pair)
+    if kind == "record" and isinstance(payload, Mapping):
+        return record_item(payload)
+    raise BadItem(f"a {kind} was expected, not {type(payload).__name__}")
+
+
+def _us(seconds: float) -> float:
+    """Microseconds to the nearest tenth; a third of the time that `round` takes."""
+    return int(seconds * 1e7 + 0.5) / 10

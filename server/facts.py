@@ -1,0 +1,102 @@
+"""What there is to say of an index that is served."""
+
+from typing import Annotated
+
+import msgspec
+
+from ..features.items import SIZE_NAMES
+from ..indexer.package import Package
+from ..models.trial import TRUST
+from .engine import Engine
+from .schema_facts import (
+    ExitFacts,
+    FeatureFacts,
+    IndexFacts,
+    MeasuredFacts,
+    PlanExitFacts,
+    Rescaling,
+    SetFacts,
+)
+
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class _Plan(msgspec.Struct):
+    row: Annotated[int, msgspec.Meta(ge=0)]
+    early: Share
+    saved: Share
+    changed: Share
+
+
+class _Built(msgspec.Struct):
+    """What the build wrote down."""
+
+    alpha: Share
+    plans: Annotated[list[_Plan], msgspec.Meta(min_length=1)]
+    fitted: Annotated[int, msgspec.Meta(ge=0)]
+    calibrated: Annotated[int, msgspec.Meta(ge=0)]
+    confidence: Share | None = None
+
+
+def facts_of(engine: Engine, rescaling: Rescaling) -> IndexFacts:
+    """Say what an engine answers with, and with what costs."""
+    index, package = engine.index, engine.package
+    accuracies = engine.accuracies
+    names = tuple(package.names(row) for row in range(len(engine.plans)))
+    return IndexFacts(
+        version=index.version,
+        kind=package.kind,
+        unit=engine.unit,
+        labels=package.labels,
+        size=SIZE_NAMES[package.kind][index.pairs],
+        smallest_size=index.sizes[0],
+        largest_size=index.sizes[1],
+        accuracy=max(accuracies),
+        features=[FeatureFacts(f.name, f.width) for f in package.features],
+        sets=[
+            SetFacts(names[row], accuracies[row], index.coefficients[row].tolist())
+            for row in sorted(index.lookup.rows.tolist())
+        ],
+        rescaling=rescaling,
+        drift=engine.drift.at(engine.now()),
+        kernels=TRUST.kernels,
+        exits=read_exits(package, names),
+        measured=_read_measured(package),
+    )
+
+
+def read_exits(
+    package: Package, names: tuple[tuple[str, ...], ...]
+) -> ExitFacts | None:
+    """Read what a package's report says of its exits; None where there are none.
+
+    `names` (C,) are the features of each candidate's set. A report that says less, or
+    something else than a build writes, counts as none.
+    """
+    if not package.margins:
+        return None
+    try:
+        built = msgspec.convert(package.meta.get("exits"), _Built)
+        plans = [
+            PlanExitFacts(names[plan.row], plan.early, plan.saved, plan.changed)
+            for plan in built.plans
+        ]
+    except (msgspec.ValidationError, IndexError):
+        return None
+    return ExitFacts(
+        alpha=built.alpha,
+        confidence=built.confidence,
+        fitted=built.fitted,
+        calibrated=built.calibrated,
+        early=sum(plan.early for plan in plans) / len(plans),
+        saved=sum(plan.saved for plan in plans) / len(plans),
+        plans=plans,
+    )
+
+
+def _read_measured(package: Package) -> MeasuredFacts | None:
+    """Read how busy the machine was that costs were measured on; None if unsaid."""
+    try:
+        return msgspec.convert(package.meta.get("measured"), MeasuredFacts)
+    except msgspec.ValidationError:
+        return None

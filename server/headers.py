@@ -1,0 +1,100 @@
+"""What a request's headers and query say, before its body is read."""
+
+from collections.abc import Iterable
+from urllib.parse import parse_qsl
+
+from ..features.errors import BadInput
+
+Headers = Iterable[tuple[bytes, bytes]]
+_IN_UTF8 = ("application/json", "text/plain")
+_UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
+
+
+def read_query(query: bytes) -> dict[str, str]:
+    """Split a query into its names and values.
+
+    Raises
+    ------
+    BadInput
+        If it is not ASCII, or has a name twice.
+    """
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True)
+    except UnicodeDecodeError as error:
+        raise BadInput("the query is not ASCII; escape it with %") from error
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        name = next(name for name in names if names.count(name) > 1)
+        raise BadInput(f"query: {name[:80]!r} is given twice")
+    return found
+
+
+def model_in(query: bytes) -> str | None:
+    """Name of the model that a query asks for; None where it asks for none.
+
+    Raises
+    ------
+    BadInput
+        As `read_query`.
+    """
+    return read_query(query).get("model") if b"model" in query else None
+
+
+def only_model_in(query: bytes) -> str | None:
+    """Return the same where a query can ask for nothing else.
+
+    Raises
+    ------
+    BadInput
+        As `read_query`, and if it does.
+    """
+    found = read_query(query)
+    other = next((name for name in found if name != "model"), None)
+    if other is not None:
+        raise BadInput(f"query: {other[:80]!r} is unknown; only 'model' is read here")
+    return found.get("model")
+
+
+def only_header(headers: Headers, name: bytes) -> str | None:
+    """Value of a header that is no list, without the space around it; None without one.
+
+    Raises
+    ------
+    BadInput
+        If it came more than once (RFC 9110, 5.3).
+    """
+    found = [value for own, value in headers if own == name]
+    if len(found) > 1:
+        raise BadInput(f"the header {name.decode()} is given twice")
+    return found[0].decode("latin-1").strip(" \t") if found else None
+
+
+def content_type_in(headers: Headers) -> str:
+    """Content type in lower case, without parameters; empty where there is none.
+
+    Raises
+    ------
+    BadInput
+        If it came more than once, or with a charset that is not read.
+    """
+    value = only_header(headers, b"content-type") or ""
+    kind, _, parameters = value.partition(";")
+    kind = kind.strip().lower()
+    for parameter in parameters.split(";") if kind in _IN_UTF8 else ():
+        name, _, given = parameter.partition("=")
+        charset = given.strip(' \t"').lower()
+        if name.strip().lower() == "charset" and charset not in _UTF8:
+            raise BadInput(f"charset {charset[:40]!r} is not read; send UTF-8")
+    return kind
+
+
+def read_headers(headers: Headers) -> tuple[str, str | None]:
+    """Content type, and the budget in milliseconds as it came.
+
+    Raises
+    ------
+    BadInput
+        As `content_type_in`, and if the budget came more than once.
+    """
+    return content_type_in(headers), only_header(headers, b"x-budget-ms")

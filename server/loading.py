@@ -1,0 +1,70 @@
+"""From an index file to the engine that answers with it: the only way."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..features.errors import BadIndexFile
+from ..indexer.index import Index
+from ..indexer.package import Package
+from .engine import Engine
+from .settings import Settings
+
+_AnyPath = str | os.PathLike[str]
+DEFAULTS = Settings()
+
+
+def package_of(index: Index, name: _AnyPath = "this index") -> Package:
+    """Return what an index needs to answer: features, models, labels.
+
+    Raises
+    ------
+    BadIndexFile
+        If it holds bare candidates; `name` is what it is called then.
+    """
+    if index.package is None:
+        raise BadIndexFile(f"{os.fspath(name)}: candidates without models")
+    return index.package
+
+
+def load_index(path: _AnyPath) -> tuple[Index, Package]:
+    """Map and check an index file that can answer.
+
+    Raises
+    ------
+    BadIndexFile
+        If it is damaged or foreign, or holds no models.
+    """
+    index = Index.load(path)
+    return index, package_of(index, path)
+
+
+def load_engine(
+    index: _AnyPath | Index,
+    features: Sequence[Path] = (),
+    settings: Settings = DEFAULTS,
+) -> Engine:
+    """Make the engine of an index, or of its file.
+
+    Parameters
+    ----------
+    index
+        With models.
+    features
+        Python files with the operator's own features; an index never names any.
+    settings
+        The operator's limits.
+
+    Raises
+    ------
+    BadIndexFile
+        As `load_index`.
+    BadFeature
+        If a feature's code is not there, or is not what was indexed.
+    """
+    if isinstance(index, Index):
+        package = package_of(index)
+    else:
+        index, package = load_index(index)
+    extractor = package.extractor(features)
+    return Engine(index, extractor, corrects=settings.correct, audit=settings.audit)

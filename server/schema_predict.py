@@ -1,0 +1,84 @@
+"""What goes over the wire with one item: its request and its answer; times in us."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from ..features.items import Gaps
+
+OnInfeasible = Literal["prior", "cheapest", "error"]
+Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun", "sure"]
+
+# What it holds is looked at by `Desk.read`, which is the same for every entrance.
+Record = Annotated[
+    Any,
+    msgspec.Meta(
+        extra_json_schema={
+            "type": ["object", "null"],
+            "additionalProperties": {"type": ["number", "string", "boolean", "null"]},
+        }
+    ),
+]
+MSGPACK = ("application/msgpack", "application/x-msgpack")
+
+
+class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """On what terms an item is to be classified, whatever kind it is."""
+
+    model: str | None = None
+    budget_ms: float | None = None
+    budget: float | None = None
+    on_infeasible: OnInfeasible = "prior"
+    min_accuracy: float = 0.0
+
+
+class Ask(Terms, forbid_unknown_fields=True, kw_only=True):
+    """Body of `POST /v1/predict` as JSON: one item, and on what terms.
+
+    With a raw body the item is the body, and the terms come in the query.
+    """
+
+    text: str | None = None
+    record: Record = None
+    image_base64: bytes | None = None
+
+
+class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
+    """Answer of `POST /v1/predict`.
+
+    Indexes that count seconds have the `_us` fields, others `predicted` and `budget`
+    in their own unit. `size_in_range` is there only where it is false; `unknown` where
+    a record's columns hold what the index never saw in them, and `missing` where more
+    than half of its columns hold nothing.
+    """
+
+    label: str
+    scores: dict[str, float]
+    features: tuple[str, ...]
+    expected_accuracy: float
+    reason: Reason | None
+    budget_met: bool
+    budget_us: float | UnsetType = UNSET
+    predicted_us: float | UnsetType = UNSET
+    reserve_us: float | UnsetType = UNSET
+    budget: float | UnsetType = UNSET
+    predicted: float | UnsetType = UNSET
+    actual_us: float
+    queue_us: float
+    elapsed_us: float
+    index_version: str
+    size_in_range: bool | UnsetType = UNSET
+    unknown: tuple[str, ...] | UnsetType = UNSET
+    missing: int | UnsetType = UNSET
+
+    def tell(self, gaps: Gaps) -> None:
+        """Say what the index cannot tell of the record."""
+        if gaps.unknown:
+            self.unknown = gaps.unknown
+        if gaps.missing:
+            self.missing = gaps.missing
+
+
+encode = msgspec.json.Encoder().encode
+encode_msgpack = msgspec.msgpack.Encoder().encode

@@ -1,0 +1,178 @@
+"""Requests of `POST /v1/predict` read: bytes to an item and its terms."""
+
+from typing import Any
+
+import msgspec
+
+from ..features.errors import BadInput, BadItem
+from ..features.items import Kind
+from ..features.wording import in_words
+from .bounds import check_item
+from .headers import Headers, content_type_in, read_headers, read_query
+from .json_keys import refuse_twice, twice_in_json
+from .schema_predict import MSGPACK, Ask, Terms
+
+_TERMS = Terms.__struct_fields__
+# What a request has whose sender did not think of it: nothing, or curl's default.
+_UNSAID = ("", "application/x-www-form-urlencoded")
+_DEFAULTS = {name: getattr(Ask(), name) for name in _TERMS}
+_ALL_DEFAULTS = [(name, getattr(Ask(), name)) for name in Ask.__struct_fields__]
+
+
+class _Named(msgspec.Struct):
+    """A body of which everything but this is skipped."""
+
+    model: str | None = None
+
+
+_named_json = msgspec.json.Decoder(_Named).decode
+_named_msgpack = msgspec.msgpack.Decoder(_Named).decode
+_decode_json = msgspec.json.Decoder(Ask).decode
+_decode_msgpack = msgspec.msgpack.Decoder(Ask).decode
+
+
+def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind | None) -> Ask:
+    """Read one request of `POST /v1/predict`.
+
+    Parameters
+    ----------
+    headers
+        Names in lower case.
+    query
+        The raw query string.
+    body
+        JSON, or an image's or text's own bytes, as the content type says. Without one,
+        and as a form, what begins like a JSON object is read as one.
+    kind
+        What the index classifies; decides what `application/octet-stream` holds. None
+        where only the body may say which index that is.
+
+    Raises
+    ------
+    BadInput
+        If the request is malformed or its body empty, or its terms are given twice.
+    BadItem
+        If a text is not UTF-8.
+    """
+    content_type, header_budget = read_headers(headers)
+    ask = _decode_body(content_type, body, kind)
+    if query or header_budget is not None:
+        _add_terms(ask, query, header_budget)
+    return ask
+
+
+def check_ask(headers: Headers, body: bytes, kind: Kind, columns: int) -> None:
+    """Refuse a long body by what it holds, before it is decoded.
+
+    Raises
+    ------
+    BadInput, BadItem
+        As `check_item`.
+    """
+    packed = _packed(headers, body)
+    if packed is not None:
+        check_item(body, packed=packed, kind=kind, columns=columns)
+
+
+def _packed(headers: Headers, body: bytes) -> bool | None:
+    """Say whether an object comes in msgpack, not JSON; None where the item is all."""
+    content_type = content_type_in(headers)
+    if content_type in MSGPACK:
+        return True
+    is_form = content_type in _UNSAID and body.lstrip().startswith(b"{")
+    return False if is_form or content_type == "application/json" else None
+
+
+def model_in_body(headers: Headers, body: bytes) -> str | None:
+    """Return which model a body names, if it does, without decoding its item."""
+    packed = _packed(headers, body)
+    if packed is None:
+        return None
+    try:
+        return (_named_msgpack if packed else _named_json)(body).model
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None  # whoever reads the body says what is wrong with it
+
+
+def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> Ask:
+    if not body and content_type != "text/plain":  # a text may be empty
+        raise BadInput("the body is empty")
+    if content_type in _UNSAID and body.lstrip().startswith(b"{"):
+        content_type = "application/json"
+    if content_type == "application/json" or content_type in MSGPACK:
+        try:
+            if content_type in MSGPACK:
+                ask = _decode_msgpack(body)
+            else:
+                ask = _decode_json(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadInput(f"body: {in_words(error, Ask)}") from error
+        refuse_keys(ask, body, msgpack=content_type in MSGPACK)
+        return ask
+    if content_type == "application/octet-stream" and kind != "record":
+        content_type = "text/plain" if kind == "text" else "image/*"
+    if content_type.startswith("image/"):
+        return Ask(image_base64=body)
+    if content_type == "text/plain":
+        try:
+            return Ask(text=body.decode())
+        except UnicodeDecodeError as error:
+            raise BadItem(
+                f"the text is not UTF-8 (byte {error.start} of {len(body)})"
+            ) from error
+    raise BadInput(
+        f"content type {content_type[:80]!r} is not understood; send application/json, "
+        "application/msgpack, or the item itself as image/*, text/plain or "
+        "application/octet-stream"
+    )
+
+
+def refuse_keys(
+    ask: Ask, body: bytes, *, where: str = "body", msgpack: bool = False
+) -> None:
+    """Refuse what was decoded from an object that has a key twice.
+
+    Raises
+    ------
+    BadInput, BadItem
+        If the body has, or its record.
+    """
+    if msgpack:
+        # the first byte of a small map counts its keys
+        if ask.record is not None or body[0] != 0x80 + _keys_given(ask):
+            refuse_twice(where, twice_in_json(body, packed=True))
+        return
+    # Each key has a colon: only if there are more than that can one have come twice.
+    colons = body.count(b":")
+    if ask.text is not None and b"\\u003" not in body:  # no colon is written as that
+        colons -= ask.text.count(":")
+    if isinstance(ask.record, dict):
+        colons -= len(ask.record)
+    few = 1 if ask.budget_ms is None else 2
+    if colons > few and colons > _keys_given(ask):
+        refuse_twice(where, twice_in_json(body))
+
+
+def _keys_given(ask: Ask) -> int:
+    """Count the keys that were given for certain: their values are not the default."""
+    return sum(getattr(ask, name) != value for name, value in _ALL_DEFAULTS)
+
+
+def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
+    """Set what query and header say, each at most once and not in the body too."""
+    given: dict[str, Any] = dict(read_query(query))
+    if header_budget is not None:
+        if "budget_ms" in given:
+            raise BadInput("budget_ms is given twice")
+        given["budget_ms"] = header_budget
+    for name in given:
+        if name not in _TERMS:
+            raise BadInput(f"query: {name[:80]!r} is none of {', '.join(_TERMS)}")
+        if getattr(ask, name) != _DEFAULTS[name]:
+            raise BadInput(f"{name} is given twice")
+    try:
+        read = msgspec.convert(given, Ask, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"query or header: {in_words(error, Ask)}") from error
+    for name in given:
+        setattr(ask, name, getattr(read, name))

@@ -1,0 +1,97 @@
+"""Running everything once before anything is asked, and timing it on this machine."""
+
+import os
+from collections.abc import Generator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ..features.samples import sample_items
+from ..indexer.index import Index
+from .codec import Desk, make_item
+from .engine import Engine
+from .loading import load_engine
+from .rescaling import first_state, read_pace, rescale
+from .schema_facts import Rescaling
+from .settings import Settings
+
+WARM_UP_ROUNDS = 3
+
+
+class WarmUp:
+    """Runs every feature on every sample, and every model on the rows they give.
+
+    Parameters
+    ----------
+    engine
+        With the index as it was built.
+    rescales
+        Whether the index's costs are made this machine's, where that is possible; the
+        later rounds are timed then.
+
+    Attributes
+    ----------
+    samples
+        The index's.
+    rescaling
+        Whether the index's costs are this machine's.
+
+    Raises
+    ------
+    BadItem
+        If a sample is no item of the index's kind.
+    BadIndexFile
+        If the index's times of its samples are not its own.
+    """
+
+    def __init__(self, engine: Engine, *, rescales: bool = True) -> None:
+        self._engine = engine
+        package = engine.package
+        self.samples = [
+            make_item(package.kind, payload, pair=engine.index.pairs)
+            for payload in package.meta.get("samples", [])
+        ]
+        self._pace = read_pace(engine)
+        self.rescaling = Rescaling(first_state(engine, self._pace, rescales))
+
+    def run(self) -> None:
+        """Do all of it."""
+        for _ in self.steps():
+            pass
+
+    def steps(self) -> Generator[None, None, None]:
+        """Do it in steps of one feature of one sample, or of one model.
+
+        Between two of them requests may be answered by whoever carries them out.
+        """
+        engine = self._engine
+        extractor = engine.extractor
+        items = self.samples or list(sample_items(extractor.kind))
+        rows = np.zeros((max(len(items), 1), extractor.width), np.float32)
+        rescales = self.rescaling.state == "not_yet"
+        for _ in range(1 if rescales else WARM_UP_ROUNDS):
+            for item, row in zip(items, rows, strict=False):  # there may be no items
+                extraction = extractor.begin(item, row)
+                for feature in range(len(extractor.features)):
+                    extraction.compute(feature)
+                    yield
+            whole = np.nan_to_num(rows)  # not every model takes what is missing
+            for model in engine.package.models:
+                model.scores(whole[-1])
+                model.choose(whole[-1])
+                yield
+        if rescales and self._pace is not None:
+            self.rescaling = yield from rescale(engine, self._pace, items, list(whole))
+
+
+def open_desk(index: str | os.PathLike[str] | Index, features: Sequence[Path]) -> Desk:
+    """Load an index and make it ready to answer in this process.
+
+    Raises
+    ------
+    BadIndexFile, BadFeature
+        As `load_engine`.
+    """
+    engine = load_engine(index, features)
+    WarmUp(engine).run()
+    return Desk(engine, Settings())

@@ -1,0 +1,185 @@
+"""Plans carried out against the clock, and concluded by others meanwhile."""
+
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.errors import BadFeature
+from polydom.features.extract import Extractor
+from polydom.features.items import record_item, text_item
+from polydom.models.prior import Prior
+from polydom.server.attempt import answer, begin
+from polydom.server.budget import Allowance, Deadline
+from polydom.server.engine import Engine
+from polydom.server.errors import Abandoned
+from polydom.server.question import Question
+from polydom.server.record_reader import RecordReader
+
+from . import records
+from .served import ACCURACIES, WIDTHS
+from .test_engine import (
+    INDEX,
+    TEXT_100,
+    Clock,
+    ask,
+    extractor_of,
+    slow_engine,
+    with_margins,
+)
+
+
+def test_execution_names_the_feature_that_cannot_be_computed() -> None:
+    engine = Engine(INDEX, extractor_of(INDEX))
+    with pytest.raises(BadFeature, match="'words'"):
+        answer(engine, Question(text_item("a\x00b"), Allowance(1.0)))
+
+
+@given(
+    budget_s=st.floats(0, 0.02),
+    waited_s=st.floats(0, 0.02),
+    pauses=st.tuples(*[st.floats(0, 0.01)] * 3),
+)
+def test_execution_starts_no_feature_that_what_is_left_does_not_cover(
+    budget_s: float, waited_s: float, pauses: tuple[float, float, float]
+) -> None:
+    clock = Clock(50.0 + waited_s)
+    outcome = ask(slow_engine(clock, pauses), Deadline(50.0, budget_s))
+    last_s = max(pauses[: outcome.row], default=0.0)
+    late_s = outcome.finished_s - max(50.0 + budget_s, 50.0 + waited_s)
+    # the last feature started inside the budget, and took what it took
+    assert late_s <= last_s + 1e-9
+
+
+def test_execution_can_be_concluded_from_elsewhere_while_a_feature_runs() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def stuck(function: Callable[..., Any]) -> Callable[..., Any]:
+        def wait(*inputs: Any) -> Any:
+            inside.set()
+            assert go_on.wait(10)
+            return function(*inputs)
+
+        return wait
+
+    own = extractor_of(INDEX)
+    features = [
+        *own.features[:2],
+        replace(own.features[2], function=stuck(own.features[2].function)),
+    ]
+    engine = Engine(INDEX, Extractor(features, WIDTHS))
+    attempt = begin(engine, Question(TEXT_100, Allowance(1.0)))
+    thread = threading.Thread(target=attempt.run)
+    thread.start()
+    assert inside.wait(10)
+    outcome = attempt.conclude()
+    go_on.set()
+    thread.join()
+    assert (outcome.row, outcome.reason) == (2, "overrun")
+    assert sum(outcome.scores.values()) == pytest.approx(1)
+
+
+def test_a_plan_that_is_sure_answers_before_its_features_end() -> None:
+    index = with_margins(0.0)
+    engine = Engine(index, extractor_of(index), now=Clock())
+    outcome = ask(engine, Allowance(1.0))
+    assert (outcome.row, outcome.reason) == (1, "sure")
+    assert outcome.accuracy == ACCURACIES[3]
+    assert outcome.predicted == INDEX.cost_s(3, 100.0)
+
+
+def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
+    """The plan is sure after the first feature, which ends in mid-conclusion."""
+    index, go_on = with_margins(0.0), threading.Event()
+    package = index.package
+    assert package is not None
+    length, *others = extractor_of(INDEX).features
+
+    def stuck(*inputs: Any) -> Any:
+        assert go_on.wait(10)
+        return length.function(*inputs)
+
+    class Slow(Prior):
+        def answer(self, row: Any) -> tuple[int, list[float]]:
+            go_on.set()
+            thread.join()
+            return super().answer(row)
+
+    classes = package.models[0].classes
+    prior = Slow(classes, np.full(len(classes), 1 / len(classes)))
+    slow = replace(package, models=(prior, *package.models[1:]))
+    features = [replace(length, function=stuck), *others]
+    engine = Engine(replace(index, package=slow), Extractor(features, WIDTHS))
+    attempt = begin(engine, Question(TEXT_100, Allowance(1.0)))
+    thread = threading.Thread(target=attempt.run)
+    thread.start()
+    outcome = attempt.conclude()
+    assert (outcome.row, outcome.reason) == (0, "overrun")
+    assert outcome.accuracy == ACCURACIES[0]
+    assert attempt.conclude().reason == "sure"
+
+
+def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:
+    index = with_margins(1e9)
+    engine = Engine(index, extractor_of(index), now=Clock())
+    outcome = ask(engine, Allowance(1.0))
+    assert (outcome.row, outcome.reason) == (3, None)
+    assert outcome.accuracy == ACCURACIES[3]
+
+
+def test_a_lead_exactly_at_the_margin_is_not_enough() -> None:
+    package = INDEX.package
+    assert package is not None
+    row = extractor_of(INDEX).extract(TEXT_100)
+    _, scores = package.models[1].answer(row)
+    lead = max(scores) - min(scores)
+    for margin, reason in ((lead, None), (math.nextafter(lead, 0), "sure")):
+        index = with_margins(margin)
+        engine = Engine(index, extractor_of(index), now=Clock())
+        first = ask(engine, Allowance(1.0))
+        assert (first.reason == "sure" and first.row == 1) == (reason == "sure")
+
+
+@pytest.mark.parametrize("margin", [math.inf, 0.0, 1e9], ids=["none", "sure", "unsure"])
+def test_a_record_that_was_read_at_once_is_answered_as_any_other(margin: float) -> None:
+    """Nothing is left to compute; its exits count all the same."""
+    index = records.make_index()
+    assert index.package is not None
+    never = ((math.inf,), (math.inf, math.inf))
+    package = replace(index.package, margins=(*never, (math.inf, margin, math.inf)))
+    index = replace(index, package=package)
+    engine = Engine(index, package.extractor(), now=Clock())
+    reader = RecordReader.of(engine.extractor)
+    assert reader is not None
+    reasons = set()
+    for person in records.PEOPLE:
+        for budget_s in (1e-6, 35e-6, 1.0):
+            one, other = (
+                answer(engine, Question(item, Deadline(50.0, budget_s)))
+                for item in (reader.item(person), record_item(person))
+            )
+            assert one == other
+            reasons.add(one.reason)
+    assert reasons == {"infeasible", "budget", "sure" if margin == 0 else None}
+
+
+def test_a_record_that_was_read_at_once_keeps_its_row() -> None:
+    index = records.make_index()
+    assert index.package is not None
+    engine = Engine(index, index.package.extractor(), now=(clock := Clock()))
+    reader = RecordReader.of(engine.extractor)
+    assert reader is not None
+    item = reader.item(records.PEOPLE[0])
+    execution = begin(engine, Question(item, Deadline(50.0, 1.0)))
+    assert execution.conclude().reason == "overrun"
+    clock.now_s += 2.0  # what is computed already can be answered all the same
+    assert (execution.run().row, execution.run().reason) == (2, None)
+    execution.stopped = True
+    with pytest.raises(Abandoned):
+        execution.run()

@@ -1,0 +1,46 @@
+"""From an index file to what answers with it."""
+
+from pathlib import Path
+
+import pytest
+
+from polydom.features.errors import BadFeature, BadIndexFile
+from polydom.features.items import text_item
+from polydom.indexer import Index
+from polydom.server.attempt import answer
+from polydom.server.budget import Allowance
+from polydom.server.loading import load_engine, load_index, package_of
+from polydom.server.question import Question
+from polydom.server.settings import Settings
+
+from .served import FEATURES_FILE, make_index, save_index
+
+BARE = Index.from_candidates([[1e-3]], [0.5], (1, 10))
+
+
+def test_an_engine_comes_of_an_index_or_its_file(tmp_path: Path) -> None:
+    path = save_index(tmp_path)
+    question = Question(text_item("free money"), Allowance(1.0))
+    settings = Settings(correct=False, audit=0.5)
+    for index in (path, str(path), Index.load(path)):
+        engine = load_engine(index, [FEATURES_FILE], settings)
+        assert answer(engine, question).row == 3
+        assert (engine.corrects, engine.audit.share) == (False, 0.5)
+    assert not load_engine(make_index("usd"), [FEATURES_FILE]).corrects
+
+
+def test_bare_candidates_are_refused_by_the_name_of_their_file(tmp_path: Path) -> None:
+    path = tmp_path / "bare.pdx"
+    BARE.save(path)
+    for load in (load_index, load_engine):
+        with pytest.raises(BadIndexFile, match=r"bare\.pdx: candidates without models"):
+            load(path)
+    with pytest.raises(BadIndexFile, match="this index: candidates without models"):
+        load_engine(BARE)
+    with pytest.raises(BadIndexFile, match="this index: candidates without models"):
+        package_of(BARE)
+
+
+def test_a_feature_whose_code_is_not_given_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadFeature):
+        load_engine(save_index(tmp_path))
