@@ -32,16 +32,17 @@ from .docs_page import DOCS, show_docs
 from .errors import NotReady, not_ready
 from .handing import hand_over
 from .intake import Body
-from .listener import GrpcAt
 from .mounted import path_in_app
 from .names import AnyPath
 from .oip import Oip
+from .oip_openapi import OIP_STRUCTS, describe_oip
 from .oip_rest import OipRoutes
-from .openapi import describe_routes
-from .peers import Peers
+from .openapi import V1_STRUCTS, describe_v1
+from .openapi_parts import document
 from .question import Caller
 from .ready_made import RETRY_AFTER_S, ReadyMade
 from .repository import Repository
+from .settings import GrpcAt
 from .shortcut import PREDICT, Shortcut
 from .wire import (
     MSGPACK,
@@ -122,7 +123,7 @@ def create_app(
 
     app = FastAPI(title="polydom", lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.repository, app.state.access = repository, access
-    app.state.peers = None  # workers have some
+    app.state.worker, app.state.others = None, None  # workers have both
     app.state.when_stopping = []
     app.state.oip, app.state.grpc_at = Oip(repository, access), grpc_at
     app.add_middleware(LastResort, repository=repository)
@@ -147,6 +148,12 @@ def create_app(
         app.add_middleware(TokenGate, tokens=access.tokens)
     app.openapi = describe_routes  # type: ignore[method-assign]  # as FastAPI advises
     return app
+
+
+def describe_routes() -> dict[str, Any]:
+    """Return the OpenAPI document of every route."""
+    paths = {**describe_v1(), **describe_oip()}
+    return document(paths, (*V1_STRUCTS, *OIP_STRUCTS))
 
 
 class PredictRoute:
@@ -304,11 +311,8 @@ async def show_metrics(request: Request) -> Response:
     from .exposition import render
 
     state = request.app.state
-    peers: Peers | None = state.peers
-    if peers is None:
-        body = render(state.repository)
-    else:
-        body = render(state.repository, peers.number, await peers.ask())
+    others = {} if state.others is None else await state.others()
+    body = render(state.repository, state.worker, others)
     return Response(body, media_type=CONTENT_TYPE_LATEST)
 
 
@@ -352,7 +356,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         warming = asyncio.create_task(repository.start())
         warming.add_done_callback(_log_failure)
         try:
-            if app.state.peers is not None:
+            if app.state.worker is not None:
                 # what comes meanwhile is for those that are warm, or waits
                 await asyncio.wait([warming])
             async with _beside(app):

@@ -122,9 +122,10 @@ def serve(
     from .access import Access
     from .app import create_app
     from .desk import Settings
-    from .listener import GrpcAt, Running, free_port, listen
+    from .listener import Running, free_port, listen
     from .logs import set_up_logs
     from .names import name_files
+    from .settings import GrpcAt
     from .watch import Watch
     from .workers import run_workers
 

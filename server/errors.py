@@ -15,8 +15,10 @@ PolydomError
     └── TooLittleLeft  what is left of a request's budget buys nothing it asked for
 """
 
+from typing import NamedTuple
+
 from ..features.amounts import show_us
-from ..features.errors import NothingFits, PolydomError
+from ..features.errors import BadFeature, BadInput, BadItem, NothingFits, PolydomError
 from ..features.sizes import Size, show_size
 
 
@@ -110,3 +112,84 @@ class TooLittleLeft(NothingFits):
 def in_unit(amount: float, unit: str) -> str:
     """Write an amount for people: microseconds, or in the unit itself."""
     return show_us(amount * 1e6) if unit == "s" else f"{amount:g} {unit}"
+
+
+class Status(NamedTuple):
+    """How some errors are answered.
+
+    Attributes
+    ----------
+    number
+        Over HTTP.
+    grpc
+        Name of gRPC's status.
+    errors
+        Which errors, with those derived from them.
+    meaning
+        What it tells the caller, in a sentence.
+    """
+
+    number: int
+    grpc: str
+    errors: tuple[type[PolydomError], ...]
+    meaning: str
+
+
+STATUSES = (
+    Status(
+        400,
+        "INVALID_ARGUMENT",
+        (BadInput, BadItem),
+        "The request, its terms or its item cannot be used.",
+    ),
+    Status(
+        401,
+        "UNAUTHENTICATED",
+        (Unauthorized,),
+        "The server wants a token, and this is none that it knows.",
+    ),
+    Status(
+        403, "PERMISSION_DENIED", (NotAllowed,), "The operator lets nobody do this."
+    ),
+    Status(
+        404, "NOT_FOUND", (UnknownModel,), "No model has that name, or that version."
+    ),
+    Status(
+        408,
+        "DEADLINE_EXCEEDED",
+        (ReceiveTimeout,),
+        "The request did not come in whole within 10 s.",
+    ),
+    Status(413, "RESOURCE_EXHAUSTED", (TooLarge,), "The body is over the limit."),
+    Status(
+        415,
+        "UNIMPLEMENTED",
+        (UnsupportedEncoding,),
+        "The body is compressed in another way than gzip or deflate.",
+    ),
+    Status(
+        422,
+        "INVALID_ARGUMENT",
+        (BadFeature, ReloadFailed),
+        "A feature cannot be computed on an item; or a file cannot be served.",
+    ),
+    Status(
+        429,
+        "RESOURCE_EXHAUSTED",
+        (Overloaded,),
+        "Too many requests wait already; try again after `Retry-After` seconds.",
+    ),
+    Status(499, "CANCELLED", (Abandoned,), "The caller left before the answer."),
+    Status(
+        503,
+        "UNAVAILABLE",
+        (NotReady,),
+        "Not ready: still being warmed up, not loaded, or about to stop.",
+    ),
+    Status(
+        504,
+        "DEADLINE_EXCEEDED",
+        (NothingFits,),
+        "Nothing that was asked for fits, and `on_infeasible` is `error`.",
+    ),
+)

@@ -22,10 +22,10 @@ from .grpc_messages import (
     parameters_of,
     response_of,
 )
-from .listener import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 from .oip import Inferred, Oip
 from .oip_config import config_of
 from .question import Caller
+from .settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 from .wire import Headers
 
 # Sending is watched for so long: what a caller makes it wait is not the server's time.

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
 
 import uvicorn
 from fastapi import FastAPI
@@ -19,17 +18,14 @@ from ..features.errors import BadInput
 from .admission import ACCEPTED, waiting_at
 from .errors import ReloadFailed
 from .exposition import samples_of
+from .metrics import Samples
 from .patience import in_own_thread
-from .peers import Samples
 from .protocol import StampingProtocol
 from .repository import Repository
+from .settings import DRAIN_S, KEEP_ALIVE_S
 from .watch import POLL_S, Watch
 
 BACKLOG = 2048
-# Above the 60 s of usual proxies, which would else reuse what is being closed.
-KEEP_ALIVE_S = 65
-# Longest wait for requests that are under way when the server stops.
-DRAIN_S = 30
 
 life = logging.getLogger("polydom.life")
 
@@ -69,15 +65,6 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadInput(f"cannot listen at {host}, port {port}: {reason}") from error
-
-
-class GrpcAt(NamedTuple):
-    """Where to answer gRPC, with TLS where there is a certificate with its key."""
-
-    host: str
-    port: int
-    certificate: Path | None = None
-    key: Path | None = None
 
 
 def free_port(host: str, port: int) -> int:

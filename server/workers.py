@@ -24,8 +24,9 @@ from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 
 from ..features.errors import BadInput
-from .listener import DRAIN_S, Running, Server, run
+from .listener import Running, Server, run
 from .peers import Peers
+from .settings import DRAIN_S
 from .watch import POLL_S
 
 # A worker that ends is started anew, but not more often than this.
@@ -287,8 +288,8 @@ class Workers:
         server, parent = self._server, os.getppid()
         server.beside += [self._while_parent_lives, _hear_of_trials]
         peers = Peers(self._folder, number, self._count)
-        self._app.state.peers = peers
         state = self._app.state
+        state.worker, state.others = number, peers.ask
         state.oip.tell_others = lambda: os.kill(parent, signal.SIGHUP)
         if hasattr(state, "admin"):
             state.admin.tell_others = state.oip.tell_others

@@ -24,14 +24,14 @@ from polydom.indexer.header_size import (
     MAX_ENTRIES,
     MAX_HEADER_BYTES,
 )
-from polydom.server import errors, listener
+from polydom.server import errors
 from polydom.server.__main__ import main
 from polydom.server.access import OPEN_PATHS
-from polydom.server.app import create_app
+from polydom.server.app import create_app, describe_routes
 from polydom.server.batch_wire import BatchTerms, ErrorEntry, Totals
 from polydom.server.desk import Settings
-from polydom.server.openapi import describe_routes
 from polydom.server.protocol import StampingProtocol
+from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S
 from polydom.server.wire import Answer, Ask, IndexFacts, ModelFacts
 
 from .served import FEATURES_FILE, save_index
@@ -166,8 +166,8 @@ def test_running_names_options_that_there_are_and_the_limits(
         f"{protocol.receive_s:g} s |",
         f"{protocol.head_limit >> 10} KiB",
         f"{protocol.connection_limit:,} |",
-        f"{listener.KEEP_ALIVE_S} s |",
-        f"{listener.DRAIN_S} s |",
+        f"{KEEP_ALIVE_S} s |",
+        f"{DRAIN_S} s |",
     ):
         assert limit in RUNNING, limit
     for path in OPEN_PATHS:

@@ -20,7 +20,8 @@ from polydom.server.__main__ import main
 from polydom.server.access import Access
 from polydom.server.app import create_app
 from polydom.server.grpc_messages import METHODS, SERVICE
-from polydom.server.listener import GrpcAt, free_port
+from polydom.server.listener import free_port
+from polydom.server.settings import GrpcAt
 
 from .served import FEATURES_FILE, HAM, SPAM, save_index
 from .servers import serving

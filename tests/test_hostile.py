@@ -16,7 +16,7 @@ import msgpack
 import pytest
 
 from polydom.server.access import OPEN_PATHS
-from polydom.server.openapi import describe_routes
+from polydom.server.app import describe_routes
 from polydom.server.wire import STATUS
 
 from .served import FEATURES_FILE, SPAM

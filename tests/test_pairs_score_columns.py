@@ -20,8 +20,9 @@ from polydom.features.items import record_item
 from polydom.server import Scorer, score_items
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
-from polydom.server.listener import GrpcAt, free_port
+from polydom.server.listener import free_port
 from polydom.server.question import Caller
+from polydom.server.settings import GrpcAt
 from polydom.server.shortcut import Head, Shortcut
 
 from . import records
