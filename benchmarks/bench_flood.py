@@ -10,7 +10,7 @@ fixed times, whatever the server does; `/livez` is asked beside them by a proces
 own, with a new connection for each, as probes do. The ways of asking:
 
     quick       kept connections, the same head in every request
-    ordinary    kept connections, a header that the shortcut leaves alone
+    ordinary    kept connections, a model by name, which a route answers
     new         a connection for every request
     oip         the Open Inference Protocol, a row in every request
     batch       ten items in every request
@@ -118,7 +118,7 @@ def requests(way: str, rows: list[list[float]]) -> list[bytes]:
             path, kind = f"/v1/batch?budget_ms={BUDGET_MS:g}&count=10", LINES
             body = (body + b"\n") * 10
         elif way == "ordinary":
-            more = "authorization: none\r\n"
+            path += "?model=records"
         elif way == "new":
             more = "connection: close\r\n"
         head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: {kind}\r\n{more}"

@@ -9,19 +9,14 @@ from pathlib import Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ..features.errors import BadInput
-from .docs_page import DOCS
 from .errors import Failure, Unauthorized
 from .headers import Headers
-from .mounted import path_in_app
-from .schema_predict import encode
+from .reply import failed
 
 # Probes come from whoever runs the process, and say nothing about what it serves.
 OPEN_PATHS = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
-# The page holds nothing; what it shows is asked for with the token typed there.
-_FREE = (*OPEN_PATHS, DOCS)
 # What is below these has tokens of its own.
 ADMIN_PATHS = ("/v1/admin/", "/v2/repository/models/")
-CHALLENGE = (b"www-authenticate", b'Bearer realm="polydom"')
 SHORTEST = 16
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
@@ -126,11 +121,15 @@ class Access:
 
 
 class TokenGate:
-    """Lets through to `app` what has a token, and what needs none."""
+    """Lets through to `app` what has a token, and what needs none.
 
-    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
+    That are `OPEN_PATHS`, those in `free`, and what has tokens of its own.
+    """
+
+    def __init__(self, app: ASGIApp, tokens: Tokens, free: Iterable[str] = ()) -> None:
         self._app = app
         self._tokens = tokens
+        self._free = frozenset((*OPEN_PATHS, *free))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or answer it with 401."""
@@ -138,23 +137,24 @@ class TokenGate:
             try:
                 self._tokens.check(scope["headers"])
             except Unauthorized as error:
-                await refuse(send, error)
+                # the body that may be on its way is thrown away
+                refused = failed(401, Failure(str(error), error.code))
+                await refused(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    @staticmethod
-    def _asks(path: str) -> bool:
-        return path not in _FREE and not path.startswith(ADMIN_PATHS)
+    def _asks(self, path: str) -> bool:
+        return path not in self._free and not path.startswith(ADMIN_PATHS)
 
 
-async def refuse(send: Send, error: Unauthorized) -> None:
-    """Answer with 401; the body that may be on its way is thrown away."""
-    body = encode(Failure(str(error), error.code))
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", b"%d" % len(body)),
-        CHALLENGE,
-    ]
-    start = {"type": "http.response.start", "status": 401, "headers": headers}
-    await send(start)
-    await send({"type": "http.response.body", "body": body})
+def path_in_app(scope: Scope) -> str:
+    """Path of a request without what lies in front of this application.
+
+    As Starlette's own routing finds it: a root path counts only where the path begins
+    with it, up to a slash.
+    """
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    if root and path.startswith(root) and path[len(root) :][:1] in ("", "/"):
+        return path[len(root) :]
+    return path

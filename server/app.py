@@ -1,18 +1,15 @@
-"""The HTTP surface: decode, ask, encode. No choosing and no computing here."""
+"""The application: all routes put together, and what surrounds them."""
 
 import asyncio
 import contextlib
 import logging
 import os
 import sys
-import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 from starlette.routing import Route
@@ -20,41 +17,37 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
 from ..features.errors import BadInput, PolydomError
-from ..features.items import Kind
-from .access import CHALLENGE, Access, TokenGate
+from .access import Access, TokenGate
 from .admin import RELOAD, Admin
 from .admission import Admission
 from .batch import BATCH, BatchEndpoint
-from .body import read_body
-from .bounds import LARGE
 from .docs_page import DOCS, show_docs
-from .errors import UNEXPECTED, Failure, NotReady, describe, not_ready
-from .handing import hand_over
-from .headers import model_in, only_model_in, read_headers
-from .intake import Body
-from .mounted import path_in_app
+from .errors import UNEXPECTED, Failure, Overloaded, describe
+from .info import (
+    LIVEZ,
+    READYZ,
+    Probes,
+    livez,
+    readyz,
+    show_index,
+    show_metrics,
+    show_models,
+)
 from .names import AnyPath
 from .oip import Oip
-from .oip_rest import OipRoutes
-from .openapi import describe_routes
-from .peers import Peers
-from .question import Caller
-from .ready_made import RETRY_AFTER_S, ReadyMade
+from .oip_openapi import OIP_STRUCTS, describe_oip
+from .oip_rest import routes_of
+from .openapi import V1_STRUCTS, describe_v1
+from .openapi_parts import document
+from .reply import WithoutCycle, failed
 from .repository import Repository
-from .schema_facts import (
-    Health,
+from .settings import (
+    GrpcAt,
+    Settings,
 )
-from .schema_predict import (
-    MSGPACK,
-    encode,
-    encode_msgpack,
-)
-from .settings import GrpcAt, Settings
-from .shortcut import PREDICT, Shortcut
-from .v1_decode import (
-    check_ask,
-    decode_ask,
-    model_in_body,
+from .v1_predict import (
+    PREDICT,
+    Predict,
 )
 
 # Longest time that the computing thread may keep the interpreter from the one that
@@ -120,99 +113,38 @@ def create_app(
 
     app = FastAPI(title="polydom", lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.repository, app.state.access = repository, access
-    app.state.peers = None  # workers have some
+    app.state.worker, app.state.others = None, None  # workers have both
     app.state.when_stopping = []
     app.state.oip, app.state.grpc_at = Oip(repository, access), grpc_at
     app.add_middleware(LastResort, repository=repository)
-    app.add_middleware(OipRoutes, oip=app.state.oip)
-    app.add_middleware(PredictRoute, repository=repository)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(PolydomError, _answer_error)
     app.add_exception_handler(Exception, _answer_unexpected)
-    app.add_api_route("/livez", livez)
-    app.add_api_route("/readyz", readyz)
+    app.state.predict = Predict(repository)
+    predict = Route(PREDICT, app.state.predict, methods=["POST"])
+    app.router.routes.insert(0, predict)  # what is asked most is looked for first
+    app.add_api_route(LIVEZ, livez)
+    app.add_api_route(READYZ, readyz)
     app.add_api_route("/v1/index", show_index)
     app.add_api_route("/v1/models", show_models)
     app.add_api_route("/metrics", show_metrics)
     app.add_api_route(DOCS, show_docs)
     batches = Route(BATCH, BatchEndpoint(repository), methods=["POST"])
-    app.router.routes.append(batches)
+    app.router.routes.extend((batches, *routes_of(app.state.oip)))
     if access.admin is not None:
         app.state.admin = Admin(repository, access.admin)
         app.add_api_route(RELOAD, app.state.admin.reload, methods=["POST"])
     if access.tokens is not None:
         # the last to be added is the first that is asked, whatever the path
-        app.add_middleware(TokenGate, tokens=access.tokens)
+        app.add_middleware(TokenGate, tokens=access.tokens, free=(DOCS,))
     app.openapi = describe_routes  # type: ignore[method-assign]  # as FastAPI advises
     return app
 
 
-class PredictRoute:
-    """`POST /v1/predict`, in front of the framework's routing, which costs more.
-
-    Everything else is passed on to `app`.
-    """
-
-    def __init__(self, app: ASGIApp, repository: Repository) -> None:
-        self._app = app
-        self._repository = repository
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http" or path_in_app(scope) != PREDICT:
-            await self._app(scope, receive, send)
-        elif scope["method"] != "POST":
-            failure = Failure("only POST is answered here", "method_not_allowed")
-            await _send(send, 405, encode(failure), (b"allow", b"POST"))
-        else:
-            with self._repository.intake.body() as held:
-                await self._predict(scope, receive, send, held)
-
-    async def _predict(
-        self, scope: Scope, receive: Receive, send: Send, held: Body
-    ) -> None:
-        repository, state = self._repository, scope.get("state", {})
-        arrived_s = state.get("arrived_s") or time.monotonic()
-        metrics = repository.stray
-        try:
-            limit = repository.settings.body_limit
-            body = await read_body(receive, scope["headers"], limit, held)
-            query = scope["query_string"]
-            name = model_in(query) if query else None
-            if name is None and len(body) > LARGE:
-                name = model_in_body(scope["headers"], body)
-            kind: Kind | None = None
-            try:
-                serving = repository.get(name)
-                metrics = serving.metrics
-                kind = serving.desk.engine.package.kind
-            except NotReady:  # the body may name one that is
-                if len(body) > LARGE:
-                    raise
-            if kind is not None and len(body) > LARGE:
-                check_ask(scope["headers"], body, kind, serving.desk.columns)
-            ask = decode_ask(scope["headers"], query, body, kind)
-            if ask.model is not None or kind is None:
-                metrics = repository.stray
-                serving = repository.get(ask.model)
-                metrics = serving.metrics
-            caller = state.get("caller") or Caller()
-            question, outcome = await serving.answer(ask, arrived_s, caller)
-            answer = serving.desk.answer(question, outcome)
-        except Exception as error:
-            status, failure = describe(error)
-            metrics.errors[failure.code] += 1
-            if failure is UNEXPECTED:
-                log.exception("a request failed")
-            await _send(send, status, encode(failure))
-            return
-        if read_headers(scope["headers"])[0] in MSGPACK:
-            packed = encode_msgpack(answer)
-            sending = _send(send, 200, packed, kind=MSGPACK[0].encode())
-        else:
-            sending = _send(send, 200, encode(answer))
-        count = partial(serving.sent, question, outcome)
-        await hand_over(sending, caller, serving.now, count)
+def describe_routes() -> dict[str, Any]:
+    """Return the OpenAPI document of every route."""
+    paths = {**describe_v1(), **describe_oip()}
+    return document(paths, (*V1_STRUCTS, *OIP_STRUCTS))
 
 
 class LastResort:
@@ -244,75 +176,7 @@ class LastResort:
             if begun:
                 raise
             log.exception("a request failed")
-            await _send(send, 500, encode(UNEXPECTED))
-
-
-async def _send(
-    send: Send,
-    status: int,
-    body: bytes,
-    *headers: tuple[bytes, bytes],
-    kind: bytes = b"application/json",
-) -> None:
-    more = list(headers)
-    if status == 413:
-        # what is still on its way is not read
-        more.append((b"connection", b"close"))
-    if status == 429:
-        more.append((b"retry-after", RETRY_AFTER_S))
-    length = (b"content-length", b"%d" % len(body))
-    content_type = (b"content-type", kind)
-    start = {"status": status, "headers": [content_type, length, *more]}
-    await send({"type": "http.response.start", **start})
-    await send({"type": "http.response.body", "body": body})
-
-
-async def livez() -> Response:
-    """Say that the process answers."""
-    return _reply(200, Health("ok"))
-
-
-async def readyz(request: Request) -> Response:
-    """Say whether features and models are warm."""
-    repository: Repository = request.app.state.repository
-    if not repository.ready:
-        why = not_ready(repository.queue.begun)
-        if repository.leaving:
-            why = NotReady("the server is about to stop")
-        return _reply(*describe(why))  # not counted: whoever probes wants to know
-    return _reply(200, Health("ok"))
-
-
-async def show_index(request: Request) -> Response:
-    """Say what is being served under a name."""
-    repository: Repository = request.app.state.repository
-    serving = repository.get(only_model_in(request.scope["query_string"]))
-    return _reply(200, serving.facts())
-
-
-async def show_models(request: Request) -> Response:
-    """Say which names are served, and whether they answer."""
-    repository: Repository = request.app.state.repository
-    return _reply(200, repository.facts())
-
-
-async def show_metrics(request: Request) -> Response:
-    """Say what was counted, in Prometheus's text format."""
-    from prometheus_client import CONTENT_TYPE_LATEST
-
-    from .exposition import render
-
-    state = request.app.state
-    peers: Peers | None = state.peers
-    if peers is None:
-        body = render(state.repository)
-    else:
-        body = render(state.repository, peers.number, await peers.ask())
-    return Response(body, media_type=CONTENT_TYPE_LATEST)
-
-
-def _reply(status: int, body: msgspec.Struct) -> Response:
-    return Response(encode(body), status, media_type="application/json")
+            await failed(500, UNEXPECTED)(scope, receive, send)
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
@@ -322,24 +186,23 @@ async def _answer_error(request: Request, error: Exception) -> Response:
     repository.stray.errors[failure.code] += 1
     if failure is UNEXPECTED:
         log.error("a request failed", exc_info=error)
-    reply = _reply(status, failure)
-    if reply.status_code == 401:
-        reply.raw_headers.append(CHALLENGE)
-    if reply.status_code == 429:
-        reply.raw_headers.append((b"retry-after", RETRY_AFTER_S))
-    return reply
+    return failed(status, failure)
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
+    """Answer what no route is for, and say which methods the one at the path has."""
     assert isinstance(error, HTTPException)
     code = error.detail.lower().replace(" ", "_")
-    reply = _reply(error.status_code, Failure(error.detail, code))
-    reply.headers.update(error.headers or {})  # which methods are allowed
+    headers, said = error.headers or {}, error.detail
+    if "Allow" in headers:
+        said = f"only {headers['Allow']} is answered here"
+    reply = failed(error.status_code, Failure(said, code))
+    reply.headers.update(headers)
     return reply
 
 
 async def _answer_unexpected(request: Request, error: Exception) -> Response:
-    return _reply(500, UNEXPECTED)
+    return failed(500, UNEXPECTED)
 
 
 @contextlib.asynccontextmanager
@@ -351,7 +214,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         warming = asyncio.create_task(repository.start())
         warming.add_done_callback(_log_failure)
         try:
-            if app.state.peers is not None:
+            if app.state.worker is not None:
                 # what comes meanwhile is for those that are warm, or waits
                 await asyncio.wait([warming])
             async with _beside(app):
@@ -373,22 +236,27 @@ def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
 
 
 def _state(app: FastAPI) -> dict[str, Any]:
-    """Give connections what is before the application, and ways past it.
+    """Give connections what is ahead of the application, and ways past it.
 
-    The shortcut is none where tokens are asked for.
+    Where tokens are asked for there are none but for probes.
     """
     repository: Repository = app.state.repository
+    errors, probes = repository.stray.errors, Probes(repository)
     call_soon = asyncio.get_running_loop().call_soon
     admission = Admission(repository.settings.budget_s, call_soon)
     app.state.oip.admission = admission
-    state: dict[str, Any] = {
-        "application": app,
-        "admission": admission,
-        "ready_made": ReadyMade(repository),
+    direct: dict[tuple[bytes, bytes], Any] = {
+        (b"GET", LIVEZ.encode()): probes.livez,
+        (b"GET", READYZ.encode()): probes.readyz,
     }
     if app.state.access.tokens is None:
-        state["shortcut"] = Shortcut(repository)
-    return state
+        direct[b"POST", PREDICT.encode()] = app.state.predict.at_once
+    return {
+        "application": app,
+        "admission": admission,
+        "direct": direct,
+        "replies": WithoutCycle(lambda: errors.update((Overloaded.code,))),
+    }
 
 
 def _log_failure(warming: asyncio.Task[None]) -> None:

@@ -14,8 +14,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from .metrics import Histogram
-from .peers import Samples
+from .metrics import Histogram, Samples
 from .repository import Repository
 
 HELP = {

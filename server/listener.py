@@ -19,7 +19,7 @@ from .admission import ACCEPTED, waiting_at
 from .aside import in_own_thread
 from .errors import ReloadFailed
 from .exposition import samples_of
-from .peers import Samples
+from .metrics import Samples
 from .protocol import StampingProtocol
 from .repository import Repository
 from .settings import DRAIN_S, KEEP_ALIVE_S

@@ -19,6 +19,8 @@ from .question import Question
 
 # 10 us to 10 s, in steps of 1, 2 and 5
 SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)
+# Of each metric by name: names, labels and values of its samples.
+Samples = dict[str, list[tuple[str, dict[str, str], float]]]
 # features, why it is not the best or "", and whether the budget was met
 AnswerKind = tuple[tuple[str, ...], str, bool]
 RATIOS = (0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0)

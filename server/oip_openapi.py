@@ -7,22 +7,9 @@ import msgspec
 from .oip_body import InferBody
 from .oip_metadata import ModelIndex, ModelMetadata, ServerFacts
 from .oip_statistics import ModelStatistics
+from .openapi_parts import ANY_OBJECT, MEANINGS, RAW, call, in_path, ref
 
-_SCHEMA = "#/components/schemas/{}"
-_ERRORS = {
-    400: "The request, its tensors or its parameters cannot be used.",
-    401: "The server wants a token, and this is none that it knows.",
-    403: "The operator lets nobody do this.",
-    404: "No model has that name, or that version.",
-    408: "The request did not come in whole within 10 s.",
-    413: "The body is over the limit.",
-    415: "The body is compressed in another way than gzip or deflate.",
-    422: "A feature cannot be computed on an item; or a file cannot be served.",
-    429: "Too many requests wait already; try again after `Retry-After` seconds.",
-    503: "Not ready: still being warmed up, not loaded, or about to stop.",
-    504: "Nothing that was asked for fits, and `on_infeasible` is `error`.",
-}
-_RAW = {"schema": {"type": "string", "format": "binary"}}
+_INFER_ERRORS = (400, 404, 408, 413, 415, 422, 429, 503, 504)
 
 
 class Live(msgspec.Struct):
@@ -89,11 +76,11 @@ OIP_STRUCTS = (
 def describe_oip() -> dict[str, Any]:
     """Return the paths below `/v2`; those of models with and without a version."""
     paths: dict[str, Any] = {
-        "/v2": {"get": _call("What this server is.", ServerFacts)},
-        "/v2/health/live": {"get": _call("Whether the process answers.", Live)},
+        "/v2": {"get": call("What this server is.", ref(ServerFacts))},
+        "/v2/health/live": {"get": call("Whether the process answers.", ref(Live))},
         "/v2/health/ready": {"get": _ready("Whether every model is ready.", Ready)},
         "/v2/models/stats": {
-            "get": _call("What was counted for every model.", ModelsStatistics)
+            "get": call("What was counted for every model.", ref(ModelsStatistics))
         },
     }
     for base, names in (
@@ -101,91 +88,68 @@ def describe_oip() -> dict[str, Any]:
         ("/v2/models/{name}/versions/{version}", ["name", "version"]),
     ):
         for path, described in _model_paths(base).items():
-            ((_, call),) = described.items()
-            call["parameters"] = [_in_path(name) for name in names]
+            ((_, one),) = described.items()
+            one["parameters"] = [in_path(name) for name in names]
             paths[path] = described
     return paths | _repository_paths()
 
 
 def _model_paths(base: str) -> dict[str, dict[str, Any]]:
-    known = (404, 503)
+    known, tensors = (404, 503), ref(ModelMetadata)
+    counted = ref(ModelsStatistics)
     return {
-        base: {"get": _call("Which tensors a model takes.", ModelMetadata, known)},
+        base: {"get": call("Which tensors a model takes.", tensors, known)},
         f"{base}/ready": {
             "get": _ready("Whether a model is ready.", ModelReady, (404,))
         },
-        f"{base}/config": {"get": _call("A model's configuration.", None, known)},
-        f"{base}/stats": {
-            "get": _call("What was counted for a model.", ModelsStatistics, known)
-        },
+        f"{base}/config": {"get": call("A model's configuration.", ANY_OBJECT, known)},
+        f"{base}/stats": {"get": call("What was counted for a model.", counted, known)},
         f"{base}/infer": {"post": _infer()},
     }
 
 
 def _repository_paths() -> dict[str, Any]:
-    body = {"content": {"application/json": {"schema": {"type": "object"}}}}
-    listed = _call("Every model, and whether it answers.", None, (400, 408, 413, 415))
-    schema = {"type": "array", "items": {"$ref": _SCHEMA.format("ModelIndex")}}
-    listed["responses"]["200"]["content"]["application/json"]["schema"] = schema
+    body = {"content": {"application/json": {"schema": ANY_OBJECT}}}
+    listed = call(
+        "Every model, and whether it answers.",
+        {"type": "array", "items": ref(ModelIndex)},
+        (400, 408, 413, 415),
+    )
     paths = {"/v2/repository/index": {"post": {**listed, "requestBody": body}}}
     errors = (400, 401, 403, 404, 408, 413, 415, 422)
     for verb, summary in (
         ("load", "Load a model's file as it is now."),
         ("unload", "Let a model answer no more."),
     ):
-        call = {
-            **_call(summary, None, errors),
-            "parameters": [_in_path("name")],
-            "requestBody": body,
+        paths[f"/v2/repository/models/{{name}}/{verb}"] = {
+            "post": {
+                **call(summary, ANY_OBJECT, errors),
+                "parameters": [in_path("name")],
+                "requestBody": body,
+            }
         }
-        paths[f"/v2/repository/models/{{name}}/{verb}"] = {"post": call}
     return paths
 
 
 def _infer() -> dict[str, Any]:
-    errors = tuple(status for status in _ERRORS if status not in (401, 403))
-    call = _call("Classify items inside one budget.", InferAnswer, errors)
-    call["responses"]["200"]["content"]["application/octet-stream"] = _RAW
-    schema = {"$ref": _SCHEMA.format("InferBody")}
-    call["requestBody"] = {
+    described = call(
+        "Classify items inside one budget.", ref(InferAnswer), _INFER_ERRORS
+    )
+    described["responses"]["200"]["content"]["application/octet-stream"] = RAW
+    described["requestBody"] = {
         "required": True,
         "description": "JSON. With the header inference-header-content-length, that "
         "many bytes of it, and behind them the tensors that have a binary_data_size; "
         "no schema can say that.",
-        "content": {"application/json": {"schema": schema}},
+        "content": {"application/json": {"schema": ref(InferBody)}},
     }
-    return call
+    return described
 
 
 def _ready(
     summary: str, answer: type[msgspec.Struct], errors: tuple[int, ...] = ()
 ) -> dict[str, Any]:
-    call = _call(summary, answer, errors)
-    responses = call["responses"]
-    responses["503"] = {**responses["200"], "description": _ERRORS[503]}
-    return call
-
-
-def _call(
-    summary: str, answer: type[msgspec.Struct] | None, errors: tuple[int, ...] = ()
-) -> dict[str, Any]:
-    """Describe a call; where `answer` is None, by any object."""
-    schema = {"type": "object"}
-    if answer is not None:
-        schema = {"$ref": _SCHEMA.format(answer.__name__)}
-    responses = {"200": _response("The answer.", schema)}
-    for status in errors:
-        failure = {"$ref": _SCHEMA.format("Failure")}
-        responses[str(status)] = _response(_ERRORS[status], failure)
-    return {"summary": summary, "responses": responses}
-
-
-def _response(description: str, schema: dict[str, str]) -> dict[str, Any]:
-    return {
-        "description": description,
-        "content": {"application/json": {"schema": schema}},
-    }
-
-
-def _in_path(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+    described = call(summary, ref(answer), errors)
+    responses = described["responses"]
+    responses["503"] = {**responses["200"], "description": MEANINGS[503]}
+    return described

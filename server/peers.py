@@ -13,11 +13,9 @@ from pathlib import Path
 
 import msgspec
 
-ANSWER_S = 1.0
+from .metrics import Samples
 
-Sample = tuple[str, dict[str, str], float]
-# of each metric by name
-Samples = dict[str, list[Sample]]
+ANSWER_S = 1.0
 
 _decode = msgspec.msgpack.Decoder(Samples).decode
 _encode = msgspec.msgpack.Encoder().encode

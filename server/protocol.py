@@ -3,28 +3,82 @@
 import asyncio
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum, auto
 from typing import Any, ClassVar
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+import httptools
+import msgspec
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .admission import Admission
 from .errors import Failure
 from .question import Caller
-from .ready_made import UNREFUSED, ReadyMade, framing_of
-from .schema_predict import encode
-from .shortcut import Head, Shortcut
+from .reply import CLOSE, WithoutCycle, failed, on_the_wire
 from .turn import turn_of
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
 # the parser would take such a request's body for the other protocol.
 _OFFER = re.compile(rb"\r\n(?:upgrade|http2-settings):[^\r\n]*", re.IGNORECASE)
-
-
+# Asked by whoever runs the process, and least to be refused when it has most to do.
+UNREFUSED = frozenset(
+    (b"/livez", b"/readyz", b"/metrics", b"/v2/health/live", b"/v2/health/ready")
+)
 # The first byte of what may be a probe.
 GET = ord("G")
 # Longest wait for a caller who was refused to have read so, and to have gone.
 LINGER_S = 1.0
+# Longer heads are not looked at to find where a request ends that is refused.
+LONGEST_HEAD = 2048
+_PLAIN = re.compile(
+    rb"[A-Z]+ [!-~]+ HTTP/1\.1(?:\r\n[A-Za-z0-9_-]+:[\t -~]*)*",
+)
+_FRAMING = re.compile(
+    rb"\r\n(content-length|connection|transfer-encoding|expect|upgrade)[ \t]*:"
+    rb"[ \t]*([^\r\n]*)",
+    re.IGNORECASE,
+)
+
+
+class RawRequest(msgspec.Struct, frozen=True, gc=False):
+    """A whole request for what answers without an ASGI cycle.
+
+    Attributes
+    ----------
+    query, headers, body
+        As they came; names of headers in lower case.
+    arrived_s
+        When its first byte was read.
+    caller
+        Who waits for the answer.
+    when_written
+        Has something called once the answer was written, if there is one.
+    """
+
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    arrived_s: float
+    caller: Caller
+    when_written: Callable[[Callable[[], object]], object]
+
+
+# The body of status 200, in JSON; None where the application has to answer.
+Direct = Callable[[RawRequest], bytes | None]
+
+
+class Next(Enum):
+    """What the next byte of a connection belongs to."""
+
+    REQUEST = auto()  # a new one
+    HEAD = auto()
+    BODY = auto()
+    WAITING = auto()  # what waits to be let in
+    REFUSED = auto()  # the rest of a request that is not read
+    NOTHING = auto()  # nothing is read any more
+
+
+REQUEST, HEAD, BODY, WAITING, REFUSED, NOTHING = Next
 
 
 class StampingProtocol(HttpToolsProtocol):
@@ -35,6 +89,9 @@ class StampingProtocol(HttpToolsProtocol):
     A request's time is that of the turn of the event loop which read its first byte, so
     of several requests in one read (pipelining), or of several connections, each has
     the same, and none has the time at which the one before it was answered.
+
+    What the application offers as `direct` in its state is asked first, where an answer
+    would be the next thing on the wire; so is its `admission` before a request begins.
 
     Attributes
     ----------
@@ -55,27 +112,34 @@ class StampingProtocol(HttpToolsProtocol):
         self.caller = Caller(prompt=True)
         self.read_s = 0.0
         self._turn = turn_of(self.loop)
-        self._head_bytes = 0
-        self._in_head = False
-        self._patience: asyncio.TimerHandle | None = None
         # an application mounted in another has no say in what comes for that one
         ours = self.app_state.get("application") is self.config.app
         state = self.app_state if ours else {}
-        self._shortcut: Shortcut | None = state.get("shortcut")
-        if self.access_log or self.limit_concurrency is not None or self.root_path:
-            self._shortcut = None
         self._admission: Admission | None = state.get("admission")
-        self._ready_made: ReadyMade | None = state.get("ready_made")
-        self._waited_s = 0.0  # of the first request, for the connection to be taken
-        self._held: bytes | None = None
-        self._skip = 0
-        self._sets_aside = False  # for either, or for a refusal
-        self._between = True
-        self._raw_head: bytes | None = None
-        self._idle_since_s = 0.0
+        self._replies: WithoutCycle | None = state.get("replies")
+        self._direct: Mapping[tuple[bytes, bytes], Direct] = state.get("direct", {})
+        if self.access_log or self.limit_concurrency is not None or self.root_path:
+            self._direct = {}
+        self._next = REQUEST
+        # how long the connection had waited to be taken, until its first request
+        self._waited_s = 0.0
+        self._held = b""  # while WAITING
+        self._skip = 0  # bytes, while REFUSED
+        self._last_words = b""  # once requests before are answered, while NOTHING
+        # what may answer the request that is read, and its body so far
+        self._answerer: Direct | None = None
+        self._query = b""
+        self._head: list[tuple[bytes, bytes]] = []
+        self._body: list[bytes] = []
+        self._arrived_s = 0.0
+        self._answered_in_read = False
+        # of the head, or between pieces of a body
+        self._head_bytes = 0
         self._read_bytes = 0
         self._first_in_read = True
-        self._refusal: bytes | None = None
+        self._patience: asyncio.TimerHandle | None = None
+        self._untimed = False
+        self._idle_since_s = 0.0
         self._closes_unread = False
         self._earlier: list[Any] = []
 
@@ -91,60 +155,83 @@ class StampingProtocol(HttpToolsProtocol):
         else:
             self._wait_patiently()
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let the work for this connection know that nobody waits for it."""
+        self.caller.gone = True
+        if self._answerer is not None:
+            self._begin_cycle()
+        self._next, self._held = NOTHING, b""
+        self._wait_no_more()
+        for cycle in self._earlier:  # uvicorn tells only the latest
+            cycle.disconnected = True
+            cycle.message_event.set()
+        super().connection_lost(exc)
+
     def data_received(self, data: bytes) -> None:
-        """Take the time; then begin with a request, or with what to do instead."""
-        if self._sets_aside:
+        """Take the time; then read a request, unless it is put off or refused."""
+        if self._next is not REQUEST:
             data = self._set_aside(data)
             if not data:
                 return
         now_s = time.monotonic()
         self.read_s = self._turn.began_s(now_s, self.loop)
-        if self._between:
+        if self._next is REQUEST:
             self.caller.read_s = now_s
-            if data[0] == GET and self._probed(data):
-                return
             admission = self._admission
-            if admission is not None and not admission.enter(now_s, self._waited_s):
-                self._put_off(admission, data, now_s)
-                return
-            self._waited_s = 0.0
-        self._begin(data)
-
-    def _begin(self, data: bytes) -> None:
-        """Answer by the shortcut, or parse."""
-        if self._between:
-            end = data.find(b"\r\n\r\n")
-            if self._shortcut is not None:
-                head = self._shortcut.heads.get(data[:end]) if end > 0 else None
-                if head is None:
-                    self._raw_head = data[:end] if end > 0 else None
-                elif self._answered(self._shortcut, head, data, end + 4):
+            if admission is not None and not (data[0] == GET and _is_probe(data)):
+                if not admission.enter(now_s, self._waited_s):
+                    self._put_off(admission, data, now_s)
                     return
-            if b"pgrade" in data or b"PGRADE" in data:
-                data = _OFFER.sub(b"", data[:end]) + data[end:] if end > 0 else data
+                self._waited_s = 0.0
+        self._read(data)
+
+    def _read(self, data: bytes) -> None:
+        """Parse; what is whole then is answered, or being answered."""
+        self._first_in_read = self._next is REQUEST
+        if self._first_in_read and (b"pgrade" in data or b"PGRADE" in data):
+            end = data.find(b"\r\n\r\n")
+            data = _OFFER.sub(b"", data[:end]) + data[end:] if end > 0 else data
+        self._answered_in_read = False
         self._read_bytes = len(data)
         self._head_bytes += len(data)
-        self._first_in_read = self._between
-        super().data_received(data)
-        if not self._between and self._head_bytes > self.head_limit:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # an offer that is not taken up
+        except httptools.HttpParserError:
+            said = "Invalid HTTP request received."
+            self.logger.warning(said)
+            self._refuse(400, said)
+            return
+        if self._next is not REQUEST:
+            self._await_rest()
+
+    def _await_rest(self) -> None:
+        """See to it that a request which is begun comes in whole, and is none too long.
+
+        A body in several pieces is for the application, which counts what is held.
+        """
+        self._unset_keepalive_if_required()
+        if self._untimed:
+            self._untimed = False
+            self._wait_patiently()
+        if self._body:
+            self._begin_cycle()
+        if self._head_bytes > self.head_limit:
             limit = f"{self.head_limit:,} bytes"
             self._refuse(400, f"the headers are over the limit of {limit}")
 
     def on_message_begin(self) -> None:
         """Stamp the request that begins; the parser calls this at its first byte."""
-        super().on_message_begin()
-        self._between = False
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+        self._next, self._untimed = HEAD, True
         # where it begins within a read, behind others, only the parser knows
-        self._in_head = True
         self._head_bytes = self._read_bytes if self._first_in_read else 0
         self._first_in_read = False
-        self._wait_patiently()
-        self.scope["state"]["arrived_s"] = self.read_s
-        self.scope["state"]["caller"] = self.caller
-        self.scope["state"]["wait_no_more"] = self._wait_no_more
+        self._arrived_s = self.read_s
 
     def on_headers_complete(self) -> None:
-        """Begin to answer, or to wait for the answers to requests before."""
+        """Begin to answer, or to wait: for the body, or for the answers before."""
         if (
             self._head_bytes + self._read_bytes > self.head_limit
             and self._size_of_head() > self.head_limit
@@ -153,55 +240,122 @@ class StampingProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade() and self._has_body():
             # offered in pieces, so it was not taken out: the body would not be read
             raise ValueError("an upgrade is offered with a body")
-        self._in_head = False
-        raw, self._raw_head = self._raw_head, None
+        if self.transport.is_closing():
+            raise ValueError("this is behind a request that was to be the last")
+        path, asks, query = self.url.partition(b"?")
+        answerer = self._direct.get((self.parser.get_method(), path))
+        if (
+            answerer is None
+            or self._answered_in_read
+            or self.expect_100_continue
+            or self.parser.should_upgrade()
+            or not self._is_idle()
+        ):
+            self._begin_cycle()
+        else:
+            self._query = httptools.parse_url(self.url).query or b"" if asks else query
+            self._answerer, self._head, self.headers = answerer, self.headers, []
+        self._next = BODY
+
+    def _begin_cycle(self) -> None:
+        """Have the application answer, once it has answered what came before."""
+        self._unset_keepalive_if_required()
+        if self._answerer is not None:
+            self._answerer, self.headers = None, self._head
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers += headers  # as which the scope has them
+        state = self.scope["state"]
+        state["arrived_s"] = self._arrived_s
+        state["caller"] = self.caller
+        state["wait_no_more"] = self._wait_no_more
         if self.cycle is None or self.cycle.response_complete:
             self._earlier.clear()
         else:
             self._earlier.append(self.cycle)
         super().on_headers_complete()
-        if self.expect_100_continue and self.cycle.keep_alive:
+        if expects and self.cycle.keep_alive:
             # answered before a body came: whether one follows, nobody can know
             self.cycle.keep_alive, self._closes_unread = False, True
-        if raw is not None and self._shortcut is not None and self._is_plain():
-            self._shortcut.learn(raw, self.url, self.headers)
         # Headers may come behind a body too, and must not pass for those before it.
         self.headers = []
+        pieces, self._body = self._body, []
+        for piece in pieces:
+            super().on_body(piece)
 
     def on_body(self, body: bytes) -> None:
         """Count what comes between two pieces of a body like headers."""
         self._head_bytes = 0
+        if self._answerer is not None:
+            self._body.append(body)
+            return
         if self._closes_unread and not self.cycle.response_started:
             self.cycle.keep_alive, self._closes_unread = True, False
         super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Stop waiting: the whole request is here."""
+        self._wait_no_more()
+        self._next = REQUEST
+        if self._answerer is not None:
+            if self._answered(self._answerer):
+                return
+            self._begin_cycle()
+        super().on_message_complete()
+
+    def _answered(self, answerer: Direct) -> bool:
+        """Answer without uvicorn's request and response; False if that cannot be."""
+        assert self._replies is not None  # it comes with what answers
+        body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        answer = answerer(
+            RawRequest(
+                self._query,
+                self._head,
+                body,
+                self._arrived_s,
+                self.caller,
+                self._turn.at_end,
+            )
+        )
+        if answer is None:
+            return False
+        self._answerer, self._body = None, []
+        self._answered_in_read = True
+        parser = self.parser
+        keeps = parser.should_keep_alive() and parser.get_http_version() != "1.0"
+        default = self.server_state.default_headers
+        self._say(self._replies.ok(default, answer, keeps=keeps), keeps=keeps)
+        return True
+
+    def _say(self, said: bytes, *, keeps: bool) -> None:
+        """Write an answer without uvicorn's; then close, or wait for a next request."""
+        self.server_state.total_requests += 1
+        self.transport.write(said)
+        if not keeps:
+            self.transport.close()
+            return
+        # One timer for many answers: to cancel and set it anew for each takes longer
+        # than to look at the time when it is up.
+        self._idle_since_s = self.read_s
+        if self.timeout_keep_alive_task is None:
+            self._close_in(self.timeout_keep_alive)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close, unless something was answered since the time was set."""
+        left_s = self._idle_since_s + self.timeout_keep_alive - time.monotonic()
+        if left_s > 0:
+            self._close_in(left_s)
+        else:
+            super().timeout_keep_alive_handler()
 
     def on_response_complete(self) -> None:
         """Go on with the next request, or say what is wrong with it."""
         was_last = not self.pipeline
         super().on_response_complete()
-        if was_last and self._refusal is not None and not self.transport.is_closing():
-            self.transport.write(self._refusal)
+        if was_last and self._next is NOTHING and not self.transport.is_closing():
+            self.transport.write(self._last_words)
             self.transport.close()
-
-    def on_message_complete(self) -> None:
-        """Stop waiting: the whole request is here."""
-        self._wait_no_more()
-        self._between = True
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP in the form of every other error."""
-        self._refuse(400, msg)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Let the work for this connection know that nobody waits for it."""
-        self.caller.gone = True
-        self._held = None
-        self._wait_no_more()
-        for cycle in self._earlier:  # uvicorn tells only the latest
-            cycle.disconnected = True
-            cycle.message_event.set()
-        super().connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Stop sending to a client that does not read, and know it for such."""
@@ -211,16 +365,10 @@ class StampingProtocol(HttpToolsProtocol):
     def shutdown(self) -> None:
         """Close once all is answered, also what waits for its turn."""
         self._resume()
+        if self._answerer is not None:
+            self._begin_cycle()
         self._closes_unread = False
         super().shutdown()
-
-    def timeout_keep_alive_handler(self) -> None:
-        """Close, unless the shortcut has answered since the time was set."""
-        left_s = self._idle_since_s + self.timeout_keep_alive - time.monotonic()
-        if left_s > 0:
-            self._close_in(left_s)
-        else:
-            super().timeout_keep_alive_handler()
 
     def _is_idle(self) -> bool:
         """Say whether an answer would be the next thing on the wire, and be sent."""
@@ -228,125 +376,61 @@ class StampingProtocol(HttpToolsProtocol):
         paused = self.flow.write_paused or self.transport.is_closing()
         return answered and not self.pipeline and not paused
 
-    def _is_plain(self) -> bool:
-        """Say whether the head is that of a POST that keeps the connection."""
-        parser = self.parser
-        return (
-            parser.get_method() == b"POST"
-            and parser.get_http_version() == "1.1"
-            and parser.should_keep_alive()
-            and not parser.should_upgrade()
-        )
-
-    def _answered(
-        self, shortcut: Shortcut, head: Head, data: bytes, start: int
-    ) -> bool:
-        """Answer without uvicorn's request and response; False if that cannot be.
-
-        `data` was read at once, and its body starts at `start`.
-        """
-        if len(data) != start + head.length or not self._is_idle():
-            return False
-        made = shortcut.answer(head, data[start:], self.read_s, self.caller)
-        if made is None:
-            return False
-        count, answer = made
-        self.transport.write(
-            shortcut.reply_head(self.server_state.default_headers)
-            + b"%d\r\n\r\n%b" % (len(answer), answer)
-        )
-        self._turn.at_end(count)
-        self._be_idle()
-        return True
-
-    def _be_idle(self) -> None:
-        """Wait for the next request, for a while, after an answer without uvicorn's."""
-        self.server_state.total_requests += 1
-        self._wait_no_more()
-        # One timer for many answers: to cancel and set it anew for each takes longer
-        # than to look at the time when it is up.
-        self._idle_since_s = self.read_s
-        if self.timeout_keep_alive_task is None:
-            self._close_in(self.timeout_keep_alive)
-
-    def _probed(self, data: bytes) -> bool:
-        """Answer a probe before all others; what else must not be refused, in turn."""
-        target = data[4 : data.find(b" ", 4, 64)]
-        if target not in UNREFUSED or data.find(b"\r\n\r\n") != len(data) - 4:
-            return False
-        framing = framing_of(data[:-4])
-        if self._ready_made is None or framing is None or framing.length:
-            return False
-        if self._is_idle():
-            default = self.server_state.default_headers
-            said = self._ready_made.probe(target, default, keeps=framing.keeps)
-            if said is not None:
-                self._say(said, keeps=framing.keeps)
-                return True
-        self._begin(data)
-        return True
-
-    def _say(self, said: bytes, *, keeps: bool) -> None:
-        self.transport.write(said)
-        if keeps:
-            self._be_idle()
-        else:
-            self.transport.close()
-
     def _put_off(self, admission: Admission, data: bytes, now_s: float) -> None:
         """Have a request wait for its turn, or refuse it where it would be late."""
         waited_s, self._waited_s = self._waited_s, 0.0
         if admission.hold(self._resume, waited_s):
             self._unset_keepalive_if_required()
-            self._held, self._sets_aside = data, True
-        elif self._is_idle():
-            self._shed(data)
+            self._held, self._next = data, WAITING
+        elif self._replies is not None and self._is_idle():
+            self._shed(self._replies, data)
             admission.refused(now_s)
         else:  # it waits for the answer to one before
-            self._begin(data)
+            self._read(data)
 
     def _resume(self) -> None:
         """Begin with what waited; its time is still that at which it came."""
-        data, self._held = self._held, None
-        if data is not None:
-            self._sets_aside = self._refusal is not None
-        if data is not None and not self.transport.is_closing():
+        if self._next is not WAITING:
+            return
+        data, self._held, self._next = self._held, b"", REQUEST
+        if not self.transport.is_closing():
             self.flow.resume_reading()
             self.caller.read_s = time.monotonic()
-            self._begin(data)
+            self._read(data)
 
     def _set_aside(self, data: bytes) -> bytes:
         """Throw away what was refused, and keep what waits; the rest is returned."""
-        if self._refusal is not None:
-            return b""
-        if self._held is not None:
+        if self._next is WAITING:
             self._held += data
             self.flow.pause_reading()
-            return b""
-        skipped = min(self._skip, len(data))
-        self._skip -= skipped
-        if not self._skip:
-            self._sets_aside = False
-            self._wait_no_more()
-        return data[skipped:]
+        elif self._next is REFUSED:
+            skipped = min(self._skip, len(data))
+            self._skip -= skipped
+            if not self._skip:
+                self._next = REQUEST
+                self._wait_no_more()
+            return data[skipped:]
+        elif self._next is not NOTHING:
+            return data
+        return b""
 
-    def _shed(self, data: bytes) -> None:
+    def _shed(self, replies: WithoutCycle, data: bytes) -> None:
         """Refuse the requests that were read, without a look at what they ask for."""
-        assert self._ready_made is not None
-        ready_made, default = self._ready_made, self.server_state.default_headers
+        default = self.server_state.default_headers
+        self._wait_no_more()
         while data:
             end = data.find(b"\r\n\r\n")
-            framing = ready_made.framing(data[:end]) if end > 0 else None
-            keeps = framing is not None and framing.keeps
-            self._say(ready_made.refusal(default, keeps=keeps), keeps=True)
-            size = len(data) + 1 if framing is None else end + 4 + framing.length
+            framing = framing_of(data[:end]) if end > 0 else None
+            length, keeps = (0, False) if framing is None else framing
+            self._say(replies.refusal(default, keeps=keeps), keeps=True)
+            size = len(data) + 1 if framing is None else end + 4 + length
             if not keeps:
                 self._leave(at_once=size <= len(data))
                 return
             self._skip = max(size - len(data), 0)
             data = data[size:]
         if self._skip:
-            self._sets_aside = True
+            self._next = REFUSED
             self._wait_patiently(self._leave)
 
     def _leave(self, *, at_once: bool = False) -> None:
@@ -354,7 +438,7 @@ class StampingProtocol(HttpToolsProtocol):
 
         They would not see what was said.
         """
-        self._refusal, self._sets_aside = b"", True
+        self._next = NOTHING
         self._wait_no_more()
         linger_s = 0.0 if at_once else LINGER_S
         self._patience = self.loop.call_later(linger_s, self.transport.close)
@@ -385,24 +469,52 @@ class StampingProtocol(HttpToolsProtocol):
         names = {name for name, _ in self.headers}
         return not names.isdisjoint((b"content-length", b"transfer-encoding"))
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing: offers that are not taken up are nothing to warn of."""
-
     def _refuse(self, status: int, error: str, code: str = "bad_input") -> None:
         """Say what is wrong in its turn, unless answered already, and close."""
-        body = encode(Failure(error, code))
-        said = (
-            STATUS_LINE[status] + b"connection: close\r\n"
-            b"content-type: application/json\r\n"
-            b"content-length: %d\r\n\r\n%b" % (len(body), body)
-        )
-        cycle, in_body = self.cycle, not (self._between or self._in_head)
-        if in_body and self.pipeline:
-            self.pipeline.popleft()  # the request that is wrong; it never began
-            self._refusal, self._sets_aside = said, True
-        elif not in_body and cycle is not None and not cycle.response_complete:
-            self._refusal, self._sets_aside = said, True
-        else:
-            if not in_body or cycle is None or not cycle.response_started:
-                self.transport.write(said)
+        if self.transport.is_closing():
+            return
+        said = on_the_wire(failed(status, Failure(error, code), CLOSE))
+        begun = self._next is BODY and self._answerer is None
+        self._next, self._answerer = NOTHING, None
+        if begun and self.pipeline:
+            self.pipeline.popleft()  # the request that is wrong; it waits for others
+            begun = False
+        if begun and self.cycle.response_started:
             self.transport.close()
+        elif begun or self.cycle is None or self.cycle.response_complete:
+            self.transport.write(said)
+            self.transport.close()
+        else:
+            self._last_words = said
+
+
+def _is_probe(data: bytes) -> bool:
+    """Say whether this is one probe and nothing else."""
+    target = data[4 : data.find(b" ", 4, 64)]
+    return target in UNREFUSED and data.find(b"\r\n\r\n") == len(data) - 4
+
+
+def framing_of(head: bytes) -> tuple[int, bool] | None:
+    """Read of a head where its request ends; None where that is not simply said.
+
+    Parameters
+    ----------
+    head
+        Request line and headers up to the empty line.
+
+    Returns
+    -------
+    Bytes of the body, and whether another request may follow.
+    """
+    length, keeps = 0, True
+    if len(head) > LONGEST_HEAD or not _PLAIN.fullmatch(head):
+        return None
+    for name, value in _FRAMING.findall(head):
+        name = name.lower()
+        if name == b"content-length" and value.isdigit() and not length:
+            length = int(value[:18])
+        elif name == b"connection" and value.lower() in (b"keep-alive", b"close"):
+            keeps = keeps and value.lower() != b"close"
+        else:
+            return None
+    return length, keeps

@@ -288,8 +288,8 @@ class Workers:
         server, parent = self._server, os.getppid()
         server.beside += [self._while_parent_lives, _hear_of_trials]
         peers = Peers(self._folder, number, self._count)
-        self._app.state.peers = peers
         state = self._app.state
+        state.worker, state.others = number, peers.ask
         state.oip.tell_others = lambda: os.kill(parent, signal.SIGHUP)
         if hasattr(state, "admin"):
             state.admin.tell_others = state.oip.tell_others

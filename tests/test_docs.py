@@ -30,10 +30,13 @@ from polydom.indexer.file import (
 from polydom.server import errors
 from polydom.server.__main__ import main
 from polydom.server.access import OPEN_PATHS
-from polydom.server.app import create_app
-from polydom.server.openapi import describe_routes
+from polydom.server.app import create_app, describe_routes
 from polydom.server.protocol import StampingProtocol
-from polydom.server.schema_batch import BatchTerms, ErrorEntry, Totals
+from polydom.server.schema_batch import (
+    BatchTerms,
+    ErrorEntry,
+    Totals,
+)
 from polydom.server.schema_facts import (
     IndexFacts,
     ModelFacts,

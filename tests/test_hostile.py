@@ -16,8 +16,8 @@ import msgpack
 import pytest
 
 from polydom.server.access import OPEN_PATHS
+from polydom.server.app import describe_routes
 from polydom.server.errors import STATUSES
-from polydom.server.openapi import describe_routes
 
 from .served import FEATURES_FILE, SPAM
 from .servers import STOP_S, ask, serving

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 import pytest
 
 from polydom.server.admission import LEAST
-from polydom.server.ready_made import framing_of
-from polydom.server.shortcut import LONGEST_HEAD
+from polydom.server.protocol import LONGEST_HEAD, framing_of
 
 from . import records
 from .servers import STOP_S, serving

@@ -197,7 +197,7 @@ async def mine(_: Request) -> PlainTextResponse:
     return PlainTextResponse("mine")
 
 
-def test_shortcut_answers_for_no_other_application(tmp_path: Path) -> None:
+def test_what_answers_at_once_does_so_for_no_other_application(tmp_path: Path) -> None:
     """Not even where the outer one hands on the state that is meant for servers."""
     inner = make(tmp_path, tokens=False)
 

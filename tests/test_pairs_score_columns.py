@@ -1,7 +1,7 @@
 """Every entrance reads a record alike: refuses it in the same words, or tells its gaps.
 
-A record is answered over HTTP as JSON and msgpack, by the shortcut, in batches, by the
-Open Inference Protocol over HTTP and gRPC, by two commands, and in this process.
+A record is answered over HTTP as JSON and msgpack, by the route or without, in batches,
+by the Open Inference Protocol over HTTP and gRPC, by two commands, and in this process.
 """
 
 import json
@@ -21,9 +21,9 @@ from polydom.server import Scorer, score_items
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
 from polydom.server.listener import free_port
+from polydom.server.protocol import RawRequest
 from polydom.server.question import Caller
 from polydom.server.settings import GrpcAt
-from polydom.server.shortcut import Head, Shortcut
 
 from . import records
 
@@ -86,14 +86,15 @@ class Entrances:
             self.client.post("/v1/predict", content=body, headers=MSGPACK)
         )
 
-    def by_shortcut(self, record: Any) -> Said:
-        """What the shortcut says; where it does not, the ordinary way has to."""
+    def at_once(self, record: Any) -> Said:
+        """What is said without a cycle; where nothing is, the route has to."""
         body = json.dumps({"record": record}).encode()
         app: Any = self.client.app
         now_s = app.state.repository.get().now()
-        head = Head(((b"content-type", b"application/json"),), b"", len(body), True)
-        made = Shortcut(app.state.repository).answer(head, body, now_s, Caller())
-        return self.by_json(record) if made is None else told(json.loads(made[1]))
+        headers = [(b"content-type", b"application/json")]
+        asked = RawRequest(b"", headers, body, now_s, Caller(), id)
+        answer = app.state.predict.at_once(asked)
+        return self.by_json(record) if answer is None else told(json.loads(answer))
 
     def by_lines(self, record: Any) -> Said:
         body = json.dumps({"record": record}) + "\n"

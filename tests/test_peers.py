@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from polydom.server import peers as peers_module
-from polydom.server.peers import Peers, Samples
+from polydom.server.metrics import Samples
+from polydom.server.peers import Peers
 
 pytestmark = pytest.mark.skipif(
     not hasattr(asyncio, "start_unix_server"), reason="needs Unix sockets"

@@ -1,4 +1,4 @@
-"""The shortcut answers what it answers as the ordinary way does, to the byte."""
+"""What is answered without a cycle is answered as by the route, to the byte."""
 
 import asyncio
 import json
@@ -17,15 +17,15 @@ from polydom.server.app import create_app
 from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.errors import describe
-from polydom.server.protocol import StampingProtocol
+from polydom.server.protocol import REQUEST, RawRequest, StampingProtocol
 from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
 from polydom.server.repository import Repository
 from polydom.server.schema_predict import encode
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
-from polydom.server.shortcut import MOST_HEADS, PREDICT, Head, Shortcut
 from polydom.server.v1_decode import decode_ask
+from polydom.server.v1_predict import LONGEST_BODY, Predict
 
 from . import records, served
 
@@ -48,34 +48,28 @@ class One(Repository):
         return self.serving
 
 
+PERSON = json.dumps({"record": records.PEOPLE[0]}).encode()
 TEXTS = One(served.make_index(scale=0.01))
 RECORDS = One(records.make_index())
 
 
-def ordinary(one: One, head: Head, body: bytes, arrived_s: float) -> tuple[int, bytes]:
+def request(
+    body: bytes, headers: Any = (JSON,), query: bytes = b"", waited_s: float = 0.0
+) -> RawRequest:
+    return RawRequest(query, [*headers], body, NOW_S - waited_s, Caller(), id)
+
+
+def ordinary(one: One, asked: RawRequest) -> tuple[int, bytes]:
     """Status and body as the application makes them."""
     serving = one.serving
     try:
         kind = serving.desk.engine.package.kind
-        ask = decode_ask(head.headers, head.query, body, kind)
-        answered = asyncio.run(serving.answer(ask, arrived_s, Caller()))
+        ask = decode_ask(asked.headers, asked.query, asked.body, kind)
+        answered = asyncio.run(serving.answer(ask, asked.arrived_s, Caller()))
     except PolydomError as error:
         status, failure = describe(error)
         return status, encode(failure)
     return 200, encode(serving.desk.answer(*answered))
-
-
-def quick(one: One, head: Head, body: bytes, arrived_s: float) -> bytes | None:
-    """What the shortcut says."""
-    made = Shortcut(one).answer(head, body, arrived_s, Caller())
-    return None if made is None else made[1]
-
-
-def bare(headers: Any, query: bytes) -> bool:
-    """Whether the terms are in the body, as the shortcut finds it."""
-    shortcut = Shortcut(RECORDS)
-    shortcut.learn(RAW, PREDICT.encode() + b"?" + query, (*headers, LENGTH))
-    return shortcut.heads[RAW].bare
 
 
 numbers = st.one_of(
@@ -129,23 +123,23 @@ def bodies(field: str, items: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes
 @given(
     bodies("record", st.one_of(people, whole_people, values)), headers, queries, waits
 )
-def test_record_is_answered_as_the_ordinary_way_does(
+def test_record_is_answered_as_by_the_route(
     body: bytes, headers: Any, query: bytes, waited_s: float
 ) -> None:
-    head = Head(headers, query, len(body), bare(headers, query))
-    expected = ordinary(RECORDS, head, body, NOW_S - waited_s)
-    answer = quick(RECORDS, head, body, NOW_S - waited_s)
+    asked = request(body, headers, query, waited_s)
+    expected = ordinary(RECORDS, asked)
+    answer = Predict(RECORDS).at_once(asked)
     assert answer is None if expected[0] != 200 else answer in (None, expected[1])
 
 
 @settings(max_examples=200, deadline=None)
 @given(bodies("text", st.one_of(st.text(max_size=60), values)), headers, queries, waits)
-def test_text_is_answered_as_the_ordinary_way_does(
+def test_text_is_answered_as_by_the_route(
     body: bytes, headers: Any, query: bytes, waited_s: float
 ) -> None:
-    head = Head(headers, query, len(body), bare(headers, query))
-    expected = ordinary(TEXTS, head, body, NOW_S - waited_s)
-    answer = quick(TEXTS, head, body, NOW_S - waited_s)
+    asked = request(body, headers, query, waited_s)
+    expected = ordinary(TEXTS, asked)
+    answer = Predict(TEXTS).at_once(asked)
     assert answer is None if expected[0] != 200 else answer in (None, expected[1])
 
 
@@ -157,81 +151,61 @@ def test_text_is_answered_as_the_ordinary_way_does(
         {"record": {"age": None, "job": "baker"}, "budget_ms": 0.03},
     ],
 )
-def test_usual_requests_take_the_shortcut(ask: dict[str, Any]) -> None:
-    body = json.dumps(ask).encode()
-    head = Head((JSON,), b"", len(body), True)
-    assert quick(RECORDS, head, body, NOW_S) == ordinary(RECORDS, head, body, NOW_S)[1]
+def test_usual_requests_are_answered_at_once(ask: dict[str, Any]) -> None:
+    asked = request(json.dumps(ask).encode())
+    assert Predict(RECORDS).at_once(asked) == ordinary(RECORDS, asked)[1]
 
 
-def test_what_would_wait_takes_the_ordinary_way() -> None:
-    body = json.dumps({"record": records.PEOPLE[0]}).encode()
-    head = Head((JSON,), b"", len(body), True)
+def test_what_would_wait_is_for_the_route() -> None:
+    asked = request(PERSON)
     one = One(records.make_index())
     one.queue.waiting = 1
-    assert quick(one, head, body, NOW_S) is None
+    assert Predict(one).at_once(asked) is None
     one.queue.waiting, one.serving.ready = 0, False
-    assert quick(one, head, body, NOW_S) is None
+    assert Predict(one).at_once(asked) is None
     slow = One(served.make_index())
     body = json.dumps({"text": "x" * 100}).encode()
-    assert quick(slow, Head((JSON,), b"", len(body), True), body, NOW_S) is None
-
-
-RAW = b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-length: 12"
-LENGTH = (b"content-length", b"12")
+    assert Predict(slow).at_once(request(body)) is None
 
 
 @pytest.mark.parametrize(
-    ("raw", "target", "headers"),
+    "asked",
     [
-        pytest.param(RAW, b"/v1/predict/", (LENGTH,), id="another path"),
-        pytest.param(RAW, b"/v1/predict?model=a", (LENGTH,), id="a model by name"),
-        pytest.param(RAW, b"/v1/predict", (), id="no length"),
-        pytest.param(RAW, b"/v1/predict", (LENGTH, LENGTH), id="two lengths"),
-        pytest.param(RAW, b"/v1/predict", ((LENGTH[0], b"+2"),), id="odd length"),
-        pytest.param(RAW, b"/v1/predict", ((LENGTH[0], b"65537"),), id="long body"),
-        pytest.param(RAW + b"\nx: y", b"/v1/predict", (LENGTH,), id="a bare line feed"),
-        pytest.param(RAW + b"x" * 2048, b"/v1/predict", (LENGTH,), id="long head"),
-        *(
-            pytest.param(RAW, b"/v1/predict", (LENGTH, (name, b"x")), id=name.decode())
-            for name in (b"transfer-encoding", b"content-encoding", b"expect")
+        pytest.param(request(PERSON, query=b"model=a"), id="a model by name"),
+        pytest.param(
+            request(PERSON[:-1] + b', "model": "a"}'), id="a model in the body"
         ),
+        pytest.param(request(b" " * LONGEST_BODY + PERSON), id="long body"),
+        pytest.param(
+            request(PERSON, [JSON, (b"content-encoding", b"gzip")]), id="compressed"
+        ),
+        pytest.param(
+            request(PERSON, [JSON, (b"content-encoding", b"br")]), id="in another way"
+        ),
+        pytest.param(
+            request(b"\x80", [(b"content-type", b"application/msgpack")]), id="msgpack"
+        ),
+        pytest.param(request(PERSON, [JSON, JSON]), id="two types"),
     ],
 )
-def test_unusual_head_is_not_remembered(
-    raw: bytes, target: bytes, headers: Any
-) -> None:
-    shortcut = Shortcut(RECORDS)
-    shortcut.learn(raw, target, headers)
-    assert not shortcut.heads
+def test_unusual_requests_are_for_the_route(asked: RawRequest) -> None:
+    assert Predict(RECORDS).at_once(asked) is None
 
 
-def test_bodies_over_the_operators_limit_take_the_ordinary_way() -> None:
-    small = One(records.make_index())
-    small.settings = Settings(body_limit=11)
-    shortcut = Shortcut(small)
-    shortcut.learn(RAW, PREDICT.encode(), (LENGTH,))
-    assert not shortcut.heads
-    small.settings = Settings(body_limit=12)
-    shortcut = Shortcut(small)
-    shortcut.learn(RAW, PREDICT.encode(), (LENGTH,))
-    assert RAW in shortcut.heads
-
-
-def test_heads_that_never_come_again_take_no_more_room() -> None:
-    shortcut = Shortcut(RECORDS)
-    for number in range(MOST_HEADS + 10):
-        raw = RAW + b"\r\nx-request-id: %d" % number
-        shortcut.learn(raw, PREDICT.encode(), (LENGTH,))
-    assert len(shortcut.heads) == 10
-    assert shortcut.heads[raw] == Head((LENGTH,), b"", 12, False)
+def test_bodies_over_the_operators_limit_are_for_the_route() -> None:
+    for spare, answered in ((0, True), (-1, False)):
+        small = One(records.make_index())
+        small.settings = Settings(body_limit=len(PERSON) + spare)
+        answer = Predict(small).at_once(request(PERSON))
+        assert (answer is not None) == answered
 
 
 class Ordinary(StampingProtocol):
-    """Without the shortcut."""
+    """Has the route answer everything."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._shortcut = None
+        self._direct = {}
 
 
 def post(
@@ -246,10 +220,14 @@ def post(
     return start + b"content-type: %b\r\n" % kind + head + length + b"\r\n" + body
 
 
-PERSON = json.dumps({"record": records.PEOPLE[0]}).encode()
 WRONG = json.dumps({"record": {"agee": 1}}).encode()
 LAST = b"GET /end HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
 GET = b"GET /livez HTTP/1.1\r\nhost: x\r\n\r\n"
+CHUNKED = (
+    b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    b"transfer-encoding: chunked\r\n\r\n5\r\n%b\r\n%x\r\n%b\r\n0\r\nx: y\r\n\r\n"
+    % (PERSON[:5], len(PERSON) - 5, PERSON[5:])
+)
 CONVERSATIONS: dict[str, list[bytes]] = {
     "the same again": [post(PERSON)] * 3,
     "another length": [post(PERSON), post(PERSON + b" "), post(b" " + PERSON)],
@@ -257,6 +235,9 @@ CONVERSATIONS: dict[str, list[bytes]] = {
     "no body": [post(PERSON), post(b""), post(b"")],
     "two in one read": [post(PERSON), post(PERSON) + post(PERSON), post(PERSON)],
     "an error first in one read": [post(PERSON), post(WRONG) + post(PERSON)],
+    "other headers": [post(PERSON, b"x-id: %d" % number) for number in range(3)],
+    "a body that follows": [post(PERSON)[: -len(PERSON)], PERSON] * 3,
+    "in chunks": [CHUNKED, CHUNKED + CHUNKED, CHUNKED],
     "another path between": [post(PERSON), GET, post(PERSON), GET + post(PERSON)],
     "in two reads": [post(PERSON), post(PERSON)[:-9], post(PERSON)[-9:], post(PERSON)],
     "in the head": [post(PERSON), post(PERSON)[:20], post(PERSON)[20:], post(PERSON)],
@@ -300,7 +281,7 @@ def answers(protocol: type[StampingProtocol], folder: Path) -> dict[str, bytes]:
             writer.write(read)
             while connection.read_s == before_s and not connection.caller.gone:
                 await asyncio.sleep(0)
-            while connection._between and not connection._is_idle():
+            while connection._next is REQUEST and not connection._is_idle():
                 if connection.transport.is_closing():
                     break
                 await asyncio.sleep(0)
@@ -347,6 +328,9 @@ def test_conversations_are_the_same_on_the_wire(tmp_path: Path) -> None:
     for name, said in ordinary.items():
         assert timeless(short[name]) == timeless(said), name
     assert b'"label":"stays"' in short["the same again"]
+    for name in ("other headers", "a body that follows"):
+        assert short[name].count(b"HTTP/1.1 200 ") == 3, name
+    assert short["in chunks"].count(b"HTTP/1.1 200 ") == 4
     for name in ("two budgets", "a list of budgets", "two types", "another charset"):
         assert short[name].count(b"HTTP/1.1 400 ") == 2, name
     for name in ("a column twice", "a key twice"):

@@ -1,0 +1,79 @@
+"""What the server says of itself: probes, models, an index, metrics."""
+
+from fastapi import Request, Response
+
+from .errors import (
+    NotReady,
+    describe,
+    not_ready,
+)
+from .headers import (
+    only_model_in,
+)
+from .reply import failed, in_json
+from .repository import Repository
+from .schema_facts import (
+    Health,
+)
+from .schema_predict import (
+    encode,
+)
+
+LIVEZ, READYZ = "/livez", "/readyz"
+
+
+async def livez() -> Response:
+    """Say that the process answers."""
+    return in_json(Health("ok"))
+
+
+async def readyz(request: Request) -> Response:
+    """Say whether features and models are warm."""
+    repository: Repository = request.app.state.repository
+    if not repository.ready:
+        why = not_ready(repository.queue.begun)
+        if repository.leaving:
+            why = NotReady("the server is about to stop")
+        return failed(*describe(why))  # not counted: whoever probes wants to know
+    return in_json(Health("ok"))
+
+
+class Probes:
+    """Answers probes inside the protocol, while there is nothing wrong to tell."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._well = encode(Health("ok"))
+
+    def livez(self, _: object) -> bytes:
+        """Answer as the function of that name does."""
+        return self._well
+
+    def readyz(self, _: object) -> bytes | None:
+        """Answer as the function of that name does; None where it has to say why."""
+        return self._well if self._repository.ready else None
+
+
+async def show_index(request: Request) -> Response:
+    """Say what is being served under a name."""
+    repository: Repository = request.app.state.repository
+    serving = repository.get(only_model_in(request.scope["query_string"]))
+    return in_json(serving.facts())
+
+
+async def show_models(request: Request) -> Response:
+    """Say which names are served, and whether they answer."""
+    repository: Repository = request.app.state.repository
+    return in_json(repository.facts())
+
+
+async def show_metrics(request: Request) -> Response:
+    """Say what was counted, in Prometheus's text format."""
+    from prometheus_client import CONTENT_TYPE_LATEST
+
+    from .exposition import render
+
+    state = request.app.state
+    others = {} if state.others is None else await state.others()
+    body = render(state.repository, state.worker, others)
+    return Response(body, media_type=CONTENT_TYPE_LATEST)

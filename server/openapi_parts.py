@@ -1,0 +1,89 @@
+"""What every OpenAPI document is made of: calls, answers, parameters, schemas."""
+
+from collections.abc import Iterable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from .errors import (
+    STATUSES,
+    Failure,
+)
+
+Schema = dict[str, Any]
+# What each status of an error means.
+MEANINGS = {status.number: status.meaning for status in STATUSES}
+ANY_OBJECT: Schema = {"type": "object"}
+RAW = {"schema": {"type": "string", "format": "binary"}}
+_REF = "#/components/schemas/{name}"
+
+
+def document(
+    paths: Mapping[str, Any], structs: Iterable[type[msgspec.Struct]]
+) -> dict[str, Any]:
+    """Return the OpenAPI 3.1 document of some paths, which refer to `structs`."""
+    _, schemas = msgspec.json.schema_components(structs, ref_template=_REF)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "polydom",
+            "version": version("polydom"),
+            "description": "Answers inside a time budget.",
+        },
+        "paths": paths,
+        "components": {"schemas": schemas},
+    }
+
+
+def ref(struct: type[msgspec.Struct]) -> Schema:
+    """Refer to the schema of a structure."""
+    return {"$ref": _REF.format(name=struct.__name__)}
+
+
+def fields(struct: type[msgspec.Struct]) -> dict[str, Schema]:
+    """Return the schemas of a structure's fields, without what they are by default."""
+    _, schemas = msgspec.json.schema_components([struct], ref_template=_REF)
+    described = schemas[struct.__name__]["properties"]
+    return {
+        name: {key: value for key, value in schema.items() if key != "default"}
+        for name, schema in described.items()
+    }
+
+
+def call(
+    summary: str, answer: Schema, errors: Iterable[int] | Mapping[int, str] = ()
+) -> dict[str, Any]:
+    """Describe a call.
+
+    Parameters
+    ----------
+    summary
+        What it does.
+    answer
+        Schema of what comes with status 200.
+    errors
+        The other statuses; with what they mean where that is not what they always do.
+    """
+    if not isinstance(errors, Mapping):
+        errors = {status: MEANINGS[status] for status in errors}
+    responses = {"200": response("The answer.", answer)}
+    for status, meaning in errors.items():
+        responses[str(status)] = response(meaning, ref(Failure))
+    return {"summary": summary, "responses": responses}
+
+
+def response(description: str, schema: Schema) -> dict[str, Any]:
+    """Describe an answer in JSON."""
+    content = {"application/json": {"schema": schema}}
+    return {"description": description, "content": content}
+
+
+def in_query(name: str, schema: Schema, **more: str) -> dict[str, Any]:
+    """Describe a parameter in the query."""
+    return {"name": name, "in": "query", **more, "schema": schema}
+
+
+def in_path(name: str) -> dict[str, Any]:
+    """Describe a part of the path."""
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}

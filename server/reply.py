@@ -1,0 +1,103 @@
+"""Replies: their headers, those that are errors, and those that no route writes."""
+
+from collections.abc import Callable
+from http import HTTPStatus
+
+import msgspec
+from starlette.responses import Response
+
+from .errors import (
+    Failure,
+)
+from .schema_predict import (
+    encode,
+)
+
+JSON = b"application/json"
+# Seconds after which whoever was refused may ask again.
+RETRY_AFTER = (b"retry-after", b"1")
+CHALLENGE = (b"www-authenticate", b'Bearer realm="polydom"')
+CLOSE = (b"connection", b"close")
+_OVERLOADED = Failure("more requests came than can be answered in time", "overloaded")
+Header = tuple[bytes, bytes]
+
+
+class Reply(Response):
+    """A body with its kind and length, and what else there is to say of it."""
+
+    def __init__(
+        self, status: int, body: bytes, *headers: Header, kind: bytes = JSON
+    ) -> None:
+        self.status_code, self.body, self.background = status, body, None
+        length = (b"content-length", b"%d" % len(body))
+        self.raw_headers = [(b"content-type", kind), length, *headers]
+
+
+def in_json(answer: msgspec.Struct, status: int = 200) -> Reply:
+    """Give a structure as JSON."""
+    return Reply(status, encode(answer))
+
+
+def failed(status: int, failure: Failure, *headers: Header) -> Reply:
+    """Say what is wrong, and what to do about it where HTTP has a header for that."""
+    more = list(headers)
+    if status == 401:
+        more.append(CHALLENGE)
+    if status == 413:
+        more.append(CLOSE)  # what is still on its way is not read
+    if status == 429:
+        more.append(RETRY_AFTER)
+    return Reply(status, encode(failure), *more)
+
+
+def on_the_wire(reply: Reply) -> bytes:
+    """Write down a reply, with its status line."""
+    status = HTTPStatus(reply.status_code)
+    lines = b"".join(b"%b: %b\r\n" % header for header in reply.raw_headers)
+    line = b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode())
+    return b"%b%b\r\n%b" % (line, lines, bytes(reply.body))
+
+
+class WithoutCycle:
+    """Replies as bytes, with uvicorn's own headers; for the event loop alone.
+
+    Parameters
+    ----------
+    count_refused
+        Called for every request that is refused.
+    """
+
+    def __init__(self, count_refused: Callable[[], object]) -> None:
+        self._count_refused = count_refused
+        self._default: list[Header] | None = None
+        self._start = self._kept = self._closed = b""
+
+    def ok(self, default: list[Header], body: bytes, *, keeps: bool) -> bytes:
+        """Give an answer in JSON.
+
+        `default` are uvicorn's own headers, a new list whenever they change.
+        """
+        if default is not self._default:
+            self._write_down(default)
+        end = b"" if keeps else b"connection: close\r\n"
+        return b"%b%d\r\n%b\r\n%b" % (self._start, len(body), end, body)
+
+    def refusal(self, default: list[Header], *, keeps: bool) -> bytes:
+        """Refuse one more request than can be answered in time, and count it."""
+        if default is not self._default:
+            self._write_down(default)
+        self._count_refused()
+        return self._kept if keeps else self._closed
+
+    def _write_down(self, default: list[Header]) -> None:
+        """Do so once for many; the date is in the default headers."""
+        self._default = default
+        empty = on_the_wire(_with(default, Reply(200, b"")))
+        self._start = empty.removesuffix(b"0\r\n\r\n")
+        self._kept = on_the_wire(_with(default, failed(429, _OVERLOADED)))
+        self._closed = on_the_wire(_with(default, failed(429, _OVERLOADED, CLOSE)))
+
+
+def _with(default: list[Header], reply: Reply) -> Reply:
+    reply.raw_headers = [*default, *reply.raw_headers]
+    return reply

@@ -1,0 +1,180 @@
+"""`POST /v1/predict`: an item is decoded, a model is asked, its answer is encoded.
+
+What need not wait for anything is answered inside the protocol: an ASGI cycle, a task
+and the framework's routing cost more than a cheap plan. All else, and every request
+that is not answered with 200, is answered by a route of the application, as if nobody
+had looked at it before.
+"""
+
+import logging
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from starlette.types import Receive, Scope, Send
+
+from ..features.items import Item
+from .body import coding_of, read_body
+from .bounds import LARGE
+from .codec import (
+    Desk,
+)
+from .errors import (
+    UNEXPECTED,
+    NotReady,
+    describe,
+)
+from .handing import hand_over
+from .headers import (
+    Headers,
+    model_in,
+    read_headers,
+)
+from .intake import Body
+from .question import Caller
+from .reply import JSON, Reply, failed
+from .repository import Repository
+from .schema_predict import (
+    MSGPACK,
+    Ask,
+    Terms,
+    encode,
+    encode_msgpack,
+)
+from .serving import Serving
+from .v1_decode import (
+    check_ask,
+    decode_ask,
+    model_in_body,
+)
+
+if TYPE_CHECKING:
+    from .protocol import RawRequest
+
+PREDICT = "/v1/predict"
+# Bytes of the longest body that is read on the event loop without a look beforehand.
+LONGEST_BODY = 65536
+_TELLING = frozenset((b"content-type", b"content-encoding", b"x-budget-ms"))
+_PLAIN_JSON = [(b"content-type", JSON)]
+
+log = logging.getLogger("polydom")
+
+
+class Predict:
+    """Answers requests for one item; an ASGI application for one path.
+
+    Parameters
+    ----------
+    repository
+        The indexes that answer.
+    """
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._longest = min(LONGEST_BODY, repository.settings.body_limit)
+
+    def at_once(self, request: "RawRequest") -> bytes | None:
+        """Answer a request if that need not wait; None where the route has to.
+
+        Then nothing was counted, and nothing remembers that it came.
+        """
+        if len(request.body) > self._longest:
+            return None
+        try:
+            serving = self._repository.get()
+            if serving.waiting:
+                return None
+            ask = _read(serving.desk, request.headers, request.query, request.body)
+            if ask is None:
+                return None
+            answered = serving.answer_at_once(ask, request.arrived_s, request.caller)
+            if answered is None:
+                return None
+            answer = encode(serving.desk.answer(*answered))
+        except Exception:  # the route will meet it again, and say what it is
+            return None
+        request.when_written(partial(serving.sent, *answered))
+        return answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, whatever becomes of it."""
+        with self._repository.intake.body() as held:
+            await self._answer(scope, receive, send, held)
+
+    async def _answer(
+        self, scope: Scope, receive: Receive, send: Send, held: Body
+    ) -> None:
+        repository, state = self._repository, scope.get("state", {})
+        arrived_s = state.get("arrived_s") or time.monotonic()
+        caller = state.get("caller") or Caller()
+        headers, query = scope["headers"], scope["query_string"]
+        serving: Serving | None = None  # what is blamed for an error
+        try:
+            limit = repository.settings.body_limit
+            body = await read_body(receive, headers, limit, held)
+            serving = self._serving(headers, query, body)
+            ask = _decode(serving, headers, query, body)
+            if serving is None or ask.model is not None:
+                serving = None
+                serving = repository.get(ask.model)
+            question, outcome = await serving.answer(ask, arrived_s, caller)
+            answer = serving.desk.answer(question, outcome)
+        except Exception as error:
+            status, failure = describe(error)
+            metrics = repository.stray if serving is None else serving.metrics
+            metrics.errors[failure.code] += 1
+            if failure is UNEXPECTED:
+                log.exception("a request failed")
+            await failed(status, failure)(scope, receive, send)
+            return
+        if read_headers(headers)[0] in MSGPACK:
+            packed = encode_msgpack(answer)
+            reply = Reply(200, packed, kind=MSGPACK[0].encode())
+        else:
+            reply = Reply(200, encode(answer))
+        count = partial(serving.sent, question, outcome)
+        await hand_over(reply(scope, receive, send), caller, serving.now, count)
+
+    def _serving(self, headers: Headers, query: bytes, body: bytes) -> Serving | None:
+        """Find what answers, before the body is decoded; None if only that can say."""
+        name = model_in(query) if query else None
+        if name is None and len(body) > LARGE:
+            name = model_in_body(headers, body)
+        try:
+            return self._repository.get(name)
+        except NotReady:  # the body may name one that is
+            if len(body) > LARGE:
+                raise
+            return None
+
+
+def _decode(
+    serving: Serving | None, headers: Headers, query: bytes, body: bytes
+) -> Ask:
+    if serving is None:
+        return decode_ask(headers, query, body, None)
+    kind = serving.desk.engine.package.kind
+    if len(body) > LARGE:
+        check_ask(headers, body, kind, serving.desk.columns)
+    return decode_ask(headers, query, body, kind)
+
+
+def _read(
+    desk: Desk, headers: Headers, query: bytes, body: bytes
+) -> Ask | tuple[Terms, Item] | None:
+    """Read a request; None where that takes long, or it is for a model by name."""
+    telling = [header for header in headers if header[0] in _TELLING]
+    is_bare = not query and telling == _PLAIN_JSON
+    if not is_bare:
+        content_type, budget = read_headers(telling)
+        if coding_of(telling) or content_type in MSGPACK:
+            return None
+        is_bare = not query and content_type == "application/json" and budget is None
+    if desk.reader is not None and is_bare:
+        read = desk.reader.read(body)
+        return None if read is None or read[0].model is not None else read
+    kind = desk.engine.package.kind
+    if kind == "image":
+        return None
+    ask = decode_ask(telling, query, body, kind)
+    return None if ask.model is not None else ask
