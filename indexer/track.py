@@ -96,19 +96,18 @@ class MarginTrack:
     ----------
     scores : (N, T, K)
     order : (T,)
+    chosen : (N,)
+        Full decisions.
     bias : (K,)
         Added before the first base model.
-    chosen : (N,)
-        Full decisions; by default those of the whole sums.
     """
 
     def __init__(
-        self, scores: Floats, order: Rows, bias: Floats, chosen: Rows | None = None
+        self, scores: Floats, order: Rows, chosen: Rows, *, bias: Floats
     ) -> None:
-        self._scores, self._order, self._bias = scores, order, bias
-        whole = whole_sums(scores, bias)
-        self.final = -margins_of(whole)
-        self._chosen: Rows = whole.argmax(axis=1) if chosen is None else chosen
+        self.final = -margins_of(whole_sums(scores, bias))
+        self._scores, self._order = scores, order
+        self._chosen, self._bias = chosen, bias
 
     def walk(self) -> Walk:
         """Start as in Track."""
