@@ -16,8 +16,16 @@ Rows = NDArray[np.int64]
 class Walk:
     """Rows on their way past the positions of a track: an iterator, of use once.
 
-    Each `next` takes `rows` past one position and gives their numbers there (n,), and
+    Each `next` takes `rows` past one position and returns their numbers there (n,), and
     which of them must not stop low (n,); the others must not stop high.
+
+    Parameters
+    ----------
+    rows, count
+        N and T.
+    past
+        Takes rows (n,) past position r, called for r = 0 ... T - 1 in turn; returns
+        what `next` does.
 
     Attributes
     ----------
