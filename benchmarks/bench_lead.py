@@ -41,6 +41,7 @@ from polydom.indexer.stopping import Stopping
 from polydom.indexer.track import MarginTrack
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
+from polydom.models.sums import whole_sums
 
 from .bench_trees import choose_row, measure, us
 from .contender import Contender, check
@@ -183,14 +184,15 @@ def first_over(leads: NDArray[np.float64], every: int, margin: float) -> Codes:
 def our_points(ensemble: Ensemble, fit: Rows, judge: Judge) -> list[dict[str, Any]]:
     """Each schedule that a calibration could choose, in two orders of the rounds."""
     scores, bias = ensemble.base_scores(swap_columns(fit, copies=COPIES)), ensemble.bias
-    costs = ModelCosts.check(ensemble.size, None, None, None)
+    chosen = whole_sums(scores, bias).argmax(axis=1)
+    costs = ModelCosts.check(ensemble.size, None)
     orders = {
-        OURS: order_by_margin_impurity(scores, bias, costs),
+        OURS: order_by_margin_impurity(scores, chosen, bias=bias, costs=costs),
         KEPT: np.arange(ensemble.size),
     }
     points = []
     for method, order in orders.items():
-        track = MarginTrack(scores, order, bias)
+        track = MarginTrack(scores, order, chosen, bias=bias)
         stopping = Stopping(track, costs=costs.along(order), both=False)
         for lower, _ in stopping.ladder():
             schedule = LeadSchedule(order, -lower, bias)

@@ -79,10 +79,10 @@ def fit_lead_schedule(
         fresh = check_class_scores(calibration, (models, classes))
 
     if order is None:
-        kept = order_by_margin_impurity(scores, start, prices, chosen)
+        kept = order_by_margin_impurity(scores, chosen, bias=start, costs=prices)
     else:
         kept = check_permutation(order, models)
-    track = MarginTrack(scores, kept, start, chosen)
+    track = MarginTrack(scores, kept, chosen, bias=start)
     stopping = Stopping(track, costs=prices.along(kept), both=False)
 
     def schedule(lower: Floats, _: Floats) -> LeadSchedule:

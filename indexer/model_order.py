@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
-from ..models.sums import whole_sums
 from ._cuts_kernels import cheapest_cuts
 from ._scan_kernels import measure_impurity, measure_margin_impurity
 from .cuts import list_entries, thresholds_at
@@ -150,20 +149,18 @@ def most_gain(impurity: Floats, costs: Floats) -> int:
 
 
 def order_by_margin_impurity(
-    scores: Floats, bias: Floats, costs: ModelCosts, chosen: Rows | None = None
+    scores: Floats, chosen: Rows, *, bias: Floats, costs: ModelCosts
 ) -> Rows:
     """Order base models by how much impurity each takes away; K classes.
 
     As `order_by_impurity`, with the margin of the best class in the running sum's
     place: the impurity of rows with nearly the same margin is the root of the share
-    that another class leads than in the end. (N, T, K) scores and (K,) bias; at most
-    `SAMPLE` rows are looked at. The next base model is one of the `AHEAD` that come
-    first among those left, unless they share features: of all there are, the one that
-    seems best on the rows at hand is too often so by chance, and boosting's own order
-    is a good one to begin with.
+    that another class leads than in the end. (N, T, K) scores, (N,) full choices and
+    (K,) bias; at most `SAMPLE` rows are looked at. The next base model is one of the
+    `AHEAD` that come first among those left, unless they share features: of all there
+    are, the one that seems best on the rows at hand is too often so by chance, and
+    boosting's own order is a good one to begin with.
     """
-    if chosen is None:
-        chosen = whole_sums(scores, bias).argmax(axis=1)
     every = -(-len(scores) // SAMPLE)
     rows = np.arange(0, len(scores), every)
     chosen = chosen[rows]

@@ -16,8 +16,16 @@ Rows = NDArray[np.int64]
 class Walk:
     """Rows on their way past the positions of a track: an iterator, of use once.
 
-    Each `next` takes `rows` past one position and gives their numbers there (n,), and
+    Each `next` takes `rows` past one position and returns their numbers there (n,), and
     which of them must not stop low (n,); the others must not stop high.
+
+    Parameters
+    ----------
+    rows, count
+        N and T.
+    past
+        Takes rows (n,) past position r, called for r = 0 ... T - 1 in turn; returns
+        what `next` does.
 
     Attributes
     ----------
@@ -96,19 +104,18 @@ class MarginTrack:
     ----------
     scores : (N, T, K)
     order : (T,)
+    chosen : (N,)
+        Full decisions.
     bias : (K,)
         Added before the first base model.
-    chosen : (N,)
-        Full decisions; by default those of the whole sums.
     """
 
     def __init__(
-        self, scores: Floats, order: Rows, bias: Floats, chosen: Rows | None = None
+        self, scores: Floats, order: Rows, chosen: Rows, *, bias: Floats
     ) -> None:
-        self._scores, self._order, self._bias = scores, order, bias
-        whole = whole_sums(scores, bias)
-        self.final = -margins_of(whole)
-        self._chosen: Rows = whole.argmax(axis=1) if chosen is None else chosen
+        self.final = -margins_of(whole_sums(scores, bias))
+        self._scores, self._order = scores, order
+        self._chosen, self._bias = chosen, bias
 
     def walk(self) -> Walk:
         """Start as in Track."""

@@ -28,10 +28,11 @@ Floats = NDArray[np.float64]
 def test_stopping_finds_the_cheapest_lead_of_two_models(
     scores: Floats, price: float
 ) -> None:
-    track = MarginTrack(scores, np.arange(2), np.zeros(scores.shape[2]))
+    chosen = scores.sum(axis=1).argmax(axis=1)
+    track = MarginTrack(scores, np.arange(2), chosen, bias=np.zeros(scores.shape[2]))
     stopping = Stopping(track, costs=np.array([1.0, 2.0]), both=False)
     mean, wrong = stopping.outcome(stopping.cuts(price))
-    leads, chosen = margins_of(scores[:, 0]), scores.sum(axis=1).argmax(axis=1)
+    leads = margins_of(scores[:, 0])
     best = math.inf
     for margin in [-1.0, *leads, math.inf]:
         stops = leads > margin
