@@ -112,7 +112,8 @@ def _open_parquet(path: Path) -> Table:
             raise refuse(error) from error
 
     try:
-        found = dataset(path, format="parquet", partitioning="hive")
+        divided = "hive" if path.is_dir() else None
+        found = dataset(path, format="parquet", partitioning=divided)
         return Table(path, tuple(found.schema.names), found.count_rows(), True, read)
     except (OSError, ArrowException) as error:
         raise refuse(error) from error
