@@ -1,5 +1,6 @@
 """Rows of tables, read as they are needed: CSV, Parquet and JSON Lines."""
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ PARQUET = ".parquet"
 ROWS = 1024  # of a Parquet file that are in memory at a time
 
 Row = dict[str, Any] | BadItem  # what it holds by column, or why it cannot be read
+
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,8 @@ def _open_parquet(path: Path) -> Table:
             raise refuse(error) from error
 
     try:
-        found = dataset(path, format="parquet", partitioning="hive")
+        divided = "hive" if path.is_dir() else None
+        found = dataset(path, format="parquet", partitioning=divided)
         return Table(path, tuple(found.schema.names), found.count_rows(), True, read)
     except (OSError, ArrowException) as error:
         raise refuse(error) from error
@@ -152,23 +156,29 @@ def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[Line]:
     BadInput
         If the file cannot be read, or nobody knows the encoding.
     """
-    for number, line in enumerate(_lines(path, encoding), 1):
-        if line.strip():
-            document = line.encode("utf-8", "surrogateescape")
+    for number, document in enumerate(_documents(path, encoding), 1):
+        if document.strip():
             yield Line(number, document, _row(document, encoding))
 
 
 def count_json_lines(path: Path, encoding: str | None = None) -> int:
     """Count the lines that are not blank; errors as `read_json_lines`."""
-    return sum(1 for line in _lines(path, encoding) if line.strip())
+    return sum(1 for document in _documents(path, encoding) if document.strip())
 
 
-def _lines(path: Path, encoding: str | None) -> Iterator[str]:
+def _documents(path: Path, encoding: str | None) -> Iterator[bytes]:
+    """Lines of a file in UTF-8; what is in no such encoding as it is."""
     check_form(None, encoding)
-    known = encoding or "utf-8-sig"
     try:
-        with path.open(encoding=known, errors="surrogateescape") as file:
-            yield from file
+        if encoding is None:
+            with path.open("rb") as file:
+                if file.read(len(BOM_UTF8)) != BOM_UTF8:
+                    file.seek(0)
+                yield from file
+            return
+        with path.open(encoding=encoding, errors="surrogateescape") as text:
+            for line in text:
+                yield line.encode("utf-8", "surrogateescape")
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from error
     except UnicodeError as error:
@@ -177,12 +187,10 @@ def _lines(path: Path, encoding: str | None) -> Iterator[str]:
 
 def _row(document: bytes, encoding: str | None) -> Row:
     try:
-        document.decode()
-        row: dict[str, Any] = msgspec.json.decode(document, type=dict[str, Any])
+        return _decode(document)
     except UnicodeDecodeError as error:
         failure = BadItem(f"not {encoding or 'UTF-8'}: {error}")
         failure.__cause__ = error
         return failure
     except (msgspec.DecodeError, RecursionError) as error:
         return BadItem(f"{in_words(error)}; each line is to be one JSON object")
-    return row
