@@ -21,6 +21,7 @@ from typing import Protocol, Self
 
 from ..features.errors import BadInput
 from .client_wire import (
+    AHEAD_BYTES,
     GRACE_S,
     READ_BYTES,
     Address,
@@ -39,8 +40,6 @@ PAUSE_S = 0.05
 
 
 class _Connection(Protocol):
-    ahead: int  # bytes of a batch's items that are gathered before they are sent
-
     async def send(self, data: bytes, end_s: float) -> None: ...
 
     async def receive(self, end_s: float) -> bytes: ...
@@ -157,8 +156,9 @@ class AsyncClient:
         end_s = time.monotonic() + silence_s
         connection = await self._connect(silence_s, end_s)
         try:
-            chunks = batch.chunks(pieces(), connection.ahead)
-            exchange = connection.exchange(chunks, silence_s)
+            # items that may be long in coming go out one by one
+            ahead = 1 if isinstance(items, AsyncIterable) else AHEAD_BYTES
+            exchange = connection.exchange(batch.chunks(pieces(), ahead), silence_s)
             async with contextlib.aclosing(exchange):
                 async for data in exchange:
                     for entry in batch.feed(data):
@@ -224,8 +224,6 @@ class StreamConnection:
     What takes longer than until `end_s` of the monotonic clock raises TimeoutError.
     """
 
-    ahead = 1  # each item goes out by itself: the next may be long in coming
-
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
@@ -266,6 +264,7 @@ class StreamConnection:
                     self._writer.write(chunk)
                     try:
                         await self._writer.drain()
+                        await asyncio.sleep(0)  # answers are read in between
                     except OSError:
                         return  # the server reads no more; what it sent says why
                     moved_s = math.inf

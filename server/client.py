@@ -12,16 +12,8 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, 
 from typing import Self, TypeVar
 
 from .async_client import AsyncClient, broken, silent
-from .client_wire import (
-    AHEAD_BYTES,
-    GRACE_S,
-    READ_BYTES,
-    AnyItem,
-    FromBatch,
-)
-from .schema_predict import (
-    Answer,
-)
+from .client_wire import GRACE_S, READ_BYTES, AnyItem, FromBatch
+from .schema_predict import Answer
 
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 T = TypeVar("T")
@@ -195,8 +187,6 @@ class _BlockingClient(AsyncClient):
 
 class SocketConnection:
     """A connection whose thread waits; else as `StreamConnection`."""
-
-    ahead = AHEAD_BYTES
 
     def __init__(self, connection: socket.socket) -> None:
         self._socket = connection

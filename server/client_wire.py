@@ -256,7 +256,7 @@ class Batch:
         self._sent = self._summed_up = False
 
     async def chunks(
-        self, pieces: AsyncIterator[bytes], ahead: int = AHEAD_BYTES
+        self, pieces: AsyncIterator[bytes], ahead: int
     ) -> AsyncIterator[bytes]:
         """Write the request: its beginning, items as HTTP's chunks, and its end.
 

@@ -14,7 +14,7 @@ import pytest
 from polydom.features.errors import BadInput, BadItem, NothingFits
 from polydom.server import AsyncClient, Client
 from polydom.server.client import SocketConnection
-from polydom.server.client_wire import NoAnswer
+from polydom.server.client_wire import FromBatch, NoAnswer
 from polydom.server.errors import Unauthorized
 from polydom.server.schema_batch import Entry, ErrorEntry, Totals
 
@@ -130,6 +130,28 @@ def test_client_may_leave_a_batch(url: str) -> None:
             assert isinstance(entry, Entry)
             break
         assert client.predict(SPAM, budget_ms=900).label == "spam"
+
+
+def test_clients_stop_sending_when_the_server_reads_no_more(url: str) -> None:
+    def texts() -> Iterator[str | dict[str, int]]:
+        yield from [HAM] * 500
+        yield {"a": 1}
+        while True:
+            yield HAM
+
+    terms: Any = {"total_budget_ms": 20_000, "on_bad_item": "stop"}
+
+    async def ask() -> list[FromBatch]:
+        async with AsyncClient(url) as client:
+            return [entry async for entry in client.predict_batch(texts(), **terms)]
+
+    with Client(url) as client:
+        found = list(client.predict_batch(texts(), **terms))
+    for *answers, error, totals in (found, asyncio.run(ask())):
+        assert {type(answer) for answer in answers} == {Entry}
+        assert isinstance(error, ErrorEntry)
+        assert isinstance(totals, Totals)
+        assert (len(answers), totals.items) == (500, 501)
 
 
 def test_client_lets_the_items_own_error_through(url: str) -> None:
