@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 from numba import boolean, float64, int32, int64
-from numba.core.types import Array, UniTuple
+from numba.types import Array, UniTuple
 from numpy.typing import NDArray
 
 from ..models.declare import njit
