@@ -97,24 +97,84 @@ def undominated(
     return np.sort(kept[:end])
 
 
-@njit(INTS_OUT(INTS_OUT, int64), **OPTIONS)
-def grown_ints(values: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """`values` with room for at least `size`."""
-    if size <= values.shape[0]:
-        return values
-    room = np.empty(2 * size, np.int64)
-    room[: values.shape[0]] = values
-    return room
+PIECES = Tuple((FLOATS_OUT, INTS_OUT))
 
 
-@njit(FLOATS_OUT(FLOATS_OUT, int64), **OPTIONS)
-def grown_floats(values: NDArray[np.float64], size: int) -> NDArray[np.float64]:
-    """`values` with room for at least `size`."""
-    if size <= values.shape[0]:
-        return values
-    room = np.empty(2 * size)
-    room[: values.shape[0]] = values
-    return room
+@njit(PIECES(FLOATS_OUT, INTS_OUT, int64), **OPTIONS)
+def grown(
+    starts: NDArray[np.float64], owners: NDArray[np.int64], size: int
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Pieces of an envelope with room for at least `size`."""
+    held = starts.shape[0]
+    if size <= held:
+        return starts, owners
+    more_starts, more_owners = np.empty(2 * size), np.empty(2 * size, np.int64)
+    more_starts[:held], more_owners[:held] = starts, owners
+    return more_starts, more_owners
+
+
+@njit(
+    int64(FLOATS, FLOATS, int64, float64, float64, float64, FLOATS_OUT, INTS_OUT),
+    inline="always",
+    **OPTIONS,
+)
+def runs_of(
+    curve: NDArray[np.float64],
+    rival: NDArray[np.float64],
+    order: int,
+    low: float,
+    left: float,
+    high: float,
+    starts: NDArray[np.float64],
+    signs: NDArray[np.int64],
+) -> int:
+    """As `compare`, but one run from `left` if the order is certain, or curves equal.
+
+    Of equal curves, whoever came first stays.
+    """
+    runs = 0
+    if order == 0:
+        runs = compare(curve, rival, low, high, starts, signs)
+    if runs == 0:
+        runs = 1
+        starts[0], signs[0] = left, order if order != 0 else 1
+    return runs
+
+
+@njit(
+    int64(
+        *(int64, int64, float64, float64, FLOATS_OUT, INTS_OUT),
+        *(FLOATS_OUT, INTS_OUT, int64),
+    ),
+    inline="always",
+    **OPTIONS,
+)
+def add_lower(
+    row: int,
+    owner: int,
+    left: float,
+    right: float,
+    run_starts: NDArray[np.float64],
+    run_signs: NDArray[np.int64],
+    starts: NDArray[np.float64],
+    owners: NDArray[np.int64],
+    count: int,
+) -> int:
+    """Add to an envelope the lower of curve `row` and of `owner`'s piece, a run each.
+
+    The piece is from `left` up to `right`. Returns the number of pieces, from `count`.
+    """
+    runs = run_starts.shape[0]
+    for run in range(runs):
+        begin = max(left, run_starts[run])
+        end = run_starts[run + 1] if run + 1 < runs else np.inf
+        if end <= left or begin >= right:
+            continue
+        lower = row if run_signs[run] < 0 else owner
+        if count == 0 or owners[count - 1] != lower:
+            starts[count], owners[count] = begin, lower
+            count += 1
+    return count
 
 
 MERGED = Tuple((boolean, int64, FLOATS_OUT, INTS_OUT))
@@ -143,25 +203,21 @@ def merge_curve(
     which are replaced where they are too small.
     """
     width = coefficients.shape[1]
-    run_starts = np.empty(width)
-    run_signs = np.empty(width, np.int64)
-    room = pieces + 64
-    new_starts = grown_floats(new_starts, room)
-    new_owners = grown_ints(new_owners, room)
+    run_starts, run_signs = np.empty(width), np.empty(width, np.int64)
+    new_starts, new_owners = grown(new_starts, new_owners, pieces + 64)
     # Spans of pieces still to do, the leftmost on top: halved until nothing is left
     # of them that is not certain.
     firsts, lasts = np.zeros(64, np.int64), np.zeros(64, np.int64)
     lasts[0] = pieces - 1
     top = count = 0
-    changed = False
     while top >= 0:
         first, last = firsts[top], lasts[top]
         top -= 1
         left = starts[first]
-        right = starts[last + 1] if last + 1 < pieces else high
+        right = starts[last + 1] if last + 1 < pieces else np.inf
         middle = (first + last) // 2
         rival = coefficients[owners[middle]]
-        order = certain_order(coefficients[row], rival, left, right)
+        order = certain_order(coefficients[row], rival, left, min(right, high))
         if order > 0:  # above one curve of the span, so above the envelope there
             for k in range(first, last + 1):
                 new_starts[count], new_owners[count] = starts[k], owners[k]
@@ -172,31 +228,32 @@ def merge_curve(
             firsts[top + 2], lasts[top + 2] = first, middle
             top += 2
             continue
-        runs = 1
-        run_starts[0], run_signs[0] = left, order
-        if order == 0:
-            runs = compare(
-                coefficients[row], rival, starts[0], high, run_starts, run_signs
-            )
-        if runs == 0:  # equal curves: whoever came first stays
-            runs = 1
-            run_starts[0], run_signs[0] = left, 1
-        if count + pieces - last + width > room:
-            room = 2 * (count + pieces - last + width)
-            new_starts = grown_floats(new_starts, room)
-            new_owners = grown_ints(new_owners, room)
-        for run in range(runs):
-            begin = max(left, run_starts[run])
-            end = run_starts[run + 1] if run + 1 < runs else np.inf
-            if end <= left or begin > right:
-                continue
-            if begin == right and last + 1 < pieces:  # the next piece begins there
-                continue
-            owner = row if run_signs[run] < 0 else owners[last]
-            changed = changed or owner == row
-            if count == 0 or new_owners[count - 1] != owner:
-                new_starts[count], new_owners[count] = begin, owner
-                count += 1
+        runs = runs_of(
+            coefficients[row],
+            rival,
+            order,
+            starts[0],
+            left,
+            high,
+            run_starts,
+            run_signs,
+        )
+        room = count + pieces - last + width
+        new_starts, new_owners = grown(new_starts, new_owners, room)
+        count = add_lower(
+            row,
+            owners[last],
+            left,
+            right,
+            run_starts[:runs],
+            run_signs,
+            new_starts,
+            new_owners,
+            count,
+        )
+    changed = False
+    for k in range(count):
+        changed = changed or new_owners[k] == row
     return changed, count, new_starts, new_owners
 
 
@@ -246,12 +303,9 @@ def envelope_intervals(
         for k in range(pieces if changed else 0):
             if owners[k] < first:
                 continue
-            rows = grown_ints(rows, found + 1)
-            begins, ends = (
-                grown_floats(begins, found + 1),
-                grown_floats(ends, found + 1),
-            )
-            rows[found], begins[found] = owners[k], starts[k]
+            ends, _ = grown(ends, rows, found + 1)
+            begins, rows = grown(begins, rows, found + 1)
+            begins[found], rows[found] = starts[k], owners[k]
             ends[found] = starts[k + 1] if k + 1 < pieces else np.inf
             found += 1
         first, changed = row + 1, False

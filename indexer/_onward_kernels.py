@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 from numba import boolean, float64, int32, int64
-from numba.core.types import Array
+from numba.types import Array, UniTuple
 from numpy.typing import NDArray
 
 from ..models.declare import njit
@@ -46,24 +46,38 @@ def chance_of(
     """
     if not excess > 0.0:
         return 1.0 if typical_s <= time_s else 0.0
+    if not time_s > 0.0:
+        return 0.0
     spread = math.log1p(math.sqrt(excess) / typical_s) / quantiles
     z = math.log(time_s / typical_s) / spread
     return 0.5 * math.erfc(-z / math.sqrt(2.0))
 
 
 @njit(
+    UniTuple(float64, 2)(int64, int64, FLOATS_2D, FLOATS_2D),
+    inline="always",
+    **OPTIONS,
+)
+def times_of(
+    feature: int,
+    steps: int,
+    feature_s: NDArray[np.float64],
+    step_s: NDArray[np.float64],
+) -> tuple[float, float]:
+    """Typical seconds of a feature and of some steps, and their squared excesses."""
+    typical_s = feature_s[0, feature]
+    excess = (feature_s[1, feature] - typical_s) ** 2
+    for step in range(step_s.shape[1]):
+        if steps >> step & 1:
+            typical_s += step_s[0, step]
+            excess += (step_s[1, step] - step_s[0, step]) ** 2
+    return typical_s, excess
+
+
+@njit(
     int64(
-        ORDERS,
-        FLOATS_2D,
-        FLOATS,
-        MASKS,
-        FLOATS_2D,
-        FLOATS_2D,
-        int64,
-        float64,
-        float64,
-        float64,
-        boolean,
+        *(ORDERS, FLOATS_2D, FLOATS, MASKS, FLOATS_2D, FLOATS_2D),
+        *(int64, float64, float64, float64, boolean),
     ),
     **OPTIONS,
 )
@@ -103,26 +117,18 @@ def most_promising(
             if feature < 0:
                 break
             if not done >> feature & 1:
-                own_s = feature_s[0, feature]
-                own_excess = (feature_s[1, feature] - own_s) ** 2
                 fresh = needs[feature] & ~steps
                 steps |= fresh
-                for step in range(step_s.shape[1]):
-                    if fresh >> step & 1:
-                        own_s += step_s[0, step]
-                        own_excess += (step_s[1, step] - step_s[0, step]) ** 2
+                own_s, own_excess = times_of(feature, fresh, feature_s, step_s)
                 high_s = own_s + math.sqrt(own_excess)
-                if careful and begun:
-                    # it will be begun only if so much is left then
-                    if high_s >= time_s:
+                if careful:  # it will be begun only if so much is left then
+                    if high_s > time_s:
                         break
                     before = chance_of(typical_s, excess, time_s - high_s, quantiles)
                     chance = min(chance, before)
-                elif careful:
-                    if high_s > time_s:
-                        break
-                    sure = chance_of(own_s, own_excess, time_s, quantiles)
-                    risk = (1.0 - sure) * accuracy
+                    if not begun:
+                        sure = chance_of(own_s, own_excess, time_s, quantiles)
+                        risk = (1.0 - sure) * accuracy
                 typical_s += own_s
                 excess += own_excess
                 begun = True

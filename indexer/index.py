@@ -64,11 +64,8 @@ class Index:
     version: str = ""
 
     def __post_init__(self) -> None:
-        for array in (
-            self.coefficients,
-            self.accuracies,
-            *self.lookup.arrays().values(),
-        ):
+        # Not the look-up's: calling its kernel takes longer with read-only arrays.
+        for array in (self.coefficients, self.accuracies):
             array.setflags(write=False)
 
     def __repr__(self) -> str:

@@ -116,7 +116,7 @@ class _Stopped(Exception):
 
 
 @dataclass
-class _Search:
+class _State:
     """One search under way."""
 
     m: int
@@ -130,7 +130,7 @@ class _Search:
     now: Callable[[], float]
 
     def __post_init__(self) -> None:
-        self.lattice = make_bounds(self.m)
+        self.bounds = make_bounds(self.m)
         self.count = 0
         self.cover_masks: list[Masks] = [np.empty(0, np.uint64)]
         self.cover_accuracies: list[Accuracies] = [np.empty(0)]
@@ -143,14 +143,14 @@ class _Search:
                 self._cover_layer(size - 1, alpha)
             if size < self.m - size:
                 self._expand_layer(self.m - size, alpha)
-            if self.lattice.bound(self.tolerance) <= alpha:
+            if self.bounds.bound(self.tolerance) <= alpha:
                 return
 
     def _expand_layer(self, size: int, alpha: float) -> None:
         # Sets of one size never sandwich each other, so parts of a layer can be
         # trained in any order and at the same time.
         while True:
-            masks = self.lattice.open_sets(size, alpha, self.tolerance)
+            masks = self.bounds.open_sets(size, alpha, self.tolerance)
             if masks.size == 0:
                 return
             for start in range(0, masks.size, CHUNK):
@@ -169,7 +169,7 @@ class _Search:
                 if self.now() >= self.deadline_s and self.count + len(done) > 1:
                     raise _Stopped
         finally:
-            self.lattice.record(masks[: len(done)], np.array(done))
+            self.bounds.record(masks[: len(done)], np.array(done))
             self.count += len(done)
             self.trainings_left -= len(done)
         if len(allowed) < masks.size:
@@ -177,7 +177,7 @@ class _Search:
 
     def _most_left(self) -> int | None:
         """How many trainings there can still be, None if nobody can tell."""
-        still_open = self.lattice.count_open(self.alpha, self.tolerance)
+        still_open = self.bounds.count_open(self.alpha, self.tolerance)
         most = min(self.trainings_left, math.inf if still_open is None else still_open)
         return None if most == math.inf else int(most)
 
@@ -189,11 +189,11 @@ class _Search:
         dominated by S; with alpha > 1 that lets small gains add up unseen, so here
         their sum must be.
         """
-        expanded = self.lattice.expanded()
+        expanded = self.bounds.expanded()
         chosen = np.bitwise_count(expanded.masks) == size
         bits = np.uint64(1) << np.arange(self.m, dtype=np.uint64)
         sets, accuracies = expanded.masks[chosen], expanded.accuracies[chosen]
-        gains = self.lattice.accuracy_of(sets[:, None] | bits) - accuracies[:, None]
+        gains = self.bounds.accuracy_of(sets[:, None] | bits) - accuracies[:, None]
         gains = np.where(np.isnan(gains), np.inf, np.maximum(gains, 0.0))
         order = np.argsort(gains, axis=1)
         bounds = accuracies[:, None] + np.cumsum(
@@ -206,13 +206,13 @@ class _Search:
         useful = covered != sets
         last = np.maximum(small.sum(axis=1) - 1, 0)
         values = np.take_along_axis(bounds, last[:, None], axis=1)[:, 0]
-        self.lattice.record_covers(covered[useful], values[useful])
+        self.bounds.record_covers(covered[useful], values[useful])
         self.cover_masks.append(covered[useful])
         self.cover_accuracies.append(values[useful])
 
     def result(self, alpha: float, complete: bool) -> LatticeSearch:
         covers = np.concatenate(self.cover_masks), np.concatenate(self.cover_accuracies)
-        expanded = self.lattice.expanded()
+        expanded = self.bounds.expanded()
         return LatticeSearch(self.m, expanded, alpha, self.tolerance, complete, covers)
 
 
@@ -276,7 +276,7 @@ def search(
     """
     _check_arguments(m, alpha, tolerance, budget, budget_s)
     progressive = budget is not None or budget_s is not None
-    search = _Search(
+    state = _State(
         m=m,
         train=in_batches(accuracy, batch),
         alpha=alpha,
@@ -288,26 +288,26 @@ def search(
         now=now,
     )
     if not progressive:
-        search.run(alpha)
-        return search.result(alpha, complete=True)
+        state.run(alpha)
+        return state.result(alpha, complete=True)
     proven = math.inf
     try:
-        for step in _steps(alpha, search):
-            search.run(step)
+        for step in _steps(alpha, state):
+            state.run(step)
             proven = step
     except (_Stopped, KeyboardInterrupt):
-        if search.count < 2:  # nothing can be proven without both ends
+        if state.count < 2:  # nothing can be proven without both ends
             raise
-        proven = min(proven, search.lattice.bound(tolerance))
-    return search.result(max(alpha, proven), complete=proven <= alpha)
+        proven = min(proven, state.bounds.bound(tolerance))
+    return state.result(max(alpha, proven), complete=proven <= alpha)
 
 
-def _steps(target: float, search: _Search) -> Iterator[float]:
+def _steps(target: float, state: _State) -> Iterator[float]:
     """Alphas from large to `target`, halving the distance to what is proven so far."""
     alpha = max(FIRST_ALPHA, target)
     while alpha - target > SMALLEST_STEP:
         yield alpha
-        proven = min(alpha, search.lattice.bound(search.tolerance))
+        proven = min(alpha, state.bounds.bound(state.tolerance))
         alpha = target + (proven - target) / 2
     yield target
 
