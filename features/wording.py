@@ -55,9 +55,9 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     return plain[close[0]] if close else None
 
 
-def hint(name: str, known: Sequence[str], cutoff: float = 0.5) -> str:
+def hint(name: str, known: Sequence[str]) -> str:
     """Suggest the known name that may be meant, or list those there are."""
-    near = nearest(name, known, cutoff)
+    near = nearest(name, known)
     return f"did you mean {near!r}?" if near else f"there are {listed(known)}"
 
 

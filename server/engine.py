@@ -10,9 +10,9 @@ import numpy as np
 
 from ..features.errors import BadIndexFile
 from ..features.extract import Extractor
-from ..features.measure import busy_clock
 from ..features.polynomials import costs_at
 from ..features.sizes import Size
+from ..features.stopwatch import busy_clock
 from ..indexer.index import Index
 from ..indexer.package import Package
 from .attempt import Attempt
