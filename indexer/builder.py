@@ -23,9 +23,9 @@ from .choosing import (
     DEFAULT_STRATEGY,
     VALIDATION,
     Choice,
-    Contest,
     Division,
     Watch,
+    choose_learner,
 )
 from .costing import Curves, measure_curves
 from .data import Dataset, load_data, parts_of, split
@@ -234,7 +234,7 @@ class Builder:
         if strategy is None and project.learner["name"] != AUTO:
             return Choice(project.learner, {})
         strategy = strategy or DEFAULT_STRATEGY
-        contest = Contest(
+        return choose_learner(
             values,
             dataset.codes,
             self._race_division(dataset),
@@ -246,7 +246,6 @@ class Builder:
             watch=self.watch,
             limit_s=project.training_limit_s,
         )
-        return contest.choose()
 
     def splits(self, dataset: Dataset) -> list[Division]:
         """Split the items for measuring accuracy."""
