@@ -55,9 +55,9 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     return plain[close[0]] if close else None
 
 
-def hint(name: str, known: Sequence[str]) -> str:
+def hint(name: str, known: Sequence[str], cutoff: float = 0.5) -> str:
     """Suggest the known name that may be meant, or list those there are."""
-    near = nearest(name, known)
+    near = nearest(name, known, cutoff)
     return f"did you mean {near!r}?" if near else f"there are {listed(known)}"
 
 
