@@ -30,13 +30,7 @@ from polydom.models.allocation import Outcome, Race
 from polydom.models.halving import successive_halving, uniform
 
 from . import machine
-from .bandits import (
-    exp3,
-    lil_ucb,
-    lucb,
-    successive_elimination,
-    successive_rejects,
-)
+from .bandits import exp3, lil_ucb, lucb, successive_elimination, successive_rejects
 from .learning_sets import DATA, mnist
 
 Floats = NDArray[np.float64]

@@ -126,7 +126,12 @@ class Walk:
             self._write("again", str(self._seen[id(value)][0]))
             return []
         self._seen[id(value)] = len(self._seen), value
-        kind, parts = self._of_code(value) or self._of_data(value, where)
+        kind, parts = (
+            self._of_code(value)
+            or self._of_atom(value)
+            or self._of_collection(value)
+            or ("object", [type(value), *self._state_of(value, where)])
+        )
         self._write(kind, str(len(parts)))
         return [p if isinstance(p, Part) else Part(p, where) for p in parts]
 
@@ -174,24 +179,29 @@ class Walk:
                 return "wrapper", [name_of(value), value.__wrapped__]
         return None
 
-    def _of_data(self, value: Any, where: str) -> tuple[str, list[Any]]:
-        """Parts of an array, a container or an object."""
+    def _of_atom(self, value: Any) -> tuple[str, list[Any]] | None:
+        """Parts of a value that holds no others; None of anything else."""
         match value:
             case enum.Enum():
                 return "enum", [type(value), value.name]
+            case np.generic():
+                return None  # some are Python's numbers too
             case str() | bytes() | int() | float():
                 base: Any = next(b for b in type(value).__mro__ if b in PLAIN)
-                if not isinstance(value, np.generic):
-                    return "plain", [type(value), base.__repr__(value)]
+                return "plain", [type(value), base.__repr__(value)]
             case re.Pattern():
                 return "pattern", [value.pattern, value.flags]
             case PurePath():
                 return "path", [str(value)]
             case np.dtype():
                 return "dtype", [repr(value.descr if value.fields else value.str)]
-        match value:
             case _ if isinstance(value, INERT):
                 return "inert", [name_of(value)]
+        return None
+
+    def _of_collection(self, value: Any) -> tuple[str, list[Any]] | None:
+        """Parts of an array or a container; None of anything else."""
+        match value:
             case np.ndarray() | np.generic():
                 parts = [value.dtype, value.shape, *_content(value)]
             case dict():  # its order counts: a feature may go through it
@@ -203,7 +213,7 @@ class Walk:
             case tuple() | list():
                 parts = list(value)
             case _:
-                return "object", [type(value), *self._state_of(value, where)]
+                return None
         if module_of(type(value)) in ("builtins", "numpy"):
             return type(value).__name__, parts
         more = [_steady(getattr(value, "__dict__", {}), value)]

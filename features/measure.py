@@ -4,7 +4,7 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +13,11 @@ from .errors import BadInput
 from .extract import FLOAT32, Extractor
 from .items import Item
 from .quantile import usual_s
-from .stopwatch import BUSY, Stopwatch, busy_clock, switches
+from .stopwatch import BUSY, Stopwatch
 from .strays import in_doubt, strays_of
 
-__all__ = ["Timings", "busy_clock", "measure", "quiet", "shuffled", "time_call"]
-
 Floats = NDArray[np.float64]
-T = TypeVar("T")
 
-TRIES = 5
 QUIETER = 2  # more rounds, for each asked for, to find as many quiet ones
 DILUTED = 5  # more rounds, for each asked for, of what has times far off
 
@@ -254,27 +250,6 @@ class Rounds:
             pending |= sources - needed
             needed |= sources
         return needed
-
-
-def time_call(
-    call: Callable[[T], object],
-    node: T,
-    now: Callable[[], float],
-    tries: int = TRIES,
-) -> float:
-    """Seconds of a call, made again while it is interrupted, a few times.
-
-    Of calls that all were, the quickest counts: others only make it longer.
-    """
-    least = np.inf
-    for _ in range(tries):
-        before, start = switches()[1], now()
-        call(node)
-        seconds = now() - start
-        if switches()[1] == before:
-            return seconds
-        least = min(least, seconds)
-    return float(least)
 
 
 def shuffled(extractor: Extractor, random: np.random.Generator) -> list[int]:

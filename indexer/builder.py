@@ -19,9 +19,9 @@ from .choosing import (
     DEFAULT_STRATEGY,
     VALIDATION,
     Choice,
-    Contest,
     Division,
     Watch,
+    choose_learner,
 )
 from .costing import Measurer, measuring_items
 from .data import Dataset, draw_groups, parts_of, settle_rare, split
@@ -225,7 +225,7 @@ class Builder:
         if strategy is None and project.learner["name"] != AUTO:
             return Choice(project.learner, {})
         strategy = strategy or DEFAULT_STRATEGY
-        contest = Contest(
+        return choose_learner(
             table.values,
             table.dataset.codes,
             self._race_division(table.dataset),
@@ -237,7 +237,6 @@ class Builder:
             watch=self.watch,
             limit_s=project.training_limit_s,
         )
-        return contest.choose()
 
     def splits(self, dataset: Dataset) -> list[Division]:
         """Split the items for measuring accuracy."""

@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadIndexFile
-from ..features.polynomials import (
-    degree_of,
-)
+from ..features.polynomials import degree_of
 from ._cell_kernels import best_in_cell, cell_of, scan_pairs
 from ._pair_kernels import pair_costs, sift
 from .lookup import SizeLookup

@@ -1,7 +1,7 @@
 """`learner = "auto"`: a race between learners, on all features, before the search."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,89 +40,88 @@ class Choice:
     facts: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Contest:
-    """What a race is run on, and where its log is kept.
+def choose_learner(
+    values: NDArray[np.float32],
+    codes: NDArray[np.int64],
+    division: Division,
+    *,
+    seed: int,
+    cache: Cache,
+    name: str,
+    progress: Progress,
+    strategy: str = DEFAULT_STRATEGY,
+    settings: Mapping[str, Setting] | None = None,
+    watch: Watch | None = None,
+    limit_s: float | None = None,
+) -> Choice:
+    """Race learners; what an earlier run trained is taken from its log.
 
-    Attributes
+    Parameters
     ----------
     values, codes
         (N, width) feature values and (N,) classes of the items.
     division
         (training rows, validation rows), none of them held out for the search, so
         that the accuracies reported later are not those the choice was made by.
-    name
-        Cache entry of the race's log: a race that was cut short continues.
+    cache, name
+        Where the race's log is kept: a race that was cut short continues.
+    strategy
+        One of `models.select.STRATEGIES`.
     settings
-        The learners, by name.
+        The learners, by name; all that are installed by default.
     watch
         Called with the race after each of its trainings.
     limit_s
         Seconds that a single training may take; trainings then run in a process of
         their own, which may crash, too, at the cost of that learner alone.
+
+    Raises
+    ------
+    BadInput
+        If the strategy is unknown or every learner fails.
     """
+    stored = cache.load(name)
+    settings = installed() if settings is None else settings
+    learners = make_portfolio(settings, seed)
+    train, test = division
+    with progress.stage("choosing a learner", None) as tell:
 
-    values: NDArray[np.float32]
-    codes: NDArray[np.int64]
-    division: Division
-    seed: int
-    cache: Cache
-    name: str
-    progress: Progress
-    strategy: str = DEFAULT_STRATEGY
-    settings: Mapping[str, Setting] = field(default_factory=installed)
-    watch: Watch | None = None
-    limit_s: float | None = None
+        def keep(race: Race) -> None:
+            lines = [line.to_dict() for line in race.log]
+            cache.store(name, {"log": lines}, {})
+            tell(len(lines))
+            if watch is not None:
+                watch(race)
 
-    def choose(self) -> Choice:
-        """Race the learners; what an earlier run trained is taken from its log.
-
-        Raises
-        ------
-        BadInput
-            If the strategy is unknown or every learner fails.
-        """
-        stored = self.cache.load(self.name)
-        learners = make_portfolio(self.settings, self.seed)
-        train, test = self.division
-        with self.progress.stage("choosing a learner", None) as tell:
-
-            def keep(race: Race) -> None:
-                lines = [line.to_dict() for line in race.log]
-                self.cache.store(self.name, {"log": lines}, {})
-                tell(len(lines))
-                if self.watch is not None:
-                    self.watch(race)
-
-            chosen = select(
-                learners,
-                self.values[train].astype(np.float64),
-                self.codes[train],
-                strategy=self.strategy,
-                validation=(self.values[test].astype(np.float64), self.codes[test]),
-                least_valid=LEAST_VALID,
-                refit=False,
-                seed=self.seed,
-                running=Running(
-                    log=stored[0]["log"] if stored else (),
-                    progress=keep,
-                    limit_s=self.limit_s,
-                ),
-            )
-        facts = {
-            "strategy": self.strategy,
-            "learner": chosen.name,
-            "score": chosen.score,
-            "seconds": chosen.seconds,
-            "full_s": chosen.full_s,
-            "curves": {
-                learner: [[line.amount, line.score, line.seconds] for line in curve]
-                for learner, curve in chosen.curves.items()
-            },
-            "failed": dict(chosen.failed),
-            "warnings": _warnings(learners, chosen.log),
-        }
-        return Choice(self.settings[chosen.name], facts)
+        chosen = select(
+            learners,
+            values[train].astype(np.float64),
+            codes[train],
+            strategy=strategy,
+            validation=(values[test].astype(np.float64), codes[test]),
+            least_valid=LEAST_VALID,
+            refit=False,
+            seed=seed,
+            running=Running(
+                log=stored[0]["log"] if stored else (),
+                progress=keep,
+                limit_s=limit_s,
+            ),
+        )
+    facts = {
+        "strategy": strategy,
+        "learner": chosen.name,
+        "score": chosen.score,
+        "seconds": chosen.seconds,
+        "full_s": chosen.full_s,
+        "curves": {
+            learner: [[line.amount, line.score, line.seconds] for line in curve]
+            for learner, curve in chosen.curves.items()
+        },
+        "failed": dict(chosen.failed),
+        "warnings": _warnings(learners, chosen.log),
+    }
+    return Choice(settings[chosen.name], facts)
 
 
 def _warnings(

@@ -8,16 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ..features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
-from ..features.polynomials import (
-    cost_at,
-    costs_at,
-)
-from ..features.sizes import (
-    Size,
-    is_size,
-    read_size,
-    show_size,
-)
+from ..features.polynomials import cost_at, costs_at
+from ..features.sizes import Size, is_size, read_size, show_size
 from .cells import CellLookup
 from .factors import Factors, rescale_costs
 from .file import read_file, write_file

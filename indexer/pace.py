@@ -16,12 +16,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadIndexFile
 from ..features.extract import FLOAT32, Extractor
 from ..features.items import Item, Kind, image_item, record_item, text_item
-from ..features.measure import (
-    time_call,
-)
-from ..features.stopwatch import (
-    busy_clock,
-)
+from ..features.stopwatch import busy_clock, time_call
 from ..models.model import Model
 
 Floats = NDArray[np.float64]

@@ -12,10 +12,7 @@ from ..features.errors import BadInput, BadItem, BadProject
 from ..features.folders import ENDINGS, files_of
 from ..features.items import Item, Value, image_item, record_item, text_item
 from ..features.tables import open_table, read_json_lines
-from ..features.wording import (
-    hint,
-    listed,
-)
+from ..features.wording import hint, listed
 from .data import Dataset, make_dataset, refuse_regression
 from .progress import Tell
 from .project import Data, Project

@@ -18,12 +18,7 @@ from .from_sklearn_linear import COMPILERS as LINEAR
 from .from_xgboost import fitted_bytes, read_xgboost
 from .homes import is_one_of, named
 from .model import Model
-from .prepare import (
-    TRANSFORMERS,
-    Preparation,
-    check_transformer,
-    compile_preparation,
-)
+from .prepare import TRANSFORMERS, Preparation, check_transformer, compile_preparation
 from .ubj import is_ubj
 
 M = TypeVar("M")

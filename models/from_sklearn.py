@@ -7,14 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadModel
-from ._score_kernels import (
-    LARGEST,
-    LOGISTIC,
-    MARGIN,
-    NOT_NEGATIVE,
-    POSITIVE,
-    SOFTMAX,
-)
+from ._score_kernels import LARGEST, LOGISTIC, MARGIN, NOT_NEGATIVE, POSITIVE, SOFTMAX
 from ._tree_kernels import MISSING_LEFT, SET_LEFT, WHOLE_ONLY
 from .classifier import Classifier
 from .head import Head

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from ..features.errors import BadInput
+from ..features.wording import nearest
 
 Scorer = Callable[[Any, Any, Any], float]
 
@@ -55,6 +55,6 @@ MEASURES = {
 def find_measure(name: str) -> Measure:
     """Look a measure up by name; BadInput names the nearest one."""
     if name not in MEASURES:
-        near = get_close_matches(name, MEASURES, n=1, cutoff=0.0)[0]
+        near = nearest(name, MEASURES, cutoff=0.0)
         raise BadInput(f"there is no measure {name!r}; the nearest is {near!r}")
     return MEASURES[name]

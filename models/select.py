@@ -307,7 +307,7 @@ def _run(
         curves={name: tuple(race.curves[name]) for name in race.active},
         failed={name: line.error for name, line in race.failed.items()},
         seconds=race.seconds,
-        full_s=full_seconds(race),
+        full_s=_full_seconds(race),
         error=error,
     )
 
@@ -339,7 +339,7 @@ def find_strategy(name: str, *, iterations: bool = False) -> Strategy:
     return STRATEGIES[name]
 
 
-def full_seconds(race: Race) -> float:
+def _full_seconds(race: Race) -> float:
     """Estimate the CPU seconds of giving every learner the race's limit, once."""
     assert race.limit is not None
     total_s = 0.0

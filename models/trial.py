@@ -14,20 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadModel
-from ._lane_kernels import (
-    lane_early_many,
-    lane_lead_many,
-    lane_margins,
-    lane_scores,
-)
-from ._layout_kernels import (
-    HIGHEST,
-    TINY,
-    early_many,
-    lead_many,
-    margins,
-    raw_scores,
-)
+from ._lane_kernels import lane_early_many, lane_lead_many, lane_margins, lane_scores
+from ._layout_kernels import HIGHEST, TINY, early_many, lead_many, margins, raw_scores
 from ._vector_kernels import VECTORS
 from .lanes import Lanes, Slots
 from .walked import Answers

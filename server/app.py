@@ -41,14 +41,8 @@ from .openapi import V1_STRUCTS, describe_v1
 from .openapi_parts import document
 from .reply import WithoutCycle, failed
 from .repository import Repository
-from .settings import (
-    GrpcAt,
-    Settings,
-)
-from .v1_predict import (
-    PREDICT,
-    Predict,
-)
+from .settings import GrpcAt, Settings
+from .v1_predict import PREDICT, Predict
 
 # Longest time that the computing thread may keep the interpreter from the one that
 # reads requests; Python's own 5 ms is a whole budget.

@@ -5,19 +5,10 @@ from typing import Any
 from starlette.types import Send
 
 from ..features.errors import PolydomError
-from .errors import (
-    describe,
-)
+from .errors import describe
 from .schema_batch import Entry, ErrorEntry, Totals
-from .schema_predict import (
-    MSGPACK,
-    Answer,
-    encode,
-    encode_msgpack,
-)
-from .schema_streams import (
-    JSON,
-)
+from .schema_predict import MSGPACK, Answer, encode, encode_msgpack
+from .schema_streams import JSON
 
 
 class Writer:

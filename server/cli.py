@@ -124,10 +124,7 @@ def serve(
     from .listener import Running, free_port, listen
     from .logs import set_up_logs
     from .names import name_files
-    from .settings import (
-        GrpcAt,
-        Settings,
-    )
+    from .settings import GrpcAt, Settings
     from .watch import Watch
     from .workers import run_workers
 

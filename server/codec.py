@@ -6,14 +6,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ..features.errors import BadInput, BadItem
-from ..features.items import (
-    MAX_DECODED,
-    Item,
-    Kind,
-    image_item,
-    record_item,
-    text_item,
-)
+from ..features.items import MAX_DECODED, Item, Kind, image_item, record_item, text_item
 from ..features.record import Columns
 from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns

@@ -11,9 +11,7 @@ import numpy as np
 from ..features.extract import Extractor
 from ..features.polynomials import costs_at
 from ..features.sizes import Size
-from ..features.stopwatch import (
-    busy_clock,
-)
+from ..features.stopwatch import busy_clock
 from ..indexer.index import Index
 from ..indexer.package import Package
 from .audit import Audit

@@ -28,9 +28,7 @@ from ..features.errors import (
     printable,
 )
 from ..features.sizes import Size, show_size
-from ..features.wording import (
-    show_us,
-)
+from ..features.wording import show_us
 
 
 class Unauthorized(PolydomError):

@@ -4,9 +4,7 @@ from typing import Any
 
 from ..features.errors import BadInput, NothingFits, printable
 from ..features.sizes import Size, show_size
-from ..features.wording import (
-    show_us,
-)
+from ..features.wording import show_us
 from ..indexer.index import Index
 from ..indexer.package import Package
 from .budget import read_amount

@@ -2,22 +2,12 @@
 
 from fastapi import Request, Response
 
-from .errors import (
-    NotReady,
-    describe,
-    not_ready,
-)
-from .headers import (
-    only_model_in,
-)
+from .errors import NotReady, describe, not_ready
+from .headers import only_model_in
 from .reply import failed, in_json
 from .repository import Repository
-from .schema_facts import (
-    Health,
-)
-from .schema_predict import (
-    encode,
-)
+from .schema_facts import Health
+from .schema_predict import encode
 
 LIVEZ, READYZ = "/livez", "/readyz"
 

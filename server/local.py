@@ -11,18 +11,10 @@ from ..features.errors import BadFeature, BadItem, printable
 from ..features.items import Kind
 from ..features.wording import in_words
 from .attempt import answer
-from .codec import (
-    Desk,
-)
+from .codec import Desk
 from .question import Caller
-from .record_reader import (
-    decode_record,
-)
-from .schema_predict import (
-    Answer,
-    Ask,
-    Reason,
-)
+from .record_reader import decode_record
+from .schema_predict import Answer, Ask, Reason
 from .warm_up import open_desk
 
 STDIN = Path("-")

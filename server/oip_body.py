@@ -14,14 +14,7 @@ from .oip import Inference, Inferred
 from .oip_items import MAX_ITEMS, Requested
 from .oip_terms import Parameter
 from .schema_predict import encode
-from .tensors import (
-    Tensor,
-    from_json,
-    from_raw,
-    from_raw_json,
-    read_shape,
-    to_raw,
-)
+from .tensors import Tensor, from_json, from_raw, from_raw_json, read_shape, to_raw
 
 Parameters = dict[str, Parameter]
 

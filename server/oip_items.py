@@ -14,13 +14,8 @@ from ..indexer.package import Package
 from .bounds import LARGE, check_record
 from .columns import KnownColumns
 from .oip_metadata import TensorFacts
-from .record_reader import (
-    decode_record,
-)
-from .schema_predict import (
-    Answer,
-    Ask,
-)
+from .record_reader import decode_record
+from .schema_predict import Answer, Ask
 from .tensors import BYTES, Tensor
 
 MAX_ITEMS = 1024

@@ -10,12 +10,8 @@ import msgspec
 from ..features.errors import BadInput
 from ..features.wording import in_words
 from .budget import Allowance, Deadline, read_amount
-from .schema_predict import (
-    Ask,
-)
-from .settings import (
-    Settings,
-)
+from .schema_predict import Ask
+from .settings import Settings
 
 Parameter = bool | int | float | str
 

@@ -4,14 +4,7 @@ from typing import Any
 
 from .errors import Failure
 from .openapi_parts import MEANINGS, RAW, call, fields, in_query, ref
-from .schema_batch import (
-    BatchBody,
-    BatchItem,
-    BatchTerms,
-    Entry,
-    ErrorEntry,
-    Totals,
-)
+from .schema_batch import BatchBody, BatchItem, BatchTerms, Entry, ErrorEntry, Totals
 from .schema_facts import Health, IndexFacts, ModelsFacts
 from .schema_predict import MSGPACK, Answer, Ask
 from .schema_streams import JSON_LINES

@@ -17,19 +17,11 @@ from ..features.tables import (
     open_table,
     read_json_lines,
 )
-from ..features.wording import (
-    in_words,
-    listed,
-)
+from ..features.wording import in_words, listed
 from ..indexer.package import Package
 from .columns import KnownColumns
-from .json_keys import (
-    twice_in_json,
-    twice_in_record,
-)
-from .record_reader import (
-    decode_record,
-)
+from .json_keys import twice_in_json, twice_in_record
+from .record_reader import decode_record
 from .score import AnyItem
 
 IMAGE_COLUMNS = ("image", "image_base64")

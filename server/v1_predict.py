@@ -16,37 +16,17 @@ from starlette.types import Receive, Scope, Send
 from ..features.items import Item
 from .body import coding_of, read_body
 from .bounds import LARGE
-from .codec import (
-    Desk,
-)
-from .errors import (
-    UNEXPECTED,
-    NotReady,
-    describe,
-)
+from .codec import Desk
+from .errors import UNEXPECTED, NotReady, describe
 from .handing import hand_over
-from .headers import (
-    Headers,
-    model_in,
-    read_headers,
-)
+from .headers import Headers, model_in, read_headers
 from .intake import Body
 from .question import Caller
 from .reply import JSON, Reply, failed
 from .repository import Repository
-from .schema_predict import (
-    MSGPACK,
-    Ask,
-    Terms,
-    encode,
-    encode_msgpack,
-)
+from .schema_predict import MSGPACK, Ask, Terms, encode, encode_msgpack
 from .serving import Serving
-from .v1_decode import (
-    check_ask,
-    decode_ask,
-    model_in_body,
-)
+from .v1_decode import check_ask, decode_ask, model_in_body
 
 if TYPE_CHECKING:
     from .protocol import RawRequest

@@ -16,10 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.feature import (
-    Feature,
-    Step,
-)
+from polydom.features.feature import Feature, Step
 from polydom.indexer._crossing_kernels import compare
 from polydom.indexer.package import Package
 from polydom.indexer.skyline import Skylines

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, PolydomError
 from polydom.server.body import coding_of, read_body, unpack
-from polydom.server.errors import (
-    Abandoned,
-    Overloaded,
-    TooLarge,
-    UnsupportedEncoding,
-)
+from polydom.server.errors import Abandoned, Overloaded, TooLarge, UnsupportedEncoding
 from polydom.server.intake import Intake
 
 GZIP = ((b"content-encoding", b"gzip"),)

@@ -7,9 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.features.polynomials import (
-    cost_at,
-)
+from polydom.features.polynomials import cost_at
 from polydom.indexer.candidates import prune
 from polydom.indexer.lookup import Lookup
 from polydom.indexer.rectangle import prune_pairs

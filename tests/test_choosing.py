@@ -8,7 +8,7 @@ from rich.console import Console
 from sklearn.datasets import load_breast_cancer
 
 from polydom.indexer.cache import Cache
-from polydom.indexer.choosing import Choice, Contest
+from polydom.indexer.choosing import Choice, choose_learner
 from polydom.indexer.progress import Silence
 from polydom.indexer.report import show_race
 from polydom.models.allocation import Race
@@ -29,7 +29,7 @@ def choose(
     def watch(race: Race) -> None:
         trained.append(race.log[-1].learner)
 
-    contest = Contest(
+    choice = choose_learner(
         X.astype(np.float32),
         y.astype(np.int64),
         (np.arange(400), np.arange(400, len(y))),
@@ -41,7 +41,7 @@ def choose(
         watch=watch,
         limit_s=limit_s,
     )
-    return contest.choose(), trained
+    return choice, trained
 
 
 def test_a_race_tells_who_did_not_converge(
@@ -61,11 +61,11 @@ def test_a_race_loses_only_who_overruns_its_seconds(
 ) -> None:
     """Also when it goes on from its log, which trains nobody again."""
     settings = {"endless": ENDLESS, "bayes": BAYES}
-    choice, trained = choose(tmp_path, settings, limit_s=4)
+    choice, trained = choose(tmp_path, settings, limit_s=15)
     assert choice.setting == BAYES
     assert trained == ["endless", "bayes"]
-    assert choice.facts["failed"] == {"endless": "TrainingDied: stopped after its 4 s"}
-    assert choose(tmp_path, settings, limit_s=4)[0] == choice
+    assert choice.facts["failed"] == {"endless": "TrainingDied: stopped after its 15 s"}
+    assert choose(tmp_path, settings, limit_s=15)[0] == choice
     show_race(choice.facts, Console(width=200))
     assert "endless failed: TrainingDied: stopped" in capsys.readouterr().out
 

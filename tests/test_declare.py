@@ -20,9 +20,7 @@ PACKAGE = {
 from numba import int64
 
 from .declare import njit
-from .limits import (
-    LIMIT,
-)
+from .limits import LIMIT
 
 @njit(int64(int64), cache=True)
 def add(a):

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from polydom.features.loading import (
-    ready_made_features,
-)
+from polydom.features.loading import ready_made_features
 from polydom.indexer.cli import chatter_to_stderr
 from polydom.indexer.report import skyline_facts
 from polydom.models.learners import make_learner

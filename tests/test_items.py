@@ -14,13 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from polydom.features.errors import BadItem
-from polydom.features.items import (
-    SIZE_NAMES,
-    Kind,
-    image_item,
-    record_item,
-    text_item,
-)
+from polydom.features.items import SIZE_NAMES, Kind, image_item, record_item, text_item
 
 
 def encode(format: str, width: int = 12, height: int = 7) -> bytes:

@@ -15,9 +15,7 @@ from polydom.server.batch_source import read_item
 from polydom.server.json_keys import Twice, twice_in_json
 from polydom.server.record_reader import RecordReader
 from polydom.server.schema_streams import MsgpackStream
-from polydom.server.v1_decode import (
-    decode_ask,
-)
+from polydom.server.v1_decode import decode_ask
 
 HEADERS = {
     "json": ((b"content-type", b"application/json"),),

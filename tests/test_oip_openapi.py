@@ -18,9 +18,7 @@ from polydom.server.grpc_service import CODES
 from polydom.server.oip_items import MAX_ITEMS, Items
 from polydom.server.oip_openapi import OIP_STRUCTS, InferAnswer, describe_oip
 from polydom.server.oip_terms import KEPT_MAX_S, Terms
-from polydom.server.settings import (
-    Settings,
-)
+from polydom.server.settings import Settings
 from polydom.server.tensors import DTYPES, MAX_ELEMENTS
 
 from .served import FEATURES_FILE, SPAM, make_index, save_index

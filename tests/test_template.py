@@ -5,9 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from polydom.features.loading import (
-    load_features,
-)
+from polydom.features.loading import load_features
 from polydom.indexer.project import Project
 from polydom.indexer.template import TEMPLATE, template
 

@@ -8,10 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.errors import (
-    BadInput,
-    BadItem,
-)
+from polydom.features.errors import BadInput, BadItem
 from polydom.server.headers import Headers
 from polydom.server.schema_predict import Ask
 from polydom.server.v1_decode import decode_ask
