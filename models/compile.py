@@ -18,13 +18,12 @@ from ._score_kernels import (
     SOFTMAX,
 )
 from .bayes import Gaussian
-from .classifier import Classifier
+from .classifier import Classifier, Head
 from .comparison import check_decisions
 from .ensemble import Ensemble, as_ensemble
 from .from_lightgbm import read_lightgbm
 from .from_sklearn import IMPORTERS, compile_trees
 from .from_xgboost import fitted_bytes, read_xgboost
-from .head import Head
 from .homes import is_one_of, named
 from .linear import Linear
 from .model import Model

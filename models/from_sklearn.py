@@ -15,12 +15,11 @@ from ._score_kernels import (
     POSITIVE,
     SOFTMAX,
 )
-from ._tree_kernels import MISSING_LEFT, SET_LEFT, WHOLE_ONLY
-from .classifier import Classifier
-from .head import Head
+from .classifier import Classifier, Head
 from .homes import is_one_of
+from .nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
 from .prepare import Preparation
-from .trees import Tree, join
+from .trees import join
 
 
 def compile_trees(classifier: Any, preparation: Preparation) -> Classifier:

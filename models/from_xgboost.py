@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadModel
 from ._score_kernels import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
-from .classifier import Classifier, Scorer
-from .head import Head
+from .classifier import Classifier, Head, Scorer
 from .linear import Linear
 from .prepare import Preparation, inputs_of
 from .regressor import Link, Regressor, elsewhere

@@ -14,9 +14,10 @@ from .from_lightgbm import read_lightgbm_regressor
 from .from_sklearn import hist_trees, read_tree
 from .from_xgboost import fitted_bytes, read_xgboost_regressor
 from .homes import is_one_of, named
+from .nodes import Tree
 from .prepare import inputs_of
 from .regressor import Link, Regressor
-from .trees import Tree, join
+from .trees import join
 
 
 def compile_regressor(source: Any) -> Regressor:

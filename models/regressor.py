@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadInput
 from .model import Rows
-from .remainder import bound_remainder, score_bounds
+from .remainder import bound_remainder
 from .rows import take_row, take_rows
 from .trees import Trees
 
@@ -82,7 +82,7 @@ class Regressor:
         BadInput
             If the tolerance is negative or NaN.
         """
-        remainder = bound_remainder(*score_bounds(self.trees))
+        remainder = bound_remainder(*self.trees.bounds())
         used, rest = remainder.enough(tolerance)
         if used == self.size:
             return self

@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadModel
-from ._tree_kernels import MISSING_LEFT, NOT_BELOW_ZERO
-from .trees import Tree
+from .nodes import MISSING_LEFT, NOT_BELOW_ZERO, Tree
 
 # XGBoost's own limit.
 MOST_CATEGORIES = 1 << 24
