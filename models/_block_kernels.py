@@ -32,7 +32,7 @@ class Forest(NamedTuple):
     Attributes
     ----------
     columns, lacking, zeros : (S,) int32
-        Slots as in `layout.py`.
+        Slots as in `keys.py`.
     cuts, starts : (C,), (S + 1,) int32
         Ascending keys that the slots' inputs are compared with, slot after slot.
     heads : (T, HEAD_SIZE) int64

@@ -1,7 +1,7 @@
 """Compiled last step of every model: raw scores to class scores, and the choice.
 
 `raw` holds R numbers per row: one for a binary margin, else one per class (R = K).
-A kernel never checks; `head.py` does, when a model is made.
+A kernel never checks; `classifier.py` does, when a model is made.
 """
 
 import math

@@ -11,7 +11,7 @@ from .bound_rows import bind
 from .classifier import BaseModels, Classifier, PackedTerms
 from .model import Rows
 from .rows import DENSE, SINGLE, take_row, take_rows
-from .stops import UNDECIDED, Codes, Limits, Margins
+from .stops import UNDECIDED, Codes, Floats, Limits, Margins
 from .sums import whole_sums
 
 NO_WIDTH = 2**62  # of rows for a kernel that there is not
@@ -39,6 +39,11 @@ class _Evaluator:
     order: NDArray[np.int64]
     stops: Limits | Margins
     packed: PackedTerms | None
+    start: Floats = field(init=False)  # (R,) sums before the first base model
+
+    def __post_init__(self) -> None:
+        start = self.stops.start(self.terms.base_bias())
+        object.__setattr__(self, "start", start)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return pack_exit, (self.classifier, self.terms, self.order, self.stops)
@@ -55,7 +60,7 @@ class _Evaluator:
             open_ = ~self.stops.clear(totals)
         else:
             scores = self.terms.base_scores(X)[:, self.order]
-            scores[:, 0] += self.stops.start(self.terms.base_bias())
+            scores[:, 0] += self.start
             totals, codes = self.stops.follow(scores.cumsum(axis=1))
             open_ = np.ones(len(X), np.bool_)
         open_ &= codes & 3 == UNDECIDED
@@ -84,8 +89,8 @@ class EarlyExit(_Evaluator):
     at: int = field(init=False)
 
     def __post_init__(self) -> None:
-        packed = self.packed
-        asked = (NO_WIDTH, None, 0)
+        _Evaluator.__post_init__(self)
+        packed, asked = self.packed, (NO_WIDTH, None, 0)
         if packed is not None:
             asked = packed.width, packed.enter, packed.at
         for name, value in zip(("width", "enter", "at"), asked, strict=True):
@@ -151,7 +156,7 @@ class LeadExit(_Evaluator):
         packed = self.packed
         if packed is None or not packed.takes(row):
             return int(self.choices(take_row(row)[None])[0][0])
-        totals = self.terms.base_bias().copy()
+        totals = self.start.copy()
         code: int = packed.enter(row, packed.at, totals)
         if code & 3 != UNDECIDED or self.stops.clear(totals[None])[0]:
             return int(totals.argmax())
