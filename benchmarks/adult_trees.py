@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from polydom.indexer.augment import swap_columns
 from polydom.indexer.fitting import fit_schedule
-from polydom.models.ensemble import EarlyExit, Ensemble
+from polydom.models.ensemble import Ensemble
+from polydom.models.evaluators import EarlyExit
 
 from .contender import Singles
 from .tree_peers import DEPTH, RATE, TREES

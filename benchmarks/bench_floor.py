@@ -30,13 +30,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models import compile_ensemble, trial
-from polydom.models._bound_row_kernels import TABLE_SIZE
-from polydom.models._lane_kernels import ABREAST, COLUMNS, DEPTHS, SPAN
-from polydom.models._layout_kernels import entry
+from polydom.models._bound_row_kernels import TABLE
+from polydom.models._lane_kernels import ABREAST, SPAN
+from polydom.models._native_kernels import entry
 from polydom.models._vector_kernels import LANES
 from polydom.models.bound_rows import fill_table
+from polydom.models.choose_kernel import Layout, pack
 from polydom.models.ensemble import Ensemble
-from polydom.models.layout import Layout, pack
 from polydom.models.trees import Trees
 
 from . import _tree_floor_kernels as kernels
@@ -134,10 +134,9 @@ def touched(layout: Layout, used: NDArray[np.int64] | None) -> dict[str, int]:
 
     `used` (N,) are the trees after which rows stop, None for all of them.
     """
-    lanes = layout.lanes
-    assert lanes is not None
-    deep = lanes.arrays[DEPTHS]
-    slots = lanes.arrays[COLUMNS].nbytes // 4
+    arrays = layout.rows.table.arrays
+    deep = arrays["depths"]
+    slots = arrays["columns"].nbytes // 4
     if used is None:
         used = np.array([TREES])
     found, ends = np.zeros(len(used), np.int64), [1]
@@ -161,10 +160,10 @@ def ways(ensemble: Ensemble, fitted: FittedExit, X: Singles) -> dict[str, Act]:
     numbers, rows = np.array(which), list(X)
     layout = ensemble.classifier.scorer.layout  # type: ignore[attr-defined]
     exits = fitted.exits
-    assert isinstance(exits.layout, Layout)
+    assert isinstance(exits.packed, Layout)
     enter, at, classifier = layout.enter, layout.at, ensemble.classifier
-    table = np.zeros(TABLE_SIZE, np.uint64)
-    fill_table(table, X, exits.layout)
+    table = np.zeros(1, TABLE)
+    fill_table(table, X, exits.packed)
     return {
         "full, compiled": lambda: kernels.sum_each(X, numbers, at),
         "full, entry point": each(lambda i: enter(rows[i], at), which),
@@ -180,10 +179,10 @@ def packing(ensemble: Ensemble, fitted: FittedExit) -> Figures:
     """Milliseconds of packing a model's trees, and its exits, with a trial and not."""
     trees, exits = ensemble.classifier.scorer, fitted.exits
     assert isinstance(trees, Trees)
-    order, limits = exits.order, (exits.lower, exits.upper)
+    order, stops = exits.order, exits.stops
     acts: dict[str, Act] = {
         "full": lambda: pack(trees),
-        "exit": lambda: pack(trees, order, limits),
+        "exit": lambda: pack(trees, order, stops),
     }
     found: Figures = {}
     held = trial.TRUST.held
@@ -229,12 +228,12 @@ def measure(folder: Path) -> dict[str, Any]:
         "basics_ns": basics(),
         "warm_ns": median_ns(acts, ROWS),
         "cold_ns": median_ns(acts, ROWS, lambda: OTHERS.sum()),
-        "batch_ns": median_ns({"batch": lambda: layout.margins(batch)}, BATCH),
+        "batch_ns": median_ns({"batch": lambda: layout.follow(batch)}, BATCH),
         "packing_ms": packing(ensemble, fitted),
     }
     facts["floors_ns"] = floors(facts, trees)
-    if layout.lanes is not None:
-        exits = fitted.exits.layout
+    if layout.rows.vector:
+        exits = fitted.exits.packed
         assert isinstance(exits, Layout)
         facts["bytes"] = {
             "full": touched(layout, None),

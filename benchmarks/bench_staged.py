@@ -139,7 +139,7 @@ def sums_by_round(ensemble: Ensemble, X: Rows) -> Rows:
     Models of two folds start from different odds, and a schedule has one threshold.
     """
     scores = ensemble.base_scores(X)
-    if ensemble.sums is not None:
+    if not ensemble.binary:
         scores[:, 0] += ensemble.bias
         return scores
     scores[:, 0] -= ensemble.threshold

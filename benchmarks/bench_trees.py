@@ -31,9 +31,11 @@ from typing import Any
 import numpy as np
 
 from polydom.models import compile_ensemble
+from polydom.models.choose_kernel import Layout
 from polydom.models.ensemble import Ensemble
-from polydom.models.layout import Layout, margin_entry
-from polydom.models.trial import PORTABLE, TRUST, VECTOR
+from polydom.models.layout import Packed
+from polydom.models.trees import Trees
+from polydom.models.trial import TRUST
 
 from .adult_trees import fit_exit, train
 from .bench_qwyc import load_adult
@@ -54,56 +56,62 @@ ROUNDS, CALLS, BATCH = 15, 300, 16_281
 
 def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
     """Our kernels on a LightGBM model: the full sum, and an exit that never fires."""
-    layout = ensemble.classifier.scorer.layout  # type: ignore[attr-defined]
-    address, rows, room = layout.address, list(X), np.empty(len(X))
+    trees: Any = ensemble.classifier.scorer
+    layout, portable, rows = trees.layout, portable_layout(trees), list(X)
     enter, at = layout.enter, layout.at
+    walk, address = portable.enter, portable.at
     never = ensemble.early_exit(Never(ensemble.size))
-    assert isinstance(never.layout, Layout)
-    exits = never.layout
-    kernels = PORTABLE if exits.lanes is None else VECTOR
+    assert isinstance(never.packed, Layout)
     return [
         Contender(
             f"polydom, {TRUST.kernels} kernel's entry point, or batch",
             lambda i: enter(rows[i], at),
-            layout.margins,
-            rows_of(X, VECTOR.margins, at, room) if layout.lanes else None,
+            layout.follow,
+            rows_of(X, layout.rows) if layout.rows.vector else None,
         ),
         Contender(
             "polydom, portable kernel's entry point",
-            lambda i: margin_entry(rows[i], address),
-            rows=rows_of(X, PORTABLE.margins, address, room),
+            lambda i: walk(rows[i], address),
+            rows=rows_of(X, portable.rows),
         ),
         Contender("polydom, Classifier.choose", choose_row(ensemble.classifier, rows)),
         Contender(
             "polydom, early exit that never fires",
             choose_row(never, rows),
-            rows=rows_of(X, kernels.exits, exits.at, room, np.empty(len(X), np.int64)),
+            rows=rows_of(X, never.packed.rows),
         ),
     ]
+
+
+def portable_layout(trees: Trees) -> Layout:
+    """Pack trees as for a processor without vectors."""
+    held, TRUST.held = TRUST.held, False
+    layout = trees.packed().layout
+    TRUST.held = held
+    assert layout is not None
+    return layout
 
 
 def fitted_exits(ensemble: Ensemble, X: Singles, test: Singles) -> list[Contender]:
     """An early exit that changes at most 1 %: rows by their numbers, and rows."""
     fitted = fit_exit(ensemble, X, test)
-    exits, layout = fitted.exits, fitted.exits.layout
+    exits, layout = fitted.exits, fitted.exits.packed
     assert isinstance(layout, Layout)
-    kernels = PORTABLE if layout.lanes is None else VECTOR
-    sums, codes = np.empty(len(test)), np.empty(len(test), np.int64)
     trees, changed = float(fitted.used.mean()), fitted.changed
     name = f"polydom, exit: {trees:.1f} trees, {changed:.2%} changed"
     return [
         Contender(
-            f"{name}, over(X)",
-            exits.over(test),
-            rows=rows_of(test, kernels.exits, layout.at, sums, codes),
+            f"{name}, over(X)", exits.over(test), rows=rows_of(test, layout.rows)
         ),
         Contender(f"{name}, choose", choose_row(exits, list(test))),
     ]
 
 
-def rows_of(X: Singles, kernel: Any, address: int, *out: Any) -> Callable[[int], Any]:
+def rows_of(X: Singles, packed: Packed) -> Callable[[int], Any]:
     """Loop over so many rows in compiled code."""
-    return lambda count: kernel(X[:count], address, *[one[:count] for one in out])
+    totals, codes = np.zeros((len(X), 1)), np.empty(len(X), np.int64)
+    kernel, at = packed.many, packed.address
+    return lambda count: kernel(X[:count], at, totals[:count], codes[:count])
 
 
 def choose_row(model: Any, rows: list[Singles]) -> Callable[[int], Any]:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from polydom.models._lattice_kernels import PARTS
 from polydom.models._score_kernels import LOGISTIC, POSITIVE
-from polydom.models.classifier import Classifier
-from polydom.models.ensemble import EarlyExit, as_ensemble
-from polydom.models.head import Head
+from polydom.models.classifier import Classifier, Head
+from polydom.models.ensemble import as_ensemble
+from polydom.models.evaluators import EarlyExit
 from polydom.models.lattice_layout import LatticeLayout
 from polydom.models.lattices import Lattices, make_lattices
 from polydom.models.prepare import plain
@@ -110,7 +110,7 @@ def own_calls(
     )
     early = ensemble.early_exit(Limits(LATTICES, float(reach)))
     assert isinstance(early, EarlyExit)
-    layout, exits = lattices.layout, early.layout
+    layout, exits = lattices.layout, early.packed
     assert layout is not None
     assert isinstance(exits, LatticeLayout)
     rows, plainly = list(X), replace(lattices, layout=None)
@@ -119,7 +119,7 @@ def own_calls(
         "polydom, compiled": whole(lambda: layout.sums(X), len(X)),
         "polydom, lattice by lattice, compiled": whole(lambda: plainly.raw(X), len(X)),
         "polydom, early exit, from Python": each(early.choose, rows),
-        "polydom, early exit, compiled": whole(lambda: exits.exits(X), len(X)),
+        "polydom, early exit, compiled": whole(lambda: exits.follow(X), len(X)),
     }
     return calls, float(early.choices(X)[1].mean())
 

@@ -18,8 +18,9 @@ from numba import float64, int32, int64, types, uint8, uint16, uint64, void
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from ._layout_kernels import HIGHEST, NO_ZERO, OPTIONS, ROWS, TINY
-from .declare import njit
+from ._layout_kernels import key_of
+from ._native_kernels import ROWS, constant, gather, load, spread, store
+from .declare import OPTIONS, njit
 
 WIDTH = 128  # rows in a vector
 BLOCK = 512  # rows whose codes are at hand at once
@@ -31,7 +32,7 @@ class Forest(NamedTuple):
     Attributes
     ----------
     columns, lacking, zeros : (S,) int32
-        Slots as in `layout.py`.
+        Slots as in `keys.py`.
     cuts, starts : (C,), (S + 1,) int32
         Ascending keys that the slots' inputs are compared with, slot after slot.
     heads : (T, HEAD_SIZE) int64
@@ -97,27 +98,6 @@ def _lanes(bits: int) -> Any:
     return ir.VectorType(ir.IntType(bits), WIDTH)
 
 
-def load(builder: Any, address: Any, kind: Any) -> Any:
-    value = builder.load(builder.inttoptr(address, kind.as_pointer()))
-    value.align = 1
-    return value
-
-
-def store(builder: Any, value: Any, address: Any) -> None:
-    builder.store(value, builder.inttoptr(address, value.type.as_pointer())).align = 1
-
-
-def spread(builder: Any, number: Any, kind: Any) -> Any:
-    """One number in all lanes."""
-    index = ir.Constant(ir.IntType(32), 0)
-    none = ir.Constant(kind, ir.Undefined)
-    lanes = kind.count
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-    return builder.shuffle_vector(
-        builder.insert_element(none, number, index), none, zeros
-    )
-
-
 @intrinsic
 def ask_pair(typing_context: Any, row: Any, test: Any, leaf: Any, out: Any) -> Any:
     """Write `leaf`, or the one after it where a code exceeds `test`, for a vector."""
@@ -164,27 +144,6 @@ def fill(typing_context: Any, number: Any, like: Any, out: Any) -> Any:
     return types.void(types.uint64, like, types.uint64), generate
 
 
-def _gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
-    """Elements of `kind` at `places` from the address `start` on."""
-    element, lanes = kind.element, [1] * WIDTH
-    wide = ir.VectorType(ir.IntType(64), WIDTH)
-    at = builder.gep(
-        builder.inttoptr(start, element.as_pointer()),
-        [builder.zext(places, wide)],
-        source_etype=element,
-    )
-    at.type = ir.VectorType(element.as_pointer(), WIDTH)
-    name = f"llvm.masked.gather.v{WIDTH}{element.intrinsic_name}.v{WIDTH}p0"
-    all_lanes = ir.Constant(ir.VectorType(ir.IntType(1), WIDTH), lanes)
-    none = ir.Constant(kind, ir.Undefined)
-    kinds = [at.type, ir.IntType(32), all_lanes.type, kind]
-    gather = builder.module.globals.get(name) or ir.Function(
-        builder.module, ir.FunctionType(kind, kinds), name
-    )
-    align = ir.Constant(ir.IntType(32), 4)
-    return builder.call(gather, [at, align, all_lanes, none])
-
-
 @intrinsic
 def search(typing_context: Any, keys: Any, cuts: Any, step: Any, places: Any) -> Any:
     """Add `step` to the places where the cut before there is below the key."""
@@ -194,8 +153,8 @@ def search(typing_context: Any, keys: Any, cuts: Any, step: Any, places: Any) ->
         keys, places = (load(builder, arguments[i], kind) for i in (0, 3))
         step = spread(builder, builder.trunc(arguments[2], kind.element), kind)
         ahead = builder.add(places, step)
-        before = builder.sub(ahead, ir.Constant(kind, [1] * WIDTH))
-        cuts = _gather(builder, arguments[1], before, kind)
+        before = builder.sub(ahead, constant(kind, 1))
+        cuts = gather(builder, arguments[1], before, kind)
         below = builder.icmp_signed("<", cuts, keys)
         store(builder, builder.select(below, ahead, places), arguments[3])
         return context.get_dummy_value()
@@ -213,25 +172,13 @@ def add_values(
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.VectorType(ir.DoubleType(), WIDTH)
         ends = load(builder, arguments[0], _lanes(signature.args[1].bitwidth))
-        values = _gather(builder, arguments[2], ends, kind)
+        values = gather(builder, arguments[2], ends, kind)
         totals = load(builder, arguments[3], kind)
         store(builder, builder.fadd(totals, values), arguments[4])
         return context.get_dummy_value()
 
     address = types.uint64
     return types.void(address, like, address, address, address), generate
-
-
-@njit(inline="always")
-def key_of(value: int, absent: int, zero: int) -> int:
-    """Key of an input with these bits: `read_keys` for one slot."""
-    magnitude = value & int32(HIGHEST)
-    key = value ^ ((value >> int32(31)) & int32(HIGHEST))
-    if zero != int32(NO_ZERO) and magnitude <= int32(TINY):
-        key = zero
-    if magnitude > int32(0x7F800000):  # NaN
-        key = absent
-    return int(key)
 
 
 def _rank_keys(s: int, to: int, count: int, forest: Forest, room: Room) -> None:

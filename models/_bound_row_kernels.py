@@ -4,43 +4,54 @@ To hand an array over from Python takes as long as thirty trees, and where none 
 is in the cache, to find the array takes longer than to find what is in it.
 """
 
+from typing import Any
+
 import numpy as np
 from numba import carray, int64, uint64
 
 from ._lane_kernels import kernel, lane_side
-from ._layout_kernels import ONE_ROW, OPTIONS, decide, pointer
-from .declare import njit
+from ._layout_kernels import decide
+from ._native_kernels import pointer
+from .declare import ONE_ROW, OPTIONS, njit
+from .stops import NO_ROW
 
-# Entries of the table of an array.
-START, COUNT, WIDTH, TREES, TABLE_SIZE = range(5)
-OUTSIDE = 3  # answer for a row that there is not
+# What the address of an array is that of: where it begins, how many rows it has and
+# how wide they are, and the address of packed trees.
+TABLE = np.dtype(
+    [("start", "<u8"), ("count", "<i8"), ("width", "<i8"), ("trees", "<u8")]
+)
+
+
+@njit(inline="always")
+def table_at(address: int) -> Any:
+    """Read a table."""
+    return carray(pointer(address), (1,), TABLE)[0]
 
 
 @njit(uint64(int64, uint64), **OPTIONS)
 def place_of(i: int, address: int) -> int:
     """Address of a row, or 0 where there is none of this number."""
-    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
-    if i < 0 or i >= int64(table[COUNT]):
+    table = table_at(address)
+    if i < 0 or i >= table.count:
         return int(uint64(0))
-    return int(table[START] + uint64(i) * table[WIDTH] * uint64(4))
+    return int(table.start + uint64(i) * uint64(table.width) * uint64(4))
 
 
 @njit(int64(int64, uint64), **ONE_ROW)
 def decide_bound(i: int, address: int) -> int:
-    """Answer of one row: `_layout_kernels.decide`, or OUTSIDE."""
+    """Answer of one row: `_layout_kernels.decide`, or NO_ROW."""
     row = place_of(i, address)
     if row == 0:
-        return OUTSIDE
-    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
-    values = carray(pointer(row), (int64(table[WIDTH]),), np.float32)
-    return int(decide(values, table[TREES]))
+        return NO_ROW
+    table = table_at(address)
+    values = carray(pointer(row), (table.width,), np.float32)
+    return int(decide(values, table.trees))
 
 
 @kernel(int64(int64, uint64), ONE_ROW)
 def lane_decide_bound(i: int, address: int) -> int:
-    """Answer of one row: `_lane_kernels.lane_decide`, or OUTSIDE."""
+    """Answer of one row: `_lane_kernels.lane_decide`, or NO_ROW."""
     row = place_of(i, address)
     if row == 0:
-        return OUTSIDE
-    trees = carray(pointer(address), (TABLE_SIZE,), np.uint64)[TREES]
-    return int(lane_side(row, trees))
+        return NO_ROW
+    return int(lane_side(row, table_at(address).trees))

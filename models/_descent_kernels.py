@@ -10,19 +10,18 @@ from typing import Any
 
 import numpy as np
 from numba import boolean, float32, float64, int16, int32, int64, uint64, void
-from numba.core.types import Array
 from numpy.typing import NDArray
 
-from .declare import njit
+from ._native_kernels import frozen
+from .declare import OPTIONS, njit
 
-PLACES = Array(int16, 2, "C", readonly=True)
-PARTS = Array(float32, 2, "C", readonly=True)
-ROWS = Array(int64, 1, "C", readonly=True)
-CODES = Array(int64, 1, "C", readonly=True)
-INPUTS = Array(int32, 2, "C", readonly=True)
-FLOATS = Array(float64, 1, "C", readonly=True)
-FLOATS_3D = Array(float64, 3, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+PLACES = frozen(int16, 2)
+PARTS = frozen(float32, 2)
+ROWS = frozen(int64)
+CODES = frozen(int64)
+INPUTS = frozen(int32, 2)
+FLOATS = frozen(float64)
+FLOATS_3D = frozen(float64, 3)
 
 
 @njit(void(FLOATS, float64[::1]), **OPTIONS)

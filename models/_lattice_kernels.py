@@ -20,18 +20,17 @@ from typing import Any
 
 import numpy as np
 from numba import boolean, float32, float64, int32, uint64, void
-from numba.core.types import Array
 from numpy.typing import NDArray
 
-from .declare import njit
+from ._native_kernels import frozen
+from .declare import OPTIONS, njit
 from .model import Rows
 
-SINGLES_2D = Array(float32, 2, "C", readonly=True)
-FLOATS_2D = Array(float64, 2, "C", readonly=True)
-COLUMNS = Array(int32, 1, "C", readonly=True)
-INPUTS = Array(int32, 2, "C", readonly=True)
-UNITS_3D = Array(int32, 3, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+SINGLES_2D = frozen(float32, 2)
+FLOATS_2D = frozen(float64, 2)
+COLUMNS = frozen(int32)
+INPUTS = frozen(int32, 2)
+UNITS_3D = frozen(int32, 3)
 
 PARTS = 2.0**20  # of which a calibrated input is a whole number
 SHIFT = 1.5 * 2.0**52  # what is added to it is rounded to a whole number

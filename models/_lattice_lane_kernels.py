@@ -16,62 +16,32 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from ._native_kernels import (
+    INT,
+    LONG,
+    constant,
+    gather,
+    instruction,
+    load,
+    spread,
+    store,
+)
+
 LANES = 16  # lattices in a group
 STEP = 8  # calibrated inputs at once, as many as double precision has lanes
 BITS = 20  # of a calibrated input
 WHICH = 4  # bits of a key that say which input it is
 
-INT, DOUBLE, LONG = ir.IntType(32), ir.DoubleType(), ir.IntType(64)
+DOUBLE = ir.DoubleType()
 INTS, DOUBLES = ir.VectorType(INT, LANES), ir.VectorType(DOUBLE, LANES)
 SHIFT = 1.5 * 2.0**52  # what is added to it is rounded to a whole number
 ADDRESS = types.uint64
 
 
-def _all(kind: Any, number: Any) -> Any:
-    return ir.Constant(kind, [kind.element(number)] * kind.count)
-
-
-def _load(builder: Any, address: Any, kind: Any, align: int = 4) -> Any:
-    value = builder.load(builder.inttoptr(address, kind.as_pointer()))
-    value.align = align
-    return value
-
-
-def _store(builder: Any, value: Any, address: Any, align: int = 4) -> None:
-    place = builder.inttoptr(address, value.type.as_pointer())
-    builder.store(value, place).align = align
-
-
-def _spread(builder: Any, number: Any, kind: Any) -> Any:
-    """One number in all lanes."""
-    none = ir.Constant(kind, ir.Undefined)
-    first = builder.insert_element(none, number, ir.Constant(INT, 0))
-    zeros = ir.Constant(ir.VectorType(INT, kind.count), [0] * kind.count)
-    return builder.shuffle_vector(first, none, zeros)
-
-
-def _gather(builder: Any, start: Any, places: Any) -> Any:
-    """Read the int32 at `places` from the address `start` on."""
-    wide = builder.zext(places, ir.VectorType(LONG, LANES))
-    base = builder.inttoptr(start, INT.as_pointer())
-    at = builder.gep(base, [wide], source_etype=INT)
-    at.type = ir.VectorType(INT.as_pointer(), LANES)
-    name = f"llvm.masked.gather.v{LANES}i32.v{LANES}p0"
-    mask = ir.Constant(ir.VectorType(ir.IntType(1), LANES), [1] * LANES)
-    kinds = [at.type, INT, mask.type, INTS]
-    gather = builder.module.globals.get(name) or ir.Function(
-        builder.module, ir.FunctionType(INTS, kinds), name
-    )
-    none = ir.Constant(INTS, ir.Undefined)
-    return builder.call(gather, [at, ir.Constant(INT, 4), mask, none])
-
-
 def _add_product(builder: Any, a: Any, b: Any, c: Any) -> Any:
     """Give a * b + c, for an exact a * b: in one instruction where there is one."""
     name = f"llvm.fmuladd.v{a.type.count}f64"
-    fused = builder.module.globals.get(name) or ir.Function(
-        builder.module, ir.FunctionType(a.type, [a.type] * 3), name
-    )
+    fused = instruction(builder, name, *[a.type] * 4)
     return builder.call(fused, [a, b, c])
 
 
@@ -82,14 +52,14 @@ def calibrate(context: Any, low: Any, high: Any, part: Any, out: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         ints, floats = ir.VectorType(INT, STEP), ir.VectorType(DOUBLE, STEP)
         low, high = (
-            builder.sitofp(_load(builder, at, ints), floats) for at in arguments[:2]
+            builder.sitofp(load(builder, at, ints), floats) for at in arguments[:2]
         )
-        part = _spread(builder, arguments[2], floats)
+        part = spread(builder, arguments[2], floats)
         value = _add_product(builder, builder.fsub(high, low), part, low)
         # Of what is so large, the last bits are the whole number.
-        value = builder.fadd(value, _all(floats, SHIFT))
+        value = builder.fadd(value, constant(floats, SHIFT))
         whole = builder.bitcast(value, ir.VectorType(LONG, STEP))
-        _store(builder, builder.trunc(whole, ints), arguments[3])
+        store(builder, builder.trunc(whole, ints), arguments[3])
         return context.get_dummy_value()
 
     return types.void(ADDRESS, ADDRESS, types.float64, ADDRESS), generate
@@ -101,10 +71,10 @@ def collect_keys(context: Any, inputs: Any, places: Any, s: Any, out: Any) -> An
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         inputs, places, s, out = arguments
-        found = _gather(builder, inputs, _load(builder, places, INTS))
-        which = _spread(builder, builder.trunc(s, INT), INTS)
-        high = builder.shl(found, _all(INTS, WHICH))
-        _store(builder, builder.or_(high, which), out)
+        found = gather(builder, inputs, load(builder, places, INTS), INTS)
+        which = spread(builder, builder.trunc(s, INT), INTS)
+        high = builder.shl(found, constant(INTS, WHICH))
+        store(builder, builder.or_(high, which), out)
         return context.get_dummy_value()
 
     return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS), generate
@@ -116,10 +86,10 @@ def collect_shares(context: Any, inputs: Any, places: Any, out: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         inputs, places, out = arguments
-        found = _gather(builder, inputs, _load(builder, places, INTS))
-        share = _all(DOUBLES, 2.0**-BITS)
+        found = gather(builder, inputs, load(builder, places, INTS), INTS)
+        share = constant(DOUBLES, 2.0**-BITS)
         whole = builder.sitofp(found, DOUBLES)
-        _store(builder, builder.fmul(whole, share), out)
+        store(builder, builder.fmul(whole, share), out)
         return context.get_dummy_value()
 
     return types.void(ADDRESS, ADDRESS, ADDRESS), generate
@@ -130,10 +100,10 @@ def exchange(context: Any, first: Any, second: Any) -> Any:
     """Put the larger of the keys at both addresses first, lane by lane."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first, second = (_load(builder, at, INTS) for at in arguments)
+        first, second = (load(builder, at, INTS) for at in arguments)
         above = builder.icmp_signed(">", first, second)
-        _store(builder, builder.select(above, first, second), arguments[0])
-        _store(builder, builder.select(above, second, first), arguments[1])
+        store(builder, builder.select(above, first, second), arguments[0])
+        store(builder, builder.select(above, second, first), arguments[1])
         return context.get_dummy_value()
 
     return types.void(ADDRESS, ADDRESS), generate
@@ -149,31 +119,31 @@ def walk(context: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         keys, size, vertices, far, out = arguments
         lanes = ir.Constant(INTS, [INT(lane) for lane in range(LANES)])
-        far = _spread(builder, builder.trunc(far, INT), INTS)
+        far = spread(builder, builder.trunc(far, INT), INTS)
         at = cgutils.alloca_once_value(builder, builder.mul(lanes, far))
-        left = cgutils.alloca_once_value(builder, _all(INTS, 1 << BITS))
-        total = cgutils.alloca_once_value(builder, _all(DOUBLES, 0.0))
+        left = cgutils.alloca_once_value(builder, constant(INTS, 1 << BITS))
+        total = cgutils.alloca_once_value(builder, constant(DOUBLES, 0.0))
 
         def add(weight: Any) -> None:
-            cells = _gather(builder, vertices, builder.load(at))
+            cells = gather(builder, vertices, builder.load(at), INTS)
             cells, weight = (builder.sitofp(v, DOUBLES) for v in (cells, weight))
             sum_ = _add_product(builder, cells, weight, builder.load(total))
             builder.store(sum_, total)
 
         with cgutils.for_range(builder, size) as loop:
             offset = builder.mul(loop.index, ir.Constant(LONG, 4 * LANES))
-            key = _load(builder, builder.add(keys, offset), INTS)
-            value = builder.lshr(key, _all(INTS, WHICH))
+            key = load(builder, builder.add(keys, offset), INTS)
+            value = builder.lshr(key, constant(INTS, WHICH))
             add(builder.sub(builder.load(left), value))
             builder.store(value, left)
-            which = builder.and_(key, _all(INTS, (1 << WHICH) - 1))
-            step = builder.shl(_all(INTS, 1), which)
+            which = builder.and_(key, constant(INTS, (1 << WHICH) - 1))
+            step = builder.shl(constant(INTS, 1), which)
             builder.store(builder.add(builder.load(at), step), at)
         add(builder.load(left))
-        shift = _all(DOUBLES, SHIFT)
-        value = builder.fmul(builder.load(total), _all(DOUBLES, 2.0**-BITS))
+        shift = constant(DOUBLES, SHIFT)
+        value = builder.fmul(builder.load(total), constant(DOUBLES, 2.0**-BITS))
         value = builder.fsub(builder.fadd(value, shift), shift)
-        _store(builder, value, out, 8)
+        store(builder, value, out, 8)
         return context.get_dummy_value()
 
     return types.void(*[ADDRESS] * 5), generate
@@ -194,21 +164,21 @@ def _halving(inputs: int, whole: bool) -> Any:
             row = []
             for _ in range(1 << inputs):
                 kind = INTS if whole else DOUBLES
-                value = _load(builder, at, kind)
+                value = load(builder, at, kind)
                 row.append(builder.sitofp(value, DOUBLES) if whole else value)
                 at = builder.add(at, far)
             for s in reversed(range(inputs)):
                 place = builder.add(shares, ir.Constant(LONG, 8 * LANES * s))
-                share = _load(builder, place, DOUBLES)
+                share = load(builder, place, DOUBLES)
                 pairs = zip(row[: 1 << s], row[1 << s :], strict=True)
                 next_row = []
                 for low, high in pairs:
                     rise = builder.fsub(high, low)
                     if whole and s == inputs - 1:
-                        low = builder.fadd(low, _all(DOUBLES, SHIFT))
+                        low = builder.fadd(low, constant(DOUBLES, SHIFT))
                     next_row.append(_add_product(builder, rise, share, low))
                 row = next_row
-            _store(builder, row[0], out, 8)
+            store(builder, row[0], out, 8)
             return context.get_dummy_value()
 
         return types.void(*[ADDRESS] * 4), generate

@@ -15,8 +15,7 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import carray, float32, float64, int32, int64, uint64, void
-from numba.core.types import Array
+from numba import carray, float64, int32, int64, uint64, void
 from numpy.typing import NDArray
 
 from ._lattice_lane_kernels import (
@@ -34,17 +33,14 @@ from ._lattice_lane_kernels import (
     halve_vertices_3,
     walk,
 )
-from ._layout_kernels import UNDECIDED, lead_of, on_stack, pointer
-from .declare import njit
+from ._native_kernels import ROW, ROWS, frozen, on_stack, pointer
+from ._stops_kernels import lead_of
+from .declare import OPTIONS, njit
 from .model import Rows
+from .pinned import LINE
+from .stops import LEADING, UNDECIDED
 
-ROW = Array(float32, 1, "C", readonly=True)
-ROWS = Array(float32, 2, "C", readonly=True)
-DOUBLE_ROW = Array(float64, 1, "C", readonly=True)
-DOUBLE_ROWS = Array(float64, 2, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
-
-LINE = 64  # bytes, the width of a cache line and of the widest vectors
+DOUBLE_ROW, DOUBLE_ROWS = frozen(float64), frozen(float64, 2)
 
 # Entries of the table: addresses, then sizes.
 (
@@ -335,7 +331,7 @@ def early_many(
 def lead(row: NDArray[np.float32], address: int, totals: NDArray[np.float64]) -> int:
     """Add lattices to `totals` (R,) until the lead of the best is beyond its margin.
 
-    Returns 2 * lattices used, + 1 if a margin stopped it.
+    Returns its code, 4 * lattices used + answer.
     """
     table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
     work = room(table)
@@ -354,8 +350,8 @@ def lead(row: NDArray[np.float32], address: int, totals: NDArray[np.float64]) ->
                 for r in range(R):
                     totals[r] += values[uint64(r), uint64(lane)] * unit
                 if lead_of(totals) > margins[uint64(first + lane)]:
-                    return int(2 * (first + lane + 1) + 1)
-    return int(2 * T)
+                    return int(4 * (first + lane + 1) + LEADING)
+    return int(4 * T + UNDECIDED)
 
 
 @njit(void(ROWS, uint64, float64[:, ::1], int64[::1]), **OPTIONS)

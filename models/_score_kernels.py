@@ -1,21 +1,20 @@
 """Compiled last step of every model: raw scores to class scores, and the choice.
 
 `raw` holds R numbers per row: one for a binary margin, else one per class (R = K).
-A kernel never checks; `head.py` does, when a model is made.
+A kernel never checks; `classifier.py` does, when a model is made.
 """
 
 import math
 
 import numpy as np
 from numba import float64, int64, void
-from numba.core.types import Array
 from numpy.typing import NDArray
 
-from .declare import njit
+from ._native_kernels import frozen
+from .declare import OPTIONS, njit
 
-RAW = Array(float64, 2, "C", readonly=True)
-RAW_ROW = Array(float64, 1, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+RAW = frozen(float64, 2)
+RAW_ROW = frozen(float64)
 
 # How raw scores become class scores.
 MARGIN, LOGISTIC, SOFTMAX, HUBER, EACH = range(5)

@@ -1,44 +1,33 @@
-"""Compiled evaluation of tree ensembles.
+"""Compiled evaluation of tree ensembles, node by node.
 
-Nodes lie breadth first, tree after tree, the two children of a node side by side and
-after it, so a walk only moves forward. Nothing is checked here; `trees.py` does, when
-an ensemble is made or loaded.
+Nothing is checked here; `nodes.py` does, when an ensemble is loaded.
 """
 
 import math
 
 import numba
 import numpy as np
-from numba import float32, float64, int32, int64, uint32, void
-from numba.core.types import Array
+from numba import float64, int32, int64, uint32, void
 from numpy.typing import NDArray
 
-from .declare import njit
+from ._native_kernels import ROW, ROWS, frozen
+from .declare import OPTIONS, njit
 from .model import Rows
-
-# column < 0 marks a leaf; child is then its row in the leaf values, else its left one.
-NODE = np.dtype(
-    [
-        ("threshold", "<f8"),
-        ("column", "<i4"),
-        ("child", "<i4"),
-        ("category", "<i4"),  # row of the category set, -1 for a numeric split
-        ("flags", "<i4"),
-    ]
+from .nodes import (
+    MISSING_LEFT,
+    NAN_IS_ZERO,
+    NODE,
+    NOT_BELOW_ZERO,
+    SET_LEFT,
+    WHOLE_ONLY,
+    ZERO_IS_MISSING,
+    ZERO_LIMIT,
 )
-MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, SET_LEFT, WHOLE_ONLY = 1, 2, 4, 8, 16
-NOT_BELOW_ZERO = 32  # values in (-1, 0) are not cut to category 0, but in no set
-ZERO_LIMIT = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
 
-NODES = Array(numba.from_dtype(NODE), 1, "C", readonly=True)
-SINGLES = Array(float32, 2, "C", readonly=True)
-DOUBLES = Array(float64, 2, "C", readonly=True)
-SINGLE_ROW = Array(float32, 1, "C", readonly=True)
-DOUBLE_ROW = Array(float64, 1, "C", readonly=True)
-STARTS = Array(int64, 1, "C", readonly=True)
-TARGETS = Array(int32, 1, "C", readonly=True)
-BITS = Array(uint32, 1, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+NODES = frozen(numba.from_dtype(NODE))
+SINGLES, DOUBLES = ROWS, frozen(float64, 2)
+SINGLE_ROW, DOUBLE_ROW = ROW, frozen(float64)
+STARTS, TARGETS, BITS = frozen(int64), frozen(int32), frozen(uint32)
 
 
 @njit(int64(float64, int64, STARTS, BITS), **OPTIONS)

@@ -11,12 +11,13 @@ from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import config, types
 from numba.extending import intrinsic
 
-from ._layout_kernels import COMPILED, HIGHEST, NO_ZERO, TINY
+from ._native_kernels import constant, instruction, load, spread, store
+from .declare import COMPILED
+from .keys import HIGHEST, INFINITE, NO_ZERO, TINY
 
 LANES = 64  # bytes of a vector
 STEP = 16  # numbers of 32 bits in a vector
 MOST_DEPTH = 8  # a leaf's place in its tree is a byte
-INFINITE = 0x7F800000  # bits of infinity; those of NaN, without their sign, are more
 
 
 def has_instructions() -> bool:
@@ -36,33 +37,6 @@ _BIT, _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 _BYTES, _WORDS = ir.VectorType(_I8, LANES), ir.VectorType(_I32, STEP)
 _LONGS = ir.VectorType(_I64, 8)
 ADDRESS = types.uint64
-
-
-def _all(kind: Any, value: int) -> Any:
-    return ir.Constant(kind, [value] * kind.count)
-
-
-def _load(builder: Any, address: Any, kind: Any) -> Any:
-    loaded = builder.load(builder.inttoptr(address, kind.as_pointer()))
-    loaded.align = 64
-    return loaded
-
-
-def _store(builder: Any, value: Any, address: Any) -> None:
-    place = builder.inttoptr(address, value.type.as_pointer())
-    builder.store(value, place).align = 64
-
-
-def _spread(builder: Any, value: Any, kind: Any) -> Any:
-    """Give every lane the same value."""
-    none = ir.Constant(kind, ir.Undefined)
-    one = builder.insert_element(none, value, _I32(0))
-    return builder.shuffle_vector(one, none, _all(ir.VectorType(_I32, kind.count), 0))
-
-
-def _instruction(builder: Any, name: str, result: Any, *kinds: Any) -> Any:
-    found = builder.module.globals.get(name)
-    return found or ir.Function(builder.module, ir.FunctionType(result, kinds), name)
 
 
 @intrinsic
@@ -92,22 +66,22 @@ def write_keys(
         some, base = ir.VectorType(_BIT, STEP), _I8.as_pointer()
         name = "llvm.x86.avx512.mask.gather.dpi.512"
         kinds = [_WORDS, base, _WORDS, some, _I32]
-        gather = _instruction(builder, name, _WORDS, *kinds)
-        columns = _load(builder, columns, _WORDS)
+        gather = instruction(builder, name, _WORDS, *kinds)
+        columns = load(builder, columns, _WORDS, LANES)
         row, width = builder.inttoptr(row, base), _I32(4)
-        none, every = _all(_WORDS, 0), _all(some, 1)
+        none, every = constant(_WORDS, 0), constant(some, 1)
         value = builder.call(gather, [none, row, columns, every, width])
-        positive = _all(_WORDS, HIGHEST)
+        positive = constant(_WORDS, HIGHEST)
         magnitude = builder.and_(value, positive)
-        below = builder.ashr(value, _all(_WORDS, 31))
+        below = builder.ashr(value, constant(_WORDS, 31))
         key = builder.xor(value, builder.and_(below, positive))
-        zeros = _load(builder, zeros, _WORDS)
-        kept = builder.icmp_signed("==", zeros, _all(_WORDS, NO_ZERO))
-        large = builder.icmp_signed(">", magnitude, _all(_WORDS, TINY))
+        zeros = load(builder, zeros, _WORDS, LANES)
+        kept = builder.icmp_signed("==", zeros, constant(_WORDS, NO_ZERO))
+        large = builder.icmp_signed(">", magnitude, constant(_WORDS, TINY))
         key = builder.select(builder.or_(kept, large), key, zeros)
-        is_nan = builder.icmp_signed(">", magnitude, _all(_WORDS, INFINITE))
-        key = builder.select(is_nan, _load(builder, lacking, _WORDS), key)
-        _store(builder, key, out)
+        is_nan = builder.icmp_signed(">", magnitude, constant(_WORDS, INFINITE))
+        key = builder.select(is_nan, load(builder, lacking, _WORDS, LANES), key)
+        store(builder, key, out, LANES)
         return context.get_dummy_value()
 
     return types.void(*[ADDRESS] * 5), generate
@@ -119,8 +93,8 @@ def count_below(typing_context: Any, key: Any, cuts: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         key, address = arguments
-        cuts = _load(builder, address, _WORDS)
-        below = builder.icmp_signed("<", cuts, _spread(builder, key, _WORDS))
+        cuts = load(builder, address, _WORDS, LANES)
+        below = builder.icmp_signed("<", cuts, spread(builder, key, _WORDS))
         count = builder.ctpop(builder.bitcast(below, _I16))
         return builder.zext(count, _I64)
 
@@ -137,8 +111,8 @@ def write_vector(typing_context: Any, out: Any, first: Any, second: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         out, first, second = arguments
-        vector = builder.insert_element(_all(_LONGS, 0), first, _I32(0))
-        _store(builder, builder.insert_element(vector, second, _I32(1)), out)
+        vector = builder.insert_element(constant(_LONGS, 0), first, _I32(0))
+        store(builder, builder.insert_element(vector, second, _I32(1)), out, LANES)
         return context.get_dummy_value()
 
     return types.void(ADDRESS, types.uint64, types.uint64), generate
@@ -152,12 +126,15 @@ def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
     but for the last choice.
     """
     name = "llvm.x86.avx512.permvar.qi.512"
-    permute = _instruction(builder, name, _BYTES, _BYTES, _BYTES)
+    permute = instruction(builder, name, _BYTES, _BYTES, _BYTES)
 
     def choose(level: int, part: int) -> Any:
         """Slots, or limits, of the tests that the trees have come to."""
         at = [2 * (test - 1) + part for test in range(1 << level, 2 << level)]
-        left = [_load(builder, builder.add(tests, _I64(LANES * i)), _BYTES) for i in at]
+        left = [
+            load(builder, builder.add(tests, _I64(LANES * i)), _BYTES, LANES)
+            for i in at
+        ]
         for right in rights:
             half = len(left) // 2
             pairs = zip(left[:half], left[half:], strict=True)
@@ -165,13 +142,13 @@ def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
         return left[0]
 
     rights: list[Any] = []
-    place = _all(_BYTES, 0)
+    place = constant(_BYTES, 0)
     for level in range(depth):
         slots, limits = choose(level, 0), choose(level, 1)
         right = builder.icmp_unsigned(
             ">", builder.call(permute, [codes, slots]), limits
         )
-        further = builder.or_(place, _all(_BYTES, 1 << (depth - level - 1)))
+        further = builder.or_(place, constant(_BYTES, 1 << (depth - level - 1)))
         place = builder.select(right, further, place)
         rights.append(right)
     return place
@@ -189,14 +166,14 @@ def find_places(
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         depth, codes, tests, out = arguments
-        codes = _load(builder, codes, _BYTES)
+        codes = load(builder, codes, _BYTES, LANES)
         end = builder.append_basic_block("end")
         choice = builder.switch(depth, end)
         for levels in range(MOST_DEPTH + 1):
             block = builder.append_basic_block(f"depth{levels}")
             choice.add_case(_I64(levels), block)
             builder.position_at_end(block)
-            _store(builder, _descend(builder, codes, tests, levels), out)
+            store(builder, _descend(builder, codes, tests, levels), out, LANES)
             builder.branch(end)
         builder.position_at_end(end)
         return context.get_dummy_value()

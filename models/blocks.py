@@ -21,6 +21,8 @@ from ._block_kernels import (
     Room,
     add_blocks,
 )
+from .keys import Slots
+from .nodes import TreeArrays
 from .pinned import Pinned
 
 # Every node of a tree is tested for every row: in larger trees walking is shorter.
@@ -28,10 +30,6 @@ MOST_LEAVES = 256
 MOST_CUTS = 65535
 # A vector is as much work if it is not full.
 FEWEST_ROWS = 32
-
-
-# Columns, lacking and zeros of `layout.py`, (S,) each.
-Slots = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -55,12 +53,9 @@ class Blocks(Pinned):
     terms: int
     outputs: int
 
-    def room(self, slots: int) -> Room:
-        """Make what one call writes on; it does not grow with the rows.
-
-        `slots` are coded at a time.
-        """
-        code = self.forest.tests.dtype
+    def room(self) -> Room:
+        """Make what one call writes on; it does not grow with the rows."""
+        code, slots = self.forest.tests.dtype, len(self.forest.columns)
         return Room(
             np.zeros((2, BLOCK), np.int32),
             np.empty((slots, BLOCK), code),
@@ -70,33 +65,21 @@ class Blocks(Pinned):
 
     def add(self, X: NDArray[np.float32], out: NDArray[np.float64]) -> None:
         """Add the trees to the raw scores `out` (N, R) of checked rows."""
-        room = self.room(len(self.forest.columns))
-        add_blocks(X, self.forest, room, self.terms, out)
+        add_blocks(X, self.forest, self.room(), self.terms, out)
 
 
-def pack_blocks(
-    trees: Any,
-    order: NDArray[np.int64],
-    slots: Slots,
-    slot_of: NDArray[np.int64],
-    keys: NDArray[np.int32],
-) -> Blocks | None:
-    """Pack `Trees` in the given order, or None where walking is shorter.
-
-    `slot_of` and `keys` (M,) are the inner nodes' slots and keys.
-    """
-    nodes, roots = trees.nodes, trees.roots
-    tree_of = np.repeat(np.arange(len(roots) - 1), np.diff(roots))
-    inner = nodes["column"] >= 0
-    leaves = np.bincount(tree_of[~inner], minlength=len(roots) - 1)
-    starts, cuts, codes = _codes(slot_of[inner], keys[inner], len(slots[0]))
+def pack_blocks(trees: TreeArrays, slots: Slots, order: NDArray[Any]) -> Blocks | None:
+    """Pack trees in the given order, or None where walking is shorter."""
+    nodes, inner, tree_of = trees.nodes, slots.inner, trees.tree_of
+    leaves = np.bincount(tree_of[~inner], minlength=trees.size)
+    starts, cuts, codes = _codes(slots.of[inner], slots.keys[inner], len(slots.columns))
     sizes = np.diff(starts)
     if leaves.max() > MOST_LEAVES or sizes.max(initial=0) > MOST_CUTS:
         return None
     code = np.uint8 if sizes.max(initial=0) <= 255 else np.uint16
     code_of = np.zeros(len(nodes), np.int64)
     code_of[inner] = codes
-    heads, places, tested, chosen = _places(nodes, roots, tree_of, inner)
+    heads, places, tested, chosen = _places(trees, inner)
     leaf = np.flatnonzero(~inner)
     terms = trees.leaves.shape[1]
     heads[:, VALUE] *= terms
@@ -107,13 +90,13 @@ def pack_blocks(
         at = heads[tree, VALUE] + v * leaves[tree] + places[leaf]
         values[at] = trees.leaves[nodes["child"][leaf], v]
     forest = Forest(
-        slots[0],
-        slots[1],
-        slots[2],
+        slots.columns,
+        slots.lacking,
+        slots.zeros,
         cuts.astype(np.int32),
         starts.astype(np.int32),
         np.ascontiguousarray(heads[order]),
-        slot_of[tested].astype(np.uint16),
+        slots.of[tested].astype(np.uint16),
         code_of[tested].astype(code),
         chosen.astype(np.uint16),
         values,
@@ -134,49 +117,56 @@ def _codes(
 
 
 def _places(
-    nodes: NDArray[np.void],
-    roots: NDArray[np.int64],
-    tree_of: NDArray[np.int64],
-    inner: NDArray[np.bool_],
+    trees: TreeArrays, inner: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Where every node goes.
 
-    Heads (T, HEAD_SIZE); each leaf's number in its tree (M,); inner nodes in the
-    order of their tests, and answers that joins choose from.
+    An inner node is a *pair* if both its children are leaves, else a *join*; a leaf of
+    no pair is *single*. A tree's answers are its pairs', its singles' and its joins',
+    one after the other; its leaf values those of its pairs, then of its singles. Within
+    a kind nodes come backwards: children follow their parents, so every join finds its
+    answers made.
+
+    Returns
+    -------
+    Heads (T, HEAD_SIZE); each leaf's number in its tree (M,); inner nodes in the order
+    of their tests; and the answers that joins choose from, left and right in turn.
     """
-    count = len(roots) - 1
-    child = np.where(inner, nodes["child"], 0).astype(np.int64)
-    pair = inner & ~inner[child] & ~inner[np.where(inner, child + 1, 0)]
+    tree_of, count, size = trees.tree_of, len(inner), trees.size
+    left = np.where(inner, trees.nodes["child"], 0).astype(np.int64)
+    right = np.where(inner, left + 1, 0)
+    pair = inner & ~inner[left] & ~inner[right]
     join = inner & ~pair
     single = ~inner
-    single[child[pair]] = single[child[pair] + 1] = False
-    heads = np.zeros((count, HEAD_SIZE), np.int64)
-    for place, kind in ((PAIRS, pair), (SINGLES, single), (JOINS, join)):
-        heads[:, place] = np.bincount(tree_of[kind], minlength=count)
-    pairs, singles = heads[:, PAIRS], heads[:, SINGLES]
-    heads[:, TEST] = _before(pairs + heads[:, JOINS])
-    heads[:, JOIN] = _before(2 * heads[:, JOINS])
-    heads[:, VALUE] = _before(2 * pairs + singles)
-    # Children follow their parents, so backwards every join finds its answers made.
-    back = np.lexsort((-np.arange(len(nodes)), tree_of))
-    answer, leaf = np.zeros(len(nodes), np.int64), np.zeros(len(nodes), np.int64)
-    rank = np.zeros(len(nodes), np.int64)
+    single[left[pair]] = single[right[pair]] = False
+    backwards = np.lexsort((-np.arange(count), tree_of))
+    rank = np.zeros(count, np.int64)  # of a node within its kind and tree
     for kind in (pair, single, join):
-        members = back[kind[back]]
+        members = backwards[kind[backwards]]
         tree = tree_of[members]
         rank[members] = np.arange(len(members)) - np.searchsorted(tree, tree)
-    answer[pair] = rank[pair]
-    answer[single] = (pairs[tree_of] + rank)[single]
-    answer[join] = ((pairs + singles)[tree_of] + rank)[join]
-    leaf[child[pair]] = 2 * rank[pair]
-    leaf[child[pair] + 1] = 2 * rank[pair] + 1
-    leaf[single] = (2 * pairs[tree_of] + rank)[single]
-    tested = back[inner[back]]
+
+    pairs, singles, joins = (
+        np.bincount(tree_of[kind], minlength=size) for kind in (pair, single, join)
+    )
+    heads = np.zeros((size, HEAD_SIZE), np.int64)
+    heads[:, PAIRS], heads[:, SINGLES], heads[:, JOINS] = pairs, singles, joins
+    heads[:, TEST] = _before(pairs + joins)
+    heads[:, JOIN] = _before(2 * joins)
+    heads[:, VALUE] = _before(2 * pairs + singles)
+
+    before_singles, before_joins = pairs[tree_of], (pairs + singles)[tree_of]
+    answer = rank + np.where(single, before_singles, np.where(join, before_joins, 0))
+    leaf = np.where(single, 2 * before_singles + rank, 0)
+    leaf[left[pair]], leaf[right[pair]] = 2 * rank[pair], 2 * rank[pair] + 1
+
+    tested = backwards[inner[backwards]]
     tested = tested[np.lexsort((join[tested], tree_of[tested]))]
-    joined = back[join[back]]
-    chosen = answer[np.column_stack([child[joined], child[joined] + 1])].reshape(-1)
+    joined = backwards[join[backwards]]
+    chosen = answer[np.column_stack([left[joined], right[joined]])].reshape(-1)
     return heads, leaf, tested, chosen
 
 
 def _before(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sum of the sizes before each."""
     return np.cumsum(sizes) - sizes

@@ -3,28 +3,18 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from operator import index
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
-from ._bound_row_kernels import (
-    COUNT,
-    START,
-    TABLE_SIZE,
-    TREES,
-    WIDTH,
-    decide_bound,
-    lane_decide_bound,
-)
-from ._layout_kernels import UNDECIDED, entry
-from ._vector_kernels import VECTORS
-from .layout import Layout
+from ._bound_row_kernels import TABLE, decide_bound, lane_decide_bound
+from ._native_kernels import entry
+from .choose_kernel import Layout
 from .pinned import Pinned
+from .stops import UNDECIDED
 
-PORTABLE = entry(decide_bound)
-VECTOR = entry(lane_decide_bound) if VECTORS else lane_decide_bound
+PORTABLE, VECTOR = entry(decide_bound), entry(lane_decide_bound)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -34,14 +24,14 @@ class BoundRows(Pinned):
     Attributes
     ----------
     rows : (N, width) float32
-    table : (TABLE_SIZE,) uint64
+    table : (1,) of `TABLE`
         What the kernel reads; it lives as long as this does, and so do the rows.
     choose
         Decides a row itself.
     """
 
     rows: NDArray[np.float32]
-    table: NDArray[np.uint64]
+    table: NDArray[np.void]
     choose: Callable[[NDArray[np.float32]], int]
 
     def at(self, i: int) -> int:
@@ -59,7 +49,7 @@ class BoundRows(Pinned):
 
 def bind(
     X: NDArray[np.float32],
-    layout: Any,
+    layout: object,
     choose: Callable[[NDArray[np.float32]], int],
 ) -> Callable[[int], int]:
     """Make a function that decides row i of X, by its layout where it is one of trees.
@@ -80,14 +70,14 @@ def bind(
             f"gaps; this is {X.dtype}, {X.shape}, strides {X.strides}: "
             "np.ascontiguousarray(X, np.float32) makes such rows"
         )
-    table = np.zeros(TABLE_SIZE, np.uint64)
+    table = np.zeros(1, TABLE)
     bound = BoundRows(X, table, choose)
     if not isinstance(layout, Layout):
         return bound.at
     if X.shape[1] < layout.width:
         raise BadInput(f"rows of {X.shape[1]} columns; {layout.width} are needed")
     fill_table(table, X, layout)
-    enter = PORTABLE if layout.lanes is None else VECTOR
+    enter = VECTOR if layout.rows.vector else PORTABLE
     address = table.ctypes.data
 
     def choose_at(i: int) -> int:
@@ -100,9 +90,6 @@ def bind(
     return choose_at
 
 
-def fill_table(
-    table: NDArray[np.uint64], X: NDArray[np.float32], layout: Layout
-) -> None:
+def fill_table(table: NDArray[np.void], X: NDArray[np.float32], layout: Layout) -> None:
     """Say where checked rows lie, and which trees decide them."""
-    table[START], table[COUNT] = X.ctypes.data, len(X)
-    table[WIDTH], table[TREES] = X.shape[1], layout.at
+    table[0] = X.ctypes.data, len(X), X.shape[1], layout.at

@@ -1,16 +1,32 @@
 """A compiled classifier: something that gives raw scores, and a head."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadModel
-from .head import Head, load_head
+from ._native_kernels import entry
+from ._score_kernels import (
+    EACH,
+    LARGEST,
+    LARGEST_SCORE,
+    MARGIN,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SOFTMAX,
+    choices,
+    class_scores,
+    probability,
+)
 from .model import Rows
 from .rows import take_row, take_rows
+from .stops import Codes, Floats, Stops
 from .stored import Stored
+
+# The compiled function without its dispatcher: it trusts that a float and an int come.
+probability_entry = entry(probability)
 
 
 class Scorer(Protocol):
@@ -46,6 +62,175 @@ class Scorer(Protocol):
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything it consists of."""
+
+
+class PackedTerms(Protocol):
+    """Base models packed for kernels, in an order and for a rule of stopping.
+
+    `enter` is the function of one row, `at` what it takes besides: for limits it gives
+    the answer; for margins, which it takes totals for, the code. See `stops.py`.
+    """
+
+    @property
+    def width(self) -> int:
+        """Columns that a row must have."""
+
+    @property
+    def enter(self) -> Any:
+        """Compiled function of one row."""
+
+    @property
+    def at(self) -> int:
+        """Its second argument."""
+
+    def takes(self, row: NDArray[Any]) -> bool:
+        """Say if the kernels can read this row."""
+
+    def follow(self, X: NDArray[np.float32]) -> tuple[Floats, Codes]:
+        """Totals (N, R) and codes (N,) of checked rows."""
+
+
+class BaseModels(Protocol):
+    """T base models, whose scores and bias add up to raw scores."""
+
+    @property
+    def size(self) -> int:
+        """T, the number of base models."""
+
+    def base_scores(self, X: Rows) -> Floats:
+        """Give what each base model adds to the raw scores: (N, T, R)."""
+
+    def base_bias(self) -> Floats:
+        """Give what the raw scores start from: (R,)."""
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Smallest and largest score (T,), whatever the row, of one raw score.
+
+        BadInput if there are several raw scores, or no bounds.
+        """
+
+    def columns_used(self, width: int) -> NDArray[np.bool_]:
+        """Mark which columns of full rows each base model reads: (T, width)."""
+
+    def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
+        """Pack base models in this order for kernels that stop, where there are any."""
+
+
+@runtime_checkable
+class SumOfTerms(BaseModels, Protocol):
+    """A scorer that is a sum of trees, lattices or linear terms."""
+
+    def margin(self) -> BaseModels:
+        """Give the same terms with one raw score, the difference of at most two."""
+
+    def rounds(self) -> "tuple[BaseModels, int]":
+        """Give the same terms for classes, and how many make a base model."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Head:
+    """What a library does after its raw scores: link function and decision rule.
+
+    Attributes
+    ----------
+    classes : (K,)
+        Labels, ascending; the estimator's `classes_`.
+    link
+        How raw scores become class scores; one of the codes in `_score_kernels`.
+    rule
+        How the class is chosen. Libraries differ at exact ties: scikit-learn's
+        GradientBoosting takes the positive class at a raw score of 0, the others not.
+    inputs
+        R, the number of raw scores: 1 for a binary margin, else K.
+    gain
+        What raw scores are multiplied by before the link function.
+    """
+
+    classes: NDArray[Any]
+    link: int
+    rule: int
+    inputs: int
+    gain: float = 1.0
+
+    def __post_init__(self) -> None:
+        flaw = find_flaw(self.classes, self.link, self.rule, self.inputs, self.gain)
+        if flaw:
+            raise BadModel(f"head of a model: {flaw}")
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.classes[:5].tolist()))
+        more = ", ..." if len(self.classes) > 5 else ""
+        return (
+            f"Head({len(self.classes)} classes: {shown}{more}; link={self.link}, "
+            f"rule={self.rule})"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Head, (self.classes, self.link, self.rule, self.inputs, self.gain)
+
+    def scores(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Class scores (N, K) of raw scores (N, R)."""
+        out = np.empty((raw.shape[0], len(self.classes)))
+        class_scores(raw, self.link, self.gain, out)
+        return out
+
+    def choose(self, raw: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Positions (N,) of the chosen classes, the library's own choice."""
+        scores = self.scores(raw) if self.rule == LARGEST_SCORE else raw
+        out = np.empty(raw.shape[0], np.int64)
+        choices(raw, scores, self.rule, out)
+        return out
+
+    def scores_by(self, margin: float) -> list[float]:
+        """Class scores (2,) of one row with one raw score."""
+        if self.link == MARGIN:
+            return [-margin, margin]
+        share = probability_entry(self.gain * margin, self.link)
+        return [1.0 - share, share]
+
+    def choose_by(self, margin: float) -> int:
+        """Position of the chosen class of one row with one raw score."""
+        if self.rule == NOT_NEGATIVE:
+            return int(margin >= 0.0)
+        if self.rule == POSITIVE:
+            return int(margin > 0.0)
+        share = probability_entry(self.gain * margin, self.link)
+        return int(share > 1.0 - share)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays that `load_head` reads."""
+        numbers = [self.link, self.rule, self.inputs, self.gain]
+        return {"classes": self.classes, "head": np.array(numbers, np.float64)}
+
+
+def load_head(stored: Stored) -> Head:
+    """Read a head; BadModel unless link, rule and classes fit together."""
+    link, rule, inputs, gain = stored.finite("head", (4,)).tolist()
+    classes = stored.classes()
+    flaw = find_flaw(classes, link, rule, inputs, gain)
+    if not flaw and len(classes) == 1:
+        flaw = "one class leaves nothing to choose"
+    if flaw:
+        raise stored.fail(flaw)
+    return Head(classes, int(link), int(rule), int(inputs), gain)
+
+
+def find_flaw(
+    classes: NDArray[Any], link: float, rule: float, inputs: float, gain: float
+) -> str | None:
+    """Say why kernels could not choose by such a head; None where they can."""
+    if link not in range(MARGIN, EACH + 1) or rule not in range(LARGEST_SCORE + 1):
+        return f"unknown link {link:g} or rule {rule:g}"
+    if not gain > 0:
+        return f"its scores are multiplied by {gain:g}, not above 0"
+    one = link not in (SOFTMAX, EACH) and rule != LARGEST
+    binary = inputs == 1 and len(classes) == 2 and one
+    if binary or (inputs == len(classes) and rule >= LARGEST):
+        return None
+    return (
+        f"{inputs:g} raw scores with link {link:g} and rule {rule:g} cannot choose "
+        f"between {len(classes)} classes"
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)

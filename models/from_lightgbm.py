@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadModel
 from ._score_kernels import EACH, LARGEST_SCORE, LOGISTIC, SOFTMAX
-from ._tree_kernels import (
+from .classifier import Classifier, Head
+from .nodes import (
     MISSING_LEFT,
     NAN_IS_ZERO,
     SET_LEFT,
     ZERO_IS_MISSING,
     ZERO_LIMIT,
+    Tree,
 )
-from .classifier import Classifier
-from .head import Head
 from .objectives import Link, elsewhere
 from .prepare import Preparation, inputs_of
-from .trees import Tree, Trees, join
+from .trees import Trees, join
 
 VERSIONS = ("v2", "v3", "v4")
 OBJECTIVES = ("binary", "cross_entropy", "multiclass", "multiclassova")

@@ -8,12 +8,11 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadModel
 from ._score_kernels import LARGEST, LOGISTIC, MARGIN, NOT_NEGATIVE, POSITIVE, SOFTMAX
-from ._tree_kernels import MISSING_LEFT, SET_LEFT, WHOLE_ONLY
-from .classifier import Classifier
-from .head import Head
+from .classifier import Classifier, Head
 from .homes import is_one_of
+from .nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
 from .prepare import Preparation
-from .trees import Tree, join
+from .trees import join
 
 
 def read_tree(

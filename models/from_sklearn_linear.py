@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 from ..features.errors import BadModel
 from ._score_kernels import HUBER, LARGEST, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from .bayes import Gaussian
-from .classifier import Classifier
-from .head import Head
+from .classifier import Classifier, Head
 from .linear import Linear
 from .model import Model
 from .prepare import Preparation

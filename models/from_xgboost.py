@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from ..features.errors import BadModel
 from ._score_kernels import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
-from ._tree_kernels import MISSING_LEFT, NOT_BELOW_ZERO
-from .classifier import Classifier, Scorer
-from .head import Head
+from .classifier import Classifier, Head, Scorer
 from .linear import Linear
+from .nodes import MISSING_LEFT, NOT_BELOW_ZERO, Tree
 from .objectives import Link, elsewhere
 from .prepare import Preparation, inputs_of
-from .trees import Tree, Trees, join
+from .trees import Trees, join
 from .ubj import read_ubj
 
 VERSIONS = (1, 2, 3)

@@ -1,4 +1,22 @@
-"""Trees packed for one row: 64 of them in the lanes of a vector."""
+"""Trees packed for one row: 64 of them in the lanes of a vector.
+
+Each group of 64 trees is as deep as its deepest, and each tree is embedded in the
+complete binary tree of that depth: a leaf higher up stands for all leaves below it, and
+tests that are missing may answer what they like. Nodes have the indices of a heap: the
+root 1, the children of h are 2 h and 2 h + 1. An example of depth 2:
+
+    heap index   node        test: slot, limit   leaves below: place, value
+    1            x0 > 1.5    0, 0
+    2            leaf        0, 0 (missing)      0 and 1: 10, 10
+    3            x1 > 0.5    1, 0
+    6            leaf                            2: 20
+    7            leaf                            3: 30
+
+Slot 0 has one cut, 1.5, slot 1 has 0.5; a test's limit is the number of its cut within
+the slot. A row's code of a slot is how many cuts are below its value, so (2.0, 0.1) has
+the codes 1 and 0. Where the code exceeds the limit a row goes right: right at 1, since
+1 > 0, then left at 3: heap index 6, which is place 6 - 4 = 2 of the last level, 20.
+"""
 
 from dataclasses import dataclass
 from typing import Any
@@ -8,152 +26,101 @@ from numpy.typing import NDArray
 
 from ._lane_kernels import (
     ABREAST,
-    BIAS,
-    CEILINGS,
-    COLUMNS,
-    CUTS,
-    DEPTHS,
-    FIRSTS,
-    FLOORS,
-    GROUP,
-    GROUPS,
-    LACKING,
-    LOWER,
     MOST_CUTS,
-    PIVOTS,
-    SIZES,
-    SLOTS,
-    TABLE_SIZE,
-    TARGETS,
-    TERMS,
-    TESTS,
-    TREES,
-    UPPER,
-    VALUE_COUNT,
-    VALUES,
-    ZEROS,
+    TABLE,
     lane_decide,
+    lane_early_many,
     lane_lead,
+    lane_lead_many,
     lane_margin,
+    lane_margins,
+    lane_scores,
 )
-from ._layout_kernels import HIGHEST, entry
+from ._native_kernels import entry
 from ._vector_kernels import LANES, MOST_DEPTH, STEP, VECTORS
-from .pinned import Pinned
+from .keys import HIGHEST, Slots
+from .layout import Packed, kernels_for, limits_of
+from .nodes import TreeArrays
+from .pinned import lay_table
+from .stops import Floats, Limits, Stops
 
 # A tree's room for values is that of a whole tree as deep as the deepest in its group.
 MOST_VALUES = 2**21
 # Every test of a group is made, which takes about as long as three steps of a walk.
 STEPS_PER_TEST = 3
 
-Limits = tuple[NDArray[np.float64], NDArray[np.float64]]
-
-# The compiled functions behind their dispatchers; see `layout.py`.
-lane_decide_entry, lane_lead_entry, lane_margin_entry = (
-    entry(kernel) if VECTORS else kernel
-    for kernel in (lane_decide, lane_lead, lane_margin)
-)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Lanes(Pinned):
-    """Packed trees, for one float32 row at a time.
-
-    Attributes
-    ----------
-    arrays
-        What the table's addresses point at.
-    table : (TABLE_SIZE,) uint64
-    address
-        Of the table.
-    """
-
-    arrays: dict[int, NDArray[Any]]
-    table: NDArray[np.uint64]
-    address: int
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Slots:
-    """What a row's values are compared with.
-
-    Attributes
-    ----------
-    columns, lacking, zeros : (S,) int32
-        As in `_layout_kernels.read_keys`.
-    of : (M,) int64
-        Slot of each node of the trees, below 0 in leaves.
-    keys : (M,) int32
-        Key of each node's threshold.
-    """
-
-    columns: NDArray[np.int32]
-    lacking: NDArray[np.int32]
-    zeros: NDArray[np.int32]
-    of: NDArray[np.int64]
-    keys: NDArray[np.int32]
+KERNELS = {
+    "margin": (entry(lane_margin), lane_margins),
+    "scores": (None, lane_scores),
+    "limits": (entry(lane_decide), lane_early_many),
+    "margins": (entry(lane_lead), lane_lead_many),
+}
 
 
 def pack_lanes(
-    trees: Any,
+    trees: TreeArrays,
+    slots: Slots,
     order: NDArray[Any],
     depths: NDArray[np.int32],
-    slots: Slots,
-    limits: Limits | None = None,
-    lead: tuple[NDArray[np.float64], int] | None = None,
-) -> Lanes | None:
-    """Pack `Trees` in the given order, or None where walking them is better.
+    stops: Stops,
+) -> Packed | None:
+    """Pack trees in the given order, or None where walking them is better.
 
     That is so for trees deeper than `MOST_DEPTH`, for more than `LANES` slots of 255
     thresholds each, for few trees, and without the instructions. `depths` (T,) are
-    those of the trees, in their own order; `limits` and `lead` as in `layout.pack`.
+    those of the trees, in their own order.
     """
     if not VECTORS or depths.max() > MOST_DEPTH:
         return None
-    padded = np.zeros(-(-len(order) // LANES) * LANES, np.int64)
+    padded = np.zeros(_up_to(LANES, len(order)), np.int64)
     padded[: len(order)] = depths[order]
-    deep = padded.reshape(-1, LANES).max(axis=1)
+    deepest = padded.reshape(-1, LANES).max(axis=1)
     terms = trees.leaves.shape[1]
-    inner = slots.of >= 0
-    cuts = _Cuts.of(slots, inner)
+    cuts = _Cuts.of(slots)
     if (
-        STEPS_PER_TEST * depths.sum() < ((1 << deep) - 1).sum()
-        or (LANES << deep).sum() * terms > MOST_VALUES
+        STEPS_PER_TEST * depths.sum() < ((1 << deepest) - 1).sum()
+        or (LANES << deepest).sum() * terms > MOST_VALUES
         or len(cuts.slots) > LANES
     ):
         return None
-    places = _Places.of(trees, order, deep, inner)
+    places = _Places.of(trees, order, deepest)
     # Sixteen slots are read at once; those beyond the last are the last again.
     spare = 0, -len(cuts.slots) % STEP
     read = np.pad(cuts.slots, spare, "edge") if cuts.slots.size else cuts.slots
     cut_keys = np.pad(cuts.cuts, (spare, (0, 0)), constant_values=HIGHEST)
-    arrays = {
-        COLUMNS: slots.columns[read],
-        LACKING: slots.lacking[read],
-        ZEROS: slots.zeros[read],
-        PIVOTS: cut_keys[:, STEP - 1 :: STEP],
-        CUTS: cut_keys,
-        DEPTHS: deep,
-        SIZES: _up_to(ABREAST, np.minimum(LANES, len(order) - _starts(LANES, deep))),
-        VALUES: places.values(trees, inner),
-        FIRSTS: places.first_values,
-        TARGETS: trees.targets[order],
-        BIAS: trees.bias,
+    first_trees = LANES * np.arange(len(deepest))
+    values = places.values(trees)
+    arrays: dict[str, NDArray[Any]] = {
+        "columns": slots.columns[read],
+        "lacking": slots.lacking[read],
+        "zeros": slots.zeros[read],
+        "pivots": cut_keys[:, STEP - 1 :: STEP],
+        "cuts": cut_keys,
+        "depths": deepest,
+        "sizes": _up_to(ABREAST, np.minimum(LANES, len(order) - first_trees)),
+        "tests": places.tests(cuts, slots.inner),
+        "first_tests": places.first_tests.astype(np.uint64),
+        "values": values,
+        "first_values": places.first_values.astype(np.uint64),
+        "targets": trees.targets[order],
+        "bias": trees.bias,
     }
-    sizes = {SLOTS: len(cuts.slots), GROUPS: len(deep), TREES: len(order), TERMS: terms}
-    sizes[VALUE_COUNT] = arrays[VALUES].size
-    if limits is not None:
-        arrays |= _between(limits, trees, order, inner, len(padded))
-    if lead is not None:
-        arrays[UPPER], sizes[GROUP] = lead
-    kept = {place: _aligned(array) for place, array in arrays.items()}
-    tests = _aligned(places.tests(cuts, inner))
-    kept[TESTS] = places.first_tests.astype(np.uint64) + np.uint64(tests.ctypes.data)
-    table = np.zeros(TABLE_SIZE, np.uint64)
-    for place, array in kept.items():
-        table[place] = array.ctypes.data
-    for place, size in sizes.items():
-        table[place] = size
-    return Lanes({**kept, TABLE_SIZE: tests}, table, table.ctypes.data)
+    numbers: dict[str, float] = {
+        "slots": len(cuts.slots),
+        "value_count": values.size,
+        "groups": len(deepest),
+        "trees": len(order),
+        "terms": terms,
+        "models": len(order) // stops.group,
+        "group": stops.group,
+    }
+    arrays |= limits_of(stops, len(padded))
+    if isinstance(stops, Limits):
+        numbers["threshold"] = stops.threshold
+        arrays |= _between(arrays["lower"], arrays["upper"], trees, order)
+    one, many = KERNELS[kernels_for(stops, trees.outputs)]
+    table = lay_table(TABLE, arrays, **numbers)
+    return Packed(table, one, many, stops.start(trees.bias), vector=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,29 +137,27 @@ class _Cuts:
     limit: NDArray[np.int64]
 
     @classmethod
-    def of(cls, slots: Slots, inner: NDArray[np.bool_]) -> "_Cuts":
+    def of(cls, slots: Slots) -> "_Cuts":
+        inner = slots.inner
         pairs = slots.of[inner] << 32 | (slots.keys[inner].astype(np.int64) + 2**31)
         pairs, which = np.unique(pairs, return_inverse=True)
         which = which.reshape(-1)
         slot = pairs >> 32
         starts = np.searchsorted(slot, np.arange(len(slots.columns) + 1))
         rank = np.arange(len(pairs)) - starts[slot]
-        parts = -(-np.diff(starts) // (MOST_CUTS - 1))
-        own = (np.cumsum(parts) - parts)[slot] + rank // (MOST_CUTS - 1)
+        parts = _up_to(MOST_CUTS - 1, np.diff(starts)) // (MOST_CUTS - 1)
+        own = _before(parts)[slot] + rank // (MOST_CUTS - 1)
         limit = rank % (MOST_CUTS - 1)
         cuts = np.full((parts.sum(), MOST_CUTS), HIGHEST, np.int32)
         cuts[own, limit] = (pairs & 0xFFFFFFFF) - 2**31
-        slot_of, limit_of = (
-            np.zeros(len(inner), np.int64),
-            np.zeros(len(inner), np.int64),
-        )
+        slot_of, limit_of = np.zeros((2, len(inner)), np.int64)
         slot_of[inner], limit_of[inner] = own[which], limit[which]
         return cls(np.repeat(np.arange(len(parts)), parts), cuts, slot_of, limit_of)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Places:
-    """Where the nodes of trees go, each group a whole tree as deep as its deepest.
+    """Where the nodes of trees go, each embedded in a complete tree.
 
     Attributes
     ----------
@@ -203,7 +168,7 @@ class _Places:
     test : (M,) int64
         Where each inner node's slot goes; its limit goes `LANES` further.
     value, width : (M,) int64
-        First leaf of the whole tree below each leaf, and how many there are.
+        First leaf of the complete tree below each node, and how many there are.
     """
 
     first_tests: NDArray[np.int64]
@@ -215,30 +180,24 @@ class _Places:
 
     @classmethod
     def of(
-        cls,
-        trees: Any,
-        order: NDArray[Any],
-        deep: NDArray[np.int64],
-        inner: NDArray[np.bool_],
+        cls, trees: TreeArrays, order: NDArray[Any], deepest: NDArray[np.int64]
     ) -> "_Places":
-        tests, values = ((1 << deep) - 1) * 2 * LANES, LANES << deep
-        first_tests, first_values = np.cumsum(tests) - tests, np.cumsum(values) - values
+        tests, values = ((1 << deepest) - 1) * 2 * LANES, LANES << deepest
+        first_tests, first_values = _before(tests), _before(values)
         lane, group = np.arange(len(order)) % LANES, np.arange(len(order)) // LANES
-        test_of, value_of, depth_of = (np.empty(len(order), np.int64) for _ in range(3))
+        test_of, value_of, depth_of = np.empty((3, len(order)), np.int64)
         test_of[order] = first_tests[group] + lane
-        value_of[order] = first_values[group] + (lane << deep[group])
-        depth_of[order] = deep[group]
-        number, level = _number(
-            trees.nodes["child"].astype(np.int64), trees.roots, inner
-        )
-        tree = np.repeat(np.arange(len(order)), np.diff(trees.roots))
+        value_of[order] = first_values[group] + (lane << deepest[group])
+        depth_of[order] = deepest[group]
+        heap_index, level = _heap_indices(trees)
+        tree = trees.tree_of
         width = 1 << (depth_of[tree] - level)
         return cls(
             first_tests,
             first_values,
             (int(tests.sum()), int(values.sum())),
-            test_of[tree] + (number - 1) * 2 * LANES,
-            value_of[tree] + (number - (1 << level)) * width,
+            test_of[tree] + (heap_index - 1) * 2 * LANES,
+            value_of[tree] + (heap_index - (1 << level)) * width,
             width,
         )
 
@@ -249,86 +208,70 @@ class _Places:
         made[self.test[inner] + LANES] = cuts.limit[inner]
         return made
 
-    def values(self, trees: Any, inner: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def values(self, trees: TreeArrays) -> NDArray[np.float64]:
         """Values of all leaves (L, V); those of lanes without a tree change no sum."""
         made = np.full((self.ends[1], trees.leaves.shape[1]), -0.0)
-        width = self.width[~inner]
-        first = np.repeat(self.value[~inner] - _starts_of(width), width)
-        leaf = np.repeat(trees.nodes["child"][~inner], width)
-        made[first + np.arange(len(first))] = trees.leaves[leaf]
+        leaf = ~trees.inner
+        width = self.width[leaf]
+        first = np.repeat(self.value[leaf] - _before(width), width)
+        row = np.repeat(trees.nodes["child"][leaf], width)
+        made[first + np.arange(len(first))] = trees.leaves[row]
         return made
 
 
-def _number(
-    child: NDArray[np.int64], roots: NDArray[np.int64], inner: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Each node's number in its tree, of which the root is 1, and its level, root 0."""
-    number, level = np.zeros(len(inner), np.int64), np.zeros(len(inner), np.int64)
-    number[roots[:-1]] = 1
-    split, depth = roots[:-1][inner[roots[:-1]]], 0
+def _heap_indices(trees: TreeArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Index of each node in the heap of its tree, and its level, which is 0 of a root.
+
+    The root's index is 1; of h, 2 h is the left child's and 2 h + 1 the right child's.
+    """
+    inner, child = trees.inner, trees.nodes["child"].astype(np.int64)
+    index, level = np.zeros((2, len(inner)), np.int64)
+    roots = trees.roots[:-1]
+    index[roots] = 1
+    split, depth = roots[inner[roots]], 0
     while split.size:
         depth += 1
-        below = np.concatenate([child[split], child[split] + 1])
-        number[child[split]] = 2 * number[split]
-        number[child[split] + 1] = 2 * number[split] + 1
+        left = child[split]
+        index[left], index[left + 1] = 2 * index[split], 2 * index[split] + 1
+        below = np.concatenate([left, left + 1])
         level[below] = depth
         split = below[inner[below]]
-    return number, level
+    return index, level
 
 
 def _between(
-    limits: Limits,
-    trees: Any,
-    order: NDArray[Any],
-    inner: NDArray[np.bool_],
-    size: int,
-) -> dict[int, NDArray[np.float64]]:
-    """Limits for `size` lanes, and floors and ceilings of every eight.
+    lower: Floats, upper: Floats, trees: TreeArrays, order: NDArray[Any]
+) -> dict[str, Floats]:
+    """Floors and ceilings of every eight trees, of limits for all lanes.
 
     A sum not below the floor, before eight trees, is not below a lower limit after any
     of them, whatever leaves it reaches.
     """
-    tree = np.repeat(np.arange(len(order)), np.diff(trees.roots))[~inner]
-    values = trees.leaves[trees.nodes["child"][~inner], 0]
-    made: dict[int, NDArray[np.float64]] = {}
-    for place, far, bound, given in (
-        (LOWER, FLOORS, 1.0, 0),
-        (UPPER, CEILINGS, -1.0, 1),
-    ):
+    leaf = ~trees.inner
+    tree = trees.tree_of[leaf]
+    values = trees.leaves[trees.nodes["child"][leaf], 0]
+    made: dict[str, Floats] = {}
+    for name, sign, limits in (("floors", 1.0, lower), ("ceilings", -1.0, upper)):
         least = np.full(len(order), np.inf)
-        np.minimum.at(least, tree, bound * values)
-        after = np.zeros(size)
+        np.minimum.at(least, tree, sign * values)
+        after = np.zeros(len(limits))
         after[: len(order)] = least[order]
         after = np.cumsum(after.reshape(-1, ABREAST), axis=1)
-        limit = np.full(size, -np.inf)
-        limit[: len(order)] = bound * limits[given]
+        limit = sign * limits
         limit[np.isnan(limit)] = -np.inf  # it is never passed
         near = limit.reshape(-1, ABREAST)
         finite = np.where(np.isfinite(near), np.abs(near), 0.0)
         # Far more than nine additions can round.
         slack = 1e-12 * (finite + np.cumsum(np.abs(after), axis=1))
-        made[place] = bound * limit
-        made[far] = bound * (near - after + slack).max(axis=1)
+        made[name] = sign * (near - after + slack).max(axis=1)
     return made
 
 
-def _starts(step: int, groups: NDArray[Any]) -> NDArray[np.int64]:
-    return step * np.arange(len(groups))
-
-
-def _starts_of(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _before(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sum of the sizes before each."""
     return np.cumsum(sizes) - sizes
 
 
-def _up_to(step: int, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+def _up_to(step: int, sizes: Any) -> Any:
     """Sizes rounded up to whole steps."""
     return -(-sizes // step) * step
-
-
-def _aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """Give a copy that begins where a vector may."""
-    room = np.empty(array.nbytes + 64, np.uint8)
-    first = -room.ctypes.data % 64
-    made = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
-    made[...] = array
-    return made

@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ._score_kernels import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
-from .head import Head
+from .classifier import Head
 from .lattice_inputs import join_inputs, keypoints, pairs_tested
 from .lattice_training import Descent, train_lattices
 from .lattices import MOST_INPUTS, Lattices, make_lattices

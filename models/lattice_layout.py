@@ -1,5 +1,6 @@
 """Lattices packed for single rows: sixteen side by side, addresses at hand."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +26,6 @@ from ._lattice_row_kernels import (
     KNOTS_AT,
     LATTICES,
     LIMITS_AT,
-    LINE,
     OUTPUTS,
     PLACES_AT,
     RUNS_AT,
@@ -43,14 +43,17 @@ from ._lattice_row_kernels import (
     raw,
     raw_many,
 )
-from ._layout_kernels import COMPILED, entry
-from .layout import MOST_SLOTS, SINGLE
+from ._native_kernels import entry
+from .declare import COMPILED
 from .model import Rows
-from .pinned import Pinned
+from .pinned import LINE, Pinned, aligned
+from .rows import SINGLE
+from .stops import UNDECIDED, Codes, Floats, Limits, Margins, Stops
 
 # A place between keypoints is a whole number of 32 bits; so is one among vertices.
 MOST_KEYPOINTS = 2000
 MOST_OUTPUTS = 1000
+MOST_COLUMNS = 4096  # what is written of them lies on the stack
 # Groups of the largest block. A row that stops early pays for the block it is in, so
 # the first ones are smaller.
 MOST_GROUPS = 16
@@ -73,6 +76,12 @@ class LatticeLayout(Pinned):
         Columns that a row must have.
     outputs
         R, raw scores per row.
+    stops
+        The rule that rows stop by.
+    start : (R,) float64
+        Sums before the first lattice.
+    enter
+        Function of a row and the address: the answer, by limits; by margins the code.
     """
 
     arrays: dict[int, NDArray[Any]]
@@ -80,6 +89,14 @@ class LatticeLayout(Pinned):
     address: int
     width: int
     outputs: int
+    stops: Stops
+    start: Floats
+    enter: Any
+
+    @property
+    def at(self) -> int:
+        """Address of the table."""
+        return self.address
 
     def takes(self, row: NDArray[Any]) -> bool:
         """Is this a row that the kernels can read? They do not look themselves."""
@@ -97,34 +114,24 @@ class LatticeLayout(Pinned):
         raw_many(X, self.address, out)
         return out
 
-    def exits(
-        self, X: NDArray[np.float32]
-    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Find where checked rows stop: sums (N,), and 4 * used + answer (N,)."""
-        sums, codes = np.empty(len(X)), np.empty(len(X), np.int64)
-        early_many(X, self.address, sums, codes)
-        return sums, codes
-
-    def leads(
-        self, X: NDArray[np.float32], totals: NDArray[np.float64]
-    ) -> NDArray[np.int64]:
-        """Find where checked rows stop by their lead: 2 * used + stopped (N,).
-
-        The lattices up to there are added to `totals` (N, R).
-        """
-        codes = np.empty(len(X), np.int64)
-        lead_many(X, self.address, totals, codes)
-        return codes
+    def follow(self, X: NDArray[np.float32]) -> tuple[Floats, Codes]:
+        """Totals (N, R) and codes (N,) of checked rows, by the rule they stop by."""
+        totals, codes = np.empty((len(X), self.outputs)), np.empty(len(X), np.int64)
+        totals[:] = self.start
+        if self.stops.rule == "limits":
+            early_many(X, self.address, totals[:, 0], codes)
+        else:
+            lead_many(X, self.address, totals, codes)
+        return totals, codes
 
 
 def pack_lattices(
-    lattices: Any, order: NDArray[Any], limits: NDArray[np.float64] | None = None
+    lattices: Any, order: NDArray[Any], stops: Stops
 ) -> LatticeLayout | None:
     """Pack `Lattices` in the given order, or None where only the plain kernel does.
 
     Those are rows that are prepared first, very many inputs, keypoints or raw scores,
-    and Python without compiled kernels. `limits` (2, T) are a schedule's lower and
-    upper ones, or (T,) its margins; they are not asked for whole sums.
+    and Python without compiled kernels.
     """
     used, inputs = np.unique(lattices.inputs[order], return_inverse=True)
     inputs = inputs.reshape(lattices.inputs.shape)
@@ -133,7 +140,7 @@ def pack_lattices(
     if (
         not COMPILED
         or len(lattices.preparation.operations)
-        or len(used) > MOST_SLOTS
+        or len(used) > MOST_COLUMNS
         or P > MOST_KEYPOINTS
         or R > MOST_OUTPUTS
     ):
@@ -147,10 +154,10 @@ def pack_lattices(
         GAPS_AT: np.diff(knots, axis=1).T,
         EXCHANGES_AT: exchanges * (4 * LANES),
         VERTICES_AT: _group(lattices.vertices[order], simplex),
-        LIMITS_AT: np.empty(0) if limits is None else limits,
+        LIMITS_AT: _limits_of(stops),
         UNIT_AT: np.array([lattices.unit]),
     } | _blocks(inputs, lattices.calibrations[order])
-    arrays = {place: _aligned(array) for place, array in arrays.items()}
+    arrays = {place: aligned(array) for place, array in arrays.items()}
     table = np.zeros(TABLE_SIZE, np.uint64)
     for place, array in arrays.items():
         table[place] = array.ctypes.data
@@ -168,7 +175,33 @@ def pack_lattices(
     for place, size in sizes.items():
         table[place] = size
     width = int(lattices.columns.max(initial=-1)) + 1
-    return LatticeLayout(arrays, table, table.ctypes.data, width, R)
+    start = stops.start(lattices.bias)
+    enter = _by_sum(stops) if isinstance(stops, Limits) else lead_entry
+    return LatticeLayout(
+        arrays, table, table.ctypes.data, width, R, stops, start, enter
+    )
+
+
+def _limits_of(stops: Stops) -> Floats:
+    """Limits (2, T), lower and upper, or margins (T,); whole sums ask for none."""
+    if isinstance(stops, Limits):
+        return np.stack((stops.lower, stops.upper))
+    return stops.margin if isinstance(stops, Margins) else np.empty(0)
+
+
+def _by_sum(limits: Limits) -> Callable[[Rows, int], int]:
+    """Make the kernel that stops lattices answer by whole sums too."""
+    threshold, near = limits.threshold, limits.near
+
+    def enter(row: Rows, address: int) -> int:
+        total = np.empty(1)
+        answer: int = early_entry(row, address, total) & 3
+        if answer != UNDECIDED:
+            return answer
+        above = float(total[0]) - threshold
+        return int(above > 0) if abs(above) > near else UNDECIDED
+
+    return enter
 
 
 def sorting_network(size: int) -> list[tuple[int, int]]:
@@ -258,12 +291,3 @@ def _room(columns: int, pitch: int, S: int, R: int) -> dict[int, int]:
     }
     lines = [-(-size // LINE) * LINE for size in sizes.values()]
     return dict(zip(sizes, np.cumsum(lines).tolist(), strict=True))
-
-
-def _aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """Copy to the beginning of a cache line, so that no vector lies across two."""
-    room = np.empty(array.nbytes + LINE, np.uint8)
-    start = -room.ctypes.data % LINE
-    out = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
-    out[...] = array
-    return out

@@ -6,10 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..features.errors import BadInput
 from ._lattice_kernels import PARTS, base
 from .lattice_layout import LatticeLayout, pack_lattices, raw_entry
 from .model import Rows
 from .prepare import Preparation, as_rows, load_preparation
+from .stops import Floats, Never, Stops
 from .stored import Stored, reduced
 
 MOST_INPUTS = 10
@@ -120,7 +122,30 @@ class Lattices:
     def packed(self) -> "Lattices":
         """Give the same lattices a layout for single rows, where there is one."""
         everything = np.arange(self.size)
-        return replace(self, layout=pack_lattices(self, everything))
+        return replace(self, layout=pack_lattices(self, everything, Never()))
+
+    def rounds(self) -> "tuple[Lattices, int]":
+        """Give the same sums; each lattice is a base model."""
+        return self, 1
+
+    def pack(self, order: NDArray[Any], stops: Stops) -> LatticeLayout | None:
+        """Pack lattices for kernels that stop, where there are any."""
+        return pack_lattices(self, order, stops)
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Smallest and largest vertex (T,); BadInput if there are several scores."""
+        if self.outputs != 1:
+            raise BadInput(
+                f"{self.outputs} raw scores per row; bounds are those of one"
+            )
+        vertices = self.vertices[:, 0] * self.unit
+        return vertices.min(axis=1), vertices.max(axis=1)
+
+    def columns_used(self, width: int) -> NDArray[np.bool_]:
+        """Mark which columns of full rows each lattice reads: (T, width)."""
+        used = np.zeros((self.size, width), np.bool_)
+        used[np.arange(self.size)[:, None], self.columns[self.inputs]] = True
+        return used
 
     def _evaluate(self, X: Rows, whole: bool) -> NDArray[np.float64]:
         columns = self.columns

@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..features.errors import BadInput
 from ._linear_kernels import linear
 from .model import Rows
 from .prepare import Preparation, load_preparation
+from .stops import Floats, Stops
 from .stored import Stored, reduced
 
 
@@ -78,6 +80,29 @@ class Linear:
     def base_bias(self) -> NDArray[np.float64]:
         """Give what the raw scores start from: (R,)."""
         return self.intercepts
+
+    def rounds(self) -> "tuple[Linear, int]":
+        """Give the same sums; each input is a base model."""
+        return self, 1
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Refuse: inputs, and so their terms, may be as large as they like."""
+        if self.outputs != 1:
+            raise BadInput(
+                f"{self.outputs} raw scores per row; bounds are those of one"
+            )
+        raise BadInput(
+            "the terms of a linear model have no bounds; trees and lattices do"
+        )
+
+    def columns_used(self, width: int) -> NDArray[np.bool_]:
+        """Mark which column of full rows each term reads: (T, width)."""
+        used = np.zeros((self.size, width), np.bool_)
+        used[np.arange(self.size), self.columns] = True
+        return used
+
+    def pack(self, order: NDArray[Any], stops: Stops) -> None:
+        """Give no kernel: to look at a sum takes as long as to add a term."""
 
     def raw_one(self, row: Rows) -> NDArray[np.float64]:
         """Raw scores (1, R) of one full row (width,)."""

@@ -16,10 +16,10 @@ from .stored import Stored
 from .trees import Trees
 
 LOADERS: dict[str, Callable[[Stored, int], Scorer]] = {
-    "linear": Linear.load,
-    "gaussian": Gaussian.load,
-    "trees": Trees.load,
-    "lattices": Lattices.load,
+    Linear.kind: Linear.load,
+    Gaussian.kind: Gaussian.load,
+    Trees.kind: Trees.load,
+    Lattices.kind: Lattices.load,
 }
 
 

@@ -1,8 +1,15 @@
 """What is packed for kernels, and stays where it is."""
 
-from typing import NoReturn
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..features.errors import BadInput
+
+LINE = 64  # bytes, the width of a cache line and of the widest vectors
 
 
 class Pinned:
@@ -22,3 +29,47 @@ class Pinned:
             f"{type(self).__name__} holds addresses of this process; copy or pickle "
             "the model that it was packed for"
         )
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class AddressTable(Pinned):
+    """Where a kernel finds its arrays, by one address.
+
+    Attributes
+    ----------
+    record : (1,) structured
+        What the kernel reads: addresses of arrays, and numbers.
+    arrays
+        What the addresses point at, by field.
+    address
+        Of the record.
+    """
+
+    record: NDArray[np.void]
+    arrays: dict[str, NDArray[Any]]
+    address: int
+
+
+def lay_table(
+    kind: np.dtype[Any], arrays: Mapping[str, NDArray[Any]], **numbers: float
+) -> AddressTable:
+    """Fill a record of a kind with the addresses of `arrays`, and with `numbers`.
+
+    Arrays are copied; each begins a cache line.
+    """
+    record = np.zeros(1, kind)
+    kept = {name: aligned(array) for name, array in arrays.items()}
+    for name, array in kept.items():
+        record[name] = array.ctypes.data
+    for name, number in numbers.items():
+        record[name] = number
+    return AddressTable(record, kept, record.ctypes.data)
+
+
+def aligned(array: NDArray[Any]) -> NDArray[Any]:
+    """Copy to the beginning of a cache line, so that no vector lies across two."""
+    room = np.empty(array.nbytes + LINE, np.uint8)
+    first = -room.ctypes.data % LINE
+    made = room[first : first + array.nbytes].view(array.dtype).reshape(array.shape)
+    made[...] = array
+    return made

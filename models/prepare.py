@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput, BadModel, BadRow
-from ._linear_kernels import (
+from ._preparation_kernels import (
     AFFINE,
     BINARISE,
     CENTER,

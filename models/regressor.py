@@ -12,7 +12,7 @@ from .comparison import check_values
 from .model import Rows
 from .objectives import Link
 from .regression import read_regressor
-from .remainder import bound_remainder, score_bounds
+from .remainder import bound_remainder
 from .rows import take_row, take_rows
 from .trees import Trees
 
@@ -83,7 +83,7 @@ class Regressor:
         BadInput
             If the tolerance is negative or NaN.
         """
-        remainder = bound_remainder(*score_bounds(self.trees))
+        remainder = bound_remainder(*self.trees.bounds())
         used, rest = remainder.enough(tolerance)
         if used == self.size:
             return self

@@ -11,9 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadInput
-from .lattices import Lattices
-from .lead_exit import Terms
-from .trees import Trees
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -99,27 +96,3 @@ def bound_remainder(least: Floats, most: Floats) -> Remainder:
     after = [np.append(np.cumsum(b[order][::-1])[::-1][1:], 0.0) for b in (least, most)]
     rounding = np.where(np.arange(len(order)) < len(order) - 1, slack, 0.0)
     return Remainder(order, after[0] - rounding, after[1] + rounding)
-
-
-def score_bounds(terms: Terms) -> tuple[Floats, Floats]:
-    """Smallest and largest score (T,) of each base model, of one raw score per row.
-
-    Raises
-    ------
-    BadInput
-        If the terms are those of a linear model, which have no bounds, or give several
-        raw scores.
-    """
-    if terms.outputs != 1:
-        raise BadInput(f"{terms.outputs} raw scores per row; bounds are those of one")
-    if isinstance(terms, Trees):
-        # Nodes lie tree by tree, so a tree's leaves do too.
-        ends = terms.nodes["column"] < 0
-        values = terms.leaves[terms.nodes["child"][ends], 0] / terms.divisor
-        counts = np.add.reduceat(ends, terms.roots[:-1])
-        starts = np.append(0, np.cumsum(counts)[:-1])
-        return np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
-    if isinstance(terms, Lattices):
-        vertices = terms.vertices[:, 0] * terms.unit
-        return vertices.min(axis=1), vertices.max(axis=1)
-    raise BadInput("the terms of a linear model have no bounds; trees and lattices do")

@@ -10,6 +10,10 @@ from ..features.errors import BadInput
 from .model import Rows
 
 FLOATS = "fd"  # dtype characters of float32 and float64
+# NumPy keeps one object for it, and `is` is faster than a comparison; a row with
+# another object of the same meaning takes the longer way.
+SINGLE = np.dtype(np.float32)
+DENSE = (SINGLE.itemsize,)  # strides of a row without gaps
 
 
 def take_rows(X: Any) -> Rows:

@@ -1,55 +1,26 @@
 """Tree ensembles as flat arrays."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
-from ._tree_kernels import NODE, add_trees, find_leaves
-from .layout import Layout, pack
+from ..features.errors import BadInput, BadModel
+from ._tree_kernels import add_trees, find_leaves
+from .choose_kernel import Layout, pack
 from .model import Rows
+from .nodes import NODE, Tree, TreeArrays, check_trees, lay_out, pack_sets
 from .prepare import Preparation, as_rows, load_preparation
+from .stops import Floats, Stops
 from .stored import Stored, reduced
-from .tree_checks import check_nodes, check_order
-from .tree_nodes import lay_out, pack_sets
 
 EPSILON = 2.0**-53  # what one addition can round, as a share of its sum
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tree:
-    """One binary tree as its library numbers it; node 0 is the root.
-
-    Attributes
-    ----------
-    column : (n,) int
-        Input that a node tests; below 0 in a leaf.
-    threshold : (n,) float64
-        A row goes left if its value is <= threshold.
-    left, right : (n,) int
-        Children; meaningless in a leaf.
-    values : (n, V) float64
-        What a leaf adds to the raw scores; only the rows of leaves count.
-    flags : (n,) int
-        See `_tree_kernels`.
-    sets : mapping node -> categories
-        Nodes which test membership instead of a threshold.
-    """
-
-    column: NDArray[Any]
-    threshold: NDArray[Any]
-    left: NDArray[Any]
-    right: NDArray[Any]
-    values: NDArray[np.float64]
-    flags: NDArray[Any]
-    sets: Mapping[int, Sequence[int]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Trees:
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Trees(TreeArrays):
     """A sum of trees: decision tree, forest or boosting.
 
     Leaf values are added to `bias` in float64 in the order of the trees, as
@@ -61,31 +32,15 @@ class Trees:
     preparation
         Takes the inputs out of the full row. Without operations the trees read the
         full row itself, else the prepared one.
-    nodes : (M,) of `_tree_kernels.NODE`
-        Breadth first per tree, siblings side by side, children after their parent.
-    roots : (T + 1,) int64
-        First node of each tree, and M.
-    targets : (T,) int32
-        First raw score to which a tree's values are added.
-    leaves : (L, V) float64
-        V values per leaf: K in a forest, 1 in boosting.
-    set_starts, set_bits : (B + 1,) int64, (W,) uint32
-        Category sets, 32 categories per word.
-    bias : (R,) float64
     divisor : float
     single : bool
         Inputs are rounded to float32 before they are compared, as scikit-learn's
         trees, forests and GradientBoosting do.
+    layout
+        The trees packed for whole sums, where they can be.
     """
 
     preparation: Preparation
-    nodes: NDArray[np.void]
-    roots: NDArray[np.int64]
-    targets: NDArray[np.int32]
-    leaves: NDArray[np.float64]
-    set_starts: NDArray[np.int64]
-    set_bits: NDArray[np.uint32]
-    bias: NDArray[np.float64]
     divisor: float
     single: bool
     layout: Layout | None = None
@@ -99,24 +54,19 @@ class Trees:
     @property
     def width(self) -> int:
         """Columns that a full row must have."""
-        if len(self.preparation.operations):
+        if self.prepared:
             return self.preparation.width
         return max(self.preparation.width, int(self.nodes["column"].max()) + 1)
 
     @property
-    def outputs(self) -> int:
-        """R, the number of raw scores."""
-        return len(self.bias)
-
-    @property
-    def size(self) -> int:
-        """T, the number of trees."""
-        return len(self.targets)
+    def prepared(self) -> bool:
+        """Whether full rows are changed before trees read them."""
+        return len(self.preparation.operations) > 0
 
     def rows(self, X: Rows) -> Rows:
         """Make the rows that the nodes' columns refer to."""
         self.preparation.check(X)
-        if len(self.preparation.operations):
+        if self.prepared:
             X = self.preparation.apply(X)
         if self.single and X.dtype != np.float32:
             X = _to_single(X)
@@ -125,23 +75,20 @@ class Trees:
     def raw(self, X: Rows) -> NDArray[np.float64]:
         """Raw scores (N, R) of the full rows X (N, width)."""
         X = self.rows(X)
-        if self.layout is not None:
-            singles = _singles(X)
-            if singles is not None:
-                return self._packed_raw(self.layout, singles)
-        out = np.tile(self.bias, (len(X), 1))
-        add_trees(
-            X,
-            self.nodes,
-            self.roots,
-            self.targets,
-            self.leaves,
-            self.set_starts,
-            self.set_bits,
-            out,
-        )
+        singles = None if self.layout is None else _singles(X)
+        if self.layout is None or singles is None:
+            out = self._walk(X)
+        else:
+            out = self.layout.follow(singles)[0]
         if self.divisor != 1.0:
             out /= self.divisor
+        return out
+
+    def _walk(self, X: Rows) -> NDArray[np.float64]:
+        """Give sums (N, R) of prepared rows, node by node."""
+        out = np.tile(self.bias, (len(X), 1))
+        sets = self.set_starts, self.set_bits
+        add_trees(X, self.nodes, self.roots, self.targets, self.leaves, *sets, out)
         return out
 
     def raw_one(self, row: Rows) -> NDArray[np.float64]:
@@ -151,26 +98,17 @@ class Trees:
     def margin_one(self, row: Rows) -> float | None:
         """Raw score of one full row, if there is one and the row suits the layout."""
         layout = self.layout
-        if layout is None or not layout.one_margin or not layout.takes(row):
+        if layout is None or layout.enter is None or not layout.takes(row):
             return None
         margin: float = layout.enter(row, layout.at) / self.divisor
         return margin
 
-    def _packed_raw(
-        self, layout: Layout, X: NDArray[np.float32]
-    ) -> NDArray[np.float64]:
-        if self.outputs == 1:
-            out = layout.margins(X)[:, None]
-        else:
-            out = np.tile(self.bias, (len(X), 1))
-            layout.add(X, out)
-        if self.divisor != 1.0:
-            out /= self.divisor
-        return out
-
     def packed(self) -> "Trees":
-        """Give the same trees a layout for single rows, where there is one for them."""
-        return replace(self, layout=pack(self))
+        """Give the same trees a layout for whole sums, where there is one for them."""
+        layout = pack(self)
+        if layout is not None and self.prepared:
+            layout = replace(layout, enter=None)  # a full row is not what it reads
+        return replace(self, layout=layout)
 
     def margin(self) -> "Trees":
         """Give the same trees as one raw score per row, with base scores divided.
@@ -193,39 +131,62 @@ class Trees:
             layout=None,
         )
 
-    def whole(self) -> "Trees":
-        """Give the same trees with the divisor in their leaves and bias."""
-        if self.divisor == 1.0:
-            return self
-        return replace(
-            self,
-            leaves=self.leaves / self.divisor,
-            bias=self.bias / self.divisor,
-            divisor=1.0,
-            layout=None,
-        )
+    def rounds(self) -> "tuple[Trees, int]":
+        """Give the same sums for classes, and how many trees make a base model.
 
-    def packable(self, near: float) -> bool:
-        """Say if sums further than `near` from a tie may decide, whatever their order.
-
-        Rows are not prepared then, and the leaves are not so large that adding trees
-        in another order rounds otherwise by that much.
+        The divisor goes into leaves and bias. Boosting has a tree for each class in a
+        round, which is one base model.
         """
-        if len(self.preparation.operations):
-            return False
-        ends = self.nodes["column"] < 0
-        leaf = np.where(ends, self.nodes["child"], 0)
-        sizes = np.where(ends, np.abs(self.leaves).max(axis=1)[leaf], 0.0)
+        trees = self
+        if self.divisor != 1.0:
+            leaves, bias = self.leaves / self.divisor, self.bias / self.divisor
+            trees = replace(self, leaves=leaves, bias=bias, divisor=1.0, layout=None)
+        classes = np.tile(np.arange(self.outputs), self.size // self.outputs)
+        return trees, self.outputs if np.array_equal(self.targets, classes) else 1
+
+    def pack(self, order: NDArray[Any], stops: Stops) -> Layout | None:
+        """Pack trees for kernels that stop, where their order may not matter.
+
+        That is where rows are not prepared, and leaves are not so large that adding
+        trees in another order rounds by more than what is near to a tie. There the
+        library's own order decides.
+        """
+        leaf = ~self.inner
+        values = np.abs(self.leaves).max(axis=1)[self.nodes["child"][leaf]]
+        sizes = np.zeros(len(self.nodes))
+        sizes[leaf] = values
         largest = np.maximum.reduceat(sizes, self.roots[:-1]).sum()
         rounding = 2 * self.size * EPSILON * (largest + np.abs(self.bias).max())
-        return bool(rounding <= near)
+        if self.prepared or rounding > stops.near:
+            return None
+        return pack(self, order, stops)
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Smallest and largest leaf (T,); BadInput if there are several raw scores."""
+        if self.outputs != 1:
+            raise BadInput(
+                f"{self.outputs} raw scores per row; bounds are those of one"
+            )
+        # Nodes lie tree by tree, so a tree's leaves do too.
+        leaf = ~self.inner
+        values = self.leaves[self.nodes["child"][leaf], 0] / self.divisor
+        counts = np.add.reduceat(leaf, self.roots[:-1])
+        starts = np.append(0, np.cumsum(counts)[:-1])
+        return np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+
+    def columns_used(self, width: int) -> NDArray[np.bool_]:
+        """Mark which columns of full rows each tree's splits read: (T, width)."""
+        used = np.zeros((self.size, width), np.bool_)
+        inner, read = self.inner, self.nodes["column"][self.inner]
+        # Prepared rows have a column for each input, others are the full row itself.
+        used[self.tree_of[inner], self.columns[read] if self.prepared else read] = True
+        return used
 
     def _signs(self) -> NDArray[np.float64]:
         """-1 for the leaves (L, 1) of trees that speak for the first of two classes."""
-        target = np.repeat(self.targets, np.diff(self.roots))
-        ends = self.nodes["column"] < 0
+        first = self.targets[self.tree_of] == 0
         signs = np.ones((len(self.leaves), 1))
-        signs[self.nodes["child"][ends & (target == 0)]] = -1.0
+        signs[self.nodes["child"][~self.inner & first]] = -1.0
         return signs
 
     def base_scores(self, X: Rows) -> NDArray[np.float64]:
@@ -289,21 +250,19 @@ class Trees:
             raise stored.fail("a divisor not above 0, or a flag neither 0 nor 1")
         bytes_ = stored.array("nodes", np.uint8, (None, NODE.itemsize))
         made = cls(
-            preparation,
-            bytes_.reshape(-1).view(NODE),
-            stored.array("roots", np.int64, (None,)),
-            stored.array("targets", np.int32, (None,)),
-            stored.finite("leaves", (None, None)),
-            stored.array("set_starts", np.int64, (None,)),
-            stored.array("set_bits", np.uint32, (None,)),
-            bias,
-            divisor,
-            bool(single),
+            nodes=bytes_.reshape(-1).view(NODE),
+            roots=stored.array("roots", np.int64, (None,)),
+            targets=stored.array("targets", np.int32, (None,)),
+            leaves=stored.finite("leaves", (None, None)),
+            set_starts=stored.array("set_starts", np.int64, (None,)),
+            set_bits=stored.array("set_bits", np.uint32, (None,)),
+            bias=bias,
+            preparation=preparation,
+            divisor=divisor,
+            single=bool(single),
         )
-        prepared = len(preparation.operations) > 0
-        inputs = np.arange(len(made.columns)) if prepared else made.columns
-        check_order(made, stored)
-        check_nodes(made, inputs, stored)
+        columns = made.columns
+        check_trees(made, np.arange(len(columns)) if made.prepared else columns, stored)
         return made.packed()
 
 
@@ -353,14 +312,14 @@ def join(
         roots.append(roots[-1] + len(laid))
     starts, bits = pack_sets(sets)
     return Trees(
-        preparation,
-        np.concatenate(nodes),
-        np.array(roots, np.int64),
-        np.array(targets, np.int32),
-        np.ascontiguousarray(np.concatenate(leaves), np.float64),
-        starts,
-        bits,
-        np.ascontiguousarray(bias, np.float64),
-        float(divisor),
-        single,
+        nodes=np.concatenate(nodes),
+        roots=np.array(roots, np.int64),
+        targets=np.array(targets, np.int32),
+        leaves=np.ascontiguousarray(np.concatenate(leaves), np.float64),
+        set_starts=starts,
+        set_bits=bits,
+        bias=np.ascontiguousarray(bias, np.float64),
+        preparation=preparation,
+        divisor=float(divisor),
+        single=single,
     ).packed()

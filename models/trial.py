@@ -6,7 +6,6 @@ missing and infinite ones, zeros, and the smallest numbers there are.
 """
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..features.errors import BadModel
-from ._lane_kernels import lane_early_many, lane_lead_many, lane_margins, lane_scores
-from ._layout_kernels import HIGHEST, TINY, early_many, lead_many, margins, raw_scores
+from ._tree_kernels import find_leaves
 from ._vector_kernels import VECTORS
-from .lanes import Lanes, Slots
-from .walked import Answers
+from .keys import TINY, Slots, turned
+from .layout import Packed
+from .nodes import TreeArrays
+from .stops import Codes, Floats, Stops
 
 ROWS = 64
 log = logging.getLogger("polydom")
 
-Stops = Literal["limits", "lead", "never"]
 Kind = Literal["vector", "portable"]
 
 
@@ -51,108 +50,73 @@ class Trust:
 TRUST = Trust()
 
 
-@dataclass(frozen=True, slots=True)
-class Kernels:
-    """Kernels for many rows, of one kind.
-
-    Each takes rows, an address, and arrays to write on.
-    """
-
-    margins: Callable[..., None]
-    scores: Callable[..., None]
-    exits: Callable[..., None]
-    leads: Callable[..., None]
-
-
-PORTABLE = Kernels(margins, raw_scores, early_many, lead_many)
-VECTOR = Kernels(lane_margins, lane_scores, lane_early_many, lane_lead_many)
-
-
-def try_lanes(
-    lanes: Lanes | None,
-    address: int,
+def agree(
+    vector: Packed,
+    portable: Packed,
+    trees: TreeArrays,
     slots: Slots,
-    width: int,
-    bias: NDArray[np.float64],
+    order: NDArray[np.int64],
     stops: Stops,
-    plain: Callable[[NDArray[np.float32]], Answers],
-    kernels: Kernels = VECTOR,
-) -> Lanes | None:
-    """Give trees for vectors back if both kernels answer drawn rows alike, to the bit.
+) -> bool:
+    """Say if kernels for vectors answer drawn rows as the portable ones, to the bit.
 
-    Where they do not, the processor is to blame only if the portable kernels answer as
-    the trees themselves do.
+    Where they do not, they are not trusted any more: the processor is to blame, if the
+    portable kernels answer as the trees themselves do.
 
     Parameters
     ----------
-    lanes, address
-        Where each kind of kernel finds the same trees.
-    slots, width
-        What rows are compared with, and their columns.
-    bias : (R,)
-    stops
-        By which rule rows stop early.
-    plain
-        Answers rows by the trees as they are, without packing.
-    kernels
-        Those on trial. They are not trusted any more if they fail.
+    vector, portable
+        The same trees, packed for each kind of kernel.
+    trees, slots, order, stops
+        What they were packed from.
 
     Raises
     ------
     BadModel
         If the portable kernels differ from the trees, too.
     """
-    if lanes is None or not TRUST.held:
-        return None
-    X = edge_rows(slots, width)
-    expected = _answers(PORTABLE, X, address, bias, stops)
-    found = _answers(kernels, X, lanes.address, bias, stops)
-    # As bytes: 0 and -0 are equal, and no two missing values are.
-    differ = [i for i in range(len(X)) if _row(expected, i) != _row(found, i)]
+    X = edge_rows(slots, slots.width)
+    expected, found = _bytes(portable.follow(X)), _bytes(vector.follow(X))
+    differ = [i for i in range(len(X)) if expected[i] != found[i]]
     if not differ:
-        return lanes
+        return True
     i = differ[0]
-    if _row(plain(X[i : i + 1]), 0) != _row(expected, i):
+    if _bytes(walk_plainly(trees, order, stops, X[i : i + 1]))[0] != expected[i]:
         raise BadModel("its trees, once packed, do not answer as they are")
     TRUST.lose()
-    return None
+    return False
 
 
-def _row(answers: Answers, i: int) -> list[bytes]:
-    return [part[i].tobytes() for part in answers]
+def _bytes(answers: tuple[Floats, Codes]) -> list[bytes]:
+    """Give each row's totals and code; 0 and -0 differ, two missing values do not."""
+    pairs = zip(*answers, strict=True)
+    return [totals.tobytes() + code.tobytes() for totals, code in pairs]
 
 
-def _answers(
-    kernels: Kernels,
-    X: NDArray[np.float32],
-    address: int,
-    bias: NDArray[np.float64],
-    stops: Stops,
-) -> Answers:
-    sums, codes = np.zeros(len(X)), np.zeros(len(X), np.int64)
-    scores = np.tile(bias, (len(X), 1))
-    if stops == "limits":
-        kernels.exits(X, address, sums, codes)
-        return sums, codes
-    if stops == "lead":
-        kernels.leads(X, address, scores, codes)
-        return scores, codes
-    if len(bias) == 1:
-        kernels.margins(X, address, sums)
-        return (sums,)
-    kernels.scores(X, address, scores)
-    return (scores,)
+def walk_plainly(
+    trees: TreeArrays, order: NDArray[np.int64], stops: Stops, X: NDArray[np.float32]
+) -> tuple[Floats, Codes]:
+    """Totals (N, R) and codes (N,) of rows X (N, width), node by node as trees are."""
+    found = np.empty((len(X), trees.size), np.int32)
+    sets = trees.set_starts, trees.set_bits
+    find_leaves(X, trees.nodes, trees.roots, *sets, found)
+    sums = np.empty((len(X), trees.size + 1, trees.outputs))
+    sums[:, 0] = stops.start(trees.bias)
+    for place, t in enumerate(order):
+        first, values = trees.targets[t], trees.leaves[found[:, t]]
+        sums[:, place + 1] = sums[:, place]
+        sums[:, place + 1, first : first + values.shape[1]] += values
+    return stops.follow(sums[:, stops.group :: stops.group])
 
 
 def edge_rows(slots: Slots, width: int) -> NDArray[np.float32]:
     """Rows (ROWS, width) at and next to thresholds, some with what is no number."""
     draw = np.random.default_rng(0)
     X = np.zeros((ROWS, width), np.float32)
-    inner = slots.of >= 0
+    inner = slots.inner
     column = slots.columns[slots.of[inner]]
     by_column = np.argsort(column, kind="stable")
-    bits = slots.keys[inner][by_column]
-    cuts = (bits ^ ((bits >> 31) & np.int32(HIGHEST))).view(np.float32)
+    cuts = turned(slots.keys[inner][by_column]).view(np.float32)
     used, first, count = np.unique(
         column[by_column], return_index=True, return_counts=True
     )

@@ -15,13 +15,14 @@ from polydom.features.sizes import Size
 from polydom.indexer.factors import Factors
 from polydom.indexer.index import Index
 from polydom.indexer.report import facts_of
-from polydom.models._layout_kernels import COMPILED
 from polydom.models.bound_rows import bind
+from polydom.models.choose_kernel import pack
 from polydom.models.classifier import Classifier
+from polydom.models.declare import COMPILED
 from polydom.models.lattice_layout import pack_lattices
 from polydom.models.lattices import Lattices
-from polydom.models.layout import pack
 from polydom.models.model import Model
+from polydom.models.stops import Limits, Margins
 from polydom.models.trees import Trees
 from polydom.server.attempt import answer
 from polydom.server.budget import Allowance, Budget, Deadline
@@ -173,22 +174,17 @@ def _stop_early(model: Classifier, X: NDArray[np.float32], draw: Draw) -> None:
         return
     T, R = scorer.size, scorer.outputs
     order, spread = draw.permutation(T), np.abs(draw.normal(size=T))
+    stops = Limits(-spread, spread) if R == 1 else Margins(spread)
     if isinstance(scorer, Lattices):
-        limits = np.stack([-spread, spread]) if R == 1 else spread
-        lattices = pack_lattices(scorer, order, limits)
-        if lattices is not None and R == 1:
-            lattices.exits(X)
-        elif lattices is not None:
-            lattices.leads(X, np.tile(scorer.bias, (len(X), 1)))
-    elif R == 1 and not len(scorer.preparation.operations):
-        layout = pack(scorer, order, limits=(-spread, spread))
+        lattices = pack_lattices(scorer, order, stops)
+        if lattices is not None:
+            lattices.follow(X)
+    elif not scorer.prepared:
+        layout = pack(scorer, order, stops)
         if layout is not None:
-            layout.exits(X)
+            layout.follow(X)
+        if layout is not None and R == 1:
             bind(X, layout, model.choose)(int(draw.integers(len(X))))
-    elif R > 1 and not len(scorer.preparation.operations):
-        layout = pack(scorer, order, lead=(spread, 1))
-        if layout is not None:
-            layout.leads(X, np.tile(scorer.bias, (len(X), 1)))
 
 
 def item_of(index: Index) -> Item:

@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 from polydom.models._block_kernels import BLOCK, WIDTH
 from polydom.models._tree_kernels import add_trees
 from polydom.models.blocks import FEWEST_ROWS, MOST_LEAVES
+from polydom.models.nodes import Tree
 from polydom.models.prepare import plain
-from polydom.models.trees import Tree, Trees, join
+from polydom.models.trees import Trees, join
 
 WIDE = 5  # columns of the rows
 pytestmark = pytest.mark.jit
@@ -87,7 +88,7 @@ def test_batches_are_bit_equal_to_single_rows(
 ) -> None:
     trees = drawn_forest(depth, depth=depth, cuts=cuts, scores=scores, terms=terms)
     assert trees.layout is not None
-    assert trees.layout.blocks is not None
+    assert trees.layout.batch is not None
     X = drawn_rows(trees, FEWEST_ROWS + 7)
     found = trees.raw(X)
     np.testing.assert_array_equal(found, walked(trees, X))
@@ -121,8 +122,8 @@ def test_codes_have_16_bits_where_8_are_too_few(cuts: int, code: Any) -> None:
         trees, [0] * cuts, plain(np.arange(WIDE)), bias=np.zeros(1), single=True
     )
     assert made.layout is not None
-    assert made.layout.blocks is not None
-    assert made.layout.blocks.forest.tests.dtype == code
+    assert made.layout.batch is not None
+    assert made.layout.batch.forest.tests.dtype == code
     X = drawn_rows(made, 1000)
     np.testing.assert_array_equal(made.raw(X), walked(made, X))
 
@@ -133,7 +134,7 @@ def test_larger_trees_are_walked() -> None:
     assert max(int((t.column < 0).sum()) for t in trees) > MOST_LEAVES
     made = join(trees, [0] * 4, plain(np.arange(WIDE)), bias=np.zeros(1), single=True)
     assert made.layout is not None
-    assert made.layout.blocks is None
+    assert made.layout.batch is None
     X = drawn_rows(made, 100)
     np.testing.assert_array_equal(made.raw(X), walked(made, X))
 
@@ -141,8 +142,8 @@ def test_larger_trees_are_walked() -> None:
 def test_room_does_not_grow_with_the_rows() -> None:
     trees = drawn_forest(2, depth=8, cuts=4000, scores=3, terms=3)
     assert trees.layout is not None
-    assert trees.layout.blocks is not None
-    blocks = trees.layout.blocks
+    assert trees.layout.batch is not None
+    blocks = trees.layout.batch
     slots = len(blocks.forest.columns)
     bound = BLOCK * (8 + 2 * slots + 8 * 3) + 2 * 2 * MOST_LEAVES * WIDTH
-    assert sum(part.nbytes for part in blocks.room(slots)) <= bound
+    assert sum(part.nbytes for part in blocks.room()) <= bound

@@ -1,6 +1,7 @@
 """Rows of one array, decided by number: as if each had been handed over."""
 
 import gc
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,18 +10,18 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models import trial
-from polydom.models._bound_row_kernels import OUTSIDE
-from polydom.models._layout_kernels import UNDECIDED
 from polydom.models._score_kernels import LOGISTIC, NOT_NEGATIVE, POSITIVE
 from polydom.models._vector_kernels import VECTORS
-from polydom.models.classifier import Classifier
-from polydom.models.ensemble import EarlyExit, as_ensemble
-from polydom.models.head import Head
+from polydom.models.classifier import Classifier, Head
+from polydom.models.ensemble import as_ensemble
+from polydom.models.evaluators import EarlyExit
+from polydom.models.nodes import Tree
 from polydom.models.prepare import plain
-from polydom.models.trees import Tree, Trees, join
-from polydom.models.trial import Trust, edge_rows
+from polydom.models.stops import NO_ROW, UNDECIDED
+from polydom.models.trees import Trees, join
+from polydom.models.trial import Trust
 
-from .test_lanes import drawn_trees, slots_of
+from .test_lanes import drawn_trees, rows_of
 from .test_trial import Narrowing
 
 
@@ -34,8 +35,7 @@ def exits_of(trees: Trees, rule: int = POSITIVE) -> EarlyExit:
 
 def drawn(count: int = 100) -> tuple[EarlyExit, NDArray[np.float32]]:
     trees = drawn_trees(3, count=count, depth=4)
-    slots, _ = slots_of(trees)
-    return exits_of(trees), edge_rows(slots, len(trees.columns))
+    return exits_of(trees), rows_of(trees)
 
 
 @pytest.mark.parametrize("held", [True, False], ids=["vector", "portable"])
@@ -96,7 +96,7 @@ def test_an_array_without_rows() -> None:
 
 
 def test_what_is_below_undecided_is_an_answer() -> None:
-    assert UNDECIDED < OUTSIDE
+    assert UNDECIDED < NO_ROW
 
 
 @pytest.mark.parametrize(
@@ -119,10 +119,7 @@ def test_rows_must_be_wide_enough() -> None:
 
 def test_models_without_packed_trees_answer_too() -> None:
     exits, X = drawn()
-    plain_exits = EarlyExit(
-        exits.ensemble, exits.order, exits.lower, exits.upper,
-        None, exits.threshold, 2**40, None, 0,
-    )  # fmt: skip
+    plain_exits = replace(exits, packed=None)
     choose = plain_exits.over(X)
     assert [choose(i) for i in range(len(X))] == exits.choices(X)[0].tolist()
     with pytest.raises(BadInput, match="no row -1"):

@@ -26,11 +26,11 @@ from polydom.features.errors import BadInput, BadModel
 from polydom.indexer.fitting import fit_schedule
 from polydom.models import compile_ensemble
 from polydom.models._score_kernels import LOGISTIC, POSITIVE
-from polydom.models.classifier import Classifier
+from polydom.models.classifier import Classifier, Head
 from polydom.models.ensemble import Ensemble, as_ensemble
-from polydom.models.head import Head
+from polydom.models.nodes import Tree
 from polydom.models.prepare import plain
-from polydom.models.trees import Tree, join
+from polydom.models.trees import join
 
 from . import oracles
 from .agreement import bundled

@@ -8,8 +8,8 @@ import pytest
 
 from polydom.features.errors import BadModel
 from polydom.models import compile_ensemble
-from polydom.models._tree_kernels import ZERO_LIMIT
 from polydom.models.from_lightgbm import read_lightgbm
+from polydom.models.nodes import ZERO_LIMIT
 
 from .agreement import assert_agrees, bundled, edge_rows
 from .boosters import beside, lgbm, lightgbm, thresholds

@@ -6,24 +6,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polydom.models import _layout_kernels as portable
-from polydom.models._lane_kernels import (
-    ABREAST,
-    FLOORS,
-    LOWER,
-    MOST_CUTS,
-    SPAN,
-    lane_early_many,
-    lane_lead_many,
-    lane_margins,
-    lane_scores,
-)
-from polydom.models._tree_kernels import find_depths
+from polydom.models._lane_kernels import ABREAST, MOST_CUTS, SPAN
 from polydom.models._vector_kernels import LANES, MOST_DEPTH, VECTORS
-from polydom.models.lanes import Lanes, Slots, pack_lanes
-from polydom.models.layout import Layout, _keys, _slots, pack
+from polydom.models.keys import find_slots
+from polydom.models.lanes import pack_lanes
+from polydom.models.layout import Packed, find_tree_depths, pack_walks
+from polydom.models.nodes import Tree
 from polydom.models.prepare import plain
-from polydom.models.trees import Tree, Trees, join
+from polydom.models.stops import UNDECIDED, Limits, Margins, Never, Stops
+from polydom.models.trees import Trees, join
 from polydom.models.trial import edge_rows
 
 pytestmark = [
@@ -79,74 +70,60 @@ def drawn_trees(
     )
 
 
-def slots_of(trees: Trees) -> tuple[Slots, NDArray[np.int32]]:
-    """What `pack_lanes` takes, and the depths of the trees."""
-    inner = trees.nodes["column"] >= 0
-    table, slot_of = _slots(trees.nodes, inner)
-    keys = np.where(inner, _keys(trees.nodes["threshold"]), portable.HIGHEST)
-    depths = np.empty(trees.size, np.int32)
-    find_depths(trees.nodes, trees.roots, depths)
-    slots = Slots(
-        table[portable.COLUMNS],
-        table[portable.LACKING],
-        table[portable.ZEROS],
-        np.where(inner, slot_of.astype(np.int64), -1),
-        keys.astype(np.int32),
-    )
-    return slots, depths
+NEVER = Never()
+
+
+def rows_of(trees: Trees) -> NDArray[np.float32]:
+    """Rows at the trees' edges."""
+    return edge_rows(find_slots(trees), len(trees.columns))
 
 
 def packed(
-    trees: Trees, order: NDArray[Any] | None = None, **stops: Any
-) -> tuple[Lanes | None, Layout, NDArray[np.float32]]:
-    """The trees for both kernels, and rows at their edges."""
+    trees: Trees, order: NDArray[Any] | None = None, stops: Stops = NEVER
+) -> tuple[Packed | None, Packed]:
+    """The trees for both kernels."""
     order = np.arange(trees.size) if order is None else order
-    slots, depths = slots_of(trees)
-    layout = pack(trees, order, **stops)
-    assert layout is not None
-    lanes = pack_lanes(trees, order, depths, slots, **stops)
-    return lanes, layout, edge_rows(slots, len(trees.columns))
+    slots, depths = find_slots(trees), find_tree_depths(trees)
+    portable = pack_walks(trees, slots, order, depths, stops)
+    assert portable is not None
+    return pack_lanes(trees, slots, order, depths, stops), portable
 
 
-def same_margins(trees: Trees) -> None:
-    lanes, layout, X = packed(trees)
+def same(trees: Trees, order: Any = None, stops: Stops = NEVER) -> None:
+    """Stop unless both kernels answer rows the same, to the bit."""
+    lanes, portable = packed(trees, order, stops)
     assert lanes is not None
-    found, expected = np.empty(len(X)), np.empty(len(X))
-    lane_margins(X, lanes.address, found)
-    portable.margins(X, layout.address, expected)
-    assert found.tobytes() == expected.tobytes()
+    X = rows_of(trees)
+    totals, codes = lanes.follow(X)
+    expected, walked = portable.follow(X)
+    assert totals.tobytes() == expected.tobytes()
+    np.testing.assert_array_equal(codes, walked)
 
 
 @pytest.mark.parametrize("depth", range(MOST_DEPTH + 1))
 @pytest.mark.parametrize("cuts", [3, 40, 2000])
 def test_margins_are_those_of_a_walk(depth: int, cuts: int) -> None:
-    same_margins(drawn_trees(depth, depth=depth, cuts=cuts))
+    same(drawn_trees(depth, depth=depth, cuts=cuts))
 
 
 @pytest.mark.parametrize(
     "count", [7, 8, 9, LANES - 1, LANES, LANES + 1, LANES * SPAN + LANES + 1]
 )
 def test_any_number_of_trees(count: int) -> None:
-    same_margins(drawn_trees(count, count=count, depth=3))
+    same(drawn_trees(count, count=count, depth=3))
 
 
 def test_a_slot_with_many_cuts_is_several() -> None:
     trees = drawn_trees(0, count=200, depth=6, cuts=5000, wide=1)
-    slots, _ = slots_of(trees)
+    slots = find_slots(trees)
     cuts = np.unique(slots.keys[slots.of == 0])
     assert len(cuts) > 3 * MOST_CUTS
-    same_margins(trees)
+    same(trees)
 
 
 @pytest.mark.parametrize("terms", [1, 3])
 def test_scores_of_classes_are_those_of_a_walk(terms: int) -> None:
-    trees = drawn_trees(terms, count=100, scores=3, terms=terms)
-    lanes, layout, X = packed(trees)
-    assert lanes is not None
-    found, expected = np.zeros((len(X), 3)), np.zeros((len(X), 3))
-    lane_scores(X, lanes.address, found)
-    portable.raw_scores(X, layout.address, expected)
-    assert found.tobytes() == expected.tobytes()
+    same(drawn_trees(terms, count=100, scores=3, terms=terms))
 
 
 def drawn_limits(seed: int, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -165,14 +142,7 @@ def drawn_limits(seed: int, count: int) -> tuple[NDArray[Any], NDArray[Any]]:
 def test_exits_are_those_of_a_walk(seed: int) -> None:
     trees = drawn_trees(seed, count=300, depth=4)
     order = np.random.default_rng(seed).permutation(300)
-    lanes, layout, X = packed(trees, order, limits=drawn_limits(seed, 300))
-    assert lanes is not None
-    found = np.empty(len(X)), np.empty(len(X), np.int64)
-    expected = np.empty(len(X)), np.empty(len(X), np.int64)
-    lane_early_many(X, lanes.address, *found)
-    portable.early_many(X, layout.address, *expected)
-    for ours, theirs in zip(found, expected, strict=True):
-        assert ours.tobytes() == theirs.tobytes()
+    same(trees, order, Limits(*drawn_limits(seed, 300)))
 
 
 @pytest.mark.parametrize("place", [0, 7, 8, 63, 64, 98])
@@ -187,14 +157,14 @@ def test_sums_at_a_limit_do_not_pass_it_and_those_beside_it_do(place: int) -> No
         bias=np.zeros(1),
         single=True,
     )
-    at, total, code = np.cumsum(values), np.empty(1), np.empty(1, np.int64)
+    at = np.cumsum(values)
     X = np.zeros((1, 1), np.float32)
-    for beyond, answer in (((at, at), 4 * 99 + portable.UNDECIDED), *beside(at, place)):
-        lanes, _, _ = packed(trees, limits=beyond)
-        assert lanes is not None
-        lane_early_many(X, lanes.address, total, code)
-        assert code[0] == answer
-        assert total[0] == at[98 if answer & 3 == portable.UNDECIDED else place]
+    for beyond, answer in (((at, at), 4 * 99 + UNDECIDED), *beside(at, place)):
+        for rows in packed(trees, stops=Limits(*beyond)):
+            assert rows is not None
+            total, code = rows.follow(X)
+            assert code[0] == answer
+            assert total[0, 0] == at[98 if answer & 3 == UNDECIDED else place]
 
 
 def beside(at: NDArray[Any], place: int) -> list[Any]:
@@ -208,13 +178,14 @@ def beside(at: NDArray[Any], place: int) -> list[Any]:
 def test_floors_leave_out_only_what_cannot_pass() -> None:
     trees = drawn_trees(1, count=64, depth=3)
     limits = np.full(64, -1.0), np.full(64, np.inf)
-    lanes, _, _ = packed(trees, limits=limits)
+    lanes, _ = packed(trees, stops=Limits(*limits))
     assert lanes is not None
+    arrays = lanes.table.arrays
     lows = [tree.min() for tree in np.split(trees.leaves[:, 0], leaf_ends(trees))]
     sums = np.cumsum(np.reshape(lows, (-1, ABREAST)), axis=1)
-    np.testing.assert_allclose(lanes.arrays[FLOORS], (-1.0 - sums).max(axis=1))
-    assert (lanes.arrays[FLOORS] > (-1.0 - sums).max(axis=1)).all()
-    np.testing.assert_array_equal(lanes.arrays[LOWER], limits[0])
+    np.testing.assert_allclose(arrays["floors"], (-1.0 - sums).max(axis=1))
+    assert (arrays["floors"] > (-1.0 - sums).max(axis=1)).all()
+    np.testing.assert_array_equal(arrays["lower"], limits[0])
 
 
 def leaf_ends(trees: Trees) -> NDArray[np.int64]:
@@ -228,15 +199,7 @@ def leaf_ends(trees: Trees) -> NDArray[np.int64]:
 @pytest.mark.parametrize("margin", [0.3, 3.0, np.inf])
 def test_leads_are_those_of_a_walk(group: int, margin: float) -> None:
     trees = drawn_trees(group, count=198, scores=3, terms=3 if group == 1 else 1)
-    lead = np.full(198 // group, margin), group
-    lanes, layout, X = packed(trees, lead=lead)
-    assert lanes is not None
-    found, expected = (np.tile(trees.bias, (len(X), 1)) for _ in range(2))
-    codes, walked = np.empty(len(X), np.int64), np.empty(len(X), np.int64)
-    lane_lead_many(X, lanes.address, found, codes)
-    portable.lead_many(X, layout.address, expected, walked)
-    np.testing.assert_array_equal(codes, walked)
-    assert found.tobytes() == expected.tobytes()
+    same(trees, stops=Margins(np.full(198 // group, margin), group))
 
 
 @pytest.mark.parametrize(
@@ -250,9 +213,9 @@ def test_leads_are_those_of_a_walk(group: int, margin: float) -> None:
 )
 def test_trees_better_walked_are_not_packed(options: dict[str, int]) -> None:
     trees = drawn_trees(0, **options)
-    lanes, layout, X = packed(trees)
+    lanes, portable = packed(trees)
     assert lanes is None
-    assert np.isfinite(layout.margins(X)).all()
+    assert np.isfinite(portable.follow(rows_of(trees))[0]).all()
 
 
 def test_as_many_slots_as_there_are_bytes() -> None:
@@ -264,6 +227,4 @@ def test_as_many_slots_as_there_are_bytes() -> None:
         )
         for c in range(128)
     ]  # fmt: skip
-    same_margins(
-        join(trees, [0] * 128, plain(np.arange(64)), bias=np.zeros(1), single=True)
-    )
+    same(join(trees, [0] * 128, plain(np.arange(64)), bias=np.zeros(1), single=True))

@@ -22,6 +22,7 @@ from polydom.models.lattice_layout import (
 )
 from polydom.models.lattices import MOST_INPUTS, Lattices, make_lattices
 from polydom.models.prepare import plain
+from polydom.models.stops import LEADING, UNDECIDED, Limits, Margins, Never, Stops
 
 from . import oracles
 
@@ -77,11 +78,14 @@ def plainly(lattices: Lattices, X: Any) -> NDArray[np.float64]:
     return replace(lattices, layout=None).base_scores(X)
 
 
+NEVER_STOPS = Never()
+
+
 def layout_of(
-    lattices: Lattices, order: Any = None, limits: Any = None
+    lattices: Lattices, order: Any = None, stops: Stops = NEVER_STOPS
 ) -> LatticeLayout:
     order = np.arange(lattices.size) if order is None else order
-    made = pack_lattices(lattices, order, limits)
+    made = pack_lattices(lattices, order, stops)
     assert made is not None
     return made
 
@@ -187,13 +191,13 @@ def test_rows_stop_where_the_plain_sums_do(seed: int, T: int, simplex: bool) -> 
     sums = plainly(lattices, X)[:, order, 0].cumsum(axis=1)
     limits = np.sort(draw.choice(sums.ravel(), (2, T)), axis=0)
     limits[:, draw.random(T) < 0.5] = [[-NEVER], [NEVER]]
-    layout = layout_of(lattices, order, limits)
-    stopped, codes = layout.exits(X)
+    layout = layout_of(lattices, order, Limits(*limits))
+    stopped, codes = layout.follow(X)
     for i, walked in enumerate(sums):
         beyond = np.flatnonzero((walked < limits[0]) | (walked > limits[1]))
         last = beyond[0] if len(beyond) else T - 1
         answer = int(walked[last] > limits[1, last]) if len(beyond) else 2
-        assert (codes[i], stopped[i]) == (4 * (last + 1) + answer, walked[last])
+        assert (codes[i], stopped[i, 0]) == (4 * (last + 1) + answer, walked[last])
 
 
 @pytest.mark.jit
@@ -214,13 +218,13 @@ def test_rows_stop_where_the_plain_lead_does(
     ranked = np.sort(sums, axis=2)
     leads = ranked[:, :, -1] - ranked[:, :, -2]
     margin = draw.choice(leads.ravel(), T)  # at a margin itself a row goes on
-    layout = layout_of(lattices, order, margin)
-    totals = np.tile(lattices.bias, (len(X), 1))
-    codes = layout.leads(X, totals)
+    layout = layout_of(lattices, order, Margins(margin))
+    totals, codes = layout.follow(X)
     for i, lead in enumerate(leads):
         beyond = np.flatnonzero(lead > margin)
         last = beyond[0] if len(beyond) else T - 1
-        assert codes[i] == 2 * (last + 1) + (len(beyond) > 0)
+        answer = LEADING if len(beyond) else UNDECIDED
+        assert codes[i] == 4 * (last + 1) + answer
         np.testing.assert_array_equal(totals[i], sums[i, last])
         own = lattices.bias.copy()
         assert lead_entry(X[i], layout.address, own) == codes[i]

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import load_model
-from polydom.models._layout_kernels import COMPILED
 from polydom.models._score_kernels import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
-from polydom.models.classifier import Classifier
+from polydom.models.classifier import Classifier, Head
+from polydom.models.declare import COMPILED
 from polydom.models.ensemble import as_ensemble
-from polydom.models.head import Head
+from polydom.models.evaluators import LeadExit
 from polydom.models.lattices import Lattices, make_lattices
-from polydom.models.lead_exit import LeadExit
 from polydom.models.prepare import plain
 
 from . import oracles

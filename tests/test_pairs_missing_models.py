@@ -25,7 +25,7 @@ from polydom.indexer.index import Index
 from polydom.indexer.package import Package
 from polydom.models import compile_model, make_learner
 from polydom.models._score_kernels import LARGEST, SOFTMAX
-from polydom.models.head import Head
+from polydom.models.classifier import Head
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
 from polydom.models.prior import Prior
 from polydom.server.app import create_app

@@ -14,7 +14,7 @@ from polydom.features.errors import BadInput
 from polydom.indexer.schedule import Schedule
 from polydom.models import compile_ensemble
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
-from polydom.models.remainder import Remainder, bound_remainder, score_bounds
+from polydom.models.remainder import Remainder, bound_remainder
 
 from .agreement import bundled, edge_rows
 
@@ -130,7 +130,7 @@ def test_what_has_no_bounds_says_so() -> None:
     with pytest.raises(BadInput, match="only an ensemble for two classes"):
         several.bounds()
     with pytest.raises(BadInput, match="3 raw scores per row"):
-        score_bounds(several.classifier.scorer)  # type: ignore[arg-type]
+        several.terms.bounds()
     linear = compile_ensemble(RidgeClassifier().fit(X, y == 1))
     with pytest.raises(BadInput, match="terms of a linear model have no bounds"):
         linear.bounds()

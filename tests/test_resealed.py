@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadIndexFile, PolydomError
 from polydom.indexer.file import read_file
 from polydom.indexer.index import Index
-from polydom.models._tree_kernels import NODE
+from polydom.models.nodes import NODE
 from polydom.models.trial import TRUST
 from polydom.server.__main__ import main
 

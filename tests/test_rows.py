@@ -215,7 +215,7 @@ def test_scores_of_a_schedule_come_by_the_same_door() -> None:
 def shown() -> list[Any]:
     forest, many = MODELS["forest"], lead_exits()
     exits = exits_of("forest")
-    found = [exits, exits.ensemble, many, MANY, REGRESSOR, Prior.fit(Y), MANY.sums]
+    found = [exits, forest, many, MANY, REGRESSOR, Prior.fit(Y), MANY.terms]
     for ensemble in MODELS.values():
         scorer, head = ensemble.classifier.scorer, ensemble.classifier.head
         found += [ensemble.classifier, scorer, head, scorer.preparation]

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadModel
 from polydom.models import compile_model
-from polydom.models._tree_kernels import (
+from polydom.models.nodes import (
     MISSING_LEFT,
     NAN_IS_ZERO,
     NODE,
@@ -33,9 +33,10 @@ from polydom.models._tree_kernels import (
     SET_LEFT,
     WHOLE_ONLY,
     ZERO_IS_MISSING,
+    Tree,
 )
 from polydom.models.prepare import plain
-from polydom.models.trees import Tree, join
+from polydom.models.trees import join
 
 from . import oracles
 from .agreement import BUNDLED, REAL, assert_agrees, bundled, edge_rows, real

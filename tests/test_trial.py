@@ -9,58 +9,48 @@ import pytest
 
 from polydom.features.errors import BadModel
 from polydom.models import trial
-from polydom.models._lane_kernels import lane_margins
-from polydom.models._layout_kernels import TINY
 from polydom.models._score_kernels import LOGISTIC, POSITIVE
 from polydom.models._vector_kernels import VECTORS
-from polydom.models.classifier import Classifier
-from polydom.models.ensemble import EarlyExit, as_ensemble
-from polydom.models.head import Head
-from polydom.models.lanes import Lanes, Slots
-from polydom.models.layout import Layout, pack
+from polydom.models.choose_kernel import Layout
+from polydom.models.classifier import Classifier, Head
+from polydom.models.ensemble import as_ensemble
+from polydom.models.evaluators import EarlyExit
+from polydom.models.keys import TINY, Slots, find_slots
+from polydom.models.stops import Limits, Margins, Never, Stops
 from polydom.models.trees import Trees
-from polydom.models.trial import (
-    PORTABLE,
-    ROWS,
-    VECTOR,
-    Kernels,
-    Trust,
-    _answers,
-    edge_rows,
-    try_lanes,
-)
-from polydom.models.walked import Answers, walk_plainly
+from polydom.models.trial import ROWS, Trust, agree, edge_rows, walk_plainly
 
-from .test_lanes import drawn_trees, packed, slots_of
+from .test_lanes import drawn_trees, packed, rows_of
 
 vectors = pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 VBMI")
 
 
 def tried(
-    kernels: Kernels, monkeypatch: pytest.MonkeyPatch, wrong: float = 0.0
-) -> tuple[Any, Trust]:
-    """Put kernels on trial; `wrong` is added to what the trees themselves answer."""
+    monkeypatch: pytest.MonkeyPatch, change: Any = None, wrong: float = 0.0
+) -> tuple[bool, Trust]:
+    """Put kernels on trial that `change` rows' totals; the trees are `wrong`."""
     trust = Trust()
     monkeypatch.setattr(trial, "TRUST", trust)
     trees = drawn_trees(0)
-    lanes, layout, _ = packed(trees)
-    assert isinstance(lanes, Lanes)
-    slots, _ = slots_of(trees)
-    width = len(trees.columns)
+    vector, portable = packed(trees)
+    assert vector is not None
+    right = vector.many
 
-    def plain(X: Any) -> Answers:
-        (sums,) = walk_plainly(trees, np.arange(trees.size), None, None, X)
-        return (sums + wrong,)
+    def many(X: Any, address: int, totals: Any, codes: Any) -> None:
+        right(X, address, totals, codes)
+        if change is not None:
+            change(X, totals[:, 0])
 
-    args = (lanes, layout.address, slots, width, trees.bias, "never", plain, kernels)
-    return try_lanes(*args), trust  # type: ignore[arg-type]
+    vector = replace(vector, many=many)
+    order, off = np.arange(trees.size), replace(trees, bias=trees.bias + wrong)
+    return agree(vector, portable, off, find_slots(trees), order, Never()), trust
 
 
 @vectors
 @pytest.mark.jit
 def test_kernels_that_agree_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    lanes, trust = tried(VECTOR, monkeypatch)
-    assert lanes is not None
+    used, trust = tried(monkeypatch)
+    assert used
     assert trust.kernels == "vector"
 
 
@@ -70,23 +60,21 @@ def test_kernels_that_agree_are_used(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kernels_that_differ_are_not_used(
     wrong: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def margins(X: Any, address: int, out: Any) -> None:
-        lane_margins(X, address, out)
+    def change(X: Any, totals: Any) -> None:
         if wrong == "a bit":
-            out[-1] = np.nextafter(out[-1], np.inf)
+            totals[-1] = np.nextafter(totals[-1], np.inf)
         elif wrong == "a missing value":
-            out[np.isnan(X).any(axis=1)] += 1.0
+            totals[np.isnan(X).any(axis=1)] += 1.0
         else:
-            out[out > 0] *= -1.0
+            totals[totals > 0] *= -1.0
 
     with caplog.at_level(logging.ERROR, logger="polydom"):
-        lanes, trust = tried(replace(VECTOR, margins=margins), monkeypatch)
-        assert lanes is None
+        used, trust = tried(monkeypatch, change)
+        assert not used
         assert trust.kernels == "portable"
         trust.lose()
     assert len(caplog.records) == 1  # said once
     assert "differ from the portable ones" in caplog.text
-    assert try_lanes(None, 0, *[None] * 5) is None  # type: ignore[arg-type]
 
 
 @vectors
@@ -94,34 +82,30 @@ def test_kernels_that_differ_are_not_used(
 def test_a_model_that_no_kernel_answers_right_is_to_blame_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    trust = Trust()
-    monkeypatch.setattr(trial, "TRUST", trust)
-    other = replace(VECTOR, margins=lambda X, address, out: out.fill(7.0))
     with pytest.raises(BadModel, match="packed"):
-        tried(other, monkeypatch, wrong=1.0)
+        tried(monkeypatch, lambda X, totals: totals.fill(7.0), wrong=1.0)
     assert trial.TRUST.kernels == "vector"
 
 
 @pytest.mark.jit
 @pytest.mark.parametrize("terms", [1, 3])
 @pytest.mark.parametrize("seed", range(4))
-def test_walking_plainly_answers_as_the_packed_kernels(seed: int, terms: int) -> None:
-    trees = drawn_trees(seed, count=40, scores=terms, terms=terms)
+@pytest.mark.parametrize("count", [40, 42, 43])
+def test_walking_plainly_answers_as_the_packed_kernels(
+    count: int, seed: int, terms: int
+) -> None:
+    trees = drawn_trees(seed, count=count, scores=terms, terms=terms)
     draw = np.random.default_rng(seed)
-    order, count = draw.permutation(trees.size), trees.size
-    slots, _ = slots_of(trees)
-    X = edge_rows(slots, len(trees.columns))
-    for rule in ("never", "limits" if trees.outputs == 1 else "lead"):
-        spread = np.abs(draw.normal(size=count)) * 3
-        limits = (-spread, spread) if rule == "limits" else None
-        lead = (spread / 2, 1) if rule == "lead" else None
-        layout = pack(trees, order, limits, lead)
-        assert layout is not None
-        expected = _answers(PORTABLE, X, layout.address, trees.bias, rule)
-        found = walk_plainly(trees, order, limits, lead, X)
+    order, X = draw.permutation(count), rows_of(trees)
+    spread = np.abs(draw.normal(size=count)) * 3
+    rule = Limits(-spread, spread, 0.5) if terms == 1 else Margins(spread / 2)
+    rules: list[Stops] = [Never(), rule]
+    for stops in rules:
+        expected = packed(trees, order, stops)[1].follow(X)
+        found = walk_plainly(trees, order, stops, X)
         assert [part.tobytes() for part in found] == [p.tobytes() for p in expected]
-        if rule != "never":
-            assert len(set(found[1].tolist())) > 2
+        if stops is rule and count == 40:
+            assert len(set(found[1].tolist())) > 1
 
 
 def test_edge_rows_meet_thresholds_and_what_is_no_number() -> None:
@@ -164,8 +148,7 @@ def test_models_decide_alike_with_and_without_trust(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     trees = drawn_trees(3, count=200, depth=4)
-    slots, _ = slots_of(trees)
-    X = edge_rows(slots, len(trees.columns))
+    X = rows_of(trees)
     head = Head(np.array([0, 1]), LOGISTIC, POSITIVE, 1)
     found = []
     for held in (VECTORS, False):
@@ -175,9 +158,9 @@ def test_models_decide_alike_with_and_without_trust(
         assert isinstance(exits, EarlyExit)
         scorer = classifier.scorer
         assert isinstance(scorer, Trees)
-        for layout in (scorer.layout, exits.layout):
+        for layout in (scorer.layout, exits.packed):
             assert isinstance(layout, Layout)
-            assert (layout.lanes is not None) == held
+            assert layout.rows.vector == held
         raw = [classifier.scorer.raw_one(row)[0, 0] for row in X]
         assert raw == [classifier.scorer.margin_one(row) for row in X]
         chosen, used = exits.choices(X)

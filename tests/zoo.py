@@ -28,9 +28,8 @@ from polydom.indexer.pace import Pace, compared_models
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature
 from polydom.models._score_kernels import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
-from polydom.models.classifier import Classifier
+from polydom.models.classifier import Classifier, Head
 from polydom.models.compile import compile_model
-from polydom.models.head import Head
 from polydom.models.lattices import make_lattices
 from polydom.models.model import Model
 from polydom.models.prepare import plain

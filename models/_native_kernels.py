@@ -1,0 +1,121 @@
+"""What kernels need that numba does not offer: addresses, and vectors of LLVM.
+
+Addresses. To hand an array over from Python costs a hundred nanoseconds, a number a
+tenth of that. So what is packed for a kernel lies in arrays whose addresses, and
+sizes, are the fields of one record (`pinned.AddressTable`), and the kernel takes the
+address of the record: `carray(pointer(address), (1,), TABLE)[0]` reads it, and
+`carray(pointer(table.field), shape, dtype)` each array. Nothing is checked on the way;
+whoever packs is trusted.
+
+Vectors. LLVM has vectors of any length, on any processor: it cuts them to what the
+machine has. numba has none, so the steps that need them are written in LLVM's own
+instructions. An `@intrinsic` is called twice: by numba's typing, to which it gives its
+signature, and by the compiler of each caller, for which its `generate` appends
+instructions to the caller's block, one a call of `builder`. So Python runs once, while
+a kernel is compiled: its `if` and `for` choose and repeat instructions, they do not run
+with the kernel. Values are LLVM's and have no sign; the instruction knows
+(`icmp_signed`, `icmp_unsigned`). Loads and stores say what the address is a multiple
+of, as LLVM would take the whole vector's size for it.
+
+Two habits of llvmlite are worked around here. An instruction of a processor is a
+function of the module that is declared once, under LLVM's name for it (`instruction`).
+And `gep`, which counts places from an address on, believes that its result is one
+pointer, though for a vector of places it is a vector of pointers; nothing is computed
+from that belief but the text that LLVM reads, so the type of the finished value is put
+right before it is used (`gather`).
+"""
+
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import float32, types
+from numba.core.types import Array
+from numba.extending import intrinsic
+
+INT, LONG, BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
+
+
+def frozen(kind: Any, axes: int = 1) -> Any:
+    """Type of an array without gaps, of so many axes, that a kernel only reads."""
+    return Array(kind, axes, "C", readonly=True)
+
+
+ROW, ROWS = frozen(float32), frozen(float32, 2)
+
+
+@intrinsic
+def pointer(typing_context: Any, address: Any) -> Any:
+    """Turn an address into a pointer."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], BYTE.as_pointer())
+
+    return types.voidptr(types.uint64), generate
+
+
+@intrinsic
+def on_stack(typing_context: Any, count: Any) -> Any:
+    """Reserve room for `count` int32 until the calling kernel returns."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        room = builder.alloca(INT, size=arguments[0])
+        return builder.bitcast(room, BYTE.as_pointer())
+
+    return types.voidptr(types.int64), generate
+
+
+def entry(kernel: Any) -> Any:
+    """Find the compiled function of a kernel with one signature.
+
+    Its dispatcher would look at the types of the arguments; this takes them for what
+    they must be. What is not compiled is its own.
+    """
+    if not hasattr(kernel, "overloads"):
+        return kernel
+    return kernel.overloads[kernel.signatures[0]].entry_point
+
+
+def constant(kind: Any, number: Any) -> Any:
+    """Give a vector of one number known now."""
+    return ir.Constant(kind, [kind.element(number)] * kind.count)
+
+
+def spread(builder: Any, number: Any, kind: Any) -> Any:
+    """Give a vector of one number known when the kernel runs."""
+    none = ir.Constant(kind, ir.Undefined)
+    first = builder.insert_element(none, number, INT(0))
+    return builder.shuffle_vector(
+        first, none, constant(ir.VectorType(INT, kind.count), 0)
+    )
+
+
+def load(builder: Any, address: Any, kind: Any, align: int = 1) -> Any:
+    """Read a vector from an address, any or a multiple of `align` bytes."""
+    value = builder.load(builder.inttoptr(address, kind.as_pointer()))
+    value.align = align
+    return value
+
+
+def store(builder: Any, value: Any, address: Any, align: int = 1) -> None:
+    """Write a vector to an address, any or a multiple of `align` bytes."""
+    place = builder.inttoptr(address, value.type.as_pointer())
+    builder.store(value, place).align = align
+
+
+def gather(builder: Any, start: Any, places: Any, kind: Any) -> Any:
+    """Read the elements at `places`, below 2^32, from the address `start` on."""
+    element, count = kind.element, kind.count
+    wide = builder.zext(places, ir.VectorType(LONG, count))
+    base = builder.inttoptr(start, element.as_pointer())
+    at = builder.gep(base, [wide], source_etype=element)
+    at.type = ir.VectorType(element.as_pointer(), count)
+    every = constant(ir.VectorType(ir.IntType(1), count), 1)
+    name = f"llvm.masked.gather.v{count}{element.intrinsic_name}.v{count}p0"
+    read = instruction(builder, name, kind, at.type, INT, every.type, kind)
+    return builder.call(read, [at, INT(4), every, ir.Constant(kind, ir.Undefined)])
+
+
+def instruction(builder: Any, name: str, result: Any, *kinds: Any) -> Any:
+    """Declare one of LLVM's functions; it is in the kernel's module once."""
+    found = builder.module.globals.get(name)
+    return found or ir.Function(builder.module, ir.FunctionType(result, kinds), name)

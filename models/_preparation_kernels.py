@@ -1,0 +1,92 @@
+"""Compiled preparation of rows.
+
+X (N, width) are full rows; a preparation takes the model's inputs out of them and
+scales them, in scikit-learn's order of operations, so that the results are the same
+bits. Nothing is checked here; `prepare.py` does.
+"""
+
+import math
+
+import numpy as np
+from numba import float64, int32, int64, void
+from numpy.typing import NDArray
+
+from ._native_kernels import ROWS, frozen
+from .declare import OPTIONS, njit
+from .model import Rows
+
+FLOATS_2D, FLOATS_3D = frozen(float64, 2), frozen(float64, 3)
+CODES, COLUMNS = frozen(int64), frozen(int32)
+
+# Operations of a preparation, and the rows of the table of an affine one.
+AFFINE, BINARISE, LARGEST_NORM, SUM_NORM, SQUARE_NORM = range(5)
+FILL, CENTER, SCALE, GAIN, OFFSET, LOW, HIGH = range(7)
+
+
+@njit(void(float64[::1], FLOATS_2D), **OPTIONS)
+def rescale(z: NDArray[np.float64], table: NDArray[np.float64]) -> None:
+    """Fill gaps, then (z - center) / scale * gain + offset, within [low, high]."""
+    for j in range(z.shape[0]):
+        v = z[j]
+        if math.isnan(v):
+            v = table[FILL, j]
+        v = (v - table[CENTER, j]) / table[SCALE, j]
+        v = v * table[GAIN, j] + table[OFFSET, j]
+        if v < table[LOW, j]:
+            v = table[LOW, j]
+        elif v > table[HIGH, j]:
+            v = table[HIGH, j]
+        z[j] = v
+
+
+@njit(void(float64[::1], int64), **OPTIONS)
+def normalise(z: NDArray[np.float64], operation: int) -> None:
+    """Divide by the norm; a zero row stays as it is."""
+    norm = 0.0
+    for j in range(z.shape[0]):
+        if operation == SQUARE_NORM:
+            norm += z[j] * z[j]
+        elif operation == SUM_NORM:
+            norm += abs(z[j])
+        else:
+            norm = max(norm, abs(z[j]))
+    if operation == SQUARE_NORM:
+        norm = math.sqrt(norm)
+    if norm != 0.0:
+        for j in range(z.shape[0]):
+            z[j] /= norm
+
+
+def _prepare(
+    X: Rows,
+    columns: NDArray[np.int32],
+    operations: NDArray[np.int64],
+    table: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Take each row's inputs from `columns` (d,) and put them through S operations.
+
+    `table` (S, 7, d) belongs to the affine operations; the threshold of a binarising
+    one stands in its CENTER row. `out` is (N, d).
+    """
+    for i in range(X.shape[0]):
+        for j in range(columns.shape[0]):
+            out[i, j] = X[i, columns[j]]
+        for s in range(operations.shape[0]):
+            if operations[s] == AFFINE:
+                rescale(out[i], table[s])
+            elif operations[s] == BINARISE:
+                for j in range(columns.shape[0]):
+                    if not math.isnan(out[i, j]):
+                        out[i, j] = 1.0 if out[i, j] > table[s, CENTER, j] else 0.0
+            else:
+                normalise(out[i], operations[s])
+
+
+prepare = njit(
+    [
+        void(ROWS, COLUMNS, CODES, FLOATS_3D, float64[:, ::1]),
+        void(FLOATS_2D, COLUMNS, CODES, FLOATS_3D, float64[:, ::1]),
+    ],
+    **OPTIONS,
+)(_prepare)

@@ -1,0 +1,43 @@
+"""The rules of `stops.py`, compiled: what kernels ask after each base model."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .declare import njit
+from .stops import NEAR, UNDECIDED
+
+
+@njit(inline="always")
+def outside(total: float, lower: float, upper: float) -> bool:
+    """Say whether a sum is beyond one of its limits."""
+    beyond: bool = (total < lower) | (total > upper)
+    return beyond
+
+
+@njit(inline="always")
+def side(total: float, threshold: float) -> int:
+    """Answer of a whole sum; undecided near the threshold."""
+    above = total - threshold
+    if abs(above) > NEAR * max(1.0, abs(threshold)):
+        return int(above > 0.0)
+    return int(UNDECIDED)
+
+
+@njit(inline="always")
+def lead_of(totals: NDArray[np.float64]) -> float:
+    """By how much the best of K >= 2 sums exceeds the second best."""
+    best, second = totals[0], -np.inf
+    for k in range(1, totals.shape[0]):
+        second = max(second, min(best, totals[k]))
+        best = max(best, totals[k])
+    lead: float = best - second
+    return lead
+
+
+@njit(inline="always")
+def leading(totals: NDArray[np.float64], margin: float) -> bool:
+    """Say whether the best sum leads by more than a margin; no lead exceeds inf."""
+    if margin == np.inf:
+        return False
+    enough: bool = lead_of(totals) > margin
+    return enough

@@ -1,0 +1,90 @@
+"""What rows and thresholds are compared by: whole numbers in the order of float32.
+
+A float32's bits, read as int32, ascend with it from 0 on; with all but the sign turned
+over where it is negative they do below 0 too. So one comparison of whole numbers tells
+where a row goes. A missing value becomes the lowest or the highest key, whichever sends
+it where the node wants it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .nodes import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, TreeArrays
+
+LOWEST, HIGHEST = -(2**31), 2**31 - 1
+NO_ZERO = 1  # a zero is a value like any other
+TINY = int(np.float32(1e-35).view(np.int32))  # bits of LightGBM's kZeroThreshold
+INFINITE = 0x7F800000  # bits of infinity; those of NaN, without their sign, are more
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slots:
+    """Trees' inputs, each once for every way of treating what is missing.
+
+    Attributes
+    ----------
+    columns : (S,) int32
+        Column of the row.
+    lacking : (S,) int32
+        Key of a missing value.
+    zeros : (S,) int32
+        Key of a value as small as TINY, or NO_ZERO.
+    of : (M,) int64
+        Slot of each node of the trees, below 0 in leaves.
+    keys : (M,) int32
+        Key of each node's threshold: rows above it go right. HIGHEST in leaves.
+    """
+
+    columns: NDArray[np.int32]
+    lacking: NDArray[np.int32]
+    zeros: NDArray[np.int32]
+    of: NDArray[np.int64]
+    keys: NDArray[np.int32]
+
+    @property
+    def inner(self) -> NDArray[np.bool_]:
+        """(M,) which nodes are no leaves."""
+        return self.of >= 0
+
+    @property
+    def width(self) -> int:
+        """Columns that a row must have."""
+        return int(self.columns.max(initial=-1)) + 1
+
+
+def find_slots(trees: TreeArrays) -> Slots:
+    """Find the slots of trees without category splits."""
+    nodes, inner = trees.nodes, trees.inner
+    pairs = nodes["column"][inner].astype(np.int64) << 3 | (nodes["flags"][inner] & 7)
+    kinds, which = np.unique(pairs, return_inverse=True)
+    flags = kinds & 7
+    away = np.where(flags & MISSING_LEFT, LOWEST, HIGHEST)
+    zero_is_away = (flags & ZERO_IS_MISSING) != 0
+    nan_is_value = ((flags & NAN_IS_ZERO) != 0) & ~zero_is_away
+    of = np.full(len(nodes), -1, np.int64)
+    of[inner] = which.reshape(-1)
+    return Slots(
+        (kinds >> 3).astype(np.int32),
+        np.where(nan_is_value, 0, away).astype(np.int32),
+        np.where(zero_is_away, away, NO_ZERO).astype(np.int32),
+        of,
+        np.where(inner, keys_of(nodes["threshold"]), HIGHEST).astype(np.int32),
+    )
+
+
+def keys_of(thresholds: NDArray[np.float64]) -> NDArray[np.int32]:
+    """Keys of the largest float32 values that are not above the thresholds."""
+    with np.errstate(over="ignore"):
+        near = thresholds.astype(np.float32)
+    below = np.nextafter(near, np.float32(-np.inf))
+    # Adding 0 makes -0 to 0, which -0 must not exceed.
+    bits = (np.where(near > thresholds, below, near) + np.float32(0)).view(np.int32)
+    return turned(bits)
+
+
+def turned(bits: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Bits of float32 to keys, and keys to bits."""
+    made: NDArray[np.int32] = bits ^ ((bits >> 31) & np.int32(HIGHEST))
+    return made

@@ -1,0 +1,216 @@
+"""Trees as arrays of nodes, in the order in which kernels walk them.
+
+Nodes lie breadth first, tree after tree, the two children of a node side by side and
+after it, so a walk only moves forward.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..features.errors import BadModel
+from .stored import Stored
+
+# column < 0 marks a leaf; child is then its row in the leaf values, else its left one.
+NODE = np.dtype(
+    [
+        ("threshold", "<f8"),
+        ("column", "<i4"),
+        ("child", "<i4"),
+        ("category", "<i4"),  # row of the category set, -1 for a numeric split
+        ("flags", "<i4"),
+    ]
+)
+MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, SET_LEFT, WHOLE_ONLY = 1, 2, 4, 8, 16
+NOT_BELOW_ZERO = 32  # values in (-1, 0) are not cut to category 0, but in no set
+ZERO_LIMIT = float(np.float32(1e-35))  # LightGBM's kZeroThreshold
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """One binary tree as its library numbers it; node 0 is the root.
+
+    Attributes
+    ----------
+    column : (n,) int
+        Input that a node tests; below 0 in a leaf.
+    threshold : (n,) float64
+        A row goes left if its value is <= threshold.
+    left, right : (n,) int
+        Children; meaningless in a leaf.
+    values : (n, V) float64
+        What a leaf adds to the raw scores; only the rows of leaves count.
+    flags : (n,) int
+        MISSING_LEFT and those beside it, summed.
+    sets : mapping node -> categories
+        Nodes which test membership instead of a threshold.
+    """
+
+    column: NDArray[Any]
+    threshold: NDArray[Any]
+    left: NDArray[Any]
+    right: NDArray[Any]
+    values: NDArray[np.float64]
+    flags: NDArray[Any]
+    sets: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeArrays:
+    """T trees, what their leaves add, and what that is added to.
+
+    Attributes
+    ----------
+    nodes : (M,) of `NODE`
+    roots : (T + 1,) int64
+        First node of each tree, and M.
+    targets : (T,) int32
+        First raw score to which a tree's values are added.
+    leaves : (L, V) float64
+        V values per leaf: K in a forest, 1 in boosting.
+    set_starts, set_bits : (B + 1,) int64, (W,) uint32
+        Category sets, 32 categories per word.
+    bias : (R,) float64
+        Raw scores before the first tree.
+    """
+
+    nodes: NDArray[np.void]
+    roots: NDArray[np.int64]
+    targets: NDArray[np.int32]
+    leaves: NDArray[np.float64]
+    set_starts: NDArray[np.int64]
+    set_bits: NDArray[np.uint32]
+    bias: NDArray[np.float64]
+
+    @property
+    def outputs(self) -> int:
+        """R, the number of raw scores."""
+        return len(self.bias)
+
+    @property
+    def size(self) -> int:
+        """T, the number of trees."""
+        return len(self.targets)
+
+    @property
+    def inner(self) -> NDArray[np.bool_]:
+        """(M,) which nodes are no leaves."""
+        inner: NDArray[np.bool_] = self.nodes["column"] >= 0
+        return inner
+
+    @property
+    def tree_of(self) -> NDArray[np.int64]:
+        """(M,) tree of each node."""
+        return np.repeat(np.arange(self.size), np.diff(self.roots))
+
+
+def lay_out(
+    tree: Tree, sets: list[Sequence[int]]
+) -> tuple[NDArray[np.void], NDArray[np.float64]]:
+    """Nodes of one tree breadth first, and its leaf values in the order of its leaves.
+
+    Its category sets are appended to `sets`.
+    """
+    order = _breadth_first(tree)
+    laid = np.zeros(len(order), NODE)
+    inner = tree.column[order] >= 0
+    laid["column"] = np.where(inner, tree.column[order], -1)
+    laid["threshold"] = np.where(inner, tree.threshold[order], 0.0)
+    laid["flags"] = np.where(inner, tree.flags[order], 0)
+    # The k-th inner node's children were appended as nodes 2k + 1 and 2k + 2.
+    laid["child"][inner] = 1 + 2 * np.arange(inner.sum())
+    laid["child"][~inner] = np.arange((~inner).sum())
+    laid["category"] = -1
+    if tree.sets:
+        for position in np.flatnonzero(inner):
+            node = int(order[position])
+            if node in tree.sets:
+                laid["category"][position] = len(sets)
+                sets.append(tree.sets[node])
+    return laid, tree.values[order[~inner]]
+
+
+def _breadth_first(tree: Tree) -> NDArray[np.int64]:
+    n = len(tree.column)
+    level = np.zeros(1, np.int64)
+    levels: list[NDArray[np.int64]] = []
+    seen = 0
+    while level.size:
+        levels.append(level)
+        seen += len(level)
+        if seen > n or not ((level >= 0) & (level < n)).all():
+            raise BadModel("a tree with a cycle, or a child that does not exist")
+        inner = level[tree.column[level] >= 0]
+        level = np.column_stack([tree.left[inner], tree.right[inner]]).reshape(-1)
+        level = level.astype(np.int64)
+    return np.concatenate(levels)
+
+
+def pack_sets(
+    sets: Sequence[Sequence[int]],
+) -> tuple[NDArray[np.int64], NDArray[np.uint32]]:
+    """Give starts (B + 1,) and bits (W,) of B category sets, 32 to a word."""
+    words = []
+    for members in sets:
+        packed = np.zeros(max(members, default=0) // 32 + 1, np.uint32)
+        for member in members:
+            packed[member // 32] |= np.uint32(1) << np.uint32(member % 32)
+        words.append(packed)
+    starts = np.cumsum([0, *map(len, words)], dtype=np.int64)
+    return starts, np.concatenate([np.empty(0, np.uint32), *words])
+
+
+def check_trees(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None:
+    """Refuse what is no trees over the columns `inputs`: kernels check nothing."""
+    _check_order(made, stored)
+    _check_nodes(made, inputs, stored)
+
+
+def _check_order(made: TreeArrays, stored: Stored) -> None:
+    """Refuse trees, targets and category sets that are not one after the other."""
+    roots, starts, targets = made.roots, made.set_starts, made.targets
+    if not len(roots) or roots[0] != 0 or roots[-1] != len(made.nodes):
+        raise stored.fail("its roots do not begin at 0 and end at the last node")
+    if not (roots[1:] > roots[:-1]).all():
+        raise stored.fail("its roots do not ascend")
+    if not len(targets) or len(targets) != len(roots) - 1:
+        raise stored.fail(f"{len(roots) - 1} trees and {len(targets)} targets")
+    if not made.leaves.shape[1]:
+        raise stored.fail("its leaves have no value")
+    room = made.outputs - made.leaves.shape[1]
+    if not (targets.min() >= 0 and targets.max() <= room):
+        raise stored.fail("a tree adds to a raw score that does not exist")
+    if not len(starts) or starts[0] != 0 or starts[-1] != len(made.set_bits):
+        raise stored.fail("its category sets do not cover their bits")
+    if not (starts[1:] >= starts[:-1]).all():
+        raise stored.fail("its category sets do not ascend")
+
+
+def _check_nodes(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None:
+    """Refuse nodes that are no trees, or test none of the columns `inputs`."""
+    nodes = made.nodes
+    column, child, category = nodes["column"], nodes["child"], nodes["category"]
+    leaf = column < 0
+    if not np.isin(column[~leaf], inputs).all():
+        raise stored.fail(f"a node tests none of its {len(inputs)} columns")
+    if np.isnan(nodes["threshold"]).any():
+        raise stored.fail("a threshold is NaN")
+    if not ((child[leaf] >= 0) & (child[leaf] < len(made.leaves))).all():
+        raise stored.fail("a leaf has no values")
+    if leaf.sum() > len(made.leaves):
+        raise stored.fail("leaves share values")
+    end = np.repeat(made.roots[1:], np.diff(made.roots))
+    forward = (child > np.arange(len(nodes))) & (child.astype(np.int64) + 1 < end)
+    if not forward[~leaf].all():
+        raise stored.fail("a child does not follow its parent within its tree")
+    left = child[~leaf]
+    parents = np.bincount(left, minlength=len(nodes))
+    parents += np.bincount(left + 1, minlength=len(nodes))
+    parents[made.roots[:-1]] += 1
+    if not (parents == 1).all():
+        raise stored.fail("a node has no parent, or several")
+    if not ((category >= -1) & (category < len(made.set_starts) - 1)).all():
+        raise stored.fail("a node tests a category set that does not exist")
