@@ -7,6 +7,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 from .bounds import LARGE
+from .queue import settle
 
 T = TypeVar("T")
 # One: several would leave the loop a part of the interpreter each, and be no faster.
@@ -31,13 +32,8 @@ async def in_own_thread(work: Callable[[], T]) -> T:
     that does not answer would keep the process from stopping.
     """
     done: Future[T] = Future()
-    done.set_running_or_notify_cancel()
-
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:  # whatever it is, the waiting task gets it
-            done.set_exception(error)
-
-    threading.Thread(target=run, name="polydom-load", daemon=True).start()
+    thread = threading.Thread(
+        target=settle, args=(done, work), name="polydom-load", daemon=True
+    )
+    thread.start()
     return await asyncio.wrap_future(done)

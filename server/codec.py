@@ -56,26 +56,24 @@ class Desk:
 
     def question(
         self,
-        ask: Ask | tuple[Terms, Item],
+        terms: Terms,
+        item: Item,
         arrived_s: float,
         caller: Caller,
         reserve: Reserve | None = None,
     ) -> Question:
-        """Read a request whose first byte came at `arrived_s`.
+        """Ask about an item, in a request whose first byte came at `arrived_s`.
 
-        Of its budget, what `reserve` says is kept for what follows the plan. A pair is
-        what the `reader` made of it.
+        Of its budget, what `reserve` says is kept for what follows the plan.
 
         Raises
         ------
-        BadInput, BadItem
-            If the request's terms or its item cannot be used.
+        BadInput
+            If the terms cannot be used.
         """
-        terms = ask[0] if isinstance(ask, tuple) else ask
         accuracy = terms.min_accuracy
         if not 0 <= accuracy <= 1:
             raise BadInput(f"min_accuracy is {accuracy}; it must be in [0, 1]")
-        item = ask[1] if isinstance(ask, tuple) else self.item(ask)
         reserve_s = 0.0 if reserve is None else reserve.at(arrived_s)
         return Question(
             item,

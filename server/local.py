@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from ..features.errors import BadFeature, BadItem, printable
 from ..features.items import Kind
@@ -57,8 +58,11 @@ def answer_files(
 
 
 def _answer(desk: Desk, ask: Ask) -> Answer:
-    question = desk.question(ask, desk.engine.now(), Caller())
-    return desk.answer(question, answer(desk.engine, question))
+    arrived_s = desk.engine.now()
+    question = desk.question(ask, desk.item(ask), arrived_s, Caller())
+    outcome = answer(desk.engine, question)
+    at_once = replace(question, read_s=outcome.started_s)  # there is no queue here
+    return desk.answer(at_once, outcome)
 
 
 def read_ask(path: Path, kind: Kind) -> Ask:

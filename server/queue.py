@@ -7,6 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TypeVar
@@ -111,27 +112,9 @@ class WorkQueue:
 
     async def patiently(self, work: Callable[[], T], due_s: float = math.inf) -> T:
         """Have `work` done while nothing due before waits; give or raise its result."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
-
-        def deliver(result: T | None, error: BaseException | None) -> None:
-            if done.cancelled():
-                return
-            if error is not None:
-                done.set_exception(error)
-            else:
-                done.set_result(result)  # type: ignore[arg-type]  # work's own None
-
-        def run() -> None:
-            try:
-                result = work()
-            except BaseException as raised:  # whatever it is, the waiting task gets it
-                loop.call_soon_threadsafe(deliver, None, raised)
-            else:
-                loop.call_soon_threadsafe(deliver, result, None)
-
-        self.post(due_s, run)
-        return await done
+        done: Future[T] = Future()
+        self.post(due_s, partial(settle, done, work))
+        return await asyncio.wrap_future(done)
 
     def _run(self) -> None:
         while (work := self.take()) is not None:
@@ -156,3 +139,13 @@ class WorkQueue:
             self._closing = True
         else:
             heapq.heappush(self._heap, entry)
+
+
+def settle(done: "Future[T]", work: Callable[[], T]) -> None:
+    """Do some work unless nobody wants it any more; have a future give or raise it."""
+    if not done.set_running_or_notify_cancel():
+        return
+    try:
+        done.set_result(work())
+    except BaseException as error:  # whatever it is, the waiting task gets it
+        done.set_exception(error)

@@ -143,7 +143,7 @@ class Serving:
         if not self.ready:
             raise not_ready(self.queue.begun)
         way = way or self.way
-        question = self._question(ask, arrived_s, caller, way)
+        question = self._question(ask, self.desk.item(ask), arrived_s, caller, way)
         done = self._at_once(question)
         if isinstance(done, Outcome):
             return question, done
@@ -172,7 +172,8 @@ class Serving:
         """
         if not self.ready:
             return None
-        question = self._question(ask, arrived_s, caller, self.way)
+        terms, item = ask if isinstance(ask, tuple) else (ask, self.desk.item(ask))
+        question = self._question(terms, item, arrived_s, caller, self.way)
         done = self._at_once(question)
         return (question, done) if isinstance(done, Outcome) else None
 
@@ -191,10 +192,10 @@ class Serving:
         self.metrics.answered(question, outcome, self.desk.names[outcome.row], sent_s)
 
     def _question(
-        self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller, way: Way
+        self, terms: Terms, item: Item, arrived_s: float, caller: Caller, way: Way
     ) -> Question:
-        """Read a request as one that the event loop answers."""
-        question = self.desk.question(ask, arrived_s, caller, way.loop)
+        """Ask as what the event loop answers."""
+        question = self.desk.question(terms, item, arrived_s, caller, way.loop)
         if way.weighs and _is_heavy(question.budget):
             return self._weighed(question, way.loop)
         return question
