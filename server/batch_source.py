@@ -9,10 +9,10 @@ from typing import Any
 from starlette.types import Receive, Scope
 
 from ..features.errors import PolydomError
+from .admission import Body
 from .batch_wire import JsonLines, MsgpackStream
 from .body import declared, expects
 from .errors import Abandoned, ReceiveTimeout, TooLarge
-from .intake import Body
 from .question import Caller
 
 # Items that are planned together.

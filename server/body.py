@@ -6,8 +6,8 @@ import zlib
 from starlette.types import Receive
 
 from ..features.errors import BadInput
+from .admission import Body
 from .errors import Abandoned, TooLarge, UnsupportedEncoding
-from .intake import Body
 from .wire import Headers
 
 # With a gzip header, and with zlib's own, which HTTP calls deflate (RFC 9110, 8.4.1).

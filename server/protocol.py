@@ -60,7 +60,7 @@ class RawRequest(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     arrived_s: float
     caller: Caller
-    when_written: Callable[[Callable[[], object]], None]
+    when_written: Callable[[Callable[[], object]], object]
 
 
 # The body of status 200, in JSON; None where the application has to answer.

@@ -12,10 +12,10 @@ from typing import Literal, NamedTuple
 
 from ..features.errors import BadIndexFile, BadItem, PolydomError, printable
 from ..indexer.index import Index
+from .admission import Intake
 from .desk import Desk, Settings
 from .engine import Engine
 from .errors import NotReady, ReloadFailed, UnknownModel
-from .intake import Intake
 from .metrics import Metrics
 from .names import AnyPath, name_paths
 from .patience import in_own_thread

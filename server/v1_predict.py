@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from starlette.types import Receive, Scope, Send
 
 from ..features.items import Item
+from .admission import Body
 from .body import coding_of, read_body
 from .bounds import LARGE
 from .desk import Desk
 from .errors import NotReady
 from .handing import hand_over
-from .intake import Body
 from .question import Caller
 from .reply import JSON, Reply, failed
 from .repository import Repository

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from polydom.server import batch_source
+from polydom.server.admission import Intake
 from polydom.server.batch_source import CHUNK, Source, cut
 from polydom.server.batch_wire import JsonLines
 from polydom.server.errors import ReceiveTimeout
-from polydom.server.intake import Intake
 
 HELD = Intake(1 << 20).body()
 
