@@ -13,11 +13,11 @@ from starlette.types import Receive, Scope
 
 from ..features.errors import BadInput, PolydomError
 from ..features.wording import in_words
+from .admission import Body
 from .body import declared, expects
 from .bounds import LARGE
 from .errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
 from .headers import Headers, content_type_in, read_query
-from .intake import Body
 from .json_keys import Twice, refuse_twice, twice_in_json
 from .question import Caller
 from .schema_batch import BatchBody, BatchItem, BatchTerms

@@ -6,9 +6,9 @@ import zlib
 from starlette.types import Receive
 
 from ..features.errors import BadInput
+from .admission import Body
 from .errors import Abandoned, TooLarge, UnsupportedEncoding
 from .headers import Headers
-from .intake import Body
 
 # With a gzip header, and with zlib's own, which HTTP calls deflate (RFC 9110, 8.4.1).
 _WINDOW_BITS = {b"gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}

@@ -31,7 +31,6 @@ Budget = Annotated[
     float | None,
     typer.Option(help="What one item may cost, for an index that counts no time."),
 ]
-PemFile = Annotated[Path | None, typer.Option(metavar="FILE", help="PEM, for TLS.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -55,64 +54,79 @@ def polydom(
     """Take the options that go before a command."""
 
 
+# Options of `polydom serve`: where it answers,
+Indexes = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[NAME=]INDEX.pdx...",
+        help="Files that `polydom build` wrote; the first answers where no model "
+        "is named. A file is called as it is without .pdx, or NAME.",
+    ),
+]
+Host = Annotated[str, typer.Option(help="Address to listen at.")]
+Port = Annotated[int, typer.Option(help="Port; 0 takes a free one.")]
+GrpcPort = Annotated[
+    int | None, typer.Option(help="Answer gRPC too, at this port; 0 takes a free one.")
+]
+# within which budgets and at whose costs,
+DefaultMs = Annotated[float, typer.Option(help="Budget of a request that names none.")]
+LargestMs = Annotated[float, typer.Option(help="Largest budget that a request gets.")]
+Rescale = Annotated[
+    bool, typer.Option(help="Make costs those of this machine at the start.")
+]
+Correct = Annotated[
+    bool, typer.Option(help="Follow a machine that turns slower while serving.")
+]
+Audit = Annotated[
+    float,
+    typer.Option(
+        min=0.0, max=1.0, help="Share of early exits to compute whole and compare."
+    ),
+]
+# by which processes and files,
+Workers = Annotated[
+    int, typer.Option(min=1, help="Processes that answer; each uses one core.")
+]
+Watched = Annotated[
+    bool, typer.Option("--watch", help="Reload an index when its file is replaced.")
+]
+LeaveS = Annotated[
+    float,
+    typer.Option(help="Seconds to say 'not ready' and still answer, when stopped."),
+]
+LogText = Annotated[str, typer.Option(help="text, or json: one object a line.")]
+# and to whom.
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Bearer tokens to ask for, one a line."),
+]
+AdminTokenFile = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Tokens of whoever may reload over HTTP."),
+]
+PemFile = Annotated[Path | None, typer.Option(metavar="FILE", help="PEM, for TLS.")]
+
+
 @app.command(epilog="Example: polydom serve my.pdx --budget-ms 20 --port 8000")
 def serve(
-    indexes: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[NAME=]INDEX.pdx...",
-            help="Files that `polydom build` wrote; the first answers where no model "
-            "is named. A file is called as it is without .pdx, or NAME.",
-        ),
-    ],
+    indexes: Indexes,
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port; 0 takes a free one.")] = 8000,
-    grpc_port: Annotated[
-        int | None,
-        typer.Option(help="Answer gRPC too, at this port; 0 takes a free one."),
-    ] = None,
-    budget_ms: Annotated[
-        float, typer.Option(help="Budget of a request that names none.")
-    ] = 50.0,
-    max_budget_ms: Annotated[
-        float, typer.Option(help="Largest budget that a request gets.")
-    ] = 1000.0,
-    rescale: Annotated[
-        bool, typer.Option(help="Make costs those of this machine at the start.")
-    ] = True,
-    correct: Annotated[
-        bool, typer.Option(help="Follow a machine that turns slower while serving.")
-    ] = True,
-    audit: Annotated[
-        float,
-        typer.Option(
-            min=0.0, max=1.0, help="Share of early exits to compute whole and compare."
-        ),
-    ] = 0.0,
-    workers: Annotated[
-        int, typer.Option(min=1, help="Processes that answer; each uses one core.")
-    ] = 1,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Reload an index when its file is replaced.")
-    ] = False,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Bearer tokens to ask for, one a line."),
-    ] = None,
-    admin_token_file: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Tokens of whoever may reload over HTTP."),
-    ] = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    grpc_port: GrpcPort = None,
+    budget_ms: DefaultMs = 50.0,
+    max_budget_ms: LargestMs = 1000.0,
+    rescale: Rescale = True,
+    correct: Correct = True,
+    audit: Audit = 0.0,
+    workers: Workers = 1,
+    watch: Watched = False,
+    token_file: TokenFile = None,
+    admin_token_file: AdminTokenFile = None,
     ssl_certfile: PemFile = None,
     ssl_keyfile: PemFile = None,
-    leave_s: Annotated[
-        float,
-        typer.Option(help="Seconds to say 'not ready' and still answer, when stopped."),
-    ] = 0.0,
-    log_format: Annotated[
-        str, typer.Option(help="text, or json: one object a line.")
-    ] = "text",
+    leave_s: LeaveS = 0.0,
+    log_format: LogText = "text",
 ) -> None:
     """Answer over HTTP, inside each request's budget.
 

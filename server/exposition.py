@@ -1,8 +1,9 @@
-"""The metrics in Prometheus's text format."""
+"""The metrics in Prometheus's text format: a table of all, and how they are written."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -14,9 +15,123 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from .metrics import Histogram, Samples
+from .metrics import Histogram, Metrics, Samples
 from .repository import Repository
+from .serving import Serving
 
+# Values of the labels but the first, which is the model's; and what is counted.
+Value = tuple[tuple[str, ...], Any]
+
+
+class Model(NamedTuple):
+    """One name that is served; `serving` is None while nothing answers for it."""
+
+    name: str
+    metrics: Metrics
+    serving: Serving | None
+
+
+Values = Callable[[Model], Iterable[Value]]
+
+
+class Family(NamedTuple):
+    """One metric of every model.
+
+    Attributes
+    ----------
+    name, kind
+        As Prometheus has them.
+    values
+        Finds a model's.
+    labels
+        Beside `model`.
+    of_none
+        Whether what is no model's has one too, as that of the model "".
+    """
+
+    name: str
+    kind: Any
+    values: Values
+    labels: tuple[str, ...] = ()
+    of_none: bool = False
+
+
+def _histogram(attribute: str) -> Values:
+    return lambda model: [((), _buckets(getattr(model.metrics, attribute)))]
+
+
+def _buckets(histogram: Histogram) -> tuple[list[tuple[str, float]], float]:
+    """Count all values up to each bound, as Prometheus wants it; and sum them up."""
+    bounds = [*map(str, histogram.bounds), "+Inf"]
+    counts = map(float, itertools.accumulate(histogram.counts))
+    return list(zip(bounds, counts, strict=True)), histogram.total
+
+
+def _counted(attribute: str) -> Values:
+    return lambda model: [
+        ((key,), count) for key, count in getattr(model.metrics, attribute).items()
+    ]
+
+
+def _total(attribute: str) -> Values:
+    """Find what all engines counted that a name ever had."""
+    return lambda model: [((), getattr(model.metrics.engines.totals(), attribute))]
+
+
+def _served(find: Callable[[Serving], Any]) -> Values:
+    """Find what only a model has that answers."""
+    return lambda model: [((), find(model.serving))] if model.serving else []
+
+
+def _answers(model: Model) -> Iterator[Value]:
+    for (features, reason, met), count in model.metrics.answers.items():
+        yield (" ".join(features), reason, str(met).lower()), count
+
+
+def _ready(model: Model) -> Iterator[Value]:
+    yield (), float(model.serving is not None)
+
+
+def _rescale(model: Model) -> Iterator[Value]:
+    if model.serving is not None:
+        for part in model.serving.warm_up.rescaling.parts():
+            yield (part.part, part.name), part.factor
+
+
+def _drift(serving: Serving) -> float:
+    engine = serving.desk.engine
+    return engine.drift.at(engine.now())
+
+
+def _version(serving: Serving) -> dict[str, str]:
+    return {"version": serving.version}
+
+
+def _alarm(serving: Serving) -> float:
+    return float(serving.desk.engine.audit.alarm)
+
+
+COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily
+HISTOGRAM, INFO = HistogramMetricFamily, InfoMetricFamily
+FAMILIES = (
+    Family("polydom_request_seconds", HISTOGRAM, _histogram("request")),
+    Family("polydom_queue_seconds", HISTOGRAM, _histogram("queue")),
+    Family("polydom_plan_seconds", HISTOGRAM, _histogram("plan")),
+    Family("polydom_encode_seconds", HISTOGRAM, _histogram("encode")),
+    Family("polydom_plan_ratio", HISTOGRAM, _histogram("ratio")),
+    Family("polydom_answers", COUNTER, _answers, ("features", "reason", "budget_met")),
+    Family("polydom_errors", COUNTER, _counted("errors"), ("code",), of_none=True),
+    Family("polydom_reloads", COUNTER, _counted("reloads"), ("result",)),
+    Family("polydom_ready", GAUGE, _ready),
+    Family("polydom_index", INFO, _served(_version)),
+    Family("polydom_rescale_factor", GAUGE, _rescale, ("part", "name")),
+    Family("polydom_drift_factor", GAUGE, _served(_drift)),
+    Family("polydom_drift_bound_hits", COUNTER, _total("bound_hits")),
+    Family("polydom_exits", COUNTER, _total("exits")),
+    Family("polydom_exits_audited", COUNTER, _total("audited")),
+    Family("polydom_exits_changed", COUNTER, _total("changed")),
+    Family("polydom_exits_alarm", GAUGE, _served(_alarm)),
+)
 HELP = {
     "polydom_request_seconds": "From a request's first byte to its answer written.",
     "polydom_queue_seconds": "From a question read to work on it begun.",
@@ -80,7 +195,7 @@ class Families(Collector):
         self._repository = repository
         self._worker = worker
         self._others = others
-        self._counted = {n: repository.metrics(n) for n in repository.names()}
+        self._models = [_model(repository, name) for name in repository.names()]
 
     def collect(self) -> Iterator[Metric]:
         """Say everything, once; where there are several workers, of each of them."""
@@ -98,107 +213,21 @@ class Families(Collector):
         return metric
 
     def _own(self) -> Iterator[Metric]:
-        for name in ("request", "queue", "plan", "encode"):
-            yield self._histogram(f"polydom_{name}_seconds", name)
-        yield self._histogram("polydom_plan_ratio", "ratio")
-        yield self._answers()
-        yield self._errors()
-        yield self._reloads()
-        waiting = self._repository.queue.waiting
-        yield GaugeMetricFamily(*_named("polydom_waiting"), waiting)
-        yield from self._states()
-        yield from self._costs()
-        yield from self._exits()
-
-    def _histogram(self, name: str, attribute: str) -> HistogramMetricFamily:
-        """Count all values up to each bound, as Prometheus wants it."""
-        family = HistogramMetricFamily(*_named(name), labels=["model"])
-        for model, metrics in self._counted.items():
-            histogram: Histogram = getattr(metrics, attribute)
-            bounds = [*map(str, histogram.bounds), "+Inf"]
-            counts = map(float, itertools.accumulate(histogram.counts))
-            buckets = list(zip(bounds, counts, strict=True))
-            family.add_metric([model], buckets, histogram.total)
-        return family
-
-    def _answers(self) -> CounterMetricFamily:
-        labels = ["model", "features", "reason", "budget_met"]
-        family = CounterMetricFamily(*_named("polydom_answers"), labels=labels)
-        for model, metrics in self._counted.items():
-            for (features, reason, met), count in metrics.answers.items():
-                values = [model, " ".join(features), reason, str(met).lower()]
-                family.add_metric(values, count)
-        return family
-
-    def _errors(self) -> CounterMetricFamily:
-        labels = ["model", "code"]
-        family = CounterMetricFamily(*_named("polydom_errors"), labels=labels)
-        for model, metrics in {**self._counted, "": self._repository.stray}.items():
-            for code, count in metrics.errors.items():
-                family.add_metric([model, code], count)
-        return family
-
-    def _reloads(self) -> CounterMetricFamily:
-        labels = ["model", "result"]
-        family = CounterMetricFamily(*_named("polydom_reloads"), labels=labels)
-        for model, metrics in self._counted.items():
-            for result, count in metrics.reloads.items():
-                family.add_metric([model, result], count)
-        return family
-
-    def _states(self) -> Iterator[Metric]:
-        """Say which models answer, and with which version."""
-        ready = GaugeMetricFamily(*_named("polydom_ready"), labels=["model"])
-        index = InfoMetricFamily(*_named("polydom_index"), labels=["model"])
-        for model in self._counted:
-            is_ready = self._repository.state(model).state == "READY"
-            ready.add_metric([model], float(is_ready))
-            if is_ready:
-                version = self._repository.get(model).version
-                index.add_metric([model], {"version": version})
-        yield ready
-        yield index
-
-    def _costs(self) -> Iterator[Metric]:
-        """Say how costs differ from those in the file."""
-        labels = ["model", "part", "name"]
-        rescale = GaugeMetricFamily(*_named("polydom_rescale_factor"), labels=labels)
-        drift = GaugeMetricFamily(*_named("polydom_drift_factor"), labels=["model"])
-        hits = CounterMetricFamily(
-            *_named("polydom_drift_bound_hits"), labels=["model"]
+        yield GaugeMetricFamily(
+            "polydom_waiting", HELP["polydom_waiting"], self._repository.queue.waiting
         )
-        for model, metrics in self._counted.items():
-            hits.add_metric([model], metrics.engines.totals().bound_hits)
-            if self._repository.state(model).state == "READY":
-                serving = self._repository.get(model)
-                engine = serving.desk.engine
-                for part in serving.warm_up.rescaling.parts():
-                    rescale.add_metric([model, part.part, part.name], part.factor)
-                drift.add_metric([model], engine.drift.at(engine.now()))
-        yield rescale
-        yield drift
-        yield hits
-
-    def _exits(self) -> Iterator[Metric]:
-        """Say how often plans were sure, and what audits of them found."""
-        families = {
-            part: CounterMetricFamily(*_named(name), labels=["model"])
-            for part, name in (
-                ("exits", "polydom_exits"),
-                ("audited", "polydom_exits_audited"),
-                ("changed", "polydom_exits_changed"),
-            )
-        }
-        alarm = GaugeMetricFamily(*_named("polydom_exits_alarm"), labels=["model"])
-        for model, metrics in self._counted.items():
-            totals = metrics.engines.totals()
-            for part, family in families.items():
-                family.add_metric([model], getattr(totals, part))
-            if self._repository.state(model).state == "READY":
-                audit = self._repository.get(model).desk.engine.audit
-                alarm.add_metric([model], float(audit.alarm))
-        yield from (*families.values(), alarm)
+        none = Model("", self._repository.stray, None)
+        for family in FAMILIES:
+            labels = ["model", *family.labels]
+            metric = family.kind(family.name, HELP[family.name], labels=labels)
+            for model in (*self._models, none) if family.of_none else self._models:
+                for values, value in family.values(model):
+                    counted = value if isinstance(value, tuple) else (value,)
+                    metric.add_metric([model.name, *values], *counted)
+            yield metric
 
 
-def _named(name: str) -> tuple[str, str]:
-    return name, HELP[name]
+def _model(repository: Repository, name: str) -> Model:
+    ready = repository.state(name).state == "READY"
+    serving = repository.get(name) if ready else None
+    return Model(name, repository.metrics(name), serving)

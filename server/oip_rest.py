@@ -10,11 +10,11 @@ from starlette.types import Receive, Scope, Send
 
 from ..features.errors import BadInput
 from ..features.wording import in_words
+from .admission import Body
 from .aside import aside
 from .body import read_body
 from .handing import hand_over
 from .headers import Headers, only_header
-from .intake import Body
 from .json_keys import Twice, refuse_twice, twice_in_json
 from .oip import Oip
 from .oip_body import decode_infer

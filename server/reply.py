@@ -51,7 +51,7 @@ def on_the_wire(reply: Reply) -> bytes:
     status = HTTPStatus(reply.status_code)
     lines = b"".join(b"%b: %b\r\n" % header for header in reply.raw_headers)
     line = b"HTTP/1.1 %d %b\r\n" % (status, status.phrase.encode())
-    return b"%b%b\r\n%b" % (line, lines, bytes(reply.body))
+    return b"".join((line, lines, b"\r\n", reply.body))
 
 
 class WithoutCycle:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from ..features.errors import BadIndexFile, BadItem, PolydomError, printable
+from .admission import Intake
 from .aside import in_own_thread
 from .codec import Desk
 from .errors import NotReady, ReloadFailed, UnknownModel
-from .intake import Intake
 from .loading import load_engine
 from .metrics import Metrics
 from .names import AnyPath, name_paths

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from starlette.types import Receive, Scope, Send
 
 from ..features.items import Item
+from .admission import Body
 from .body import coding_of, read_body
 from .bounds import LARGE
 from .codec import Desk
 from .errors import UNEXPECTED, NotReady, describe
 from .handing import hand_over
 from .headers import Headers, model_in, read_headers
-from .intake import Body
 from .question import Caller
 from .reply import JSON, Reply, failed
 from .repository import Repository

@@ -16,7 +16,7 @@ import signal
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -96,7 +96,7 @@ class Workers:
         self._numbers: dict[int, int] = {}  # of each process that runs
         self._forked_s = [-RESTART_S] * count
         self._stopping_s: float | None = None
-        self._heard = set[int]()
+        self._signals = SignalSocket(_TOLD)
         self._reload_due = False
         self._trial: tuple[int, float] | None = None  # its process, and since when
 
@@ -109,31 +109,20 @@ class Workers:
         # write to it.
         gc.collect()
         gc.freeze()
-        told, wake = socket.socketpair()
-        wake.setblocking(False)
         self._held_open, self._alive = os.pipe()
-        signals = _signals(*_TOLD)
-        before = {number: signal.signal(number, self._hear) for number in signals}
-        signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
         try:
-            self._keep_running(told)
+            with self._signals:
+                self._keep_running()
         finally:
-            signal.set_wakeup_fd(-1)
-            for number, handler in before.items():
-                signal.signal(number, handler)
             for end in (self._held_open, self._alive):
                 os.close(end)
-            told.close()
-            wake.close()
             gc.unfreeze()
 
-    def _keep_running(self, told: socket.socket) -> None:
+    def _keep_running(self) -> None:
         while not self._done():
             self._fork_missing()
             self._try_files()
-            if select.select([told], [], [], POLL_S)[0]:
-                told.recv(4096)
-                heard, self._heard = self._heard, set()
+            if heard := self._signals.wait(POLL_S):
                 self._obey(heard)
             elif self._watch is not None and self._watch.poll():
                 self._reload_due = True
@@ -145,10 +134,6 @@ class Workers:
         if time.monotonic() - self._stopping_s > self._patience_s:
             self._tell(signal.SIGKILL)
         return not self._numbers and self._trial is None
-
-    def _hear(self, number: int, _: object) -> None:
-        """Remember a signal; what is written to a full socket to wake this is lost."""
-        self._heard.add(number)
 
     def _obey(self, told: set[int]) -> None:
         """Do what signals say, however often each of them came."""
@@ -201,26 +186,12 @@ class Workers:
         Whoever wants the process to stop is not kept waiting: the signal gives up the
         loading, once, and is obeyed then.
         """
-        patient = [True]
+        self._signals.give_up_at(("SIGTERM", "SIGINT"), self._load)
 
-        def give_up(number: int, _: object) -> None:
-            self._hear(number, _)
-            if patient:
-                patient.clear()
-                raise _GiveUp
-
-        stops = _signals("SIGTERM", "SIGINT")
-        with contextlib.suppress(_GiveUp):
-            try:
-                for number in stops:
-                    signal.signal(number, give_up)
-                self._server.repository.reopen()
-                gc.collect()
-                gc.freeze()
-            finally:
-                patient.clear()
-        for number in stops:
-            signal.signal(number, self._hear)
+    def _load(self) -> None:
+        self._server.repository.reopen()
+        gc.collect()
+        gc.freeze()
 
     def _bury(self) -> None:
         """Forget the workers that have ended, and hear how a trial did.
@@ -261,10 +232,9 @@ class Workers:
             return process
         code = 1
         try:
-            signal.set_wakeup_fd(-1)
+            self._signals.leave_to_parent()
             os.close(self._alive)
             os.setpgrp()  # what is typed at a terminal is for the parent to pass on
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             become()
             code = 0
         except BaseException:
@@ -283,21 +253,26 @@ class Workers:
             self._server.repository.rehearse()
 
     def _become_worker(self, number: int) -> None:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        server, parent = self._server, os.getppid()
-        server.beside += [self._while_parent_lives, _hear_of_trials]
-        peers = Peers(self._folder, number, self._count)
-        state = self._app.state
-        state.worker, state.others = number, peers.ask
-        state.oip.tell_others = lambda: os.kill(parent, signal.SIGHUP)
-        if hasattr(state, "admin"):
-            state.admin.tell_others = state.oip.tell_others
+        _stop_as_others_do()
+        self._share_metrics(number)
+        self._have_others_follow_reloads(os.getppid())
+        self._server.beside += [self._while_parent_lives, _hear_of_trials]
+        self._server.when_started = _hear_signals
+        self._server.run_at(self._listener)
+
+    def _share_metrics(self, number: int) -> None:
+        peers, server = Peers(self._folder, number, self._count), self._server
+        self._app.state.worker, self._app.state.others = number, peers.ask
         server.beside.append(lambda server: peers.telling(server.samples))
-        server.when_started = lambda: signal.pthread_sigmask(
-            signal.SIG_UNBLOCK, _signals(*_TOLD, _TRIAL_FAILED)
-        )
-        server.run_at(self._listener)
+
+    def _have_others_follow_reloads(self, parent: int) -> None:
+        def tell() -> None:
+            os.kill(parent, signal.SIGHUP)
+
+        state = self._app.state
+        state.oip.tell_others = tell
+        if hasattr(state, "admin"):
+            state.admin.tell_others = tell
 
     @contextlib.asynccontextmanager
     async def _while_parent_lives(self, server: Server) -> AsyncIterator[None]:
@@ -321,6 +296,83 @@ async def _hear_of_trials(server: Server) -> AsyncIterator[None]:
     loop.add_signal_handler(number, server.repository.count_failed)
     yield
     loop.remove_signal_handler(number)
+
+
+def _stop_as_others_do() -> None:
+    """Stop as a process does that is no parent's; until it serves, when it is told."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _hear_signals() -> None:
+    """Hear those that were held back since this process was forked."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _signals(*_TOLD, _TRIAL_FAILED))
+
+
+class SignalSocket:
+    """Hears signals, each once however often it comes, while it is a context.
+
+    Parameters
+    ----------
+    names
+        Of the signals.
+    """
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._signals = _signals(*names)
+        self._heard = set[int]()
+
+    def __enter__(self) -> "SignalSocket":
+        """Begin to hear."""
+        self._told, self._wake = socket.socketpair()
+        self._wake.setblocking(False)
+        self._before = {n: signal.signal(n, self._hear) for n in self._signals}
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the signals to whoever heard them before."""
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._told.close()
+        self._wake.close()
+
+    def wait(self, seconds: float) -> set[int]:
+        """Return what was heard, once something was or the time is up."""
+        if select.select([self._told], [], [], seconds)[0]:
+            self._told.recv(4096)
+        heard, self._heard = self._heard, set()
+        return heard
+
+    def give_up_at(self, names: Iterable[str], work: Callable[[], object]) -> None:
+        """Do some work, and give it up where one of these comes, once; it is heard."""
+        stops, patient = _signals(*names), [True]
+
+        def give_up(number: int, frame: object) -> None:
+            self._hear(number, frame)
+            if patient:
+                patient.clear()
+                raise _GiveUp
+
+        with contextlib.suppress(_GiveUp):
+            try:
+                for number in stops:
+                    signal.signal(number, give_up)
+                work()
+            finally:
+                patient.clear()
+        for number in stops:
+            signal.signal(number, self._hear)
+
+    def leave_to_parent(self) -> None:
+        """Hear nothing any more in a process that was forked meanwhile."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+    def _hear(self, number: int, _: object) -> None:
+        """Remember a signal; what a full socket is written to wake `wait` is lost."""
+        self._heard.add(number)
 
 
 class _GiveUp(BaseException):

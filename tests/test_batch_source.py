@@ -9,6 +9,7 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.server import batch_source
+from polydom.server.admission import Intake
 from polydom.server.batch_source import (
     CHUNK,
     Source,
@@ -18,7 +19,6 @@ from polydom.server.batch_source import (
     read_terms,
 )
 from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
-from polydom.server.intake import Intake
 from polydom.server.schema_batch import BatchTerms
 from polydom.server.schema_streams import JsonLines
 
