@@ -113,7 +113,6 @@ def create_app(
     app.add_middleware(LastResort, repository=repository)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(PolydomError, _answer_error)
-    app.add_exception_handler(Exception, _answer_unexpected)
     app.state.predict = Predict(repository)
     predict = Route(PREDICT, app.state.predict, methods=["POST"])
     app.router.routes.insert(0, predict)  # what is asked most is looked for first
@@ -193,10 +192,6 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     reply = failed(error.status_code, Failure(said, code))
     reply.headers.update(headers)
     return reply
-
-
-async def _answer_unexpected(request: Request, error: Exception) -> Response:
-    return failed(500, UNEXPECTED)
 
 
 @contextlib.asynccontextmanager

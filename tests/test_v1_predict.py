@@ -1,10 +1,12 @@
 """What is answered without a cycle is answered as by the route, to the byte."""
 
 import asyncio
+import contextlib
 import json
 import re
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import uvicorn
@@ -264,6 +266,28 @@ CONVERSATIONS: dict[str, list[bytes]] = {
 }
 
 
+@contextlib.asynccontextmanager
+async def running(
+    protocol: type[StampingProtocol], folder: Path
+) -> AsyncIterator[tuple[Any, uvicorn.Server]]:
+    app = create_app(records.save_index(folder))
+    config = uvicorn.Config(
+        app,
+        port=0,
+        http=protocol,
+        log_level="critical",
+        access_log=False,  # to write one takes a cycle
+        server_header=False,
+    )
+    server = uvicorn.Server(config)
+    serving = asyncio.ensure_future(server.serve())
+    while not (server.started and app.state.repository.ready):
+        await asyncio.sleep(0.01)
+    yield app, server
+    server.should_exit = True
+    await serving
+
+
 def answers(protocol: type[StampingProtocol], folder: Path) -> dict[str, bytes]:
     """All that a real server sends in each conversation, without what times change."""
 
@@ -292,20 +316,10 @@ def answers(protocol: type[StampingProtocol], folder: Path) -> dict[str, bytes]:
         return bytes(got)
 
     async def main() -> dict[str, bytes]:
-        app = create_app(records.save_index(folder))
-        config = uvicorn.Config(
-            app, port=0, http=protocol, log_level="critical", server_header=False
-        )
-        config.access_log = False
-        server = uvicorn.Server(config)
-        serving = asyncio.ensure_future(server.serve())
-        while not (server.started and app.state.repository.ready):
-            await asyncio.sleep(0.01)
-        said = {
-            name: await talk(server, reads) for name, reads in CONVERSATIONS.items()
-        }
-        server.should_exit = True
-        await serving
+        async with running(protocol, folder) as (app, server):
+            said = {
+                name: await talk(server, reads) for name, reads in CONVERSATIONS.items()
+            }
         counted = app.state.repository.get().metrics
         said["counts"] = repr(
             (sorted(counted.answers.items()), counted.errors)
@@ -341,3 +355,51 @@ def test_conversations_are_the_same_on_the_wire(tmp_path: Path) -> None:
     assert short["space around the budget"].count(b'"budget_us":900000.0') == 2
     assert short["words never seen"].count(b'"unknown":["job"]') == 3
     assert short["columns missing"].count(b'"missing":2') == 3
+
+
+def test_who_leaves_before_the_body_is_counted(tmp_path: Path) -> None:
+    """Also where nothing but the protocol knew of the request."""
+
+    async def main() -> None:
+        async with running(StampingProtocol, tmp_path) as (app, server):
+            connections = server.server_state.connections
+            port = server.servers[0].sockets[0].getsockname()[1]
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(post(PERSON)[: -len(PERSON)])
+            while not any(getattr(c, "_answerer", None) for c in connections):
+                await asyncio.sleep(0)
+            writer.close()
+            while connections:
+                await asyncio.sleep(0)
+            errors = app.state.repository.stray.errors
+            while not errors:
+                await asyncio.sleep(0)
+            assert errors == {"abandoned": 1}
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_answers_without_a_cycle_are_one_a_read(tmp_path: Path) -> None:
+    class Counting(StampingProtocol):
+        answered: ClassVar[list[bool]] = []
+
+        def _answered(self, answerer: Any) -> bool:
+            self.answered.append(super()._answered(answerer))
+            return self.answered[-1]
+
+    async def main() -> bytes:
+        async with running(Counting, tmp_path) as (_, server):
+            port = server.servers[0].sockets[0].getsockname()[1]
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for number in range(3):
+                writer.write(post(PERSON, b"x-id: %d" % number))
+                await reader.readuntil(b"}")
+                await reader.readuntil(b"}")
+            writer.write(post(PERSON) * 3 + LAST)
+            got = await reader.read()
+            writer.close()
+            return got
+
+    said = asyncio.run(asyncio.wait_for(main(), 60))
+    assert said.count(b"HTTP/1.1 200 ") == 3
+    assert Counting.answered == [True] * 4
