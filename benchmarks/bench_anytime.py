@@ -25,8 +25,8 @@ import numpy as np
 from numpy.polynomial.polynomial import polyval
 from numpy.typing import NDArray
 
-from polydom.features.cost import CostCurve, CostTable
-from polydom.features.stopwatch import Load
+from polydom.features.costs.curve import CostCurve, CostTable
+from polydom.features.costs.stopwatch import Load
 from polydom.indexer.cache import Cache
 from polydom.indexer.costing import Curve, Curves
 from polydom.indexer.greedy import search_greedy

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.cost import CostTable
+from polydom.features.costs.curve import CostTable
 from polydom.indexer import lattice
 from polydom.indexer.cache import Cache
 from polydom.indexer.candidates import prune

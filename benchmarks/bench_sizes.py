@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from polydom.features.cost import CostCurve
+from polydom.features.costs.curve import CostCurve
+from polydom.features.costs.measure import Timings, measure
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, feature
 from polydom.features.items import Item, image_item, text_item
 from polydom.features.loading import load_features
-from polydom.features.measure import Timings, measure
-from polydom.features.picture import open_picture
+from polydom.features.ready_made.picture import open_picture
 from polydom.indexer.cells import CellLookup
 from polydom.indexer.lookup import Lookup
 

@@ -9,7 +9,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.scenes import load
+from .scenes import load
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 COSTS = DATA / "ann_thyroid_costs" / "ann-thyroid.cost"

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.cost import CostTable
+from polydom.features.columns import columns
+from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
-from polydom.features.record import columns
 from polydom.indexer import Index
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature

@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.costs.measure import Timings, quiet, shuffled
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, image_item
 from polydom.features.loading import load_features
-from polydom.features.measure import Timings, quiet, shuffled
 from polydom.indexer.cache import Cache
 
 from .scenes import SCALES, manifest, rescale

@@ -1,13 +1,13 @@
 """Items, the features that describe them, and what those cost."""
 
-from .cost import CostCurve, CostTable
+from .columns import Columns, columns, learn_vocabularies
+from .costs.curve import CostCurve, CostTable
+from .costs.measure import Timings, measure
 from .extract import Extraction, Extractor
 from .feature import Feature, Step, feature, step
 from .fingerprint import fingerprint
 from .items import Item, Kind, Value, image_item, record_item, text_item
 from .loading import load_features
-from .measure import Timings, measure
-from .record import Columns, columns, learn_vocabularies
 
 __all__ = [
     "Columns",

@@ -114,7 +114,7 @@ def image_item(
     """
     if not isinstance(data, bytes):
         raise BadItem(f"an image must come as bytes, not {type(data).__name__}")
-    from .picture import bytes_of_pixel, open_picture
+    from .ready_made.picture import bytes_of_pixel, open_picture
 
     picture = open_picture(data)
     width, height = picture.size

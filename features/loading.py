@@ -8,8 +8,8 @@ from typing import Any
 
 from .errors import BadFeature
 from .feature import Feature
-from .image import FEATURES as IMAGE_FEATURES
-from .text import FEATURES as TEXT_FEATURES
+from .ready_made.image import FEATURES as IMAGE_FEATURES
+from .ready_made.text import FEATURES as TEXT_FEATURES
 from .wording import hint
 
 

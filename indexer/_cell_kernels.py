@@ -1,7 +1,7 @@
 """Compiled search of cells of sizes of two numbers, (a, b).
 
 A kernel never allocates, never raises and never checks: `cells.py` validates once,
-when a look-up is made. Cost polynomials are in the order of `features/polynomials.py`.
+when a look-up is made. Cost polynomials are in the order of `features/costs/polynomials.py`.
 """
 
 import numpy as np
@@ -9,7 +9,8 @@ from numba import float64, int32, int64
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from ..models.declare import njit
+from polydom.models.declare import njit
+
 from ._pair_kernels import FLOATS_2D, OPTIONS, pair_cost
 
 FLOATS = Array(float64, 1, "C", readonly=True)

@@ -5,7 +5,8 @@ from numba import boolean, float64, int64
 from numba.types import Array, Tuple
 from numpy.typing import NDArray
 
-from ..models.declare import njit
+from polydom.models.declare import njit
+
 from ._crossing_kernels import UNIT, certain_order, compare, ever_cheaper
 
 FLOATS = Array(float64, 1, "C", readonly=True)

@@ -13,7 +13,8 @@ from numba import boolean, float64, int64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from ..models.declare import njit
+from polydom.models.declare import njit
+
 from ._walk_kernels import leader
 
 FLOATS = Array(float64, 1, "C", readonly=True)

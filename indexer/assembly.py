@@ -8,10 +8,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.cost import CostTable
-from ..features.sizes import Size, read_size
-from ..features.stopwatch import Load
-from ..models.model import Model
+from polydom.features.costs.curve import CostTable
+from polydom.features.costs.stopwatch import Load
+from polydom.features.sizes import Size, read_size
+from polydom.models.model import Model
+
 from .cache import digest
 from .choosing import Choice
 from .costing import Curves, Measurer, cost_curves, measuring_items

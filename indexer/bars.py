@@ -16,7 +16,8 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from ..models.allocation import Race
+from polydom.models.allocation import Race
+
 from .progress import Tell
 
 FAST = 10.0  # steps a second; from here on fractions of them say nothing

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-from ..features.polynomials import cost_at
-from ..features.sizes import read_size
-from ..models.learners import make_learner
+from polydom.features.costs.polynomials import cost_at
+from polydom.features.sizes import read_size
+from polydom.models.learners import make_learner
+
 from .assembly import Assembly
 from .cache import FOLDER, Cache
 from .catalogue import ProjectFeatures, choose_features

@@ -9,7 +9,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadIndexFile
+from polydom.features.errors import BadIndexFile
+
 from .file import read_file, replace_when_done, write_file
 
 Array = NDArray[Any]

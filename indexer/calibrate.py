@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .schedule import Promise
 
 Floats = NDArray[np.float64]

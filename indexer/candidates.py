@@ -5,8 +5,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
-from ..features.sizes import Size
+from polydom.features.errors import BadInput
+from polydom.features.sizes import Size
+
 from ._crossing_kernels import compare
 from ._envelope_kernels import envelope_intervals, undominated
 from .rectangle import prune_pairs

@@ -9,14 +9,15 @@ from typing import Any, Self
 
 import msgspec
 
-from ..features.errors import BadFeature, BadItem, BadProject
-from ..features.extract import Extractor
-from ..features.feature import Feature
-from ..features.fingerprint import fingerprint, unsteady
-from ..features.items import Kind
-from ..features.loading import load_features
-from ..features.record import columns, learn_vocabularies
-from ..features.wording import hint
+from polydom.features.columns import columns, learn_vocabularies
+from polydom.features.errors import BadFeature, BadItem, BadProject
+from polydom.features.extract import Extractor
+from polydom.features.feature import Feature
+from polydom.features.fingerprint import fingerprint, unsteady
+from polydom.features.items import Kind
+from polydom.features.loading import load_features
+from polydom.features.wording import hint
+
 from .costing import spread_over_sizes
 from .data import Dataset
 from .project import Columns, Project

@@ -11,8 +11,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadIndexFile
-from ..features.polynomials import degree_of
+from polydom.features.costs.polynomials import degree_of
+from polydom.features.errors import BadIndexFile
+
 from ._cell_kernels import best_in_cell, cell_of, scan_pairs
 from ._pair_kernels import pair_costs, sift
 from .lookup import SizeLookup
@@ -54,7 +55,7 @@ class CellLookup(SizeLookup[Pair]):
     levels : (K,) int32
         Equal where ranks are equally accurate, ascending.
     coefficients : (K, T) float64
-        Cost polynomial of each ranked candidate (features/polynomials.py), seconds.
+        Cost polynomial of each ranked candidate (features/costs/polynomials.py), seconds.
     rows : (K,) int64
         The candidates' rows in the input, least accurate first.
     """

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..features.errors import BadProject
+from polydom.features.errors import BadProject
 
 app = typer.Typer(
     name="polydom",
@@ -145,7 +145,8 @@ def select(
     """
     from rich.console import Console
 
-    from ..models.select import find_strategy
+    from polydom.models.select import find_strategy
+
     from .bars import Bars
     from .builder import Builder
     from .cache import FOLDER, Cache
@@ -260,7 +261,7 @@ def features(
     from rich.console import Console
     from rich.table import Table
 
-    from ..features.loading import load_features, ready_made_features
+    from polydom.features.loading import load_features, ready_made_features
 
     with chatter_to_stderr():
         found = [*ready_made_features(), *load_features([], files or [])]

@@ -8,14 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ..features.cost import CostCurve, CostTable
-from ..features.extract import Extractor
-from ..features.items import Item
-from ..features.measure import DILUTED, measure, quiet
-from ..features.sizes import read_size, split_near
-from ..features.stopwatch import Load, Stopwatch
-from ..features.strays import in_doubt, steady_quantile, strays_of
-from ..models.model import Model
+from polydom.features.costs.curve import CostCurve, CostTable
+from polydom.features.costs.measure import DILUTED, measure, quiet
+from polydom.features.costs.stopwatch import Load, Stopwatch
+from polydom.features.costs.strays import in_doubt, steady_quantile, strays_of
+from polydom.features.extract import Extractor
+from polydom.features.items import Item
+from polydom.features.sizes import read_size, split_near
+from polydom.models.model import Model
+
 from .cache import Cache
 from .data import Dataset
 from .pace import Pace, compared_models, finish, pace_of, time_features

@@ -9,8 +9,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadProject
-from ..features.items import Item, Kind
+from polydom.features.errors import BadProject
+from polydom.features.items import Item, Kind
+
 from ._dealing_kernels import deal_in_order
 from .project import Data
 

@@ -1,7 +1,8 @@
 """Schedules that change no decision, of bounds instead of examples."""
 
-from ..models.ensemble import Ensemble
-from ..models.remainder import bound_remainder
+from polydom.models.ensemble import Ensemble
+from polydom.models.remainder import bound_remainder
+
 from .schedule import Schedule
 
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .calibrate import check_rate, fit
 from .exits import Answers, Exits
 from .stopping import Stopping

@@ -13,8 +13,9 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
-from ..models.model import Model
+from polydom.features.errors import BadInput
+from polydom.models.model import Model
+
 from .schedule import Promise
 from .track import margins_of
 

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.cost import CostTable
+from polydom.features.costs.curve import CostTable
+
 from .pace import Pace
 
 Floats = NDArray[np.float64]

@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadIndexFile, BadInput, CannotWrite
+from polydom.features.errors import BadIndexFile, BadInput, CannotWrite
 
 Array = NDArray[Any]
 

@@ -6,8 +6,9 @@ from typing import Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
-from ..models.sums import whole_sums
+from polydom.features.errors import BadInput
+from polydom.models.sums import whole_sums
+
 from .calibrate import Fitter, check_rate, fit
 from .model_costs import ModelCosts
 from .model_order import OrderName, check_permutation, make_order, order_by_impurity

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .lattice import check_features, checked, in_batches
 
 MOST_SEQUENCES = 64

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
-from ..features.polynomials import cost_at, costs_at
-from ..features.sizes import Size, is_size, read_size, show_size
+from polydom.features.costs.polynomials import cost_at, costs_at
+from polydom.features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
+from polydom.features.sizes import Size, is_size, read_size, show_size
+
 from .cells import CellLookup
 from .factors import Factors, rescale_costs
 from .file import read_file, write_file

@@ -11,7 +11,8 @@ from functools import cache
 from importlib.metadata import distributions
 from typing import Any, Self
 
-from ..models.portfolio import installed
+from polydom.models.portfolio import installed
+
 from .cache import digest
 from .data import Dataset
 from .project import Project

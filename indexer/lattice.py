@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .bounds import Accuracies, Expanded, Masks, make_bounds
 from .violations import Violations, measure_violations
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
-from ..models.sums import whole_sums
+from polydom.features.errors import BadInput
+from polydom.models.sums import whole_sums
+
 from .calibrate import check_rate, fit
 from .model_costs import ModelCosts
 from .model_order import check_permutation, order_by_margin_impurity

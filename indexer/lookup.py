@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadIndexFile
+from polydom.features.errors import BadIndexFile
+
 from ._lookup_kernels import best_rank, scan_ranks, skyline_ranks
 from .skyline import check_candidates, skylines_by_envelope
 

@@ -7,7 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -11,7 +11,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from ._cuts_kernels import cheapest_cuts
 from ._scan_kernels import measure_impurity, measure_margin_impurity
 from .cuts import list_entries, thresholds_at

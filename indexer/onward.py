@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.cost import CostTable
-from ..features.polynomials import cost_at, monomials
-from ..features.sizes import Size
+from polydom.features.costs.curve import CostTable
+from polydom.features.costs.polynomials import cost_at, monomials
+from polydom.features.sizes import Size
+
 from ._onward_kernels import best_within, most_promising
 from .package import Package, Rows
 

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadIndexFile
-from ..features.extract import FLOAT32, Extractor
-from ..features.items import Item, Kind, image_item, record_item, text_item
-from ..features.stopwatch import busy_clock, time_call
-from ..models.model import Model
+from polydom.features.costs.stopwatch import busy_clock, time_call
+from polydom.features.errors import BadIndexFile
+from polydom.features.extract import FLOAT32, Extractor
+from polydom.features.items import Item, Kind, image_item, record_item, text_item
+from polydom.models.model import Model
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

@@ -9,14 +9,15 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.cost import CostTable
-from ..features.errors import BadIndexFile, BadModel
-from ..features.extract import Extractor
-from ..features.items import Kind
-from ..features.polynomials import costs_at
-from ..features.sizes import Size
-from ..models.load import load_model
-from ..models.model import Model
+from polydom.features.costs.curve import CostTable
+from polydom.features.costs.polynomials import costs_at
+from polydom.features.errors import BadIndexFile, BadModel
+from polydom.features.extract import Extractor
+from polydom.features.items import Kind
+from polydom.features.sizes import Size
+from polydom.models.load import load_model
+from polydom.models.model import Model
+
 from .stored import StoredColumns, StoredFeature, load_extractor
 
 Array = NDArray[Any]

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadProject
+from polydom.features.errors import BadProject
+
 from .calibrate import Groups, fewest_rows, lacking_rows
 from .exit_fitting import fit_exits
 from .exits import Answers, Exits

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
-from ..features.errors import WorkerLost
+from polydom.features.errors import WorkerLost
 
 CURE = (
     "use fewer workers (`--workers`) or smaller items, and run it again: what is done "

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from ..features.csv_file import check_form
-from ..features.errors import BadInput, BadProject
-from ..features.items import SIZE_NAMES, Kind
-from ..features.sizes import Size, read_size
-from ..features.wording import in_words, nearest
+from polydom.features.errors import BadInput, BadProject
+from polydom.features.items import SIZE_NAMES, Kind
+from polydom.features.readers.csv_file import check_form
+from polydom.features.sizes import Size, read_size
+from polydom.features.wording import in_words, nearest
 
 AtLeastOne = Annotated[float, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, lt=1)]

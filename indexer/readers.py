@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..features.csv_file import refuse_decimal_commas
-from ..features.errors import BadInput, BadItem, BadProject
-from ..features.folders import ENDINGS, files_of
-from ..features.items import Item, Value, image_item, record_item, text_item
-from ..features.tables import open_table, read_json_lines
-from ..features.wording import hint, listed
+from polydom.features.errors import BadInput, BadItem, BadProject
+from polydom.features.items import Item, Value, image_item, record_item, text_item
+from polydom.features.readers.csv_file import refuse_decimal_commas
+from polydom.features.readers.folders import ENDINGS, files_of
+from polydom.features.readers.tables import open_table, read_json_lines
+from polydom.features.wording import hint, listed
+
 from .data import Dataset, make_dataset, refuse_regression
 from .progress import Tell
 from .project import Data, Project

@@ -5,9 +5,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
-from ..features.polynomials import degree_of, exponents
-from ..features.sizes import is_size
+from polydom.features.costs.polynomials import degree_of, exponents
+from polydom.features.errors import BadInput
+from polydom.features.sizes import is_size
+
 from ._pair_kernels import pair_costs, undominated_pairs
 from .skyline import check_numbers, check_rows
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput, BadProject
-from ..features.items import Item
+from polydom.features.errors import BadInput, BadProject
+from polydom.features.items import Item
+
 from .costing import Measurer, cost_curves, measuring_items
 from .index import Index
 from .package import MetaFacts, Package

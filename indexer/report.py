@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..features.errors import BadInput, printable
-from ..features.sizes import Size, read_size, show_size
+from polydom.features.errors import BadInput, printable
+from polydom.features.sizes import Size, read_size, show_size
+
 from .index import Index
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
-from ..models.rows import as_numbers
-from ..models.sums import whole_sums
+from polydom.features.errors import BadInput
+from polydom.models.rows import as_numbers
+from polydom.models.sums import whole_sums
+
 from ._walk_kernels import walk, walk_margins
 
 Floats = NDArray[np.float64]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.sizes import Size
+from polydom.features.sizes import Size
+
 from . import lattice
 from .candidates import prune
 from .feature_order import answers_along, order_features, prefixes

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from ._crossing_kernels import ever_cheaper
 from ._envelope_kernels import envelope_intervals
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
-from ..features.errors import BadFeature
-from ..features.extract import Extractor
-from ..features.feature import Feature
-from ..features.fingerprint import fingerprint
-from ..features.loading import load_features
-from ..features.record import columns
+from polydom.features.columns import columns
+from polydom.features.errors import BadFeature
+from polydom.features.extract import Extractor
+from polydom.features.feature import Feature
+from polydom.features.fingerprint import fingerprint
+from polydom.features.loading import load_features
 
 OWN_CURE = (
     "its code, a global variable or a module of your own that it uses has changed, or "

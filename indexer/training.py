@@ -12,12 +12,13 @@ from joblib import delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ..features.errors import BadProject, PolydomError
-from ..models.compile import compile_model
-from ..models.learners import make_learner
-from ..models.load import load_model
-from ..models.model import Model
-from ..models.prior import Prior
+from polydom.features.errors import BadProject, PolydomError
+from polydom.models.compile import compile_model
+from polydom.models.learners import make_learner
+from polydom.models.load import load_model
+from polydom.models.model import Model
+from polydom.models.prior import Prior
+
 from .cache import Cache
 from .exits import answers_of
 from .processes import in_processes

@@ -8,9 +8,10 @@ from joblib import delayed
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from ..features.errors import BadItem, BadProject
-from ..features.extract import Extractor
-from ..features.items import Item
+from polydom.features.errors import BadItem, BadProject
+from polydom.features.extract import Extractor
+from polydom.features.items import Item
+
 from .cache import Cache, digest
 from .catalogue import ProjectFeatures
 from .data import Dataset

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Protocol
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from operator import index
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from ._bound_row_kernels import TABLE, decide_bound, lane_decide_bound
 from ._native_kernels import entry
 from .choose_kernel import Layout

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .allocation import Race
 
 Penalty = Callable[[float], float]

@@ -6,7 +6,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
+
 from ._native_kernels import entry
 from ._score_kernels import (
     EACH,

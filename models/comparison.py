@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel, BadRow
+from polydom.features.errors import BadModel, BadRow
+
 from .bayes import Gaussian
 from .lattices import Lattices
 from .linear import Linear

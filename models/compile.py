@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
+
 from .classifier import Classifier
 from .comparison import check_decisions
 from .ensemble import Ensemble, as_ensemble

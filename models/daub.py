@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .allocation import Curve, Race
 
 

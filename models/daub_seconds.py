@@ -54,7 +54,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .allocation import Allocation, Curve, Race
 from .daub import need_limit, slope, train_all, whole
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True, eq=False)

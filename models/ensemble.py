@@ -6,7 +6,8 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput, BadModel
+from polydom.features.errors import BadInput, BadModel
+
 from .classifier import BaseModels, Classifier, PackedTerms, SumOfTerms
 from .evaluators import EarlyExit, LeadExit, pack_exit
 from .model import Rows

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
+
 from ._score_kernels import EACH, LARGEST_SCORE, LOGISTIC, SOFTMAX
 from .classifier import Classifier, Head
 from .nodes import (

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
+
 from ._score_kernels import LARGEST, LOGISTIC, MARGIN, NOT_NEGATIVE, POSITIVE, SOFTMAX
 from .classifier import Classifier, Head
 from .homes import is_one_of

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
+
 from ._score_kernels import HUBER, LARGEST, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from .bayes import Gaussian
 from .classifier import Classifier, Head

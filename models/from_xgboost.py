@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
+
 from ._score_kernels import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from .classifier import Classifier, Head, Scorer
 from .linear import Linear

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .allocation import Race
 
 

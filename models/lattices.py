@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from ._lattice_kernels import PARTS, base
 from .lattice_layout import LatticeLayout, pack_lattices, raw_entry
 from .model import Rows

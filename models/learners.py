@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-from ..features.errors import BadModel, BadProject
-from ..features.wording import nearest
+from polydom.features.errors import BadModel, BadProject
+from polydom.features.wording import nearest
+
 from .compile import compilable
 
 # Short name: the classifier, what is put before it, and the parameters that differ

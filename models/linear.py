@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from ._linear_kernels import linear
 from .model import Rows
 from .prepare import Preparation, load_preparation

@@ -5,7 +5,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
+
 from .bayes import Gaussian
 from .classifier import Scorer, load_classifier
 from .lattices import Lattices

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..features.errors import BadInput
-from ..features.wording import nearest
+from polydom.features.errors import BadInput
+from polydom.features.wording import nearest
 
 Scorer = Callable[[Any, Any, Any], float]
 

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
+
 from .stored import Stored
 
 # column < 0 marks a leaf; child is then its row in the leaf values, else its left one.

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
-from ..features.errors import BadInput, BadModel, BadProject
+from polydom.features.errors import BadInput, BadModel, BadProject
+
 from .learners import make_learner
 
 Setting = dict[str, Any]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput, BadModel, BadRow
+from polydom.features.errors import BadInput, BadModel, BadRow
+
 from ._preparation_kernels import (
     AFFINE,
     BINARISE,

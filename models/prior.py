@@ -6,7 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
+
 from .model import Rows
 from .stored import Stored
 

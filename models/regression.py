@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
+
 from .compile import read_file
 from .from_lightgbm import read_lightgbm_regressor
 from .from_sklearn import boosted_trees, fitted_trees, hist_trees

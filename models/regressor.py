@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .comparison import check_values
 from .model import Rows
 from .objectives import Link

@@ -8,7 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .allocation import Allocation, Race
 from .daub import daub, need_limit, train_all
 from .daub_seconds import cost_at, daub_by_seconds

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
 
 
 class Stored:

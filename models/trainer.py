@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .allocation import Outcome
 from .draws import Split
 from .measures import Measure

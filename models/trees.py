@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput, BadModel
+from polydom.features.errors import BadInput, BadModel
+
 from ._tree_kernels import add_trees, find_leaves
 from .choose_kernel import Layout, pack
 from .model import Rows

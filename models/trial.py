@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
+
 from ._tree_kernels import find_leaves
 from ._vector_kernels import VECTORS
 from .keys import TINY, Slots, turned

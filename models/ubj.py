@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..features.errors import BadModel
+from polydom.features.errors import BadModel
 
 # Numbers are big-endian; a length is one of the whole ones.
 NUMBERS = {

@@ -3,8 +3,9 @@
 import sys
 from collections.abc import Sequence
 
-from ..features.errors import PolydomError
-from ..indexer.cli import app
+from polydom.features.errors import PolydomError
+from polydom.indexer.cli import app
+
 from . import cli, score_cli  # noqa: F401  add their commands to app
 
 

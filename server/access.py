@@ -8,7 +8,8 @@ from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .errors import Failure, Unauthorized
 from .headers import Headers
 from .reply import failed

@@ -16,7 +16,8 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from threadpoolctl import threadpool_limits
 
-from ..features.errors import BadInput, PolydomError
+from polydom.features.errors import BadInput, PolydomError
+
 from .access import Access, TokenGate
 from .admin import RELOAD, Admin
 from .admission import Admission

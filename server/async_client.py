@@ -19,7 +19,8 @@ from collections.abc import (
 )
 from typing import Protocol, Self
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .client_wire import (
     AHEAD_BYTES,
     GRACE_S,

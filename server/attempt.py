@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..features.errors import BadFeature, BadItem, BadRow
-from ..features.extract import Extraction
-from ..features.items import ReadRecord
-from ..features.polynomials import costs_at
-from ..indexer.stored import StoredFeature
+from polydom.features.costs.polynomials import costs_at
+from polydom.features.errors import BadFeature, BadItem, BadRow
+from polydom.features.extract import Extraction
+from polydom.features.items import ReadRecord
+from polydom.indexer.stored import StoredFeature
+
 from .course import Course
 from .drift import LEAST_S
 from .engine import Choice, Engine

@@ -4,7 +4,8 @@ import random
 from collections.abc import Callable
 from threading import Lock
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .outcome import Outcome
 
 # An alarm that sounds on a stream which keeps its promise comes after so many drawn

@@ -12,8 +12,9 @@ from functools import partial
 
 from starlette.types import Receive, Scope, Send
 
-from ..features.errors import BadInput, PolydomError
-from ..features.items import Item
+from polydom.features.errors import BadInput, PolydomError
+from polydom.features.items import Item
+
 from .batch_source import Raw, Source, content_type_of, read_batch, read_item
 from .batch_writer import Writer, entry_of, error_entry
 from .bounds import check_item

@@ -11,8 +11,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import msgspec
 from starlette.types import Receive, Scope
 
-from ..features.errors import BadInput, PolydomError
-from ..features.wording import in_words
+from polydom.features.errors import BadInput, PolydomError
+from polydom.features.wording import in_words
+
 from .admission import Body
 from .body import declared, expects
 from .bounds import LARGE

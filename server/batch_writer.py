@@ -4,7 +4,8 @@ from typing import Any
 
 from starlette.types import Send
 
-from ..features.errors import PolydomError
+from polydom.features.errors import PolydomError
+
 from .errors import describe
 from .schema_batch import Entry, ErrorEntry, Totals
 from .schema_predict import MSGPACK, Answer, encode, encode_msgpack

@@ -5,7 +5,8 @@ import zlib
 
 from starlette.types import Receive
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .admission import Body
 from .errors import Abandoned, TooLarge, UnsupportedEncoding
 from .headers import Headers

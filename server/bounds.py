@@ -7,9 +7,9 @@ to skip over it takes a fortieth of that.
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ..features.errors import BadInput, BadItem
-from ..features.items import Kind
-from ..features.wording import in_words
+from polydom.features.errors import BadInput, BadItem
+from polydom.features.items import Kind
+from polydom.features.wording import in_words
 
 # Bodies up to so many bytes are read without a look beforehand.
 LARGE = 64 << 10

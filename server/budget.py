@@ -4,7 +4,7 @@ import math
 
 import msgspec
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
 
 
 class Deadline(msgspec.Struct, frozen=True, gc=False):

@@ -4,8 +4,9 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from ..features.errors import BadFeature, PolydomError
-from ..features.items import Gaps, Item
+from polydom.features.errors import BadFeature, PolydomError
+from polydom.features.items import Gaps, Item
+
 from .attempt import PlanExecution
 from .budget import Allowance
 from .engine import Engine

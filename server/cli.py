@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..features.errors import BadInput, PolydomError
-from ..features.items import SIZE_NAMES
-from ..features.sizes import Size, read_size
-from ..indexer.cli import AsJson, IndexFile, app
+from polydom.features.errors import BadInput, PolydomError
+from polydom.features.items import SIZE_NAMES
+from polydom.features.sizes import Size, read_size
+from polydom.indexer.cli import AsJson, IndexFile, app
 
 if TYPE_CHECKING:
-    from ..indexer.index import Index
+    from polydom.indexer.index import Index
 
 FeatureFiles = Annotated[
     list[Path],
@@ -218,7 +218,8 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Say which feature set a budget buys, and what comes cheaper and dearer."""
-    from ..indexer.index import Index
+    from polydom.indexer.index import Index
+
     from .explain import explain, table_of
 
     loaded = Index.load(index)

@@ -10,8 +10,9 @@ from urllib.parse import quote, urlencode, urlsplit
 import httptools
 import msgspec
 
-from ..features import errors as feature_errors
-from ..features.errors import BadInput, PolydomError
+from polydom.features import errors as feature_errors
+from polydom.features.errors import BadInput, PolydomError
+
 from . import errors as server_errors
 from .errors import Failure
 from .schema_batch import Entry, ErrorEntry, Totals

@@ -5,9 +5,17 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ..features.errors import BadInput, BadItem
-from ..features.items import MAX_DECODED, Item, Kind, image_item, record_item, text_item
-from ..features.record import Columns
+from polydom.features.columns import Columns
+from polydom.features.errors import BadInput, BadItem
+from polydom.features.items import (
+    MAX_DECODED,
+    Item,
+    Kind,
+    image_item,
+    record_item,
+    text_item,
+)
+
 from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns
 from .engine import Engine

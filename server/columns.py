@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
-from ..features.errors import BadItem
-from ..features.items import Gaps, Value
-from ..indexer.stored import StoredFeature
+from polydom.features.errors import BadItem
+from polydom.features.items import Gaps, Value
+from polydom.indexer.stored import StoredFeature
 
 SHOWN = 10
 

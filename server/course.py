@@ -1,8 +1,8 @@
 """The way of an attempt that asks after every feature what to compute next."""
 
-from ..features.sizes import Size
-from ..indexer.index import Index
-from ..indexer.onward import Onward
+from polydom.features.sizes import Size
+from polydom.indexer.index import Index
+from polydom.indexer.onward import Onward
 
 
 def make_onward(index: Index, unit: str) -> Onward | None:

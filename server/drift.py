@@ -3,7 +3,7 @@
 import math
 from threading import Lock
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
 
 # One plan that takes too long raises the factor by about so much: a machine that turns
 # twice as slow is followed within log(2) / STEP = 14 plans, and a single stall, however

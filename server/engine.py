@@ -8,12 +8,13 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from ..features.extract import Extractor
-from ..features.polynomials import costs_at
-from ..features.sizes import Size
-from ..features.stopwatch import busy_clock
-from ..indexer.index import Index
-from ..indexer.package import Package
+from polydom.features.costs.polynomials import costs_at
+from polydom.features.costs.stopwatch import busy_clock
+from polydom.features.extract import Extractor
+from polydom.features.sizes import Size
+from polydom.indexer.index import Index
+from polydom.indexer.package import Package
+
 from .audit import Audit
 from .course import make_onward
 from .drift import LEAST_S, Drift

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..features.errors import (
+from polydom.features.errors import (
     BadFeature,
     BadInput,
     BadItem,
@@ -27,8 +27,8 @@ from ..features.errors import (
     PolydomError,
     printable,
 )
-from ..features.sizes import Size, show_size
-from ..features.wording import show_us
+from polydom.features.sizes import Size, show_size
+from polydom.features.wording import show_us
 
 
 class Unauthorized(PolydomError):

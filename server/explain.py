@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from ..features.errors import BadInput, NothingFits, printable
-from ..features.sizes import Size, show_size
-from ..features.wording import show_us
-from ..indexer.index import Index
-from ..indexer.package import Package
+from polydom.features.errors import BadInput, NothingFits, printable
+from polydom.features.sizes import Size, show_size
+from polydom.features.wording import show_us
+from polydom.indexer.index import Index
+from polydom.indexer.package import Package
+
 from .budget import read_amount
 from .loading import package_of
 

@@ -4,9 +4,10 @@ from typing import Annotated
 
 import msgspec
 
-from ..features.items import SIZE_NAMES
-from ..indexer.package import Package
-from ..models.trial import TRUST
+from polydom.features.items import SIZE_NAMES
+from polydom.indexer.package import Package
+from polydom.models.trial import TRUST
+
 from .engine import Engine
 from .schema_facts import (
     ExitFacts,

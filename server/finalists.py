@@ -13,8 +13,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from ..features.errors import BadInput
-from ..features.items import Item, ReadRecord
+from polydom.features.errors import BadInput
+from polydom.features.items import Item, ReadRecord
+
 from .bulk import Bulk, Dish, Result, carry_out
 from .errors import TooLarge
 from .outcome import Outcome

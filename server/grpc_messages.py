@@ -13,7 +13,8 @@ from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message_factory import GetMessageClass
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .oip import Inference, Inferred
 from .oip_body import read_requested, refuse_shared_memory
 from .oip_terms import Parameter

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import grpc
 from google.protobuf.message import DecodeError
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .aside import aside
 from .grpc_messages import (
     METHODS,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from urllib.parse import parse_qsl
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
 
 Headers = Iterable[tuple[bytes, bytes]]
 _IN_UTF8 = ("application/json", "text/plain")

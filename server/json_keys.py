@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import msgpack
 
-from ..features.errors import BadInput, BadItem
+from polydom.features.errors import BadInput, BadItem
 
 
 class Twice(NamedTuple):

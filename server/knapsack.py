@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.errors import BadInput
-from ..features.polynomials import costs_at
-from ..features.sizes import Size
-from ..indexer.index import Index
+from polydom.features.costs.polynomials import costs_at
+from polydom.features.errors import BadInput
+from polydom.features.sizes import Size
+from polydom.indexer.index import Index
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -14,7 +14,8 @@ from types import FrameType
 import uvicorn
 from fastapi import FastAPI
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .admission import ACCEPTED, waiting_at
 from .aside import in_own_thread
 from .errors import ReloadFailed

@@ -4,9 +4,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from ..features.errors import BadIndexFile
-from ..indexer.index import Index
-from ..indexer.package import Package
+from polydom.features.errors import BadIndexFile
+from polydom.indexer.index import Index
+from polydom.indexer.package import Package
+
 from .engine import Engine
 from .settings import Settings
 

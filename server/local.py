@@ -8,9 +8,10 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from ..features.errors import BadFeature, BadItem, printable
-from ..features.items import Kind
-from ..features.wording import in_words
+from polydom.features.errors import BadFeature, BadItem, printable
+from polydom.features.items import Kind
+from polydom.features.wording import in_words
+
 from .attempt import answer
 from .codec import Desk
 from .question import Caller

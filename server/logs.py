@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
 
 LogFormat = Literal["text", "json"]
 

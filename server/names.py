@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
 
 AnyPath = str | os.PathLike[str]
 

@@ -12,7 +12,8 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .access import Access
 from .admission import Admission
 from .aside import aside

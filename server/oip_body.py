@@ -6,8 +6,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from ..features.errors import BadInput
-from ..features.wording import in_words
+from polydom.features.errors import BadInput
+from polydom.features.wording import in_words
+
 from .bounds import LARGE, TERMS, strings_at_most
 from .json_keys import Twice, refuse_twice, twice_in_json
 from .oip import Inference, Inferred

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ..features.errors import BadInput, BadItem
-from ..features.items import Value
-from ..features.wording import in_words
-from ..indexer.package import Package
+from polydom.features.errors import BadInput, BadItem
+from polydom.features.items import Value
+from polydom.features.wording import in_words
+from polydom.indexer.package import Package
+
 from .bounds import LARGE, check_record
 from .columns import KnownColumns
 from .oip_metadata import TensorFacts

@@ -8,8 +8,9 @@ import msgspec
 from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import Receive, Scope, Send
 
-from ..features.errors import BadInput
-from ..features.wording import in_words
+from polydom.features.errors import BadInput
+from polydom.features.wording import in_words
+
 from .admission import Body
 from .aside import aside
 from .body import read_body

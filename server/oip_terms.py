@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from ..features.errors import BadInput
-from ..features.wording import in_words
+from polydom.features.errors import BadInput
+from polydom.features.wording import in_words
+
 from .budget import Allowance, Deadline, read_amount
 from .schema_predict import Ask
 from .settings import Settings

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from ..features.errors import BadInput
-from ..features.tables import import_parquet
-from ..indexer.file import cannot_write, naming
+from polydom.features.errors import BadInput
+from polydom.features.readers.tables import import_parquet
+from polydom.indexer.file import cannot_write, naming
+
 from .score import Scored
 
 OUTPUTS = (".parquet", ".jsonl", ".csv")

@@ -3,11 +3,11 @@
 import math
 from dataclasses import dataclass
 
-from ..features.cost import CostTable
-from ..features.polynomials import cost_at
-from ..features.sizes import Size
-from ..indexer.index import Index
-from ..indexer.package import Package
+from polydom.features.costs.curve import CostTable
+from polydom.features.costs.polynomials import cost_at
+from polydom.features.sizes import Size
+from polydom.indexer.index import Index
+from polydom.indexer.package import Package
 
 Coefficients = tuple[float, ...]
 

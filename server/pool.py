@@ -8,8 +8,9 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-from ..features.errors import BadFeature, PolydomError, WorkerLost
-from ..features.items import Item
+from polydom.features.errors import BadFeature, PolydomError, WorkerLost
+from polydom.features.items import Item
+
 from .bulk import Bulk, Chunk, Dish, Result, carry_out, gaps_of
 from .codec import Desk
 from .outcome import Outcome

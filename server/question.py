@@ -4,7 +4,8 @@ import math
 
 import msgspec
 
-from ..features.items import Item
+from polydom.features.items import Item
+
 from .budget import Budget
 from .reserve import Reserve
 from .schema_predict import OnInfeasible

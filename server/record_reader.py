@@ -9,9 +9,10 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from ..features.extract import Extractor
-from ..features.items import Gaps, Item, ReadRecord, Value
-from ..features.record import Columns
+from polydom.features.columns import Columns
+from polydom.features.extract import Extractor
+from polydom.features.items import Gaps, Item, ReadRecord, Value
+
 from .columns import make_gaps
 from .json_keys import Twice, refuse_twice, twice_in_json
 from .schema_predict import Terms

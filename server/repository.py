@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from ..features.errors import BadIndexFile, BadItem, PolydomError, printable
+from polydom.features.errors import BadIndexFile, BadItem, PolydomError, printable
+
 from .admission import Intake
 from .aside import in_own_thread
 from .codec import Desk

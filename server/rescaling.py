@@ -13,10 +13,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..features.items import Item
-from ..indexer.factors import FASTEST, SLOWEST, Factors, compare
-from ..indexer.pace import BUSY, Pace, compared_models, time_features, time_models
-from ..indexer.package import Package
+from polydom.features.items import Item
+from polydom.indexer.factors import FASTEST, SLOWEST, Factors, compare
+from polydom.indexer.pace import BUSY, Pace, compared_models, time_features, time_models
+from polydom.indexer.package import Package
+
 from .engine import Engine
 from .schema_facts import Rescaling, RescalingState
 

@@ -4,8 +4,8 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from ..features.items import Kind
-from ..features.sizes import Size
+from polydom.features.items import Kind
+from polydom.features.sizes import Size
 
 # As of `models.trial`, which whoever only reads answers need not load.
 Kernels = Literal["vector", "portable"]

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from ..features.items import Gaps
+from polydom.features.items import Gaps
 
 OnInfeasible = Literal["prior", "cheapest", "error"]
 Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun", "sure"]

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import msgpack
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .errors import TooLarge
 
 JSON = "application/json"

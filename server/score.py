@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from ..features.errors import BadInput, BadItem, PolydomError
-from ..features.items import Gaps, Item
-from ..indexer.index import Index
+from polydom.features.errors import BadInput, BadItem, PolydomError
+from polydom.features.items import Gaps, Item
+from polydom.indexer.index import Index
+
 from .bulk import Bulk, Result
 from .codec import Desk
 from .finalists import Finalists

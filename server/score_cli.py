@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ..features.errors import BadInput
-from ..indexer.cli import IndexFile, app
+from polydom.features.errors import BadInput
+from polydom.indexer.cli import IndexFile, app
+
 from .cli import FeatureFiles
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -70,7 +71,8 @@ def score(
     """
     from rich.console import Console
 
-    from ..indexer.bars import Bars
+    from polydom.indexer.bars import Bars
+
     from .score_run import ScoreRun
 
     run = ScoreRun(

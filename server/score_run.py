@@ -4,8 +4,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ..features.errors import BadInput
-from ..indexer.progress import Tell
+from polydom.features.errors import BadInput
+from polydom.indexer.progress import Tell
+
 from .loading import load_index
 from .output import Partial
 from .score import CHUNK, AnyItem, Scored, score_items

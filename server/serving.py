@@ -6,7 +6,8 @@ import math
 
 from msgspec.structs import replace
 
-from ..features.items import Item
+from polydom.features.items import Item
+
 from .attempt import begin
 from .budget import Allowance, Budget
 from .codec import Desk

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ..features.errors import BadInput
-from ..features.items import MAX_DECODED
+from polydom.features.errors import BadInput
+from polydom.features.items import MAX_DECODED
 
 # Above the 60 s of usual proxies, which would else reuse what is being closed.
 KEEP_ALIVE_S = 65

@@ -6,10 +6,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..features.errors import BadInput, BadItem
-from ..features.folders import ENDINGS, files_of
-from ..features.items import Kind
-from ..features.tables import (
+from polydom.features.errors import BadInput, BadItem
+from polydom.features.items import Kind
+from polydom.features.readers.folders import ENDINGS, files_of
+from polydom.features.readers.tables import (
     JSON_LINES,
     PARQUET,
     Table,
@@ -17,8 +17,9 @@ from ..features.tables import (
     open_table,
     read_json_lines,
 )
-from ..features.wording import in_words, listed
-from ..indexer.package import Package
+from polydom.features.wording import in_words, listed
+from polydom.indexer.package import Package
+
 from .columns import KnownColumns
 from .json_keys import twice_in_json, twice_in_record
 from .record_reader import decode_record

@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 from msgspec import Raw
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .bounds import strings_at_most
 
 Value = bool | int | float | str | bytes | None

@@ -4,9 +4,10 @@ from typing import Any
 
 import msgspec
 
-from ..features.errors import BadInput, BadItem
-from ..features.items import Kind
-from ..features.wording import in_words
+from polydom.features.errors import BadInput, BadItem
+from polydom.features.items import Kind
+from polydom.features.wording import in_words
+
 from .bounds import check_item
 from .headers import Headers, content_type_in, read_headers, read_query
 from .json_keys import refuse_twice, twice_in_json

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
 
-from ..features.items import Item
+from polydom.features.items import Item
+
 from .admission import Body
 from .body import coding_of, read_body
 from .bounds import LARGE

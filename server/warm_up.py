@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..features.samples import sample_items
-from ..indexer.index import Index
+from polydom.features.samples import sample_items
+from polydom.indexer.index import Index
+
 from .codec import Desk, make_item
 from .engine import Engine
 from .loading import load_engine

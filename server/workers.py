@@ -23,7 +23,8 @@ from pathlib import Path
 from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 
-from ..features.errors import BadInput
+from polydom.features.errors import BadInput
+
 from .listener import Running, Server, run
 from .peers import Peers
 from .settings import DRAIN_S

@@ -31,8 +31,7 @@ from polydom.server.engine import Engine
 from polydom.server.explain import explain
 from polydom.server.question import Question
 from polydom.server.settings import Settings
-
-from . import served, zoo
+from tests import served, zoo
 
 Draw = np.random.Generator
 MOST_ODD = 64  # columns; wider rows are asked of fewer models
@@ -194,7 +193,7 @@ def item_of(index: Index) -> Item:
     if package.kind == "text":
         return text_item(served.SPAM, pair=index.pairs)
     if package.kind == "image":
-        from .three_kinds import picture
+        from tests.three_kinds import picture
 
         return image_item(picture(20), pair=index.pairs)
     return record_item({"age": 31.0} if "yes" in package.labels else zoo.RECORD)

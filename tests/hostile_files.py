@@ -20,8 +20,7 @@ from polydom.indexer import file as pdx
 from polydom.indexer.file import read_file, write_file
 from polydom.indexer.index import Index
 from polydom.models.compile import compile_model
-
-from . import served
+from tests import served
 
 Make = Callable[[Path], object]
 MIB = 1 << 20

@@ -21,7 +21,7 @@ from kserve import (
     RESTConfig,
 )
 
-from .served import HAM, SPAM
+from tests.served import HAM, SPAM
 
 TEXTS = [SPAM, HAM]
 

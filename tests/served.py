@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LogisticRegression
 
-from polydom.features.cost import CostTable
+from polydom.features.costs.curve import CostTable
 from polydom.features.extract import Extractor
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item

@@ -14,8 +14,7 @@ from polydom.models import trial
 from polydom.models._vector_kernels import VECTORS
 from polydom.server.app import create_app
 from polydom.server.settings import Settings
-
-from .served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 
 TEXT = {"content-type": "text/plain"}
 PROBES = {"/livez", "/readyz", "/metrics"}

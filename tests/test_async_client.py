@@ -11,9 +11,8 @@ from polydom.server import AsyncClient
 from polydom.server.async_client import StreamConnection
 from polydom.server.client_wire import NoAnswer
 from polydom.server.schema_batch import Entry, Totals
-
-from .served import FEATURES_FILE, HAM, SPAM, save_index
-from .servers import serving
+from tests.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.servers import serving
 
 OWN = f"--features={FEATURES_FILE}"
 

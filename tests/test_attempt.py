@@ -21,10 +21,9 @@ from polydom.server.engine import Engine
 from polydom.server.errors import Abandoned
 from polydom.server.question import Question
 from polydom.server.record_reader import RecordReader
-
-from . import records
-from .served import ACCURACIES, WIDTHS
-from .test_engine import (
+from tests import records
+from tests.served import ACCURACIES, WIDTHS
+from tests.test_engine import (
     INDEX,
     TEXT_100,
     Clock,

@@ -12,9 +12,8 @@ from polydom.features.errors import BadInput
 from polydom.server.audit import TIMES, Audit
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.engine import Engine, promised_alpha
-
-from . import oracles
-from .test_engine import INDEX, Clock, ask, extractor_of, with_margins
+from tests import oracles
+from tests.test_engine import INDEX, Clock, ask, extractor_of, with_margins
 
 
 @given(

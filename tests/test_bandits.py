@@ -17,9 +17,8 @@ from benchmarks.bandits import (
 )
 from polydom.features.errors import BadInput
 from polydom.models.allocation import Race
-
-from . import oracles
-from .test_halving import converging, race, table_race
+from tests import oracles
+from tests.test_halving import converging, race, table_race
 
 RIVALS = [successive_rejects, successive_elimination, lucb, lil_ucb, exp3]
 rivals = pytest.mark.parametrize("strategy", RIVALS)

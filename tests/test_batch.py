@@ -21,10 +21,9 @@ from polydom.server.batch import BATCH, RUNNING
 from polydom.server.client import Client
 from polydom.server.client_wire import NoAnswer
 from polydom.server.schema_batch import Entry, Totals
-
-from .served import FEATURES_FILE, HAM, SPAM, save_index
-from .servers import ask, serving
-from .test_facts import BUILT, index_that_says
+from tests.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.servers import ask, serving
+from tests.test_facts import BUILT, index_that_says
 
 OWN = f"--features={FEATURES_FILE}"
 JSON_LINES, MSGPACK = "application/x-ndjson", "application/x-msgpack"

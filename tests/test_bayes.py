@@ -8,8 +8,7 @@ from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadModel
 from polydom.models import compile_model
-
-from .agreement import BUNDLED, assert_agrees, bundled, edge_rows
+from tests.agreement import BUNDLED, assert_agrees, bundled, edge_rows
 
 
 @pytest.mark.parametrize("name", BUNDLED)

@@ -20,9 +20,8 @@ from polydom.models.prepare import plain
 from polydom.models.stops import NO_ROW, UNDECIDED
 from polydom.models.trees import Trees, join
 from polydom.models.trial import Trust
-
-from .test_lanes import drawn_trees, rows_of
-from .test_trial import Narrowing
+from tests.test_lanes import drawn_trees, rows_of
+from tests.test_trial import Narrowing
 
 
 def exits_of(trees: Trees, rule: int = POSITIVE) -> EarlyExit:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.reserve import CHANCES, RESTING, WINDOW, Reserve
-
-from . import oracles
+from tests import oracles
 
 
 def test_deadline_counts_from_the_first_byte_and_keeps_its_reserve() -> None:

@@ -23,8 +23,7 @@ from polydom.models.budgeted import (
 from polydom.models.draws import split
 from polydom.models.measures import MEASURES
 from polydom.models.trainer import Examples
-
-from . import oracles
+from tests import oracles
 
 Risk = Callable[[int], float]
 

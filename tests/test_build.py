@@ -21,9 +21,8 @@ from polydom.indexer.report import facts_of, plot_race, show
 from polydom.models.allocation import Race
 from polydom.models.portfolio import installed
 from polydom.server.app import create_app
-
-from . import projects, servers
-from .progresses import Stages
+from tests import projects, servers
+from tests.progresses import Stages
 
 pytestmark = pytest.mark.jit
 

@@ -6,14 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadInput
-from polydom.features.polynomials import cost_at
 from polydom.indexer.candidates import prune
 from polydom.indexer.lookup import Lookup
 from polydom.indexer.rectangle import prune_pairs
-
-from . import oracles
-from .curves import RECTANGLE, SIZES, Candidates, candidates, pair_candidates
+from tests import oracles
+from tests.curves import RECTANGLE, SIZES, Candidates, candidates, pair_candidates
 
 BUDGETS = st.sampled_from([1.0, 2.0, 20.0]) | st.floats(1e-3, 100)
 

@@ -11,8 +11,7 @@ from polydom.indexer.catalogue import MAX_FEATURES, choose_features
 from polydom.indexer.progress import Silence
 from polydom.indexer.project import Project
 from polydom.indexer.readers import load_data
-
-from . import projects
+from tests import projects
 
 NAMES = [f"c{number}" for number in range(70)]
 

@@ -8,13 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadIndexFile, BadInput
-from polydom.features.polynomials import cost_at
 from polydom.indexer.cells import LONGEST_RUN, CellLookup
 from polydom.indexer.rectangle import control_values
-
-from . import oracles
-from .curves import RECTANGLE, Candidates, pair_candidates
+from tests import oracles
+from tests.curves import RECTANGLE, Candidates, pair_candidates
 
 Floats = NDArray[np.float64]
 Array = NDArray[np.generic]

@@ -7,10 +7,10 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 from starlette.testclient import TestClient
 
-from polydom.features.cost import CostTable
+from polydom.features.columns import columns
+from polydom.features.costs.curve import CostTable
 from polydom.features.errors import BadItem
 from polydom.features.fingerprint import fingerprint
-from polydom.features.record import columns
 from polydom.indexer.index import Index
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature

@@ -26,9 +26,8 @@ from polydom.models.compile import COMPILERS, compilable
 from polydom.models.homes import HOME_OF
 from polydom.models.prepare import TRANSFORMERS
 from polydom.models.regression import COMPILERS as REGRESSORS
-
-from .agreement import bundled
-from .boosters import lgbm, xgb
+from tests.agreement import bundled
+from tests.boosters import lgbm, xgb
 
 X, Y = bundled("iris")
 

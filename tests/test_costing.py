@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polydom.features.cost import CostCurve
+from polydom.features.columns import columns
+from polydom.features.costs.curve import CostCurve
+from polydom.features.costs.stopwatch import Load
 from polydom.features.extract import Extractor
 from polydom.features.loading import load_features
-from polydom.features.record import columns
-from polydom.features.stopwatch import Load
 from polydom.indexer.cache import Cache
 from polydom.indexer.costing import (
     Curve,
@@ -23,9 +23,8 @@ from polydom.indexer.data import Dataset, make_dataset
 from polydom.indexer.progress import Silence
 from polydom.indexer.readers import make_item
 from polydom.models.prior import Prior
-
-from .progresses import Stages
-from .served import FEATURES_FILE, WIDTHS
+from tests.progresses import Stages
+from tests.served import FEATURES_FILE, WIDTHS
 
 LOAD = Load(0.0, None, 1)
 

@@ -27,9 +27,8 @@ from polydom.indexer.data import (
 )
 from polydom.indexer.project import Data, Project
 from polydom.indexer.readers import make_item
-
-from . import oracles
-from .progresses import Stages
+from tests import oracles
+from tests.progresses import Stages
 
 
 def test_kinds_may_not_be_mixed() -> None:

@@ -13,8 +13,7 @@ from polydom.features.errors import BadInput
 from polydom.models.allocation import Allocation, Outcome, Race
 from polydom.models.daub import daub, line_bound, monotone, slope
 from polydom.models.daub_seconds import cost_at, daub_by_seconds
-
-from . import oracles
+from tests import oracles
 
 Curve = Callable[[int], float]
 

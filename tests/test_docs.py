@@ -17,7 +17,7 @@ from polydom.features.errors import (
     NothingFits,
     PolydomError,
 )
-from polydom.features.picture import FORMATS
+from polydom.features.ready_made.picture import FORMATS
 from polydom.indexer.file import (
     DTYPES,
     FORMAT_VERSION,
@@ -36,8 +36,7 @@ from polydom.server.schema_batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema_facts import IndexFacts, ModelFacts
 from polydom.server.schema_predict import Answer, Ask
 from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, Settings
-
-from .served import FEATURES_FILE, save_index
+from tests.served import FEATURES_FILE, save_index
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 WIRE = (DOCS / "wire-format.md").read_text(encoding="utf-8")

@@ -9,8 +9,7 @@ from starlette.testclient import TestClient
 
 from polydom.server.access import Access, Tokens
 from polydom.server.app import create_app
-
-from . import records
+from tests import records
 
 
 def test_page_works_offline_and_without_a_token(tmp_path: Path) -> None:

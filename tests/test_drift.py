@@ -17,10 +17,9 @@ from polydom.server.budget import Deadline
 from polydom.server.drift import FORGET_S, HOLD_S, LARGEST, LEAST_S, STEP, Drift
 from polydom.server.engine import Engine
 from polydom.server.question import Question
-
-from . import oracles
-from .served import FEATURES_FILE, make_index
-from .test_engine import Clock, slow_engine
+from tests import oracles
+from tests.served import FEATURES_FILE, make_index
+from tests.test_engine import Clock, slow_engine
 
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 INDEX = make_index()

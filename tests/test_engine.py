@@ -20,8 +20,7 @@ from polydom.server.engine import Engine
 from polydom.server.errors import Abandoned, TooLittleLeft
 from polydom.server.plan import make_plans
 from polydom.server.question import Caller, Question
-
-from .served import (
+from tests.served import (
     ACCURACIES,
     FEATURES_FILE,
     HAM,

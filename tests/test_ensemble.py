@@ -31,10 +31,9 @@ from polydom.models.ensemble import Ensemble, as_ensemble
 from polydom.models.nodes import Tree
 from polydom.models.prepare import plain
 from polydom.models.trees import join
-
-from . import oracles
-from .agreement import bundled
-from .boosters import lgbm, xgb
+from tests import oracles
+from tests.agreement import bundled
+from tests.boosters import lgbm, xgb
 
 READ = """
 import sys

@@ -28,9 +28,8 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from polydom.models import compile_ensemble
-
-from .agreement import Labelled
-from .boosters import lgbm, xgb
+from tests.agreement import Labelled
+from tests.boosters import lgbm, xgb
 
 pytestmark = pytest.mark.jit  # a quarter of a million rows a learner
 

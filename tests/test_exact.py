@@ -7,8 +7,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from polydom.features.errors import BadInput
 from polydom.indexer.exact import exact_schedule
 from polydom.models import compile_ensemble
-
-from .agreement import bundled, edge_rows
+from tests.agreement import bundled, edge_rows
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from polydom.features.errors import BadInput
 from polydom.indexer.exit_fitting import CheckpointTrack, fit_exits
 from polydom.indexer.exits import Answers, Exits
 from polydom.indexer.stopping import Stopping
-
-from . import oracles
+from tests import oracles
 
 NEVER = math.inf
 

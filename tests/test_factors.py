@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.features.cost import CostTable
+from polydom.features.costs.curve import CostTable
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, feature
 from polydom.features.items import text_item
@@ -22,8 +22,7 @@ from polydom.indexer.factors import (
     upper_median,
 )
 from polydom.indexer.pace import finish, pace_of, time_features
-
-from . import oracles
+from tests import oracles
 
 Floats = NDArray[np.float64]
 

@@ -10,9 +10,8 @@ from polydom.indexer.index import Index
 from polydom.server.engine import Engine
 from polydom.server.facts import facts_of, read_exits
 from polydom.server.schema_facts import ExitFacts, PlanExitFacts, Rescaling
-
-from .served import make_index
-from .test_engine import extractor_of, with_margins
+from tests.served import make_index
+from tests.test_engine import extractor_of, with_margins
 
 BUILT: dict[str, Any] = {
     "alpha": 0.1,

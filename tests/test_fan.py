@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks.fan import FanSchedule, fit_fan, tabulate
-
-from . import oracles
-from .votes import drawn_scores, noisy_votes
+from tests import oracles
+from tests.votes import drawn_scores, noisy_votes
 
 Floats = NDArray[np.float64]
 

@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.indexer.feature_order import order_features
-
-from . import oracles
+from tests import oracles
 
 M = 4
 

@@ -9,8 +9,7 @@ from polydom.server.bulk import Bulk, Dish, Result, carry_out
 from polydom.server.errors import TooLarge
 from polydom.server.finalists import AT_LEAST, KEPT, Finalists, _bytes_of
 from polydom.server.outcome import Outcome
-
-from .test_bulk import money_engine
+from tests.test_bulk import money_engine
 
 ENGINE = money_engine()
 TEXTS = [f"{'free $$ ' * (k % 7)}{'word ' * (k % 5)}" for k in range(300)]

@@ -22,10 +22,9 @@ from polydom.indexer.schedule import Promise, Schedule
 from polydom.indexer.stages import cut_stages
 from polydom.indexer.stopping import Stopping
 from polydom.indexer.track import SumTrack
-
-from . import oracles
-from .test_schedule import SCHEDULE, SCORES
-from .votes import drawn_scores, noisy_votes
+from tests import oracles
+from tests.test_schedule import SCHEDULE, SCORES
+from tests.votes import drawn_scores, noisy_votes
 
 Floats = NDArray[np.float64]
 

@@ -10,9 +10,8 @@ from polydom.features.errors import BadModel
 from polydom.models import compile_ensemble
 from polydom.models.from_lightgbm import read_lightgbm
 from polydom.models.nodes import ZERO_LIMIT
-
-from .agreement import assert_agrees, bundled, edge_rows
-from .boosters import beside, lgbm, lightgbm, thresholds
+from tests.agreement import assert_agrees, bundled, edge_rows
+from tests.boosters import beside, lgbm, lightgbm, thresholds
 
 NAMES = (
     "breast_cancer",

@@ -22,11 +22,10 @@ from polydom.server.app import create_app
 from polydom.server.grpc_messages import METHODS, SERVICE
 from polydom.server.listener import free_port
 from polydom.server.settings import GrpcAt
-
-from .served import FEATURES_FILE, HAM, SPAM, save_index
-from .servers import serving
-from .test_listener import pem  # noqa: F401  a fixture
-from .three_kinds import picture, save_three
+from tests.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.servers import serving
+from tests.test_listener import pem  # noqa: F401  a fixture
+from tests.three_kinds import picture, save_three
 
 OWN = f"--features={FEATURES_FILE}"
 ADMIN = "an-admin-token-of-32-characters0"

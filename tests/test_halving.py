@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 from polydom.models.allocation import Outcome, Race
 from polydom.models.halving import doubling, halvings, successive_halving, uniform
-
-from . import oracles
+from tests import oracles
 
 Loss = Callable[[int], float]
 

@@ -18,10 +18,9 @@ import pytest
 from polydom.server.access import OPEN_PATHS
 from polydom.server.app import describe_routes
 from polydom.server.errors import STATUSES
-
-from .served import FEATURES_FILE, SPAM
-from .servers import STOP_S, ask, serving
-from .three_kinds import picture, save_three
+from tests.served import FEATURES_FILE, SPAM
+from tests.servers import STOP_S, ask, serving
+from tests.three_kinds import picture, save_three
 
 JSON = b"application/json"
 PREDICT, BATCH = b"/v1/predict", b"/v1/batch?budget_ms=50"

@@ -25,9 +25,8 @@ from polydom.indexer.file import read_file, write_file
 from polydom.indexer.index import Index
 from polydom.server.__main__ import main
 from polydom.server.repository import Repository
-
-from . import hostile_files, oracles, served
-from .hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED, sparse
+from tests import hostile_files, oracles, served
+from tests.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED, sparse
 
 ALLOWED_S = 5.0
 SPARE_BYTES = 64 * MIB

@@ -14,9 +14,8 @@ from polydom.features.sizes import Size
 from polydom.indexer import Candidate, Index
 from polydom.indexer.factors import Factors
 from polydom.indexer.file import read_file, write_file
-
-from . import oracles, served
-from .curves import RECTANGLE, Candidates, pair_candidates
+from tests import oracles, served
+from tests.curves import RECTANGLE, Candidates, pair_candidates
 
 # 1 ms at accuracy 0.7; 2 ms + 1 us * n at 0.9
 INDEX = Index.from_candidates([[1e-3, 0.0], [2e-3, 1e-6]], [0.7, 0.9], (1, 10_000))

@@ -12,8 +12,7 @@ from polydom.indexer.cli import chatter_to_stderr
 from polydom.indexer.report import skyline_facts
 from polydom.models.learners import make_learner
 from polydom.server.__main__ import main
-
-from . import projects, served
+from tests import projects, served
 
 COMMANDS = ("init", "build", "measure", "inspect", "features", "select")
 

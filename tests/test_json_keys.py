@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polydom.features.columns import columns
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.extract import Extractor
-from polydom.features.record import columns
 from polydom.server.batch_source import read_item
 from polydom.server.json_keys import Twice, twice_in_json
 from polydom.server.record_reader import RecordReader

@@ -10,8 +10,7 @@ from polydom.indexer.catalogue import choose_features
 from polydom.indexer.keys import feature_keys
 from polydom.indexer.project import Project
 from polydom.indexer.readers import load_data
-
-from . import projects
+from tests import projects
 
 BUILD = "from polydom.indexer import build; build('PROJECT.toml')"
 OWN = """\

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput
 from polydom.indexer import bounds, lattice
 from polydom.indexer.lattice import LatticeSearch
-
-from . import oracles
+from tests import oracles
 
 ALPHAS = st.sampled_from([1.0, 1.01, 1.1, 1.5, 2.0])
 TOLERANCES = st.sampled_from([0.0, 0.0, 0.05, 0.3])

@@ -23,8 +23,7 @@ from polydom.models.lattice_layout import (
 from polydom.models.lattices import MOST_INPUTS, Lattices, make_lattices
 from polydom.models.prepare import plain
 from polydom.models.stops import LEADING, UNDECIDED, Limits, Margins, Never, Stops
-
-from . import oracles
+from tests import oracles
 
 WIDE = 12  # columns of the rows
 NEVER = np.inf

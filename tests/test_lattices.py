@@ -18,9 +18,8 @@ from polydom.models.ensemble import as_ensemble
 from polydom.models.evaluators import LeadExit
 from polydom.models.lattices import Lattices, make_lattices
 from polydom.models.prepare import plain
-
-from . import oracles
-from .agreement import stored_and_loaded
+from tests import oracles
+from tests.agreement import stored_and_loaded
 
 D = 5
 

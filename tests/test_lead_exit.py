@@ -23,9 +23,8 @@ from polydom.indexer.schedule import LeadSchedule, Schedule
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
-
-from . import oracles
-from .agreement import bundled
+from tests import oracles
+from tests.agreement import bundled
 
 X_WINE, Y_WINE = bundled("wine")
 

@@ -17,9 +17,8 @@ from polydom.indexer.stages import cut_stages
 from polydom.indexer.stopping import Stopping
 from polydom.indexer.track import MarginTrack, margins_of
 from polydom.models.sums import whole_sums
-
-from . import oracles
-from .votes import drawn_class_scores, noisy_rounds
+from tests import oracles
+from tests.votes import drawn_class_scores, noisy_rounds
 
 Floats = NDArray[np.float64]
 

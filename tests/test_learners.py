@@ -10,8 +10,7 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadModel, BadProject
 from polydom.models import compile_model, make_learner
 from polydom.models.learners import LEARNERS
-
-from .agreement import assert_agrees, bundled
+from tests.agreement import assert_agrees, bundled
 
 FEW = {
     "boosting": {"n_estimators": 5},

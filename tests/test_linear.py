@@ -29,8 +29,7 @@ from sklearn.svm import LinearSVC
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import compile_model
 from polydom.models.prepare import Preparation
-
-from .agreement import BUNDLED, assert_agrees, bundled, edge_rows
+from tests.agreement import BUNDLED, assert_agrees, bundled, edge_rows
 
 LEARNERS = {
     "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=200)),

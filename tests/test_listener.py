@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 from polydom.server.__main__ import main
-
-from .served import FEATURES_FILE, HAM, SPAM
-from .servers import POLYDOM, ask, serving
-from .test_repository import save
+from tests.served import FEATURES_FILE, HAM, SPAM
+from tests.servers import POLYDOM, ask, serving
+from tests.test_repository import save
 
 OWN = f"--features={FEATURES_FILE}"
 ADMIN = "an-admin-token-for-tests"

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer.lookup import Lookup
-
-from . import oracles
-from .curves import SIZES, Candidates, candidates
+from tests import oracles
+from tests.curves import SIZES, Candidates, candidates
 
 Floats = NDArray[np.float64]
 Array = NDArray[np.generic]

@@ -22,9 +22,8 @@ from polydom.server.reserve import Reserve, Way
 from polydom.server.schema_predict import Ask
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
-
-from .served import FEATURES_FILE, HAM, make_index, save_index
-from .test_engine import Clock, extractor_of
+from tests.served import FEATURES_FILE, HAM, make_index, save_index
+from tests.test_engine import Clock, extractor_of
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 Samples = dict[Key, float]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from .served import FEATURES_FILE
-from .servers import serving
-from .three_kinds import save_three
+from tests.served import FEATURES_FILE
+from tests.servers import serving
+from tests.three_kinds import save_three
 
 ROOT = Path(__file__).resolve().parents[1]
 

@@ -13,8 +13,7 @@ from polydom.indexer.package import Package
 from polydom.server.oip_items import MAX_ITEMS, Items, Requested
 from polydom.server.schema_predict import Answer
 from polydom.server.tensors import BYTES, Tensor
-
-from .three_kinds import picture, save_three
+from tests.three_kinds import picture, save_three
 
 Indexes = dict[str, Items]
 

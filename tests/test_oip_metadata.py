@@ -7,8 +7,7 @@ from polydom.server.oip_metadata import (
     TensorFacts,
     config_of,
 )
-
-from .served import make_index
+from tests.served import make_index
 
 
 def test_configuration_has_the_tensors_of_the_metadata() -> None:

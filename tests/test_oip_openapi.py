@@ -20,9 +20,8 @@ from polydom.server.oip_openapi import OIP_STRUCTS, InferAnswer, describe_oip
 from polydom.server.oip_terms import KEPT_MAX_S, Terms
 from polydom.server.settings import Settings
 from polydom.server.tensors import DTYPES, MAX_ELEMENTS
-
-from .served import FEATURES_FILE, SPAM, make_index, save_index
-from .servers import STOP_S, serving
+from tests.served import FEATURES_FILE, SPAM, make_index, save_index
+from tests.servers import STOP_S, serving
 
 OIP = (Path(__file__).resolve().parents[1] / "docs" / "oip.md").read_text("utf-8")
 

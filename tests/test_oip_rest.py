@@ -19,10 +19,9 @@ from tritonclient.utils import InferenceServerException
 from polydom.server.access import Access, Tokens
 from polydom.server.app import create_app
 from polydom.server.settings import Settings
-
-from .served import FEATURES_FILE, HAM, SPAM, save_index
-from .servers import STOP_S, ask, serving
-from .three_kinds import picture, save_three
+from tests.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.servers import STOP_S, ask, serving
+from tests.three_kinds import picture, save_three
 
 OWN = f"--features={FEATURES_FILE}"
 INFER = "/v2/models/texts/infer"

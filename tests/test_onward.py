@@ -7,12 +7,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.cost import CostTable
+from polydom.features.costs.curve import CostTable
 from polydom.indexer._onward_kernels import LEAST_GAIN
 from polydom.indexer.feature_order import answers_along, order_features, prefixes
 from polydom.indexer.onward import Onward
-
-from . import oracles
+from tests import oracles
 
 M, STEPS = 4, 2
 NEEDS = ((), (0,), (0, 1), (1,))

@@ -12,8 +12,7 @@ from polydom.server.budget import Allowance
 from polydom.server.loading import load_engine, load_index, package_of
 from polydom.server.question import Question
 from polydom.server.settings import Settings
-
-from .served import FEATURES_FILE, make_index, save_index
+from tests.served import FEATURES_FILE, make_index, save_index
 
 BARE = Index.from_candidates([[1e-3]], [0.5], (1, 10))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from . import projects
+from tests import projects
 
 ROOT = Path(__file__).resolve().parents[1]
 

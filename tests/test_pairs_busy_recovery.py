@@ -20,10 +20,9 @@ from polydom.server.reserve import LASTING_S, Level, Reserve, Way, weigh
 from polydom.server.schema_predict import Answer, Ask
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
-
-from . import oracles
-from .served import make_index
-from .test_engine import Clock, extractor_of
+from tests import oracles
+from tests.served import make_index
+from tests.test_engine import Clock, extractor_of
 
 TEXT_100 = "x" * 100  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms, times the scale
 BUSY_S, QUIET_S = 6.0, 1.0

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from .served import FEATURES_FILE, SPAM
-from .servers import STOP_S, serving
-from .three_kinds import save_three
+from tests.served import FEATURES_FILE, SPAM
+from tests.servers import STOP_S, serving
+from tests.three_kinds import save_three
 
 CURL = shutil.which("curl")
 pytestmark = [

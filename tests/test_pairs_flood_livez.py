@@ -16,10 +16,9 @@ import pytest
 
 from polydom.server.admission import LEAST
 from polydom.server.protocol import LONGEST_HEAD, framing_of
-
-from . import records
-from .servers import STOP_S, serving
-from .test_hostile import statuses
+from tests import records
+from tests.servers import STOP_S, serving
+from tests.test_hostile import statuses
 
 Server = tuple["subprocess.Popen[str]", int]
 COUNT = 120

@@ -23,9 +23,8 @@ from polydom.indexer.fitting import fit_schedule
 from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.indexer.project import Project
 from polydom.indexer.report import facts_of
-
-from . import oracles, projects
-from .progresses import Stages
+from tests import oracles, projects
+from tests.progresses import Stages
 
 ALPHA, CONFIDENCE = 0.05, 0.95
 BUILDS = 400

@@ -12,9 +12,8 @@ from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
 from polydom.server.bounds import LARGE
-
-from .served import FEATURES_FILE
-from .three_kinds import save_three
+from tests.served import FEATURES_FILE
+from tests.three_kinds import save_three
 
 LONG = "x" * (2 * LARGE)
 ENCODINGS: dict[str, Callable[[Any], Any]] = {

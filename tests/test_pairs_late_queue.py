@@ -24,14 +24,13 @@ from polydom.server.queue import LATE_SHARE, WorkQueue
 from polydom.server.schema_predict import Ask
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
-
-from . import oracles
-from .served import make_index
-from .servers import ask, serving
-from .test_course import FAST, typical_index
-from .test_course import make_engine as course_engine
-from .test_engine import AS_PROMISED, Clock, extractor_of, slow_engine
-from .test_pairs_rescue_drift import SLOW_FILE, slow_index
+from tests import oracles
+from tests.served import make_index
+from tests.servers import ask, serving
+from tests.test_course import FAST, typical_index
+from tests.test_course import make_engine as course_engine
+from tests.test_engine import AS_PROMISED, Clock, extractor_of, slow_engine
+from tests.test_pairs_rescue_drift import SLOW_FILE, slow_index
 
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 LATE = {"on_infeasible": "cheapest", "min_accuracy": 0.95}

@@ -19,7 +19,7 @@ from sklearn.preprocessing import Normalizer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from starlette.testclient import TestClient
 
-from polydom.features.cost import CostTable
+from polydom.features.costs.curve import CostTable
 from polydom.features.errors import BadRow
 from polydom.indexer.index import Index
 from polydom.indexer.package import Package
@@ -29,9 +29,8 @@ from polydom.models.classifier import Head
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
 from polydom.models.prior import Prior
 from polydom.server.app import create_app
-
-from .agreement import bundled
-from .test_columns import stored
+from tests.agreement import bundled
+from tests.test_columns import stored
 
 X, Y = bundled("wine")
 X = (X - X.min(axis=0)) / np.ptp(X, axis=0)

@@ -31,8 +31,7 @@ from polydom.models import compile_ensemble, compile_model, compile_regressor
 from polydom.models.classifier import Classifier, Head
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
 from polydom.models.trees import Trees
-
-from .agreement import bundled
+from tests.agreement import bundled
 
 X, Y = bundled("breast_cancer")
 ROWS = X.astype(np.float32)

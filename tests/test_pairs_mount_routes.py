@@ -24,8 +24,7 @@ from starlette.testclient import TestClient
 from polydom.server.access import Access, Tokens
 from polydom.server.app import create_app
 from polydom.server.protocol import StampingProtocol
-
-from . import records
+from tests import records
 
 USER, ADMIN = "a-token-of-some-user-of-models", "an-admin-token-of-32-characters0"
 PATIENCE_S = 60

@@ -18,11 +18,10 @@ from polydom.server.metrics import EngineCounts, EngineTotals
 from polydom.server.question import Caller
 from polydom.server.repository import Repository
 from polydom.server.schema_predict import Ask
-
-from .served import FEATURES_FILE, HAM
-from .servers import ask, serving
-from .test_pairs_reload_files import wait_for
-from .test_repository import run, save, started
+from tests.served import FEATURES_FILE, HAM
+from tests.servers import ask, serving
+from tests.test_pairs_reload_files import wait_for
+from tests.test_repository import run, save, started
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 # What may fall: these are no counts.

@@ -18,10 +18,9 @@ from polydom.server.budget import Allowance, Deadline
 from polydom.server.bulk import Bulk
 from polydom.server.errors import Abandoned
 from polydom.server.question import Question
-
-from .served import HAM, WIDTHS, make_index
-from .servers import ask, serving
-from .test_engine import Clock, slow_engine
+from tests.served import HAM, WIDTHS, make_index
+from tests.servers import ask, serving
+from tests.test_engine import Clock, slow_engine
 
 SLOW_FILE = Path(__file__).with_name("slow_features.py")
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms

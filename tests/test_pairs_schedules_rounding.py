@@ -14,9 +14,8 @@ from polydom.indexer.fitting import fit_schedule
 from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.models import compile_ensemble
 from polydom.models.sums import whole_sums
-
-from . import oracles
-from .agreement import bundled
+from tests import oracles
+from tests.agreement import bundled
 
 Floats = NDArray[np.float64]
 

@@ -24,8 +24,7 @@ from polydom.server.listener import free_port
 from polydom.server.protocol import RawRequest
 from polydom.server.question import Caller
 from polydom.server.settings import GrpcAt
-
-from . import records
+from tests import records
 
 JSON = {"content-type": "application/json"}
 MSGPACK = {"content-type": "application/msgpack"}

@@ -20,10 +20,9 @@ from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
-
-from .served import FEATURES_FILE, HAM, make_index, save_index
-from .servers import ask, serving
-from .test_engine import Clock, extractor_of
+from tests.served import FEATURES_FILE, HAM, make_index, save_index
+from tests.servers import ask, serving
+from tests.test_engine import Clock, extractor_of
 
 SILENCE_S = 2.0
 SLOW = 4

@@ -7,9 +7,9 @@ from pathlib import Path
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-from .served import FEATURES_FILE, SPAM, save_index
-from .servers import STOP_S, serving
-from .test_hostile import request, send, statuses
+from tests.served import FEATURES_FILE, SPAM, save_index
+from tests.servers import STOP_S, serving
+from tests.test_hostile import request, send, statuses
 
 BODY = json.dumps({"text": SPAM}).encode()
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 
 from polydom.server.oip_rest import SMALL_BODY
-
-from .served import FEATURES_FILE, save_index
-from .servers import serving
-from .test_hostile import failure, request, send
+from tests.served import FEATURES_FILE, save_index
+from tests.servers import serving
+from tests.test_hostile import failure, request, send
 
 USER, ADMIN = "a-token-of-some-user-of-models", "an-admin-token-of-32-characters0"
 CHANGES = ("load", "unload")

@@ -11,9 +11,9 @@ import pytest
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-from .served import FEATURES_FILE, SPAM
-from .servers import STOP_S, ask, serving
-from .test_repository import save
+from tests.served import FEATURES_FILE, SPAM
+from tests.servers import STOP_S, ask, serving
+from tests.test_repository import save
 
 ADMIN = "an-admin-token-for-tests"
 BATCH = {"items": [{"text": SPAM}], "budget_ms": 900}

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.polynomials import cost_at
+from polydom.features.costs.polynomials import cost_at
 from polydom.server.plan import make_plans
-
-from . import oracles
-from .served import ORDERS, make_index
+from tests import oracles
+from tests.served import ORDERS, make_index
 
 INDEX = make_index()
 PLANS = make_plans(INDEX)

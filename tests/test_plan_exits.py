@@ -22,9 +22,8 @@ from polydom.server.attempt import answer
 from polydom.server.budget import Allowance
 from polydom.server.engine import Engine
 from polydom.server.question import Question
-
-from . import oracles, projects
-from .served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
+from tests import oracles, projects
+from tests.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
 
 WITH_EXITS = (
     projects.TEXTS

@@ -15,8 +15,7 @@ from polydom.features.items import text_item
 from polydom.server.budget import Deadline
 from polydom.server.engine import Engine
 from polydom.server.question import Question
-
-from .served import FEATURES_FILE, make_index
+from tests.served import FEATURES_FILE, make_index
 
 BUDGET_S = 0.05
 REQUESTS = 3_000

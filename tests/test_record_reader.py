@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polydom.features.columns import columns
 from polydom.features.errors import PolydomError
 from polydom.features.extract import Extractor
 from polydom.features.feature import feature
 from polydom.features.items import ReadRecord, record_item
-from polydom.features.record import columns
 from polydom.server.record_reader import RecordReader
 
 EXTRACTOR = Extractor(

@@ -15,8 +15,7 @@ from polydom.indexer.schedule import Schedule
 from polydom.models import compile_ensemble
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
 from polydom.models.remainder import Remainder, bound_remainder
-
-from .agreement import bundled, edge_rows
+from tests.agreement import bundled, edge_rows
 
 Floats = NDArray[np.float64]
 

@@ -15,9 +15,8 @@ from polydom.indexer.project import Project
 from polydom.indexer.remeasure import carried_items, project_items, remeasure
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
-
-from . import projects, served
-from .progresses import Stages
+from tests import projects, served
+from tests.progresses import Stages
 
 pytestmark = pytest.mark.jit
 

@@ -18,8 +18,7 @@ from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
 from polydom.server.question import Caller
 from polydom.server.repository import Repository
 from polydom.server.schema_predict import Answer, Ask
-
-from .served import ACCURACIES, FEATURES_FILE, make_index
+from tests.served import ACCURACIES, FEATURES_FILE, make_index
 
 T = TypeVar("T")
 OWN = [FEATURES_FILE]

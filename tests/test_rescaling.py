@@ -21,9 +21,8 @@ from polydom.server.plan import make_plans
 from polydom.server.rescaling import read_pace, rescale
 from polydom.server.schema_facts import Rescaling
 from polydom.server.warm_up import WarmUp
-
-from .served import FEATURES_FILE, SPAM, WIDTHS, make_index
-from .servers import ask, serving
+from tests.served import FEATURES_FILE, SPAM, WIDTHS, make_index
+from tests.servers import ask, serving
 
 
 class Clock:

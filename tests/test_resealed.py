@@ -14,10 +14,9 @@ from polydom.indexer.index import Index
 from polydom.models.nodes import NODE
 from polydom.models.trial import TRUST
 from polydom.server.__main__ import main
-
-from .edits import edited, sealed
-from .exercise import extractor_of, lies
-from .zoo import save_zoo
+from tests.edits import edited, sealed
+from tests.exercise import extractor_of, lies
+from tests.zoo import save_zoo
 
 EDITS = 300
 Arrays = dict[str, NDArray[Any]]

@@ -20,8 +20,7 @@ from polydom.models import Prior, compile_ensemble, compile_model, compile_regre
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
 from polydom.models.remainder import bound_remainder
 from polydom.models.rows import take_row, take_rows
-
-from .agreement import bundled
+from tests.agreement import bundled
 
 pandas = pytest.importorskip("pandas")
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.indexer.schedule import LeadSchedule, Schedule
-
-from . import oracles
-from .votes import drawn_class_scores, drawn_scores
+from tests import oracles
+from tests.votes import drawn_class_scores, drawn_scores
 
 Floats = NDArray[np.float64]
 

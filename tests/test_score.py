@@ -9,8 +9,7 @@ from polydom.features.errors import BadIndexFile, BadInput
 from polydom.features.items import text_item
 from polydom.indexer.index import Index
 from polydom.server import Scorer, score_items
-
-from .served import ACCURACIES, FEATURES_FILE, HAM, SPAM, make_index, save_index
+from tests.served import ACCURACIES, FEATURES_FILE, HAM, SPAM, make_index, save_index
 
 OWN = [FEATURES_FILE]
 TEXTS = [HAM, SPAM, "lunch?"] * 50

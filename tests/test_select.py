@@ -34,8 +34,7 @@ from polydom.models.select import (
 )
 from polydom.models.trainer import Examples, Iterations, chance
 from polydom.models.worker import isolated
-
-from . import arms
+from tests import arms
 
 X, y = load_breast_cancer(return_X_y=True)  # 569 rows, 30 columns, 2 classes
 ACCURACY = MEASURES["accuracy"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from . import projects
-from .served import FEATURES_FILE, HAM, SPAM, save_index
-from .servers import ask, polydom, serving
+from tests import projects
+from tests.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.servers import ask, polydom, serving
 
 OWN = f"--features={FEATURES_FILE}"
 HEAVY = ("sklearn", "skimage", "lightgbm", "xgboost", "PIL", "scipy.stats")

@@ -14,9 +14,15 @@ from polydom.server.__main__ import main
 from polydom.server.explain import explain
 from polydom.server.local import IN_WORDS
 from polydom.server.schema_predict import Reason
-
-from .records import make_index as record_index
-from .served import FEATURES_FILE, HAM, SPAM, make_index, make_pair_index, save_index
+from tests.records import make_index as record_index
+from tests.served import (
+    FEATURES_FILE,
+    HAM,
+    SPAM,
+    make_index,
+    make_pair_index,
+    save_index,
+)
 
 OWN = ["--features", str(FEATURES_FILE)]
 

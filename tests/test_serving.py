@@ -24,8 +24,7 @@ from polydom.server.queue import WorkQueue
 from polydom.server.schema_predict import Ask
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
-
-from .served import FEATURES_FILE, WIDTHS, make_index, save_index
+from tests.served import FEATURES_FILE, WIDTHS, make_index, save_index
 
 T = TypeVar("T")
 TEXT = text_item("x" * 100)

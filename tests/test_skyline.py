@@ -3,9 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydom.indexer.skyline import Skylines, skylines_by_envelope
-
-from .curves import SIZES, Candidates, candidates
-from .oracles import skylines_by_sweep
+from tests.curves import SIZES, Candidates, candidates
+from tests.oracles import skylines_by_sweep
 
 
 def stays(skylines: Skylines) -> list[tuple[int, float, float]]:

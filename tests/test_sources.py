@@ -11,8 +11,7 @@ from polydom.features.items import Kind
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature
 from polydom.server.sources import read_items
-
-from .served import make_index
+from tests.served import make_index
 
 
 def package(kind: Kind, columns: dict[str, Any] | None = None) -> Package:

@@ -13,9 +13,8 @@ from benchmarks.staged_boosting import train_staged
 from polydom.indexer.fitting import fit_schedule
 from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.indexer.stages import cut_stages
-
-from .agreement import bundled
-from .oracles import boost_in_stages
+from tests.agreement import bundled
+from tests.oracles import boost_in_stages
 
 STAGES, ROUNDS = [[4, 9], [0], [2, 7, 12]], [3, 2, 4]
 STARTS = [slice(0, 3), slice(3, 5), slice(5, 9)]

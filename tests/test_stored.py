@@ -9,8 +9,7 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
 from polydom.indexer.stored import StoredFeature, load_extractor
-
-from .served import FEATURES_FILE, WIDTHS
+from tests.served import FEATURES_FILE, WIDTHS
 
 OWN = [
     StoredFeature(one.name, width, fingerprint(one), False)

@@ -37,9 +37,8 @@ from polydom.models.nodes import (
 )
 from polydom.models.prepare import plain
 from polydom.models.trees import join
-
-from . import oracles
-from .agreement import BUNDLED, REAL, assert_agrees, bundled, edge_rows, real
+from tests import oracles
+from tests.agreement import BUNDLED, REAL, assert_agrees, bundled, edge_rows, real
 
 SHARES = {
     "tree": DecisionTreeClassifier(random_state=0),

@@ -19,8 +19,7 @@ from polydom.models.keys import TINY, Slots, find_slots
 from polydom.models.stops import Limits, Margins, Never, Stops
 from polydom.models.trees import Trees
 from polydom.models.trial import ROWS, Trust, agree, edge_rows, walk_plainly
-
-from .test_lanes import drawn_trees, packed, rows_of
+from tests.test_lanes import drawn_trees, packed, rows_of
 
 vectors = pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 VBMI")
 

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadModel
 from polydom.models.ubj import DEEPEST, is_ubj, read_ubj
-
-from . import oracles
+from tests import oracles
 
 
 def plain(value: Any) -> Any:

@@ -14,8 +14,7 @@ import uvicorn
 from polydom.server.access import Access, Tokens
 from polydom.server.app import create_app
 from polydom.server.protocol import StampingProtocol
-
-from . import records
+from tests import records
 
 BODY = json.dumps({"record": records.PEOPLE[0]}).encode()
 JSON = {"content-type": "application/json"}

@@ -28,8 +28,7 @@ from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from polydom.server.v1_decode import decode_ask
 from polydom.server.v1_predict import LONGEST_BODY, Predict
-
-from . import records, served
+from tests import records, served
 
 NOW_S = 50.0
 JSON = (b"content-type", b"application/json")

@@ -18,9 +18,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from polydom.models.allocation import Race
 from polydom.models.select import Running, Selection, select
-
-from . import hard_learners as hard
-from .hard_learners import Counted, Does, KeepsALambda, StartsAProcess
+from tests import hard_learners as hard
+from tests.hard_learners import Counted, Does, KeepsALambda, StartsAProcess
 
 # of processes, which kernels have no part in: once is enough
 pytestmark = pytest.mark.jit

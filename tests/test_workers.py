@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import parser
 
-from .served import FEATURES_FILE, HAM
-from .servers import ask, serving
-from .test_listener import ADMIN, reload, version_of, wait_until
-from .test_repository import save
+from tests.served import FEATURES_FILE, HAM
+from tests.servers import ask, serving
+from tests.test_listener import ADMIN, reload, version_of, wait_until
+from tests.test_repository import save
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 OWN = f"--features={FEATURES_FILE}"

@@ -7,7 +7,7 @@ import numpy as np
 from PIL import Image
 from sklearn.tree import DecisionTreeClassifier
 
-from polydom.features.cost import CostTable
+from polydom.features.costs.curve import CostTable
 from polydom.features.extract import Extractor
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import image_item
@@ -17,9 +17,8 @@ from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature
 from polydom.models.compile import compile_model
 from polydom.models.prior import Prior
-
-from .served import save_index
-from .test_columns import save_records
+from tests.served import save_index
+from tests.test_columns import save_records
 
 CELLS = 64
 

@@ -20,9 +20,9 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
-from polydom.features.cost import CostTable
+from polydom.features.columns import columns
+from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
-from polydom.features.record import columns
 from polydom.indexer.index import Index
 from polydom.indexer.pace import Pace, compared_models
 from polydom.indexer.package import Package
@@ -34,9 +34,8 @@ from polydom.models.lattices import make_lattices
 from polydom.models.model import Model
 from polydom.models.prepare import plain
 from polydom.models.prior import Prior
-
-from . import served
-from .test_columns import save_records
+from tests import served
+from tests.test_columns import save_records
 
 NAMES = ("a", "b", "c", "d", "e")
 GROUPS = ((0, 1), (2,), (3, 4))  # columns of each feature
@@ -252,7 +251,7 @@ def save_zoo(folder: Path) -> dict[str, Path]:
         made[name] = with_exits(index) if name in ("tree", "forest3") else index
     paths = {"table": save_records(folder)}
     if find_spec("PIL"):
-        from .three_kinds import save_images
+        from tests.three_kinds import save_images
 
         paths["images"] = save_images(folder)
     for name, index in made.items():

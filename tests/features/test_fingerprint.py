@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from polydom.features.columns import Columns, columns
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.feature import Feature, feature
 from polydom.features.fingerprint import fingerprint, unsteady
-from polydom.features.image import grey, half
 from polydom.features.loading import load_features
-from polydom.features.record import Columns, columns
+from polydom.features.ready_made.image import grey, half
 
 HEAD = "from polydom.features import feature\n"
 TAIL = "\n@feature(kind='text')\ndef used(text):\n    return [len(str(V))]\n"
@@ -23,7 +23,7 @@ PRINT = """
 import sys
 from pathlib import Path
 from polydom.features.fingerprint import fingerprint
-from polydom.features.record import columns
+from polydom.features.columns import columns
 from polydom.features.loading import load_features, ready_made_features
 files = [Path(name) for name in sys.argv[1:]]
 group = columns("c", ["a", "b"], vocabularies={"a": ["x", "y"]})
@@ -330,7 +330,7 @@ def test_a_fingerprint_names_no_module_of_polydoms(
     group = columns("c", ["a", "b"], vocabularies={"a": ["x", "y"]}, declared={})
     source = """
     from polydom.features.errors import BadItem as V
-    from polydom.features.record import columns
+    from polydom.features.columns import columns
     K = columns("k", ["a"])
     """
     source = textwrap.dedent(source)
@@ -365,7 +365,7 @@ def test_a_fingerprint_tells_arrays_of_a_closure_apart() -> None:
 
 MINE = """
 from polydom.features import step
-from polydom.features.text import hashed_words, words
+from polydom.features.ready_made.text import hashed_words, words
 
 SCALE = 2
 

@@ -6,7 +6,7 @@ import pytest
 
 from polydom.features.errors import BadFeature
 from polydom.features.feature import feature, step
-from polydom.features.image import grey
+from polydom.features.ready_made.image import grey
 
 
 @step(kind="text")

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.features.cost import CostCurve
-from polydom.features.errors import BadInput
-from polydom.features.strays import (
+from polydom.features.costs.curve import CostCurve
+from polydom.features.costs.strays import (
     belong,
     chance_of_more,
     in_doubt,
@@ -22,8 +21,8 @@ from polydom.features.strays import (
     strays_of,
     without_strays,
 )
-
-from . import oracles
+from polydom.features.errors import BadInput
+from tests import oracles
 
 Floats = NDArray[np.float64]
 

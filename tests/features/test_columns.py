@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polydom.features.columns import Columns, columns, learn_vocabularies
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Value, record_item, text_item
-from polydom.features.record import Columns, columns, learn_vocabularies
 
 JOBS = {"job": ["baker", "clerk"]}
 PERSON = columns("person", ["age", "job"], vocabularies=JOBS, declared={"usd": 3.5})

@@ -12,10 +12,10 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .errors import BadInput
+from ..errors import BadInput
+from ..sizes import Size
 from .polynomials import cost_at, degree_of, monomials, values_at
 from .quantile import fit_quantile
-from .sizes import Size
 
 Floats = NDArray[np.float64]
 

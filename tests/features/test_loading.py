@@ -8,14 +8,14 @@ from joblib import Parallel, delayed
 
 from polydom.features.errors import BadFeature
 from polydom.features.feature import Feature
-from polydom.features.image import FEATURES as IMAGE_FEATURES
-from polydom.features.image import gabor, hog
 from polydom.features.loading import load_features
-from polydom.features.text import FEATURES as TEXT_FEATURES
+from polydom.features.ready_made.image import FEATURES as IMAGE_FEATURES
+from polydom.features.ready_made.image import gabor, hog
+from polydom.features.ready_made.text import FEATURES as TEXT_FEATURES
 
 MINE = """
 from polydom.features import feature, step
-from polydom.features.text import hashed_words, words
+from polydom.features.ready_made.text import hashed_words, words
 
 SCALE = 2
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.polynomial.polynomial import polyval
 from numpy.typing import ArrayLike, NDArray
 
-from .sizes import Size
+from ..sizes import Size
 
 Floats = NDArray[np.float64]
 

@@ -15,13 +15,17 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from polydom.features import image
 from polydom.features.errors import BadItem
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, image_item
-from polydom.features.picture import MIN_SIDE, decode_grey, decode_small, thickened
-
-from . import oracles
+from polydom.features.ready_made import image
+from polydom.features.ready_made.picture import (
+    MIN_SIDE,
+    decode_grey,
+    decode_small,
+    thickened,
+)
+from tests import oracles
 
 Pixels = NDArray[np.uint8]
 
@@ -381,7 +385,7 @@ def test_self_similarity_knows_a_pattern_from_noise() -> None:
 
 def test_importing_features_loads_no_library_of_images() -> None:
     code = (
-        "import sys, polydom.features, polydom.features.image, polydom.features.text\n"
+        "import sys, polydom.features, polydom.features.ready_made.image, polydom.features.ready_made.text\n"
         "print({'PIL', 'skimage', 'scipy', 'sklearn'} & sys.modules.keys() or 'light')"
     )
     ran = subprocess.run(

@@ -12,14 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from polydom.features.columns import columns
 from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, Step, feature, step
 from polydom.features.items import Item, record_item, text_item
-from polydom.features.record import columns
 from polydom.features.samples import sample_items
-
-from . import oracles
+from tests import oracles
 
 CALLS: list[str] = []  # names of the functions below, as they run
 

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.features import text as module
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
-
-from . import oracles
+from polydom.features.ready_made import text as module
+from tests import oracles
 
 EXTRACTOR = Extractor.probe(module.FEATURES, text_item("Some words."))
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=200)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from polydom.features import stopwatch
-from polydom.features.stopwatch import Load, Stopwatch, switches
+from polydom.features.costs import stopwatch
+from polydom.features.costs.stopwatch import Load, Stopwatch, switches
 
 
 class Machine:

@@ -9,11 +9,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.features import quantile
-from polydom.features.cost import CostCurve, CostTable
+from polydom.features.costs import quantile
+from polydom.features.costs.curve import CostCurve, CostTable
 from polydom.features.errors import BadInput
-
-from . import oracles
+from tests import oracles
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .feature import feature, step
+from ..feature import feature, step
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image, WebPImagePlugin
 from PIL.ImageFile import ImageFile
 
-from .errors import BadItem
+from ..errors import BadItem
 
 Image.preinit()  # JPEG, PNG, GIF and BMP; Pillow would load them at the first image
 FORMATS = ("JPEG", "PNG", "GIF", "BMP") + ("WEBP",) * WebPImagePlugin.SUPPORTED

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from polydom.features import stopwatch
-from polydom.features.cost import CostCurve
+from polydom.features.costs import stopwatch
+from polydom.features.costs.curve import CostCurve
+from polydom.features.costs.measure import Timings, measure, shuffled
+from polydom.features.costs.stopwatch import Stopwatch
 from polydom.features.errors import BadFeature, BadInput
 from polydom.features.extract import Extractor
 from polydom.features.feature import feature, step
 from polydom.features.items import text_item
-from polydom.features.measure import Timings, measure, shuffled
-from polydom.features.stopwatch import Stopwatch
 
 
 class Clock:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..errors import BadInput, BadItem
+from ..wording import in_words
 from .csv_file import CsvFile, check_form, open_csv
-from .errors import BadInput, BadItem
-from .wording import in_words
 
 JSON_LINES = (".jsonl", ".ndjson")
 PARQUET = ".parquet"

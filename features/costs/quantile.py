@@ -8,9 +8,9 @@ its linear program and how many times are fitted: docs/cost-curves.md.
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import BadInput
+from ..errors import BadInput
+from ..sizes import split_near
 from .polynomials import count_terms, monomials, values_at
-from .sizes import split_near
 from .strays import belong, strays_of, without_strays
 
 Floats = NDArray[np.float64]

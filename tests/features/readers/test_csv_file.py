@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.csv_file import (
+from polydom.features.errors import BadInput
+from polydom.features.readers.csv_file import (
     SEPARATORS,
     find_separator,
     open_csv,
     refuse_decimal_commas,
 )
-from polydom.features.errors import BadInput
 
 WORDS = st.text("ab,;|\t \"'x1.", max_size=6)
 

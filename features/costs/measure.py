@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .errors import BadInput
-from .extract import FLOAT32, Extractor
-from .items import Item
+from ..errors import BadInput
+from ..extract import FLOAT32, Extractor
+from ..items import Item
 from .quantile import usual_s
 from .stopwatch import BUSY, Stopwatch
 from .strays import in_doubt, strays_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from .errors import BadInput
+from ..errors import BadInput
 
 log = logging.getLogger("polydom")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .items import Kind
+from ..items import Kind
 
 ENDINGS: Mapping[Kind, Sequence[str]] = {
     "image": (".jpg", ".jpeg", ".png", ".gif", ".bmp", ".webp"),

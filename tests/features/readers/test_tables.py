@@ -5,8 +5,12 @@ from pathlib import Path
 import pytest
 
 from polydom.features.errors import BadInput, BadItem
-from polydom.features.folders import files_of
-from polydom.features.tables import count_json_lines, open_table, read_json_lines
+from polydom.features.readers.folders import files_of
+from polydom.features.readers.tables import (
+    count_json_lines,
+    open_table,
+    read_json_lines,
+)
 
 
 def test_json_lines_are_objects_or_say_why_not(tmp_path: Path) -> None:

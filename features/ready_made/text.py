@@ -14,7 +14,7 @@ from collections import Counter
 import numpy as np
 from numpy.typing import NDArray
 
-from .feature import feature, step
+from ..feature import feature, step
 
 Bytes = NDArray[np.uint8]
 Doubles = NDArray[np.float64]

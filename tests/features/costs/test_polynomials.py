@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.polynomials import (
+from polydom.features.costs.polynomials import (
     cost_at,
     costs_at,
     count_terms,
@@ -14,8 +14,7 @@ from polydom.features.polynomials import (
     exponents,
     monomials,
 )
-
-from . import oracles
+from tests import oracles
 
 SIDES = st.floats(1e-3, 1e5)
 TEN = st.lists(st.floats(0, 9), min_size=10, max_size=10)

@@ -1,0 +1,1 @@
+"""Items out of folders, CSV, JSON Lines and Parquet."""
