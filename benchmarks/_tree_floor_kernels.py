@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from polydom.models._bound_row_kernels import decide_bound, lane_decide_bound
 from polydom.models._lane_kernels import lane_margin
 from polydom.models._layout_kernels import margin
-from polydom.models._native_kernels import ROW, ROWS
 from polydom.models._vector_kernels import VECTORS
-from polydom.models.declare import ONE_ROW
+from polydom.models.scoring.kernels.declare import ONE_ROW
+from polydom.models.scoring.kernels.native import ROW, ROWS
 
 LONGS = Array(int64, 1, "C", readonly=True)
 FLOATS = Array(float64, 1, "C", readonly=True)

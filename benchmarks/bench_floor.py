@@ -32,11 +32,11 @@ from numpy.typing import NDArray
 from polydom.models import compile_ensemble, trial
 from polydom.models._bound_row_kernels import TABLE
 from polydom.models._lane_kernels import ABREAST, SPAN
-from polydom.models._native_kernels import entry
 from polydom.models._vector_kernels import LANES
 from polydom.models.bound_rows import fill_table
 from polydom.models.choose_kernel import Layout, pack
 from polydom.models.ensemble import Ensemble
+from polydom.models.scoring.kernels.native import entry
 from polydom.models.trees import Trees
 
 from . import _tree_floor_kernels as kernels

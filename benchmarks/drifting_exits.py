@@ -19,8 +19,8 @@ from polydom.indexer.project import Exits as ExitTerms
 from polydom.indexer.readers import make_item
 from polydom.indexer.stored import StoredFeature
 from polydom.models.compile import compile_ensemble
-from polydom.models.model import Model
-from polydom.models.prior import Prior
+from polydom.models.scoring.model import Model
+from polydom.models.scoring.prior import Prior
 from polydom.server import attempt
 from polydom.server.budget import Allowance
 from polydom.server.engine import Engine

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models._lattice_kernels import PARTS
-from polydom.models._score_kernels import LOGISTIC, POSITIVE
-from polydom.models.classifier import Classifier, Head
 from polydom.models.ensemble import as_ensemble
 from polydom.models.evaluators import EarlyExit
 from polydom.models.lattice_layout import LatticeLayout
 from polydom.models.lattices import Lattices, make_lattices
-from polydom.models.prepare import plain
+from polydom.models.scoring.classifier import Classifier, Head
+from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
+from polydom.models.scoring.preparation import plain
 
 from ._lattice_floor_kernels import multiply_add, read_all, read_some
 

@@ -14,7 +14,7 @@ from polydom.indexer import Index
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature
 from polydom.models import compile_ensemble
-from polydom.models.prior import Prior
+from polydom.models.scoring.prior import Prior
 
 COLUMNS = tuple(f"column_{k}" for k in range(14))
 LABELS = ("no", "yes")

@@ -9,7 +9,7 @@ from numba import float64, int32, int64
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models.declare import njit
+from polydom.models.scoring.kernels.declare import njit
 
 from ._pair_kernels import FLOATS_2D, OPTIONS, pair_cost
 

@@ -12,7 +12,7 @@ from numba import boolean, float64, int64
 from numba.types import Array, Tuple, UniTuple
 from numpy.typing import NDArray
 
-from polydom.models.declare import njit
+from polydom.models.scoring.kernels.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_OUT = Array(float64, 1, "C")

@@ -5,7 +5,7 @@ from numba import float64, int64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models.declare import njit
+from polydom.models.scoring.kernels.declare import njit
 
 INTS = Array(int64, 1, "C", readonly=True)
 FLOATS = Array(float64, 1, "C", readonly=True)

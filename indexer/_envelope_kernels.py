@@ -5,7 +5,7 @@ from numba import boolean, float64, int64
 from numba.types import Array, Tuple
 from numpy.typing import NDArray
 
-from polydom.models.declare import njit
+from polydom.models.scoring.kernels.declare import njit
 
 from ._crossing_kernels import UNIT, certain_order, compare, ever_cheaper
 

@@ -14,7 +14,7 @@ from numba import float64, int64, uint64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models.declare import njit
+from polydom.models.scoring.kernels.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 MASKS = Array(uint64, 1, "C", readonly=True)

@@ -10,7 +10,7 @@ from numba import boolean, float64, int32, int64
 from numba.types import Array, UniTuple
 from numpy.typing import NDArray
 
-from polydom.models.declare import njit
+from polydom.models.scoring.kernels.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

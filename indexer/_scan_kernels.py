@@ -13,7 +13,7 @@ from numba import boolean, float64, int64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models.declare import njit
+from polydom.models.scoring.kernels.declare import njit
 
 from ._walk_kernels import leader
 

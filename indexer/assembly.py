@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.costs.curve import CostTable
 from polydom.features.costs.stopwatch import Load
 from polydom.features.sizes import Size, read_size
-from polydom.models.model import Model
+from polydom.models.scoring.model import Model
 
 from .cache import digest
 from .choosing import Choice

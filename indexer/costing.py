@@ -15,7 +15,7 @@ from polydom.features.costs.strays import in_doubt, steady_quantile, strays_of
 from polydom.features.extract import Extractor
 from polydom.features.items import Item
 from polydom.features.sizes import read_size, split_near
-from polydom.models.model import Model
+from polydom.models.scoring.model import Model
 
 from .cache import Cache
 from .data import Dataset

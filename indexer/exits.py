@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.model import Model
+from polydom.models.scoring.model import Model
 
 from .schedule import Promise
 from .track import margins_of

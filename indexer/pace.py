@@ -17,7 +17,7 @@ from polydom.features.costs.stopwatch import busy_clock, time_call
 from polydom.features.errors import BadIndexFile
 from polydom.features.extract import FLOAT32, Extractor
 from polydom.features.items import Item, Kind, image_item, record_item, text_item
-from polydom.models.model import Model
+from polydom.models.scoring.model import Model
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from polydom.features.extract import Extractor
 from polydom.features.items import Kind
 from polydom.features.sizes import Size
 from polydom.models.load import load_model
-from polydom.models.model import Model
+from polydom.models.scoring.model import Model
 
 from .stored import StoredColumns, StoredFeature, load_extractor
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.rows import as_numbers
+from polydom.models.scoring.rows import as_numbers
 from polydom.models.sums import whole_sums
 
 from ._walk_kernels import walk, walk_margins

@@ -16,8 +16,8 @@ from polydom.features.errors import BadProject, PolydomError
 from polydom.models.compile import compile_model
 from polydom.models.learners import make_learner
 from polydom.models.load import load_model
-from polydom.models.model import Model
-from polydom.models.prior import Prior
+from polydom.models.scoring.model import Model
+from polydom.models.scoring.prior import Prior
 
 from .cache import Cache
 from .exits import answers_of

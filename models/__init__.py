@@ -3,10 +3,10 @@
 from .compile import compile_ensemble, compile_model
 from .learners import make_learner
 from .load import load_model
-from .model import Model
-from .prior import Prior
 from .regressor import Regressor, compile_regressor
 from .remainder import bound_remainder
+from .scoring.model import Model
+from .scoring.prior import Prior
 from .select import Running, Selection, select, select_by_iterations
 
 __all__ = [

@@ -19,8 +19,8 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from ._layout_kernels import key_of
-from ._native_kernels import ROWS, constant, gather, load, spread, store
-from .declare import OPTIONS, njit
+from .scoring.kernels.declare import OPTIONS, njit
+from .scoring.kernels.native import ROWS, constant, gather, load, spread, store
 
 WIDTH = 128  # rows in a vector
 BLOCK = 512  # rows whose codes are at hand at once

@@ -11,9 +11,9 @@ from numba import carray, int64, uint64
 
 from ._lane_kernels import kernel, lane_side
 from ._layout_kernels import decide
-from ._native_kernels import pointer
-from .declare import ONE_ROW, OPTIONS, njit
-from .stops import NO_ROW
+from .scoring.kernels.declare import ONE_ROW, OPTIONS, njit
+from .scoring.kernels.native import pointer
+from .scoring.stops import NO_ROW
 
 # What the address of an array is that of: where it begins, how many rows it has and
 # how wide they are, and the address of packed trees.

@@ -20,8 +20,6 @@ from numba import carray, float64, int64, uint64, void
 from numpy.typing import NDArray
 
 from ._layout_kernels import MANY
-from ._native_kernels import ROW, pointer
-from ._stops_kernels import leading, outside, side
 from ._vector_kernels import (
     LANES,
     STEP,
@@ -32,8 +30,10 @@ from ._vector_kernels import (
     write_keys,
     write_vector,
 )
-from .declare import ONE_ROW, OPTIONS, njit
-from .stops import LEADING, UNDECIDED
+from .scoring.kernels.declare import ONE_ROW, OPTIONS, njit
+from .scoring.kernels.native import ROW, pointer
+from .scoring.kernels.stops import leading, outside, side
+from .scoring.stops import LEADING, UNDECIDED
 
 MOST_CUTS = 256  # of a slot; the last is above every value
 ABREAST = 8  # trees whose sums are kept between limits at once

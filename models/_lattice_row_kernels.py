@@ -33,12 +33,12 @@ from ._lattice_lane_kernels import (
     halve_vertices_3,
     walk,
 )
-from ._native_kernels import ROW, ROWS, frozen, on_stack, pointer
-from ._stops_kernels import lead_of
-from .declare import OPTIONS, njit
-from .model import Rows
-from .pinned import LINE
-from .stops import LEADING, UNDECIDED
+from .scoring.address_table import LINE
+from .scoring.kernels.declare import OPTIONS, njit
+from .scoring.kernels.native import ROW, ROWS, frozen, on_stack, pointer
+from .scoring.kernels.stops import lead_of
+from .scoring.model import Rows
+from .scoring.stops import LEADING, UNDECIDED
 
 DOUBLE_ROW, DOUBLE_ROWS = frozen(float64), frozen(float64, 2)
 

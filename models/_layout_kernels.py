@@ -14,11 +14,11 @@ import numpy as np
 from numba import carray, float64, int32, int64, uint64, void
 from numpy.typing import NDArray
 
-from ._native_kernels import ROW, ROWS, on_stack, pointer
-from ._stops_kernels import leading, outside, side
-from .declare import ONE_ROW, OPTIONS, njit
 from .keys import HIGHEST, INFINITE, NO_ZERO, TINY
-from .stops import LEADING, UNDECIDED
+from .scoring.kernels.declare import ONE_ROW, OPTIONS, njit
+from .scoring.kernels.native import ROW, ROWS, on_stack, pointer
+from .scoring.kernels.stops import leading, outside, side
+from .scoring.stops import LEADING, UNDECIDED
 
 ABREAST = 6
 

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._linear_kernels import gaussian
-from .model import Rows
-from .prepare import Preparation, load_preparation
-from .stored import Stored, reduced
+from .scoring.model import Rows
+from .scoring.preparation import Preparation, load_preparation
+from .scoring.stored_arrays import Stored, reduced
 
 
 @dataclass(frozen=True, slots=True, eq=False)

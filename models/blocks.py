@@ -23,7 +23,7 @@ from ._block_kernels import (
 )
 from .keys import Slots
 from .nodes import TreeArrays
-from .pinned import Pinned
+from .scoring.address_table import Pinned
 
 # Every node of a tree is tested for every row: in larger trees walking is shorter.
 MOST_LEAVES = 256

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ._bound_row_kernels import TABLE, decide_bound, lane_decide_bound
-from ._native_kernels import entry
 from .choose_kernel import Layout
-from .pinned import Pinned
-from .stops import UNDECIDED
+from .scoring.address_table import Pinned
+from .scoring.kernels.native import entry
+from .scoring.stops import UNDECIDED
 
 PORTABLE, VECTOR = entry(decide_bound), entry(lane_decide_bound)
 

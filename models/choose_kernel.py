@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from . import trial
 from .blocks import FEWEST_ROWS, Blocks, pack_blocks
-from .declare import COMPILED
 from .keys import find_slots
 from .lanes import pack_lanes
 from .layout import Packed, find_tree_depths, pack_walks
 from .nodes import TreeArrays
-from .pinned import Pinned
-from .rows import DENSE, SINGLE
-from .stops import Codes, Floats, Never, Stops
+from .scoring.address_table import Pinned
+from .scoring.kernels.declare import COMPILED
+from .scoring.rows import DENSE, SINGLE
+from .scoring.stops import Codes, Floats, Never, Stops
 
 NEVER = Never()
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .classifier import Classifier
 from .comparison import check_decisions
 from .ensemble import Ensemble, as_ensemble
 from .from_lightgbm import read_lightgbm
@@ -18,8 +17,14 @@ from .from_sklearn import COMPILERS as TREES
 from .from_sklearn_linear import COMPILERS as LINEAR
 from .from_xgboost import fitted_bytes, read_xgboost
 from .homes import is_one_of, named
-from .model import Model
-from .prepare import TRANSFORMERS, Preparation, check_transformer, compile_preparation
+from .scoring.classifier import Classifier
+from .scoring.model import Model
+from .scoring.preparation import (
+    TRANSFORMERS,
+    Preparation,
+    check_transformer,
+    compile_preparation,
+)
 from .ubj import is_ubj
 
 M = TypeVar("M")

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .bound_rows import bind
-from .classifier import BaseModels, Classifier, PackedTerms
-from .model import Rows
-from .rows import DENSE, SINGLE, take_row, take_rows
-from .stops import UNDECIDED, Codes, Floats, Limits, Margins
+from .scoring.classifier import BaseModels, Classifier, PackedTerms
+from .scoring.model import Rows
+from .scoring.rows import DENSE, SINGLE, take_row, take_rows
+from .scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins
 from .sums import whole_sums
 
 NO_WIDTH = 2**62  # of rows for a kernel that there is not

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ._score_kernels import EACH, LARGEST_SCORE, LOGISTIC, SOFTMAX
-from .classifier import Classifier, Head
 from .nodes import (
     MISSING_LEFT,
     NAN_IS_ZERO,
@@ -20,7 +18,9 @@ from .nodes import (
     Tree,
 )
 from .objectives import Link, elsewhere
-from .prepare import Preparation, inputs_of
+from .scoring.classifier import Classifier, Head
+from .scoring.kernels.link import EACH, LARGEST_SCORE, LOGISTIC, SOFTMAX
+from .scoring.preparation import Preparation, inputs_of
 from .trees import Trees, join
 
 VERSIONS = ("v2", "v3", "v4")

@@ -8,11 +8,18 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ._score_kernels import LARGEST, LOGISTIC, MARGIN, NOT_NEGATIVE, POSITIVE, SOFTMAX
-from .classifier import Classifier, Head
 from .homes import is_one_of
 from .nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
-from .prepare import Preparation
+from .scoring.classifier import Classifier, Head
+from .scoring.kernels.link import (
+    LARGEST,
+    LOGISTIC,
+    MARGIN,
+    NOT_NEGATIVE,
+    POSITIVE,
+    SOFTMAX,
+)
+from .scoring.preparation import Preparation
 from .trees import join
 
 

@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ._score_kernels import HUBER, LARGEST, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from .bayes import Gaussian
-from .classifier import Classifier, Head
 from .linear import Linear
-from .model import Model
-from .prepare import Preparation
-from .prior import Prior
+from .scoring.classifier import Classifier, Head
+from .scoring.kernels.link import HUBER, LARGEST, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
+from .scoring.model import Model
+from .scoring.preparation import Preparation
+from .scoring.prior import Prior
 
 
 def _linear(classifier: Any, preparation: Preparation) -> Model:

@@ -36,13 +36,13 @@ from ._lane_kernels import (
     lane_margins,
     lane_scores,
 )
-from ._native_kernels import entry
 from ._vector_kernels import LANES, MOST_DEPTH, STEP, VECTORS
 from .keys import HIGHEST, Slots
 from .layout import Packed, kernels_for, limits_of
 from .nodes import TreeArrays
-from .pinned import lay_table
-from .stops import Floats, Limits, Stops
+from .scoring.address_table import lay_table
+from .scoring.kernels.native import entry
+from .scoring.stops import Floats, Limits, Stops
 
 # A tree's room for values is that of a whole tree as deep as the deepest in its group.
 MOST_VALUES = 2**21

@@ -43,12 +43,12 @@ from ._lattice_row_kernels import (
     raw,
     raw_many,
 )
-from ._native_kernels import entry
-from .declare import COMPILED
-from .model import Rows
-from .pinned import LINE, Pinned, aligned
-from .rows import SINGLE
-from .stops import UNDECIDED, Codes, Floats, Limits, Margins, Stops
+from .scoring.address_table import LINE, Pinned, aligned
+from .scoring.kernels.declare import COMPILED
+from .scoring.kernels.native import entry
+from .scoring.model import Rows
+from .scoring.rows import SINGLE
+from .scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins, Stops
 
 # A place between keypoints is a whole number of 32 bits; so is one among vertices.
 MOST_KEYPOINTS = 2000

@@ -10,10 +10,10 @@ from polydom.features.errors import BadInput
 
 from ._lattice_kernels import PARTS, base
 from .lattice_layout import LatticeLayout, pack_lattices, raw_entry
-from .model import Rows
-from .prepare import Preparation, as_rows, load_preparation
-from .stops import Floats, Never, Stops
-from .stored import Stored, reduced
+from .scoring.model import Rows
+from .scoring.preparation import Preparation, as_rows, load_preparation
+from .scoring.stops import Floats, Never, Stops
+from .scoring.stored_arrays import Stored, reduced
 
 MOST_INPUTS = 10
 MOST_LATTICES = 2**20

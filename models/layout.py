@@ -17,12 +17,12 @@ from ._layout_kernels import (
     margins,
     raw_scores,
 )
-from ._native_kernels import entry
 from ._tree_kernels import find_depths
 from .keys import Slots
 from .nodes import TreeArrays
-from .pinned import AddressTable, Pinned, lay_table
-from .stops import Codes, Floats, Limits, Margins, Stops
+from .scoring.address_table import AddressTable, Pinned, lay_table
+from .scoring.kernels.native import entry
+from .scoring.stops import Codes, Floats, Limits, Margins, Stops
 
 # A node has 16 bits each for its slot and its child; slots live on the stack.
 MOST_SLOTS = 4096

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ._linear_kernels import linear
-from .model import Rows
-from .prepare import Preparation, load_preparation
-from .stops import Floats, Stops
-from .stored import Stored, reduced
+from .scoring.model import Rows
+from .scoring.preparation import Preparation, load_preparation
+from .scoring.stops import Floats, Stops
+from .scoring.stored_arrays import Stored, reduced
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from .bayes import Gaussian
-from .classifier import Scorer, load_classifier
 from .lattices import Lattices
 from .linear import Linear
-from .model import Model
-from .prior import Prior
-from .stored import Stored
+from .scoring.classifier import Scorer, load_classifier
+from .scoring.model import Model
+from .scoring.prior import Prior
+from .scoring.stored_arrays import Stored
 from .trees import Trees
 
 LOADERS: dict[str, Callable[[Stored, int], Scorer]] = {

@@ -16,7 +16,7 @@ from .from_xgboost import fitted_bytes, read_xgboost_regressor
 from .homes import is_one_of, named
 from .nodes import Tree
 from .objectives import Link
-from .prepare import inputs_of
+from .scoring.preparation import inputs_of
 from .trees import Trees, join
 
 

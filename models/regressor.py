@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from .comparison import check_values
-from .model import Rows
 from .objectives import Link
 from .regression import read_regressor
 from .remainder import bound_remainder
-from .rows import take_row, take_rows
+from .scoring.model import Rows
+from .scoring.rows import take_row, take_rows
 from .trees import Trees
 
 Floats = NDArray[np.float64]

@@ -11,11 +11,11 @@ from polydom.features.errors import BadInput, BadModel
 
 from ._tree_kernels import add_trees, find_leaves
 from .choose_kernel import Layout, pack
-from .model import Rows
 from .nodes import NODE, Tree, TreeArrays, check_trees, lay_out, pack_sets
-from .prepare import Preparation, as_rows, load_preparation
-from .stops import Floats, Stops
-from .stored import Stored, reduced
+from .scoring.model import Rows
+from .scoring.preparation import Preparation, as_rows, load_preparation
+from .scoring.stops import Floats, Stops
+from .scoring.stored_arrays import Stored, reduced
 
 EPSILON = 2.0**-53  # what one addition can round, as a share of its sum
 

@@ -19,7 +19,7 @@ from ._vector_kernels import VECTORS
 from .keys import TINY, Slots, turned
 from .layout import Packed
 from .nodes import TreeArrays
-from .stops import Codes, Floats, Stops
+from .scoring.stops import Codes, Floats, Stops
 
 ROWS = 64
 log = logging.getLogger("polydom")

@@ -17,12 +17,12 @@ from polydom.indexer.index import Index
 from polydom.indexer.report import facts_of
 from polydom.models.bound_rows import bind
 from polydom.models.choose_kernel import pack
-from polydom.models.classifier import Classifier
-from polydom.models.declare import COMPILED
 from polydom.models.lattice_layout import pack_lattices
 from polydom.models.lattices import Lattices
-from polydom.models.model import Model
-from polydom.models.stops import Limits, Margins
+from polydom.models.scoring.classifier import Classifier
+from polydom.models.scoring.kernels.declare import COMPILED
+from polydom.models.scoring.model import Model
+from polydom.models.scoring.stops import Limits, Margins
 from polydom.models.trees import Trees
 from polydom.server.attempt import answer
 from polydom.server.budget import Allowance, Budget, Deadline

@@ -25,7 +25,7 @@ from polydom.indexer.index import Index
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature, load_extractor
 from polydom.models.compile import compile_model
-from polydom.models.prior import Prior
+from polydom.models.scoring.prior import Prior
 
 GROUPS: dict[str, dict[str, Any]] = {
     "person": {"columns": ["age", "height"], "vocabularies": {}},

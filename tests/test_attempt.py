@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.items import record_item, text_item
-from polydom.models.prior import Prior
+from polydom.models.scoring.prior import Prior
 from polydom.server.attempt import answer, begin
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.engine import Engine

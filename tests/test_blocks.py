@@ -10,7 +10,7 @@ from polydom.models._block_kernels import BLOCK, WIDTH
 from polydom.models._tree_kernels import add_trees
 from polydom.models.blocks import FEWEST_ROWS, MOST_LEAVES
 from polydom.models.nodes import Tree
-from polydom.models.prepare import plain
+from polydom.models.scoring.preparation import plain
 from polydom.models.trees import Trees, join
 
 WIDE = 5  # columns of the rows

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models import trial
-from polydom.models._score_kernels import LOGISTIC, NOT_NEGATIVE, POSITIVE
 from polydom.models._vector_kernels import VECTORS
-from polydom.models.classifier import Classifier, Head
 from polydom.models.ensemble import as_ensemble
 from polydom.models.evaluators import EarlyExit
 from polydom.models.nodes import Tree
-from polydom.models.prepare import plain
-from polydom.models.stops import NO_ROW, UNDECIDED
+from polydom.models.scoring.classifier import Classifier, Head
+from polydom.models.scoring.kernels.link import LOGISTIC, NOT_NEGATIVE, POSITIVE
+from polydom.models.scoring.preparation import plain
+from polydom.models.scoring.stops import NO_ROW, UNDECIDED
 from polydom.models.trees import Trees, join
 from polydom.models.trial import Trust
 from tests.test_lanes import drawn_trees, rows_of

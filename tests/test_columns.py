@@ -15,7 +15,7 @@ from polydom.indexer.index import Index
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature
 from polydom.models.compile import compile_model
-from polydom.models.prior import Prior
+from polydom.models.scoring.prior import Prior
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
 from polydom.server.columns import SHOWN, KnownColumns

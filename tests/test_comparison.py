@@ -24,8 +24,8 @@ from polydom.models import compile_model, compile_regressor
 from polydom.models.comparison import ROWS, draw_rows
 from polydom.models.compile import COMPILERS, compilable
 from polydom.models.homes import HOME_OF
-from polydom.models.prepare import TRANSFORMERS
 from polydom.models.regression import COMPILERS as REGRESSORS
+from polydom.models.scoring.preparation import TRANSFORMERS
 from tests.agreement import bundled
 from tests.boosters import lgbm, xgb
 

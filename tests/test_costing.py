@@ -22,7 +22,7 @@ from polydom.indexer.costing import (
 from polydom.indexer.data import Dataset, make_dataset
 from polydom.indexer.progress import Silence
 from polydom.indexer.readers import make_item
-from polydom.models.prior import Prior
+from polydom.models.scoring.prior import Prior
 from tests.progresses import Stages
 from tests.served import FEATURES_FILE, WIDTHS
 

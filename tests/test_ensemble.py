@@ -25,11 +25,11 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadInput, BadModel
 from polydom.indexer.fitting import fit_schedule
 from polydom.models import compile_ensemble
-from polydom.models._score_kernels import LOGISTIC, POSITIVE
-from polydom.models.classifier import Classifier, Head
 from polydom.models.ensemble import Ensemble, as_ensemble
 from polydom.models.nodes import Tree
-from polydom.models.prepare import plain
+from polydom.models.scoring.classifier import Classifier, Head
+from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
+from polydom.models.scoring.preparation import plain
 from polydom.models.trees import join
 from tests import oracles
 from tests.agreement import bundled

@@ -12,8 +12,8 @@ from polydom.models.keys import find_slots
 from polydom.models.lanes import pack_lanes
 from polydom.models.layout import Packed, find_tree_depths, pack_walks
 from polydom.models.nodes import Tree
-from polydom.models.prepare import plain
-from polydom.models.stops import UNDECIDED, Limits, Margins, Never, Stops
+from polydom.models.scoring.preparation import plain
+from polydom.models.scoring.stops import UNDECIDED, Limits, Margins, Never, Stops
 from polydom.models.trees import Trees, join
 from polydom.models.trial import edge_rows
 

@@ -21,8 +21,15 @@ from polydom.models.lattice_layout import (
     sorting_network,
 )
 from polydom.models.lattices import MOST_INPUTS, Lattices, make_lattices
-from polydom.models.prepare import plain
-from polydom.models.stops import LEADING, UNDECIDED, Limits, Margins, Never, Stops
+from polydom.models.scoring.preparation import plain
+from polydom.models.scoring.stops import (
+    LEADING,
+    UNDECIDED,
+    Limits,
+    Margins,
+    Never,
+    Stops,
+)
 from tests import oracles
 
 WIDE = 12  # columns of the rows

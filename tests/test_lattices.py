@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import load_model
-from polydom.models._score_kernels import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
-from polydom.models.classifier import Classifier, Head
-from polydom.models.declare import COMPILED
 from polydom.models.ensemble import as_ensemble
 from polydom.models.evaluators import LeadExit
 from polydom.models.lattices import Lattices, make_lattices
-from polydom.models.prepare import plain
+from polydom.models.scoring.classifier import Classifier, Head
+from polydom.models.scoring.kernels.declare import COMPILED
+from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
+from polydom.models.scoring.preparation import plain
 from tests import oracles
 from tests.agreement import stored_and_loaded
 

@@ -19,7 +19,7 @@ from polydom.indexer.pace import (
     time_features,
     time_models,
 )
-from polydom.models.prior import Prior
+from polydom.models.scoring.prior import Prior
 
 
 class Clock:

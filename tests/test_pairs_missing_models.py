@@ -24,10 +24,10 @@ from polydom.features.errors import BadRow
 from polydom.indexer.index import Index
 from polydom.indexer.package import Package
 from polydom.models import compile_model, make_learner
-from polydom.models._score_kernels import LARGEST, SOFTMAX
-from polydom.models.classifier import Head
 from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
-from polydom.models.prior import Prior
+from polydom.models.scoring.classifier import Head
+from polydom.models.scoring.kernels.link import LARGEST, SOFTMAX
+from polydom.models.scoring.prior import Prior
 from polydom.server.app import create_app
 from tests.agreement import bundled
 from tests.test_columns import stored

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.models._stops_kernels import lead_of, leading, outside, side
-from polydom.models.declare import njit
-from polydom.models.stops import (
+from polydom.models.scoring.kernels.declare import njit
+from polydom.models.scoring.kernels.stops import lead_of, leading, outside, side
+from polydom.models.scoring.stops import (
     LEADING,
     NEAR,
     NEGATIVE,

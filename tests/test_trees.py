@@ -35,7 +35,7 @@ from polydom.models.nodes import (
     ZERO_IS_MISSING,
     Tree,
 )
-from polydom.models.prepare import plain
+from polydom.models.scoring.preparation import plain
 from polydom.models.trees import join
 from tests import oracles
 from tests.agreement import BUNDLED, REAL, assert_agrees, bundled, edge_rows, real

@@ -9,14 +9,14 @@ import pytest
 
 from polydom.features.errors import BadModel
 from polydom.models import trial
-from polydom.models._score_kernels import LOGISTIC, POSITIVE
 from polydom.models._vector_kernels import VECTORS
 from polydom.models.choose_kernel import Layout
-from polydom.models.classifier import Classifier, Head
 from polydom.models.ensemble import as_ensemble
 from polydom.models.evaluators import EarlyExit
 from polydom.models.keys import TINY, Slots, find_slots
-from polydom.models.stops import Limits, Margins, Never, Stops
+from polydom.models.scoring.classifier import Classifier, Head
+from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
+from polydom.models.scoring.stops import Limits, Margins, Never, Stops
 from polydom.models.trees import Trees
 from polydom.models.trial import ROWS, Trust, agree, edge_rows, walk_plainly
 from tests.test_lanes import drawn_trees, packed, rows_of

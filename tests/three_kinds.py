@@ -16,7 +16,7 @@ from polydom.indexer.index import Index
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature
 from polydom.models.compile import compile_model
-from polydom.models.prior import Prior
+from polydom.models.scoring.prior import Prior
 from tests.served import save_index
 from tests.test_columns import save_records
 

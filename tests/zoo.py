@@ -27,13 +27,13 @@ from polydom.indexer.index import Index
 from polydom.indexer.pace import Pace, compared_models
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature
-from polydom.models._score_kernels import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
-from polydom.models.classifier import Classifier, Head
 from polydom.models.compile import compile_model
 from polydom.models.lattices import make_lattices
-from polydom.models.model import Model
-from polydom.models.prepare import plain
-from polydom.models.prior import Prior
+from polydom.models.scoring.classifier import Classifier, Head
+from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
+from polydom.models.scoring.model import Model
+from polydom.models.scoring.preparation import plain
+from polydom.models.scoring.prior import Prior
 from tests import served
 from tests.test_columns import save_records
 

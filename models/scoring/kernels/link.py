@@ -10,8 +10,8 @@ import numpy as np
 from numba import float64, int64, void
 from numpy.typing import NDArray
 
-from ._native_kernels import frozen
 from .declare import OPTIONS, njit
+from .native import frozen
 
 RAW = frozen(float64, 2)
 RAW_ROW = frozen(float64)

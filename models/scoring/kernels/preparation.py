@@ -11,9 +11,9 @@ import numpy as np
 from numba import float64, int32, int64, void
 from numpy.typing import NDArray
 
-from ._native_kernels import ROWS, frozen
+from ..model import Rows
 from .declare import OPTIONS, njit
-from .model import Rows
+from .native import ROWS, frozen
 
 FLOATS_2D, FLOATS_3D = frozen(float64, 2), frozen(float64, 3)
 CODES, COLUMNS = frozen(int64), frozen(int32)

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel, BadRow
 
-from ._preparation_kernels import (
+from ..homes import is_one_of, named
+from .kernels.preparation import (
     AFFINE,
     BINARISE,
     CENTER,
@@ -24,9 +25,8 @@ from ._preparation_kernels import (
     SUM_NORM,
     prepare,
 )
-from .homes import is_one_of, named
 from .model import Rows
-from .stored import Stored
+from .stored_arrays import Stored
 
 NORMS = {"max": LARGEST_NORM, "l1": SUM_NORM, "l2": SQUARE_NORM}
 TRANSFORMERS = (

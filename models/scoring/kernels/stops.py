@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ..stops import NEAR, UNDECIDED
 from .declare import njit
-from .stops import NEAR, UNDECIDED
 
 
 @njit(inline="always")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from .model import Rows
-from .stored import Stored
+from .stored_arrays import Stored
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,7 +9,9 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba import carray, float64, int32, int64, njit, types, uint64, void
 from numba.extending import intrinsic
 
-from polydom.models._native_kernels import (
+from polydom.models.scoring.address_table import LINE, aligned, lay_table
+from polydom.models.scoring.kernels.declare import ONE_ROW
+from polydom.models.scoring.kernels.native import (
     constant,
     entry,
     frozen,
@@ -21,8 +23,6 @@ from polydom.models._native_kernels import (
     spread,
     store,
 )
-from polydom.models.declare import ONE_ROW
-from polydom.models.pinned import LINE, aligned, lay_table
 
 pytestmark = pytest.mark.jit
 WIDE = 8

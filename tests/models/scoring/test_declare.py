@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from polydom.models import declare
+from polydom.models.scoring.kernels import declare
 
 ROOT = Path(declare.__file__).parents[1]
 

@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ._native_kernels import entry
-from ._score_kernels import (
+from .kernels.link import (
     EACH,
     LARGEST,
     LARGEST_SCORE,
@@ -21,10 +20,11 @@ from ._score_kernels import (
     class_scores,
     probability,
 )
+from .kernels.native import entry
 from .model import Rows
 from .rows import take_row, take_rows
 from .stops import Codes, Floats, Stops
-from .stored import Stored
+from .stored_arrays import Stored
 
 # The compiled function without its dispatcher: it trusts that a float and an int come.
 probability_entry = entry(probability)

@@ -1,0 +1,1 @@
+"""What every compiled model is: inputs prepared, raw scores, a link, a choice."""

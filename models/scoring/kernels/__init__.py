@@ -1,0 +1,1 @@
+"""Compiled preparation and links, and what all kernels share."""
