@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel, BadRow
 
-from .bayes import Gaussian
 from .lattices import Lattices
-from .linear import Linear
+from .linear.linear import Linear
+from .linear.naive_bayes import Gaussian
 from .trees import Trees
 
 Floats = NDArray[np.float64]

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .bayes import Gaussian
-from .linear import Linear
+from .linear.linear import Linear
+from .linear.naive_bayes import Gaussian
 from .scoring.classifier import Classifier, Head
 from .scoring.kernels.link import HUBER, LARGEST, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from .scoring.model import Model

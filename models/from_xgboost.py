@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .linear import Linear
+from .linear.linear import Linear
 from .nodes import MISSING_LEFT, NOT_BELOW_ZERO, Tree
 from .objectives import Link, elsewhere
 from .scoring.classifier import Classifier, Head, Scorer

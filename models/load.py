@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .bayes import Gaussian
 from .lattices import Lattices
-from .linear import Linear
+from .linear.linear import Linear
+from .linear.naive_bayes import Gaussian
 from .scoring.classifier import Scorer, load_classifier
 from .scoring.model import Model
 from .scoring.prior import Prior

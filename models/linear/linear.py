@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ._linear_kernels import linear
-from .scoring.model import Rows
-from .scoring.preparation import Preparation, load_preparation
-from .scoring.stops import Floats, Stops
-from .scoring.stored_arrays import Stored, reduced
+from ..scoring.model import Rows
+from ..scoring.preparation import Preparation, load_preparation
+from ..scoring.stops import Floats, Stops
+from ..scoring.stored_arrays import Stored, reduced
+from .kernels.sums import linear
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,8 @@ import numpy as np
 from numba import boolean, float64
 from numpy.typing import NDArray
 
-from .scoring.kernels.declare import OPTIONS, njit
-from .scoring.kernels.native import frozen
+from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.native import frozen
 
 FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
 

@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ._linear_kernels import gaussian
-from .scoring.model import Rows
-from .scoring.preparation import Preparation, load_preparation
-from .scoring.stored_arrays import Stored, reduced
+from ..scoring.model import Rows
+from ..scoring.preparation import Preparation, load_preparation
+from ..scoring.stored_arrays import Stored, reduced
+from .kernels.sums import gaussian
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,1 @@
+"""Weighted sums, and naive Bayes."""

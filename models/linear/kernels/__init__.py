@@ -1,0 +1,1 @@
+"""Compiled sums over a row's inputs."""
