@@ -6,12 +6,12 @@ from numba import float64, int64, njit, uint64
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models._bound_row_kernels import decide_bound, lane_decide_bound
-from polydom.models._lane_kernels import lane_margin
-from polydom.models._layout_kernels import margin
-from polydom.models._vector_kernels import VECTORS
 from polydom.models.scoring.kernels.declare import ONE_ROW
 from polydom.models.scoring.kernels.native import ROW, ROWS
+from polydom.models.trees.kernels.avx512 import VECTORS
+from polydom.models.trees.kernels.packed import margin
+from polydom.models.trees.kernels.row_by_number import decide_bound, lane_decide_bound
+from polydom.models.trees.kernels.simd import lane_margin
 
 LONGS = Array(int64, 1, "C", readonly=True)
 FLOATS = Array(float64, 1, "C", readonly=True)

@@ -29,15 +29,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models import compile_ensemble, trial
-from polydom.models._bound_row_kernels import TABLE
-from polydom.models._lane_kernels import ABREAST, SPAN
-from polydom.models._vector_kernels import LANES
-from polydom.models.bound_rows import fill_table
-from polydom.models.choose_kernel import Layout, pack
+from polydom.models import compile_ensemble
 from polydom.models.ensemble import Ensemble
 from polydom.models.scoring.kernels.native import entry
-from polydom.models.trees import Trees
+from polydom.models.trees import self_test as trial
+from polydom.models.trees.choose_kernel import Layout, pack
+from polydom.models.trees.kernels.avx512 import LANES
+from polydom.models.trees.kernels.row_by_number import TABLE
+from polydom.models.trees.kernels.simd import ABREAST, SPAN
+from polydom.models.trees.row_by_number import fill_table
+from polydom.models.trees.trees import Trees
 
 from . import _tree_floor_kernels as kernels
 from .adult_trees import FittedExit, fit_exit, train

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from polydom.indexer import Index
-from polydom.models.trial import TRUST
+from polydom.models.trees.self_test import TRUST
 from polydom.server.codec import Desk
 from polydom.server.engine import Engine
 from polydom.server.metrics import Metrics

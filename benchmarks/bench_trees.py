@@ -31,11 +31,11 @@ from typing import Any
 import numpy as np
 
 from polydom.models import compile_ensemble
-from polydom.models.choose_kernel import Layout
 from polydom.models.ensemble import Ensemble
-from polydom.models.layout import Packed
-from polydom.models.trees import Trees
-from polydom.models.trial import TRUST
+from polydom.models.trees.choose_kernel import Layout
+from polydom.models.trees.packed import Packed
+from polydom.models.trees.self_test import TRUST
+from polydom.models.trees.trees import Trees
 
 from .adult_trees import fit_exit, train
 from .bench_qwyc import load_adult

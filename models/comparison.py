@@ -13,7 +13,7 @@ from polydom.features.errors import BadModel, BadRow
 from .lattices import Lattices
 from .linear.linear import Linear
 from .linear.naive_bayes import Gaussian
-from .trees import Trees
+from .trees.trees import Trees
 
 Floats = NDArray[np.float64]
 

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from .homes import is_one_of
-from .nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
 from .scoring.classifier import Classifier, Head
 from .scoring.kernels.link import (
     LARGEST,
@@ -20,7 +19,8 @@ from .scoring.kernels.link import (
     SOFTMAX,
 )
 from .scoring.preparation import Preparation
-from .trees import join
+from .trees.nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
+from .trees.trees import join
 
 
 def read_tree(

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from .linear.linear import Linear
-from .nodes import MISSING_LEFT, NOT_BELOW_ZERO, Tree
 from .objectives import Link, elsewhere
 from .scoring.classifier import Classifier, Head, Scorer
 from .scoring.kernels.link import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from .scoring.preparation import Preparation, inputs_of
-from .trees import Trees, join
+from .trees.nodes import MISSING_LEFT, NOT_BELOW_ZERO, Tree
+from .trees.trees import Trees, join
 from .ubj import read_ubj
 
 VERSIONS = (1, 2, 3)

@@ -14,7 +14,7 @@ from .scoring.classifier import Scorer, load_classifier
 from .scoring.model import Model
 from .scoring.prior import Prior
 from .scoring.stored_arrays import Stored
-from .trees import Trees
+from .trees.trees import Trees
 
 LOADERS: dict[str, Callable[[Stored, int], Scorer]] = {
     Linear.kind: Linear.load,

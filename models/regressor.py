@@ -15,7 +15,7 @@ from .regression import read_regressor
 from .remainder import bound_remainder
 from .scoring.model import Rows
 from .scoring.rows import take_row, take_rows
-from .trees import Trees
+from .trees.trees import Trees
 
 Floats = NDArray[np.float64]
 

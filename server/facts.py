@@ -6,7 +6,7 @@ import msgspec
 
 from polydom.features.items import SIZE_NAMES
 from polydom.indexer.package import Package
-from polydom.models.trial import TRUST
+from polydom.models.trees.self_test import TRUST
 
 from .engine import Engine
 from .schema_facts import (

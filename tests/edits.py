@@ -90,7 +90,7 @@ def _number(flat: NDArray[Any], draw: Draw) -> Any:
 
 def _change_nodes(array: NDArray[Any], draw: Draw) -> None:
     """Change a field of a node of trees, which are stored as bytes."""
-    from polydom.models.nodes import NODE
+    from polydom.models.trees.nodes import NODE
 
     if array.ndim != 2 or array.shape[1] != NODE.itemsize or array.dtype != np.uint8:
         return
@@ -102,7 +102,7 @@ def _change_nodes(array: NDArray[Any], draw: Draw) -> None:
 
 def _share_child(meta: Meta, arrays: Arrays, draw: Draw) -> None:
     """Let two nodes of a tree have the same children."""
-    from polydom.models.nodes import NODE
+    from polydom.models.trees.nodes import NODE
 
     names = [n for n in arrays if n.endswith("/nodes") and arrays[n].size]
     if not names:

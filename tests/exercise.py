@@ -15,15 +15,15 @@ from polydom.features.sizes import Size
 from polydom.indexer.factors import Factors
 from polydom.indexer.index import Index
 from polydom.indexer.report import facts_of
-from polydom.models.bound_rows import bind
-from polydom.models.choose_kernel import pack
 from polydom.models.lattice_layout import pack_lattices
 from polydom.models.lattices import Lattices
 from polydom.models.scoring.classifier import Classifier
 from polydom.models.scoring.kernels.declare import COMPILED
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.stops import Limits, Margins
-from polydom.models.trees import Trees
+from polydom.models.trees.choose_kernel import pack
+from polydom.models.trees.row_by_number import bind
+from polydom.models.trees.trees import Trees
 from polydom.server.attempt import answer
 from polydom.server.budget import Allowance, Budget, Deadline
 from polydom.server.codec import Desk

@@ -90,7 +90,7 @@ def sharing_leaves(meta: dict[str, Any], arrays: dict[str, Any]) -> None:
 
 
 def _leaves_at_first(nodes: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    from polydom.models.nodes import NODE
+    from polydom.models.trees.nodes import NODE
 
     view = nodes.copy().view(NODE)
     view["child"][view["column"] < 0] = 0

@@ -22,7 +22,7 @@ from polydom.indexer.package import Package
 from polydom.indexer.skyline import Skylines
 from polydom.models.allocation import Allocation
 from polydom.models.daub_seconds import cost_at as extrapolate
-from polydom.models.nodes import Tree
+from polydom.models.trees.nodes import Tree
 
 
 def expand_lattice(

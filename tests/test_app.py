@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from polydom.features.errors import BadFeature, BadIndexFile, BadInput
 from polydom.indexer.index import Index
-from polydom.models import trial
-from polydom.models._vector_kernels import VECTORS
+from polydom.models.trees import self_test as trial
+from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.server.app import create_app
 from polydom.server.settings import Settings
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index

@@ -26,11 +26,11 @@ from polydom.features.errors import BadInput, BadModel
 from polydom.indexer.fitting import fit_schedule
 from polydom.models import compile_ensemble
 from polydom.models.ensemble import Ensemble, as_ensemble
-from polydom.models.nodes import Tree
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.preparation import plain
-from polydom.models.trees import join
+from polydom.models.trees.nodes import Tree
+from polydom.models.trees.trees import join
 from tests import oracles
 from tests.agreement import bundled
 from tests.boosters import lgbm, xgb

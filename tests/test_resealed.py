@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadIndexFile, PolydomError
 from polydom.indexer.file import read_file
 from polydom.indexer.index import Index
-from polydom.models.nodes import NODE
-from polydom.models.trial import TRUST
+from polydom.models.trees.nodes import NODE
+from polydom.models.trees.self_test import TRUST
 from polydom.server.__main__ import main
 from tests.edits import edited, sealed
 from tests.exercise import extractor_of, lies

@@ -107,12 +107,13 @@ def test_every_kernel_is_declared_so() -> None:
 
 
 def test_a_digest_is_that_of_sources_alone() -> None:
-    one = declare.digest("polydom.models._lane_kernels")
+    one = declare.digest("polydom.models.trees.kernels.simd")
     assert re.fullmatch("[0-9a-f]{16}", one)
-    assert one != declare.digest("polydom.models._layout_kernels")
+    assert one != declare.digest("polydom.models.trees.kernels.packed")
     found: dict[str, bytes] = {}
-    declare._collect("polydom.models._lane_kernels", found)
-    assert {"polydom.models._layout_kernels", "polydom.models._vector_kernels"} < set(
-        found
-    )
+    declare._collect("polydom.models.trees.kernels.simd", found)
+    assert {
+        "polydom.models.trees.kernels.packed",
+        "polydom.models.trees.kernels.avx512",
+    } < set(found)
     assert not any(name.startswith("polydom.server") for name in found)

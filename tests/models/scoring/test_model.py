@@ -179,7 +179,7 @@ def _set(name: str, change: Callable[[NDArray[Any]], None]) -> Any:
 
 def _nodes(field: str, value: Any) -> Any:
     def change(array: NDArray[Any]) -> None:
-        from polydom.models.nodes import NODE
+        from polydom.models.trees.nodes import NODE
 
         array.reshape(-1).view(NODE)[field][0] = value
 

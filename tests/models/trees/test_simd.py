@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polydom.models._lane_kernels import ABREAST, MOST_CUTS, SPAN
-from polydom.models._vector_kernels import LANES, MOST_DEPTH, VECTORS
-from polydom.models.keys import find_slots
-from polydom.models.lanes import pack_lanes
-from polydom.models.layout import Packed, find_tree_depths, pack_walks
-from polydom.models.nodes import Tree
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stops import UNDECIDED, Limits, Margins, Never, Stops
-from polydom.models.trees import Trees, join
-from polydom.models.trial import edge_rows
+from polydom.models.trees.kernels.avx512 import LANES, MOST_DEPTH, VECTORS
+from polydom.models.trees.kernels.simd import ABREAST, MOST_CUTS, SPAN
+from polydom.models.trees.keys import find_slots
+from polydom.models.trees.nodes import Tree
+from polydom.models.trees.packed import Packed, find_tree_depths, pack_walks
+from polydom.models.trees.self_test import edge_rows
+from polydom.models.trees.simd import pack_lanes
+from polydom.models.trees.trees import Trees, join
 
 pytestmark = [
     pytest.mark.jit,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .scoring.stored_arrays import Stored
+from ..scoring.stored_arrays import Stored
 
 # column < 0 marks a leaf; child is then its row in the leaf values, else its left one.
 NODE = np.dtype(

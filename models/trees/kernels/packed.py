@@ -14,11 +14,11 @@ import numpy as np
 from numba import carray, float64, int32, int64, uint64, void
 from numpy.typing import NDArray
 
-from .keys import HIGHEST, INFINITE, NO_ZERO, TINY
-from .scoring.kernels.declare import ONE_ROW, OPTIONS, njit
-from .scoring.kernels.native import ROW, ROWS, on_stack, pointer
-from .scoring.kernels.stops import leading, outside, side
-from .scoring.stops import LEADING, UNDECIDED
+from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
+from ...scoring.kernels.native import ROW, ROWS, on_stack, pointer
+from ...scoring.kernels.stops import leading, outside, side
+from ...scoring.stops import LEADING, UNDECIDED
+from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 
 ABREAST = 6
 

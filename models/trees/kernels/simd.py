@@ -19,8 +19,11 @@ import numpy as np
 from numba import carray, float64, int64, uint64, void
 from numpy.typing import NDArray
 
-from ._layout_kernels import MANY
-from ._vector_kernels import (
+from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
+from ...scoring.kernels.native import ROW, pointer
+from ...scoring.kernels.stops import leading, outside, side
+from ...scoring.stops import LEADING, UNDECIDED
+from .avx512 import (
     LANES,
     STEP,
     VECTORS,
@@ -30,10 +33,7 @@ from ._vector_kernels import (
     write_keys,
     write_vector,
 )
-from .scoring.kernels.declare import ONE_ROW, OPTIONS, njit
-from .scoring.kernels.native import ROW, pointer
-from .scoring.kernels.stops import leading, outside, side
-from .scoring.stops import LEADING, UNDECIDED
+from .packed import MANY
 
 MOST_CUTS = 256  # of a slot; the last is above every value
 ABREAST = 8  # trees whose sums are kept between limits at once

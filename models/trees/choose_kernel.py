@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import trial
-from .blocks import FEWEST_ROWS, Blocks, pack_blocks
+from ..scoring.address_table import Pinned
+from ..scoring.kernels.declare import COMPILED
+from ..scoring.rows import DENSE, SINGLE
+from ..scoring.stops import Codes, Floats, Never, Stops
+from . import self_test as trial
+from .batch import FEWEST_ROWS, Blocks, pack_blocks
 from .keys import find_slots
-from .lanes import pack_lanes
-from .layout import Packed, find_tree_depths, pack_walks
 from .nodes import TreeArrays
-from .scoring.address_table import Pinned
-from .scoring.kernels.declare import COMPILED
-from .scoring.rows import DENSE, SINGLE
-from .scoring.stops import Codes, Floats, Never, Stops
+from .packed import Packed, find_tree_depths, pack_walks
+from .simd import pack_lanes
 
 NEVER = Never()
 

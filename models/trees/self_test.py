@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ._tree_kernels import find_leaves
-from ._vector_kernels import VECTORS
+from ..scoring.stops import Codes, Floats, Stops
+from .kernels.avx512 import VECTORS
+from .kernels.walk import find_leaves
 from .keys import TINY, Slots, turned
-from .layout import Packed
 from .nodes import TreeArrays
-from .scoring.stops import Codes, Floats, Stops
+from .packed import Packed
 
 ROWS = 64
 log = logging.getLogger("polydom")

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polydom.models._block_kernels import BLOCK, WIDTH
-from polydom.models._tree_kernels import add_trees
-from polydom.models.blocks import FEWEST_ROWS, MOST_LEAVES
-from polydom.models.nodes import Tree
 from polydom.models.scoring.preparation import plain
-from polydom.models.trees import Trees, join
+from polydom.models.trees.batch import FEWEST_ROWS, MOST_LEAVES
+from polydom.models.trees.kernels.batch import BLOCK, WIDTH
+from polydom.models.trees.kernels.walk import add_trees
+from polydom.models.trees.nodes import Tree
+from polydom.models.trees.trees import Trees, join
 
 WIDE = 5  # columns of the rows
 pytestmark = pytest.mark.jit

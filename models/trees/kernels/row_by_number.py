@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numba import carray, int64, uint64
 
-from ._lane_kernels import kernel, lane_side
-from ._layout_kernels import decide
-from .scoring.kernels.declare import ONE_ROW, OPTIONS, njit
-from .scoring.kernels.native import pointer
-from .scoring.stops import NO_ROW
+from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
+from ...scoring.kernels.native import pointer
+from ...scoring.stops import NO_ROW
+from .packed import decide
+from .simd import kernel, lane_side
 
 # What the address of an array is that of: where it begins, how many rows it has and
 # how wide they are, and the address of packed trees.

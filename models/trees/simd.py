@@ -24,7 +24,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._lane_kernels import (
+from ..scoring.address_table import lay_table
+from ..scoring.kernels.native import entry
+from ..scoring.stops import Floats, Limits, Stops
+from .kernels.avx512 import LANES, MOST_DEPTH, STEP, VECTORS
+from .kernels.simd import (
     ABREAST,
     MOST_CUTS,
     TABLE,
@@ -36,13 +40,9 @@ from ._lane_kernels import (
     lane_margins,
     lane_scores,
 )
-from ._vector_kernels import LANES, MOST_DEPTH, STEP, VECTORS
 from .keys import HIGHEST, Slots
-from .layout import Packed, kernels_for, limits_of
 from .nodes import TreeArrays
-from .scoring.address_table import lay_table
-from .scoring.kernels.native import entry
-from .scoring.stops import Floats, Limits, Stops
+from .packed import Packed, kernels_for, limits_of
 
 # A tree's room for values is that of a whole tree as deep as the deepest in its group.
 MOST_VALUES = 2**21

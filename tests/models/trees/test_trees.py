@@ -25,7 +25,8 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadModel
 from polydom.models import compile_model
-from polydom.models.nodes import (
+from polydom.models.scoring.preparation import plain
+from polydom.models.trees.nodes import (
     MISSING_LEFT,
     NAN_IS_ZERO,
     NODE,
@@ -35,8 +36,7 @@ from polydom.models.nodes import (
     ZERO_IS_MISSING,
     Tree,
 )
-from polydom.models.scoring.preparation import plain
-from polydom.models.trees import join
+from polydom.models.trees.trees import join
 from tests import oracles
 from tests.agreement import BUNDLED, REAL, assert_agrees, bundled, edge_rows, real
 

@@ -11,9 +11,9 @@ from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import config, types
 from numba.extending import intrinsic
 
-from .keys import HIGHEST, INFINITE, NO_ZERO, TINY
-from .scoring.kernels.declare import COMPILED
-from .scoring.kernels.native import constant, instruction, load, spread, store
+from ...scoring.kernels.declare import COMPILED
+from ...scoring.kernels.native import constant, instruction, load, spread, store
+from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 
 LANES = 64  # bytes of a vector
 STEP = 16  # numbers of 32 bits in a vector

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ._bound_row_kernels import TABLE, decide_bound, lane_decide_bound
+from ..scoring.address_table import Pinned
+from ..scoring.kernels.native import entry
+from ..scoring.stops import UNDECIDED
 from .choose_kernel import Layout
-from .scoring.address_table import Pinned
-from .scoring.kernels.native import entry
-from .scoring.stops import UNDECIDED
+from .kernels.row_by_number import TABLE, decide_bound, lane_decide_bound
 
 PORTABLE, VECTOR = entry(decide_bound), entry(lane_decide_bound)
 

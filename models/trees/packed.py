@@ -6,7 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._layout_kernels import (
+from ..scoring.address_table import AddressTable, Pinned, lay_table
+from ..scoring.kernels.native import entry
+from ..scoring.stops import Codes, Floats, Limits, Margins, Stops
+from .kernels.packed import (
     ABREAST,
     TABLE,
     decide,
@@ -17,12 +20,9 @@ from ._layout_kernels import (
     margins,
     raw_scores,
 )
-from ._tree_kernels import find_depths
+from .kernels.walk import find_depths
 from .keys import Slots
 from .nodes import TreeArrays
-from .scoring.address_table import AddressTable, Pinned, lay_table
-from .scoring.kernels.native import entry
-from .scoring.stops import Codes, Floats, Limits, Margins, Stops
 
 # A node has 16 bits each for its slot and its child; slots live on the stack.
 MOST_SLOTS = 4096

@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadModel
-from polydom.models import trial
-from polydom.models._vector_kernels import VECTORS
-from polydom.models.choose_kernel import Layout
 from polydom.models.ensemble import as_ensemble
 from polydom.models.evaluators import EarlyExit
-from polydom.models.keys import TINY, Slots, find_slots
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.stops import Limits, Margins, Never, Stops
-from polydom.models.trees import Trees
-from polydom.models.trial import ROWS, Trust, agree, edge_rows, walk_plainly
-from tests.test_lanes import drawn_trees, packed, rows_of
+from polydom.models.trees import self_test as trial
+from polydom.models.trees.choose_kernel import Layout
+from polydom.models.trees.kernels.avx512 import VECTORS
+from polydom.models.trees.keys import TINY, Slots, find_slots
+from polydom.models.trees.self_test import ROWS, Trust, agree, edge_rows, walk_plainly
+from polydom.models.trees.trees import Trees
+from tests.models.trees.test_simd import drawn_trees, packed, rows_of
 
 vectors = pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 VBMI")
 

@@ -18,9 +18,9 @@ from numba import float64, int32, int64, types, uint8, uint16, uint64, void
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from ._layout_kernels import key_of
-from .scoring.kernels.declare import OPTIONS, njit
-from .scoring.kernels.native import ROWS, constant, gather, load, spread, store
+from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.native import ROWS, constant, gather, load, spread, store
+from .packed import key_of
 
 WIDTH = 128  # rows in a vector
 BLOCK = 512  # rows whose codes are at hand at once

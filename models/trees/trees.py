@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
 
-from ._tree_kernels import add_trees, find_leaves
+from ..scoring.model import Rows
+from ..scoring.preparation import Preparation, as_rows, load_preparation
+from ..scoring.stops import Floats, Stops
+from ..scoring.stored_arrays import Stored, reduced
 from .choose_kernel import Layout, pack
+from .kernels.walk import add_trees, find_leaves
 from .nodes import NODE, Tree, TreeArrays, check_trees, lay_out, pack_sets
-from .scoring.model import Rows
-from .scoring.preparation import Preparation, as_rows, load_preparation
-from .scoring.stops import Floats, Stops
-from .scoring.stored_arrays import Stored, reduced
 
 EPSILON = 2.0**-53  # what one addition can round, as a share of its sum
 

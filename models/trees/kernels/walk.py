@@ -10,7 +10,10 @@ import numpy as np
 from numba import float64, int32, int64, uint32, void
 from numpy.typing import NDArray
 
-from .nodes import (
+from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.native import ROW, ROWS, frozen
+from ...scoring.model import Rows
+from ..nodes import (
     MISSING_LEFT,
     NAN_IS_ZERO,
     NODE,
@@ -20,9 +23,6 @@ from .nodes import (
     ZERO_IS_MISSING,
     ZERO_LIMIT,
 )
-from .scoring.kernels.declare import OPTIONS, njit
-from .scoring.kernels.native import ROW, ROWS, frozen
-from .scoring.model import Rows
 
 NODES = frozen(numba.from_dtype(NODE))
 SINGLES, DOUBLES = ROWS, frozen(float64, 2)

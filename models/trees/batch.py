@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._block_kernels import (
+from ..scoring.address_table import Pinned
+from .kernels.batch import (
     BLOCK,
     HEAD_SIZE,
     JOIN,
@@ -23,7 +24,6 @@ from ._block_kernels import (
 )
 from .keys import Slots
 from .nodes import TreeArrays
-from .scoring.address_table import Pinned
 
 # Every node of a tree is tested for every row: in larger trees walking is shorter.
 MOST_LEAVES = 256

@@ -9,19 +9,19 @@ import pytest
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models import trial
-from polydom.models._vector_kernels import VECTORS
 from polydom.models.ensemble import as_ensemble
 from polydom.models.evaluators import EarlyExit
-from polydom.models.nodes import Tree
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, NOT_NEGATIVE, POSITIVE
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stops import NO_ROW, UNDECIDED
-from polydom.models.trees import Trees, join
-from polydom.models.trial import Trust
-from tests.test_lanes import drawn_trees, rows_of
-from tests.test_trial import Narrowing
+from polydom.models.trees import self_test as trial
+from polydom.models.trees.kernels.avx512 import VECTORS
+from polydom.models.trees.nodes import Tree
+from polydom.models.trees.self_test import Trust
+from polydom.models.trees.trees import Trees, join
+from tests.models.trees.test_self_test import Narrowing
+from tests.models.trees.test_simd import drawn_trees, rows_of
 
 
 def exits_of(trees: Trees, rule: int = POSITIVE) -> EarlyExit:

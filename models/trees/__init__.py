@@ -1,0 +1,1 @@
+"""Sums of trees, evaluated a row or a batch at a time."""

@@ -1,0 +1,1 @@
+"""Compiled walks through trees: plain, packed, with vectors, in batches."""
