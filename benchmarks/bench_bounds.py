@@ -20,7 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from polydom.indexer.exact import exact_schedule
 from polydom.models import Regressor, compile_ensemble, compile_regressor
-from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
+from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 
 from .bench_qwyc import DEPTH, RATE, TREES, Rows, load_adult, train
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
+from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 
 from .bench_qwyc import load_adult
 

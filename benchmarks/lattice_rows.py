@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models._lattice_kernels import PARTS
 from polydom.models.ensemble import as_ensemble
 from polydom.models.evaluators import EarlyExit
-from polydom.models.lattice_layout import LatticeLayout
-from polydom.models.lattices import Lattices, make_lattices
+from polydom.models.lattices.kernels.plain import PARTS
+from polydom.models.lattices.lattices import Lattices, make_lattices
+from polydom.models.lattices.packed import LatticeLayout
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.preparation import plain

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel, BadRow
 
-from .lattices import Lattices
+from .lattices.lattices import Lattices
 from .linear.linear import Linear
 from .linear.naive_bayes import Gaussian
 from .trees.trees import Trees

@@ -59,7 +59,7 @@ HOMES = {
         "XGBRFRegressor",
         "XGBRanker",
     ),
-    "polydom.models.lattice_ensemble": ("LatticeEnsembleClassifier",),
+    "polydom.models.lattices.estimator": ("LatticeEnsembleClassifier",),
 }
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 

@@ -51,7 +51,7 @@ LEARNERS: dict[str, tuple[str, tuple[str, ...], dict[str, Any]]] = {
     "ada_boost": ("sklearn.ensemble:AdaBoostClassifier", ("fill",), {}),
     "lightgbm": ("lightgbm:LGBMClassifier", (), {"verbosity": -1}),  # else it prints
     "xgboost": ("xgboost:XGBClassifier", (), {}),
-    "lattices": ("polydom.models.lattice_ensemble:LatticeEnsembleClassifier", (), {}),
+    "lattices": ("polydom.models.lattices.estimator:LatticeEnsembleClassifier", (), {}),
     "prior": ("sklearn.dummy:DummyClassifier", (), {"strategy": "prior"}),
 }
 

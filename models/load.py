@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .lattices import Lattices
+from .lattices.lattices import Lattices
 from .linear.linear import Linear
 from .linear.naive_bayes import Gaussian
 from .scoring.classifier import Scorer, load_classifier

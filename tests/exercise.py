@@ -15,8 +15,8 @@ from polydom.features.sizes import Size
 from polydom.indexer.factors import Factors
 from polydom.indexer.index import Index
 from polydom.indexer.report import facts_of
-from polydom.models.lattice_layout import pack_lattices
-from polydom.models.lattices import Lattices
+from polydom.models.lattices.lattices import Lattices
+from polydom.models.lattices.packed import pack_lattices
 from polydom.models.scoring.classifier import Classifier
 from polydom.models.scoring.kernels.declare import COMPILED
 from polydom.models.scoring.model import Model

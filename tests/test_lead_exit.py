@@ -22,7 +22,7 @@ from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.indexer.schedule import LeadSchedule, Schedule
 from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
-from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
+from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from tests import oracles
 from tests.agreement import bundled
 

@@ -24,7 +24,7 @@ from polydom.features.errors import BadRow
 from polydom.indexer.index import Index
 from polydom.indexer.package import Package
 from polydom.models import compile_model, make_learner
-from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
+from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.scoring.classifier import Head
 from polydom.models.scoring.kernels.link import LARGEST, SOFTMAX
 from polydom.models.scoring.prior import Prior

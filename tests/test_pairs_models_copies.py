@@ -28,7 +28,7 @@ from polydom.indexer.exact import exact_schedule
 from polydom.indexer.fitting import fit_schedule
 from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.models import compile_ensemble, compile_model, compile_regressor
-from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
+from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.trees.trees import Trees
 from tests.agreement import bundled

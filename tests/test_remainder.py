@@ -13,7 +13,7 @@ from sklearn.linear_model import RidgeClassifier
 from polydom.features.errors import BadInput
 from polydom.indexer.schedule import Schedule
 from polydom.models import compile_ensemble
-from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
+from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.remainder import Remainder, bound_remainder
 from tests.agreement import bundled, edge_rows
 

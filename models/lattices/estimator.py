@@ -12,12 +12,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from .lattice_inputs import join_inputs, keypoints, pairs_tested
-from .lattice_training import Descent, train_lattices
+from ..scoring.classifier import Head
+from ..scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
+from ..scoring.preparation import plain
+from .inputs import join_inputs, keypoints, pairs_tested
 from .lattices import MOST_INPUTS, Lattices, make_lattices
-from .scoring.classifier import Head
-from .scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
-from .scoring.preparation import plain
+from .training import Descent, train_lattices
 
 Floats = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from polydom.models._descent_kernels import gradient, sum_rows
-from polydom.models.lattice_ensemble import LatticeEnsembleClassifier
-from polydom.models.lattice_training import locate_all, start, stretch
+from polydom.models.lattices.estimator import LatticeEnsembleClassifier
+from polydom.models.lattices.kernels.training import gradient, sum_rows
+from polydom.models.lattices.training import locate_all, start, stretch
 
 Floats = NDArray[np.float64]
 

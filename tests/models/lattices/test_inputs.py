@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from polydom.models.lattice_inputs import join_inputs, keypoints, pairs_tested
+from polydom.models.lattices.inputs import join_inputs, keypoints, pairs_tested
 
 
 @given(

@@ -7,8 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._lattice_lane_kernels import LANES, STEP
-from ._lattice_row_kernels import (
+from ..scoring.address_table import LINE, Pinned, aligned
+from ..scoring.kernels.declare import COMPILED
+from ..scoring.kernels.native import entry
+from ..scoring.model import Rows
+from ..scoring.rows import SINGLE
+from ..scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins, Stops
+from .kernels.simd_steps import LANES, STEP
+from .kernels.single_row import (
     BLOCKS,
     BLOCKS_AT,
     CALIBRATED,
@@ -43,12 +49,6 @@ from ._lattice_row_kernels import (
     raw,
     raw_many,
 )
-from .scoring.address_table import LINE, Pinned, aligned
-from .scoring.kernels.declare import COMPILED
-from .scoring.kernels.native import entry
-from .scoring.model import Rows
-from .scoring.rows import SINGLE
-from .scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins, Stops
 
 # A place between keypoints is a whole number of 32 bits; so is one among vertices.
 MOST_KEYPOINTS = 2000

@@ -12,8 +12,8 @@ import numpy as np
 from numba import boolean, float32, float64, int16, int32, int64, uint64, void
 from numpy.typing import NDArray
 
-from .scoring.kernels.declare import OPTIONS, njit
-from .scoring.kernels.native import frozen
+from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.native import frozen
 
 PLACES = frozen(int16, 2)
 PARTS = frozen(float32, 2)

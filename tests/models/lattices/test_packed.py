@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.models._lattice_lane_kernels import LANES
-from polydom.models.lattice_layout import (
+from polydom.models.lattices.kernels.simd_steps import LANES
+from polydom.models.lattices.lattices import MOST_INPUTS, Lattices, make_lattices
+from polydom.models.lattices.packed import (
     MOST_KEYPOINTS,
     LatticeLayout,
     lead_entry,
@@ -20,7 +21,6 @@ from polydom.models.lattice_layout import (
     raw_entry,
     sorting_network,
 )
-from polydom.models.lattices import MOST_INPUTS, Lattices, make_lattices
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stops import (
     LEADING,

@@ -16,7 +16,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .scoring.kernels.native import (
+from ...scoring.kernels.native import (
     INT,
     LONG,
     constant,

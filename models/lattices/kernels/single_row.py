@@ -18,7 +18,13 @@ import numpy as np
 from numba import carray, float64, int32, int64, uint64, void
 from numpy.typing import NDArray
 
-from ._lattice_lane_kernels import (
+from ...scoring.address_table import LINE
+from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.native import ROW, ROWS, frozen, on_stack, pointer
+from ...scoring.kernels.stops import lead_of
+from ...scoring.model import Rows
+from ...scoring.stops import LEADING, UNDECIDED
+from .simd_steps import (
     BITS,
     LANES,
     SHIFT,
@@ -33,12 +39,6 @@ from ._lattice_lane_kernels import (
     halve_vertices_3,
     walk,
 )
-from .scoring.address_table import LINE
-from .scoring.kernels.declare import OPTIONS, njit
-from .scoring.kernels.native import ROW, ROWS, frozen, on_stack, pointer
-from .scoring.kernels.stops import lead_of
-from .scoring.model import Rows
-from .scoring.stops import LEADING, UNDECIDED
 
 DOUBLE_ROW, DOUBLE_ROWS = frozen(float64), frozen(float64, 2)
 

@@ -22,9 +22,9 @@ import numpy as np
 from numba import boolean, float32, float64, int32, uint64, void
 from numpy.typing import NDArray
 
-from .scoring.kernels.declare import OPTIONS, njit
-from .scoring.kernels.native import frozen
-from .scoring.model import Rows
+from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.native import frozen
+from ...scoring.model import Rows
 
 SINGLES_2D = frozen(float32, 2)
 FLOATS_2D = frozen(float64, 2)

@@ -8,12 +8,12 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ._lattice_kernels import PARTS, base
-from .lattice_layout import LatticeLayout, pack_lattices, raw_entry
-from .scoring.model import Rows
-from .scoring.preparation import Preparation, as_rows, load_preparation
-from .scoring.stops import Floats, Never, Stops
-from .scoring.stored_arrays import Stored, reduced
+from ..scoring.model import Rows
+from ..scoring.preparation import Preparation, as_rows, load_preparation
+from ..scoring.stops import Floats, Never, Stops
+from ..scoring.stored_arrays import Stored, reduced
+from .kernels.plain import PARTS, base
+from .packed import LatticeLayout, pack_lattices, raw_entry
 
 MOST_INPUTS = 10
 MOST_LATTICES = 2**20

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ._descent_kernels import adam, gradient, sum_rows
+from .kernels.training import adam, gradient, sum_rows
 
 Floats = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from polydom.features.errors import BadInput, BadModel
 from polydom.models import load_model
 from polydom.models.ensemble import as_ensemble
 from polydom.models.evaluators import LeadExit
-from polydom.models.lattices import Lattices, make_lattices
+from polydom.models.lattices.lattices import Lattices, make_lattices
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.declare import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX

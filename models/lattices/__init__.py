@@ -1,0 +1,1 @@
+"""Interpolated look-up tables, and the estimator that learns them."""

@@ -1,0 +1,1 @@
+"""Compiled lattices: plain, a row at a time, and their gradients."""
