@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from polydom.indexer.augment import swap_columns
 from polydom.indexer.fitting import Method, Sides, fit_schedule
-from polydom.models.compile import compile_ensemble
+from polydom.models.importers.compile import compile_ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 
 from .bench_qwyc import Split, load_higgs, split

@@ -39,8 +39,8 @@ from polydom.indexer.model_order import order_by_margin_impurity
 from polydom.indexer.schedule import LeadSchedule
 from polydom.indexer.stopping import Stopping
 from polydom.indexer.track import MarginTrack
-from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
+from polydom.models.importers.compile import compile_ensemble
 from polydom.models.sums import whole_sums
 
 from .bench_trees import choose_row, measure, us

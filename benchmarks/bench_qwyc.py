@@ -41,8 +41,8 @@ from polydom.indexer.quit import errors_allowed
 from polydom.indexer.schedule import Schedule
 from polydom.indexer.stopping import Stopping
 from polydom.indexer.track import SumTrack
-from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
+from polydom.models.importers.compile import compile_ensemble
 
 from .equal_change import cheapest, equal_change, within
 from .fan import FanSchedule, fit_fan

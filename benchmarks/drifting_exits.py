@@ -18,7 +18,7 @@ from polydom.indexer.plan_exits import FreshAnswers, PlanExitFitter
 from polydom.indexer.project import Exits as ExitTerms
 from polydom.indexer.readers import make_item
 from polydom.indexer.stored import StoredFeature
-from polydom.models.compile import compile_ensemble
+from polydom.models.importers.compile import compile_ensemble
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 from polydom.server import attempt

@@ -1,6 +1,6 @@
 """Learners, and their models as flat arrays with compiled evaluators."""
 
-from .compile import compile_ensemble, compile_model
+from .importers.compile import compile_ensemble, compile_model
 from .learners import make_learner
 from .load import load_model
 from .regressor import Regressor, compile_regressor

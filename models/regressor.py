@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from .comparison import check_values
-from .objectives import Link
-from .regression import read_regressor
+from .importers.comparison import check_values
+from .importers.objectives import Link
+from .importers.regressors import read_regressor
 from .remainder import bound_remainder
 from .scoring.model import Rows
 from .scoring.rows import take_row, take_rows

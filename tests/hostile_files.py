@@ -19,7 +19,7 @@ from polydom.features.errors import BadIndexFile
 from polydom.indexer import file as pdx
 from polydom.indexer.file import read_file, write_file
 from polydom.indexer.index import Index
-from polydom.models.compile import compile_model
+from polydom.models.importers.compile import compile_model
 from tests import served
 
 Make = Callable[[Path], object]

@@ -24,7 +24,7 @@ from polydom.features.items import Value, record_item
 from polydom.indexer.index import Index
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature, load_extractor
-from polydom.models.compile import compile_model
+from polydom.models.importers.compile import compile_model
 from polydom.models.scoring.prior import Prior
 
 GROUPS: dict[str, dict[str, Any]] = {

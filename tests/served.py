@@ -29,7 +29,7 @@ from polydom.features.loading import load_features
 from polydom.indexer.index import Index
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature
-from polydom.models.compile import compile_model
+from polydom.models.importers.compile import compile_model
 from polydom.models.scoring.prior import Prior
 
 FEATURES_FILE = Path(__file__).with_name("tiny_features.py")

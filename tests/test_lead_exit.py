@@ -20,8 +20,8 @@ from xgboost import XGBClassifier
 from polydom.features.errors import BadInput
 from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.indexer.schedule import LeadSchedule, Schedule
-from polydom.models.compile import compile_ensemble
 from polydom.models.ensemble import Ensemble
+from polydom.models.importers.compile import compile_ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from tests import oracles
 from tests.agreement import bundled

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
 from polydom.models import portfolio
-from polydom.models.compile import compile_model
+from polydom.models.importers.compile import compile_model
 from polydom.models.portfolio import (
     BOOSTED,
     SERVABLE,

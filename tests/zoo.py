@@ -27,7 +27,7 @@ from polydom.indexer.index import Index
 from polydom.indexer.pace import Pace, compared_models
 from polydom.indexer.package import Package
 from polydom.indexer.stored import StoredFeature
-from polydom.models.compile import compile_model
+from polydom.models.importers.compile import compile_model
 from polydom.models.lattices.lattices import make_lattices
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX

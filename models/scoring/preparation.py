@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel, BadRow
 
-from ..homes import is_one_of, named
+from ..importers.class_homes import is_one_of, named
 from .kernels.preparation import (
     AFFINE,
     BINARISE,

@@ -9,11 +9,10 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .objectives import Link, elsewhere
-from .scoring.classifier import Classifier, Head
-from .scoring.kernels.link import EACH, LARGEST_SCORE, LOGISTIC, SOFTMAX
-from .scoring.preparation import Preparation, inputs_of
-from .trees.nodes import (
+from ..scoring.classifier import Classifier, Head
+from ..scoring.kernels.link import EACH, LARGEST_SCORE, LOGISTIC, SOFTMAX
+from ..scoring.preparation import Preparation, inputs_of
+from ..trees.nodes import (
     MISSING_LEFT,
     NAN_IS_ZERO,
     SET_LEFT,
@@ -21,7 +20,8 @@ from .trees.nodes import (
     ZERO_LIMIT,
     Tree,
 )
-from .trees.trees import Trees, join
+from ..trees.trees import Trees, join
+from .objectives import Link, elsewhere
 
 VERSIONS = ("v2", "v3", "v4")
 OBJECTIVES = ("binary", "cross_entropy", "multiclass", "multiclassova")

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel, BadRow
 
-from .lattices.lattices import Lattices
-from .linear.linear import Linear
-from .linear.naive_bayes import Gaussian
-from .trees.trees import Trees
+from ..lattices.lattices import Lattices
+from ..linear.linear import Linear
+from ..linear.naive_bayes import Gaussian
+from ..trees.trees import Trees
 
 Floats = NDArray[np.float64]
 

@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .homes import is_one_of
-from .scoring.classifier import Classifier, Head
-from .scoring.kernels.link import (
+from ..scoring.classifier import Classifier, Head
+from ..scoring.kernels.link import (
     LARGEST,
     LOGISTIC,
     MARGIN,
@@ -18,9 +17,10 @@ from .scoring.kernels.link import (
     POSITIVE,
     SOFTMAX,
 )
-from .scoring.preparation import Preparation
-from .trees.nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
-from .trees.trees import join
+from ..scoring.preparation import Preparation
+from ..trees.nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
+from ..trees.trees import join
+from .class_homes import is_one_of
 
 
 def read_tree(

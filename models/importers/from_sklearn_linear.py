@@ -8,13 +8,13 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .linear.linear import Linear
-from .linear.naive_bayes import Gaussian
-from .scoring.classifier import Classifier, Head
-from .scoring.kernels.link import HUBER, LARGEST, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
-from .scoring.model import Model
-from .scoring.preparation import Preparation
-from .scoring.prior import Prior
+from ..linear.linear import Linear
+from ..linear.naive_bayes import Gaussian
+from ..scoring.classifier import Classifier, Head
+from ..scoring.kernels.link import HUBER, LARGEST, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
+from ..scoring.model import Model
+from ..scoring.preparation import Preparation
+from ..scoring.prior import Prior
 
 
 def _linear(classifier: Any, preparation: Preparation) -> Model:

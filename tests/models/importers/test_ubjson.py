@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadModel
-from polydom.models.ubj import DEEPEST, is_ubj, read_ubj
+from polydom.models.importers.ubjson import DEEPEST, is_ubj, read_ubj
 from tests import oracles
 
 

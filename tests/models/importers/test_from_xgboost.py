@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 from polydom.models import compile_ensemble
-from polydom.models.from_xgboost import read_xgboost
+from polydom.models.importers.from_xgboost import read_xgboost
 from tests.agreement import assert_agrees, bundled, edge_rows
 from tests.boosters import beside, thresholds, xgb, xgboost
 

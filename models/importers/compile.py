@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .comparison import check_decisions
-from .ensemble import Ensemble, as_ensemble
-from .from_lightgbm import read_lightgbm
-from .from_sklearn import COMPILERS as TREES
-from .from_sklearn_linear import COMPILERS as LINEAR
-from .from_xgboost import fitted_bytes, read_xgboost
-from .homes import is_one_of, named
-from .scoring.classifier import Classifier
-from .scoring.model import Model
-from .scoring.preparation import (
+from ..ensemble import Ensemble, as_ensemble
+from ..scoring.classifier import Classifier
+from ..scoring.model import Model
+from ..scoring.preparation import (
     TRANSFORMERS,
     Preparation,
     check_transformer,
     compile_preparation,
 )
-from .ubj import is_ubj
+from .class_homes import is_one_of, named
+from .comparison import check_decisions
+from .from_lightgbm import read_lightgbm
+from .from_sklearn_linear import COMPILERS as LINEAR
+from .from_sklearn_trees import COMPILERS as TREES
+from .from_xgboost import fitted_bytes, read_xgboost
+from .ubjson import is_ubj
 
 M = TypeVar("M")
 

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .linear.linear import Linear
+from ..linear.linear import Linear
+from ..scoring.classifier import Classifier, Head, Scorer
+from ..scoring.kernels.link import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
+from ..scoring.preparation import Preparation, inputs_of
+from ..trees.nodes import MISSING_LEFT, NOT_BELOW_ZERO, Tree
+from ..trees.trees import Trees, join
 from .objectives import Link, elsewhere
-from .scoring.classifier import Classifier, Head, Scorer
-from .scoring.kernels.link import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
-from .scoring.preparation import Preparation, inputs_of
-from .trees.nodes import MISSING_LEFT, NOT_BELOW_ZERO, Tree
-from .trees.trees import Trees, join
-from .ubj import read_ubj
+from .ubjson import read_ubj
 
 VERSIONS = (1, 2, 3)
 OBJECTIVES = ("binary:logistic", "binary:hinge", "multi:softprob", "multi:softmax")

@@ -9,15 +9,15 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
+from ..scoring.preparation import inputs_of
+from ..trees.nodes import Tree
+from ..trees.trees import Trees, join
+from .class_homes import is_one_of, named
 from .compile import read_file
 from .from_lightgbm import read_lightgbm_regressor
-from .from_sklearn import boosted_trees, fitted_trees, hist_trees
+from .from_sklearn_trees import boosted_trees, fitted_trees, hist_trees
 from .from_xgboost import fitted_bytes, read_xgboost_regressor
-from .homes import is_one_of, named
 from .objectives import Link
-from .scoring.preparation import inputs_of
-from .trees.nodes import Tree
-from .trees.trees import Trees, join
 
 
 def read_regressor(source: Any) -> tuple[Trees, Link]:

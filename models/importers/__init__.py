@@ -1,0 +1,1 @@
+"""Fitted estimators and model files, read into the forms that are served."""
