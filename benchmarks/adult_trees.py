@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.augment import swap_columns
-from polydom.indexer.fitting import fit_schedule
 from polydom.models.ensemble import Ensemble
 from polydom.models.evaluators import EarlyExit
+from polydom.models.qwyc.augment import swap_columns
+from polydom.models.qwyc.fit import fit_schedule
 
 from .contender import Singles
 from .tree_peers import DEPTH, RATE, TREES

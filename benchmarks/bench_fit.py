@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.fitting import fit_schedule
+from polydom.models.qwyc.fit import fit_schedule
 
 from .bench_qwyc import SETS, train
 

@@ -35,10 +35,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.augment import swap_columns
-from polydom.indexer.fitting import Method, Sides, fit_schedule
 from polydom.models.importers.compile import compile_ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
+from polydom.models.qwyc.augment import swap_columns
+from polydom.models.qwyc.fit import Method, Sides, fit_schedule
 
 from .bench_qwyc import Split, load_higgs, split
 from .fan import fit_fan

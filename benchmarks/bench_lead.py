@@ -33,14 +33,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.augment import swap_columns
-from polydom.indexer.model_costs import ModelCosts
-from polydom.indexer.model_order import order_by_margin_impurity
-from polydom.indexer.schedule import LeadSchedule
-from polydom.indexer.stopping import Stopping
-from polydom.indexer.track import MarginTrack
 from polydom.models.ensemble import Ensemble
 from polydom.models.importers.compile import compile_ensemble
+from polydom.models.qwyc.augment import swap_columns
+from polydom.models.qwyc.costs import ModelCosts
+from polydom.models.qwyc.optimal_stopping import Stopping
+from polydom.models.qwyc.ordering import order_by_margin_impurity
+from polydom.models.qwyc.running_sums import MarginTrack
+from polydom.models.qwyc.schedule import LeadSchedule
 from polydom.models.sums import whole_sums
 
 from .bench_trees import choose_row, measure, us

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from polydom.indexer.calibrate import calibrate
-from polydom.indexer.schedule import Schedule
+from polydom.models.qwyc.calibration import calibrate
+from polydom.models.qwyc.schedule import Schedule
 
 from .bench_qwyc import SETS, stopping_for, train
 

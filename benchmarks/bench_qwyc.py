@@ -33,16 +33,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.augment import swap_columns
-from polydom.indexer.fitting import check_decisions, fit_schedule
-from polydom.indexer.model_costs import ModelCosts
-from polydom.indexer.model_order import OrderName, order_by_impurity
-from polydom.indexer.quit import errors_allowed
-from polydom.indexer.schedule import Schedule
-from polydom.indexer.stopping import Stopping
-from polydom.indexer.track import SumTrack
 from polydom.models.ensemble import Ensemble
 from polydom.models.importers.compile import compile_ensemble
+from polydom.models.qwyc.algorithms import errors_allowed
+from polydom.models.qwyc.augment import swap_columns
+from polydom.models.qwyc.costs import ModelCosts
+from polydom.models.qwyc.fit import check_decisions, fit_schedule
+from polydom.models.qwyc.optimal_stopping import Stopping
+from polydom.models.qwyc.ordering import OrderName, order_by_impurity
+from polydom.models.qwyc.running_sums import SumTrack
+from polydom.models.qwyc.schedule import Schedule
 
 from .equal_change import cheapest, equal_change, within
 from .fan import FanSchedule, fit_fan

@@ -37,9 +37,9 @@ from numpy.typing import NDArray
 
 from polydom.indexer.exit_fitting import fit_exits
 from polydom.indexer.exits import Answers
-from polydom.indexer.fitting import fit_schedule
-from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.models.ensemble import Ensemble
+from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 
 from .bench_exits import cegb, table
 from .bench_qwyc import load_adult

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.indexer.calibrate import check_rate
-from polydom.indexer.fitting import check_decisions, check_order
-from polydom.indexer.model_order import OrderName
-from polydom.indexer.quit import errors_allowed
-from polydom.indexer.schedule import check_scores
+from polydom.models.qwyc.algorithms import errors_allowed
+from polydom.models.qwyc.calibration import check_rate
+from polydom.models.qwyc.fit import check_decisions, check_order
+from polydom.models.qwyc.ordering import OrderName
+from polydom.models.qwyc.schedule import check_scores
 
 from ._fan_kernels import walk_bins
 

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
+from polydom.models.qwyc.calibration import check_rate, fit
+from polydom.models.qwyc.optimal_stopping import Stopping
+from polydom.models.qwyc.running_sums import Walk
 
-from .calibrate import check_rate, fit
 from .exits import Answers, Exits
-from .stopping import Stopping
-from .track import Walk
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

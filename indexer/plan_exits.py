@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
+from polydom.models.qwyc.calibration import Groups, fewest_rows, lacking_rows
 
-from .calibrate import Groups, fewest_rows, lacking_rows
 from .exit_fitting import fit_exits
 from .exits import Answers, Exits
 from .feature_order import prefixes

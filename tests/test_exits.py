@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput
 from polydom.indexer.exit_fitting import CheckpointTrack, fit_exits
 from polydom.indexer.exits import Answers, Exits
-from polydom.indexer.stopping import Stopping
+from polydom.models.qwyc.optimal_stopping import Stopping
 from tests import oracles
 
 NEVER = math.inf

@@ -18,11 +18,11 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from polydom.features.errors import BadInput
-from polydom.indexer.lead_fitting import fit_lead_schedule
-from polydom.indexer.schedule import LeadSchedule, Schedule
 from polydom.models.ensemble import Ensemble
 from polydom.models.importers.compile import compile_ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
+from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
+from polydom.models.qwyc.schedule import LeadSchedule, Schedule
 from tests import oracles
 from tests.agreement import bundled
 

@@ -16,13 +16,13 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput, BadProject
 from polydom.indexer.builder import Builder
 from polydom.indexer.cache import Cache
-from polydom.indexer.calibrate import calibrate, most_changed, upper_bound
 from polydom.indexer.exit_fitting import fit_exits
 from polydom.indexer.exits import Answers, Exits
-from polydom.indexer.fitting import fit_schedule
-from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.indexer.project import Project
 from polydom.indexer.report import facts_of
+from polydom.models.qwyc.calibration import calibrate, most_changed, upper_bound
+from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from tests import oracles, projects
 from tests.progresses import Stages
 

@@ -25,10 +25,10 @@ from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.indexer.exact import exact_schedule
-from polydom.indexer.fitting import fit_schedule
-from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.models import compile_ensemble, compile_model, compile_regressor
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
+from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.trees.trees import Trees
 from tests.agreement import bundled

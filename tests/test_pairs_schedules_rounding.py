@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from polydom.features.errors import BadInput
-from polydom.indexer.fitting import fit_schedule
-from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.models import compile_ensemble
+from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from polydom.models.sums import whole_sums
 from tests import oracles
 from tests.agreement import bundled

@@ -11,9 +11,9 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import RidgeClassifier
 
 from polydom.features.errors import BadInput
-from polydom.indexer.schedule import Schedule
 from polydom.models import compile_ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
+from polydom.models.qwyc.schedule import Schedule
 from polydom.models.remainder import Remainder, bound_remainder
 from tests.agreement import bundled, edge_rows
 

@@ -14,10 +14,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput
-from polydom.indexer.fitting import fit_schedule
-from polydom.indexer.lead_fitting import fit_lead_schedule
 from polydom.models import Prior, compile_ensemble, compile_model, compile_regressor
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
+from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from polydom.models.remainder import bound_remainder
 from polydom.models.scoring.rows import take_row, take_rows
 from tests.agreement import bundled

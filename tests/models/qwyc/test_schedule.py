@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.indexer.schedule import LeadSchedule, Schedule
+from polydom.models.qwyc.schedule import LeadSchedule, Schedule
 from tests import oracles
 from tests.votes import drawn_class_scores, drawn_scores
 

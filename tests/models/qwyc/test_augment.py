@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.indexer.augment import swap_columns
+from polydom.models.qwyc.augment import swap_columns
 
 
 def test_swap_columns_keeps_the_rows_and_swaps_about_as_many_columns_as_asked() -> None:

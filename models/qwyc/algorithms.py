@@ -6,12 +6,12 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ._scan_kernels import count_stops
-from .calibrate import RUNGS, Thresholds, widened
+from .calibration import RUNGS, Thresholds, widened
+from .costs import ModelCosts
 from .cuts import most_stops, thresholds_at
-from .model_costs import ModelCosts
-from .pool import Pool, over_columns
-from .track import Track, spread_of
+from .kernels.scan import count_stops
+from .running_sums import Track, spread_of
+from .undecided import Pool, over_columns
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

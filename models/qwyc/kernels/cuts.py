@@ -14,7 +14,7 @@ from numba import boolean, float64, int32, int64, types, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import njit
+from ...scoring.kernels.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 ROWS = Array(int64, 1, "C", readonly=True)

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ._cuts_kernels import cheapest_cuts
-from ._scan_kernels import measure_impurity, measure_margin_impurity
+from .costs import ModelCosts
 from .cuts import list_entries, thresholds_at
-from .model_costs import ModelCosts
-from .pool import Pool, over_columns
-from .track import margins_of
+from .kernels.cuts import cheapest_cuts
+from .kernels.scan import measure_impurity, measure_margin_impurity
+from .running_sums import margins_of
+from .undecided import Pool, over_columns
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

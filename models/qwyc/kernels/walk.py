@@ -10,7 +10,7 @@ from numba import boolean, float64, int64, types, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import njit
+from ...scoring.kernels.declare import njit
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

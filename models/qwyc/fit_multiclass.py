@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.sums import whole_sums
 
-from .calibrate import check_rate, fit
-from .model_costs import ModelCosts
-from .model_order import check_permutation, order_by_margin_impurity
+from ..sums import whole_sums
+from .calibration import check_rate, fit
+from .costs import ModelCosts
+from .optimal_stopping import Stopping
+from .ordering import check_permutation, order_by_margin_impurity
+from .running_sums import MarginTrack
 from .schedule import LeadSchedule, check_class_scores
-from .stopping import Stopping
-from .track import MarginTrack
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.scoring.rows import as_numbers
-from polydom.models.sums import whole_sums
 
-from ._walk_kernels import walk, walk_margins
+from ..scoring.rows import as_numbers
+from ..sums import whole_sums
+from .kernels.walk import walk, walk_margins
 
 Floats = NDArray[np.float64]
 

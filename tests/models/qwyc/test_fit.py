@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from polydom.features.errors import BadInput
-from polydom.indexer._cuts_kernels import cheapest_cuts
-from polydom.indexer._scan_kernels import BINS, measure_impurity
-from polydom.indexer.calibrate import calibrate, fewest_rows, upper_bound
-from polydom.indexer.cuts import list_entries
-from polydom.indexer.fitting import fit_schedule
-from polydom.indexer.model_costs import ModelCosts
-from polydom.indexer.pool import Pool
-from polydom.indexer.schedule import Promise, Schedule
 from polydom.indexer.stages import cut_stages
-from polydom.indexer.stopping import Stopping
-from polydom.indexer.track import SumTrack
+from polydom.models.qwyc.calibration import calibrate, fewest_rows, upper_bound
+from polydom.models.qwyc.costs import ModelCosts
+from polydom.models.qwyc.cuts import list_entries
+from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.qwyc.kernels.cuts import cheapest_cuts
+from polydom.models.qwyc.kernels.scan import BINS, measure_impurity
+from polydom.models.qwyc.optimal_stopping import Stopping
+from polydom.models.qwyc.running_sums import SumTrack
+from polydom.models.qwyc.schedule import Promise, Schedule
+from polydom.models.qwyc.undecided import Pool
 from tests import oracles
-from tests.test_schedule import SCHEDULE, SCORES
+from tests.models.qwyc.test_schedule import SCHEDULE, SCORES
 from tests.votes import drawn_scores, noisy_votes
 
 Floats = NDArray[np.float64]

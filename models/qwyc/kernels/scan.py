@@ -13,9 +13,8 @@ from numba import boolean, float64, int64, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import njit
-
-from ._walk_kernels import leader
+from ...scoring.kernels.declare import njit
+from .walk import leader
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

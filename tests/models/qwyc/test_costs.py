@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.indexer.model_costs import ModelCosts
 from polydom.indexer.stages import cut_stages
+from polydom.models.qwyc.costs import ModelCosts
 
 OWN, FEATURES = np.array([1.0, 2.0, 4.0]), np.array([10.0, 100.0])
 USES = np.array([[True, False], [True, True], [False, False]])

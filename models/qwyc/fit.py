@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.sums import whole_sums
 
-from .calibrate import Fitter, check_rate, fit
-from .model_costs import ModelCosts
-from .model_order import OrderName, check_permutation, make_order, order_by_impurity
-from .quit import QuitFitter, fit_jointly
+from ..sums import whole_sums
+from .algorithms import QuitFitter, fit_jointly
+from .calibration import Fitter, check_rate, fit
+from .costs import ModelCosts
+from .optimal_stopping import Stopping
+from .ordering import OrderName, check_permutation, make_order, order_by_impurity
+from .running_sums import SumTrack
 from .schedule import Schedule, check_scores
-from .stopping import Stopping
-from .track import SumTrack
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from ._cuts_kernels import follow_cuts, improve_cuts
-from .calibrate import RUNGS, Thresholds, widened
+from .algorithms import errors_allowed
+from .calibration import RUNGS, Thresholds, widened
 from .cuts import list_entries, parted, thresholds_at
-from .quit import errors_allowed
-from .track import Track, spread_of
+from .kernels.cuts import follow_cuts, improve_cuts
+from .running_sums import Track, spread_of
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

@@ -1,0 +1,1 @@
+"""Fitting schedules: order, thresholds, calibration. Scores in, a schedule out."""

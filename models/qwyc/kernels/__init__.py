@@ -1,0 +1,1 @@
+"""Compiled scans and cuts over the running sums of many rows."""
