@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from polydom.indexer.exact import exact_schedule
 from polydom.models import Regressor, compile_ensemble, compile_regressor
+from polydom.models.early_exit.exact import exact_schedule
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 
 from .bench_qwyc import DEPTH, RATE, TREES, Rows, load_adult, train

@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models import compile_ensemble
-from polydom.models.ensemble import Ensemble
+from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.scoring.kernels.native import entry
 from polydom.models.trees import self_test as trial
 from polydom.models.trees.choose_kernel import Layout, pack

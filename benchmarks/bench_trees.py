@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 
 from polydom.models import compile_ensemble
-from polydom.models.ensemble import Ensemble
+from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.trees.choose_kernel import Layout
 from polydom.models.trees.packed import Packed
 from polydom.models.trees.self_test import TRUST

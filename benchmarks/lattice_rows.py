@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.ensemble import as_ensemble
-from polydom.models.evaluators import EarlyExit
+from polydom.models.early_exit.ensemble import as_ensemble
+from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.lattices.kernels.plain import PARTS
 from polydom.models.lattices.lattices import Lattices, make_lattices
 from polydom.models.lattices.packed import LatticeLayout

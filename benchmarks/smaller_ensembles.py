@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.ensemble import Ensemble
+from polydom.models.early_exit.ensemble import Ensemble
 
 Rows = NDArray[np.float32]
 Labels = NDArray[np.int64]

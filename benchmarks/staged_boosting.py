@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models import compile_ensemble
-from polydom.models.ensemble import Ensemble
+from polydom.models.early_exit.ensemble import Ensemble
 
 Rows = NDArray[np.float32] | NDArray[np.float64]
 

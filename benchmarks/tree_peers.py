@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models import compile_ensemble
-from polydom.models.ensemble import Ensemble
+from polydom.models.early_exit.ensemble import Ensemble
 
 from .contender import Contender, Singles, check, shares
 from .xgboost_file import oblivious_tree, write_xgboost

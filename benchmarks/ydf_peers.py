@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models import compile_ensemble
-from polydom.models.ensemble import Ensemble
+from polydom.models.early_exit.ensemble import Ensemble
 
 from .c_loop import Loop, build
 from .contender import Contender, Singles, check, shares

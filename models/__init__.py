@@ -1,10 +1,10 @@
 """Learners, and their models as flat arrays with compiled evaluators."""
 
+from .early_exit.bounds import bound_remainder
+from .early_exit.regressor import Regressor, compile_regressor
 from .importers.compile import compile_ensemble, compile_model
 from .learners import make_learner
 from .load import load_model
-from .regressor import Regressor, compile_regressor
-from .remainder import bound_remainder
 from .scoring.model import Model
 from .scoring.prior import Prior
 from .select import Running, Selection, select, select_by_iterations

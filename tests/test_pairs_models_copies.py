@@ -24,8 +24,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput, BadModel
-from polydom.indexer.exact import exact_schedule
 from polydom.models import compile_ensemble, compile_model, compile_regressor
+from polydom.models.early_exit.exact import exact_schedule
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule

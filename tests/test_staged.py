@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from benchmarks.staged_boosting import train_staged
-from polydom.indexer.stages import cut_stages
+from polydom.models.early_exit.feature_stages import cut_stages
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from tests.agreement import bundled

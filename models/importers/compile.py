@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ..ensemble import Ensemble, as_ensemble
+from ..early_exit.ensemble import Ensemble, as_ensemble
 from ..scoring.classifier import Classifier
 from ..scoring.model import Model
 from ..scoring.preparation import (

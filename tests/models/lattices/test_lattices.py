@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import load_model
-from polydom.models.ensemble import as_ensemble
-from polydom.models.evaluators import LeadExit
+from polydom.models.early_exit.ensemble import as_ensemble
+from polydom.models.early_exit.evaluators import LeadExit
 from polydom.models.lattices.lattices import Lattices, make_lattices
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.declare import COMPILED

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from polydom.features.errors import BadInput
-from polydom.indexer.stages import cut_stages
+from polydom.models.early_exit.feature_stages import cut_stages
 from polydom.models.qwyc.calibration import calibrate, fewest_rows, upper_bound
 from polydom.models.qwyc.costs import ModelCosts
 from polydom.models.qwyc.cuts import list_entries

@@ -15,10 +15,10 @@ from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput
 from polydom.models import Prior, compile_ensemble, compile_model, compile_regressor
+from polydom.models.early_exit.bounds import bound_remainder
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
-from polydom.models.remainder import bound_remainder
 from polydom.models.scoring.rows import take_row, take_rows
 from tests.agreement import bundled
 

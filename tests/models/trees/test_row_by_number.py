@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.ensemble import as_ensemble
-from polydom.models.evaluators import EarlyExit
+from polydom.models.early_exit.ensemble import as_ensemble
+from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, NOT_NEGATIVE, POSITIVE
 from polydom.models.scoring.preparation import plain

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadModel
-from polydom.models.ensemble import as_ensemble
-from polydom.models.evaluators import EarlyExit
+from polydom.models.early_exit.ensemble import as_ensemble
+from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.stops import Limits, Margins, Never, Stops

@@ -12,9 +12,9 @@ from sklearn.linear_model import RidgeClassifier
 
 from polydom.features.errors import BadInput
 from polydom.models import compile_ensemble
+from polydom.models.early_exit.bounds import Remainder, bound_remainder
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.schedule import Schedule
-from polydom.models.remainder import Remainder, bound_remainder
 from tests.agreement import bundled, edge_rows
 
 Floats = NDArray[np.float64]

@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polydom.models import compile_ensemble, compile_model
-from polydom.models.ensemble import Ensemble, as_ensemble
+from polydom.models.early_exit.ensemble import Ensemble, as_ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from tests.agreement import bundled
 

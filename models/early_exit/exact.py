@@ -1,8 +1,8 @@
 """Schedules that change no decision, of bounds instead of examples."""
 
-from polydom.models.ensemble import Ensemble
-from polydom.models.qwyc.schedule import Schedule
-from polydom.models.remainder import bound_remainder
+from ..qwyc.schedule import Schedule
+from .bounds import bound_remainder
+from .ensemble import Ensemble
 
 
 def exact_schedule(ensemble: Ensemble) -> Schedule:

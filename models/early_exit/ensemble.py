@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
 
+from ..scoring.classifier import BaseModels, Classifier, PackedTerms, SumOfTerms
+from ..scoring.model import Rows
+from ..scoring.rows import take_rows
+from ..scoring.stops import NEAR, Floats, Limits, Margins, Stops
 from .evaluators import EarlyExit, LeadExit, pack_exit
-from .scoring.classifier import BaseModels, Classifier, PackedTerms, SumOfTerms
-from .scoring.model import Rows
-from .scoring.rows import take_rows
-from .scoring.stops import NEAR, Floats, Limits, Margins, Stops
 
 
 class Schedule(Protocol):

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from .importers.comparison import check_values
-from .importers.objectives import Link
-from .importers.regressors import read_regressor
-from .remainder import bound_remainder
-from .scoring.model import Rows
-from .scoring.rows import take_row, take_rows
-from .trees.trees import Trees
+from ..importers.comparison import check_values
+from ..importers.objectives import Link
+from ..importers.regressors import read_regressor
+from ..scoring.model import Rows
+from ..scoring.rows import take_row, take_rows
+from ..trees.trees import Trees
+from .bounds import bound_remainder
 
 Floats = NDArray[np.float64]
 

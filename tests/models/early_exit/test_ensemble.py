@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import compile_ensemble
-from polydom.models.ensemble import Ensemble, as_ensemble
+from polydom.models.early_exit.ensemble import Ensemble, as_ensemble
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE

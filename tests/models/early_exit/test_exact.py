@@ -5,8 +5,8 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from polydom.features.errors import BadInput
-from polydom.indexer.exact import exact_schedule
 from polydom.models import compile_ensemble
+from polydom.models.early_exit.exact import exact_schedule
 from tests.agreement import bundled, edge_rows
 
 

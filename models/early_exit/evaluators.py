@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .scoring.classifier import BaseModels, Classifier, PackedTerms
-from .scoring.model import Rows
-from .scoring.rows import DENSE, SINGLE, take_row, take_rows
-from .scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins
-from .sums import whole_sums
-from .trees.row_by_number import bind
+from ..scoring.classifier import BaseModels, Classifier, PackedTerms
+from ..scoring.model import Rows
+from ..scoring.rows import DENSE, SINGLE, take_row, take_rows
+from ..scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins
+from ..trees.row_by_number import bind
+from .whole_sums import whole_sums
 
 NO_WIDTH = 2**62  # of rows for a kernel that there is not
 
