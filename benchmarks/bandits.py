@@ -11,8 +11,8 @@ import math
 
 import numpy as np
 
-from polydom.models.allocation import Race
-from polydom.models.halving import need_pulls
+from polydom.models.selection.race import Race
+from polydom.models.selection.successive_halving import need_pulls
 
 
 def successive_rejects(race: Race, *, budget: int) -> str:

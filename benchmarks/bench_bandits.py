@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from polydom.models.allocation import Outcome, Race
-from polydom.models.halving import successive_halving, uniform
+from polydom.models.selection.race import Outcome, Race
+from polydom.models.selection.successive_halving import successive_halving, uniform
 
 from . import machine
 from .bandits import exp3, lil_ucb, lucb, successive_elimination, successive_rejects

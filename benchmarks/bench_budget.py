@@ -21,8 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models.allocation import Outcome, Race
-from polydom.models.budgeted import ModelClass, choose_class, choose_nested, vc_penalty
+from polydom.models.selection.obms import (
+    ModelClass,
+    choose_class,
+    choose_nested,
+    vc_penalty,
+)
+from polydom.models.selection.race import Outcome, Race
 
 CLASSES = 8
 BUDGETS = [10**k for k in range(2, 6)]

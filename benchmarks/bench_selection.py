@@ -35,11 +35,11 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from polydom.models.allocation import Race
-from polydom.models.daub import daub, train_all
-from polydom.models.daub_seconds import daub_by_seconds
-from polydom.models.portfolio import libraries, servable
-from polydom.models.select import Running, Selection, select
+from polydom.models.selection.daub import daub, train_all
+from polydom.models.selection.daub_seconds import daub_by_seconds
+from polydom.models.selection.portfolio import libraries, servable
+from polydom.models.selection.race import Race
+from polydom.models.selection.select import Running, Selection, select
 
 from . import learning_sets, machine
 from .recorded import Recording, ladder

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models.allocation import Outcome, Race
+from polydom.models.selection.race import Outcome, Race
 
 STEPS, FACTOR = 5, 3  # N / 3^5 is the lowest of these rungs
 ALIKE = 0.7  # of a score's own deviation: the same rows validate all learners

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models.allocation import Race
+from polydom.models.selection.race import Race
 
 Found = dict[str, Any]
 

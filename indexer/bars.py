@@ -16,7 +16,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from polydom.models.allocation import Race
+from polydom.models.selection.race import Race
 
 from .progress import Tell
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.sizes import read_size
-from polydom.models.learners import make_learner
+from polydom.models.selection.learners import make_learner
 
 from .assembly import Assembly
 from .cache import FOLDER, Cache

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.allocation import Allocation, Race
-from polydom.models.portfolio import Setting, installed, make_portfolio
-from polydom.models.select import Running, select
+from polydom.models.selection.portfolio import Setting, installed, make_portfolio
+from polydom.models.selection.race import Allocation, Race
+from polydom.models.selection.select import Running, select
 
 from .cache import Cache
 from .progress import Progress

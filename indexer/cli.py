@@ -145,7 +145,7 @@ def select(
     """
     from rich.console import Console
 
-    from polydom.models.select import find_strategy
+    from polydom.models.selection.select import find_strategy
 
     from .bars import Bars
     from .builder import Builder

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.metadata import distributions
 from typing import Any, Self
 
-from polydom.models.portfolio import installed
+from polydom.models.selection.portfolio import installed
 
 from .cache import digest
 from .data import Dataset

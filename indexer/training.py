@@ -14,10 +14,10 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadProject, PolydomError
 from polydom.models.importers.compile import compile_model
-from polydom.models.learners import make_learner
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
+from polydom.models.selection.learners import make_learner
 
 from .cache import Cache
 from .exits import answers_of

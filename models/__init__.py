@@ -3,11 +3,11 @@
 from .early_exit.bounds import bound_remainder
 from .early_exit.regressor import Regressor, compile_regressor
 from .importers.compile import compile_ensemble, compile_model
-from .learners import make_learner
 from .load import load_model
 from .scoring.model import Model
 from .scoring.prior import Prior
-from .select import Running, Selection, select, select_by_iterations
+from .selection.learners import make_learner
+from .selection.select import Running, Selection, select, select_by_iterations
 
 __all__ = [
     "Model",

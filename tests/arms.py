@@ -4,7 +4,7 @@ import os
 import signal
 import time
 
-from polydom.models.allocation import Outcome
+from polydom.models.selection.race import Outcome
 
 
 def answer(amount: int) -> Outcome:

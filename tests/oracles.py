@@ -20,8 +20,8 @@ from polydom.features.feature import Feature, Step
 from polydom.indexer._crossing_kernels import compare
 from polydom.indexer.package import Package
 from polydom.indexer.skyline import Skylines
-from polydom.models.allocation import Allocation
-from polydom.models.daub_seconds import cost_at as extrapolate
+from polydom.models.selection.daub_seconds import cost_at as extrapolate
+from polydom.models.selection.race import Allocation
 from polydom.models.trees.nodes import Tree
 
 

@@ -16,9 +16,9 @@ from benchmarks.bandits import (
     successive_rejects,
 )
 from polydom.features.errors import BadInput
-from polydom.models.allocation import Race
+from polydom.models.selection.race import Race
 from tests import oracles
-from tests.test_halving import converging, race, table_race
+from tests.models.selection.test_successive_halving import converging, race, table_race
 
 RIVALS = [successive_rejects, successive_elimination, lucb, lil_ucb, exp3]
 rivals = pytest.mark.parametrize("strategy", RIVALS)

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from polydom.indexer.bars import Bars, latest
-from polydom.models.allocation import Outcome, Race
+from polydom.models.selection.race import Outcome, Race
 
 
 def shown(

@@ -18,8 +18,8 @@ from polydom.indexer import Index, build
 from polydom.indexer.pace import Pace
 from polydom.indexer.project import Project
 from polydom.indexer.report import facts_of, plot_race, show
-from polydom.models.allocation import Race
-from polydom.models.portfolio import installed
+from polydom.models.selection.portfolio import installed
+from polydom.models.selection.race import Race
 from polydom.server.app import create_app
 from tests import projects, servers
 from tests.progresses import Stages

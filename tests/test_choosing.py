@@ -11,8 +11,8 @@ from polydom.indexer.cache import Cache
 from polydom.indexer.choosing import Choice, choose_learner
 from polydom.indexer.progress import Silence
 from polydom.indexer.report import show_race
-from polydom.models.allocation import Race
-from polydom.models.portfolio import Setting
+from polydom.models.selection.portfolio import Setting
+from polydom.models.selection.race import Race
 
 X, y = load_breast_cancer(return_X_y=True)
 HASTY: Setting = {"name": "logistic", "max_iter": 1}

@@ -21,7 +21,7 @@ SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 FREE_OF_CIRCLES = ("features", "indexer")
 # What only a user imports, or nobody: the rooms' exports count as imports.
 ENTRIES = {
-    "polydom.models.budgeted": "OBMS, for model classes of one's own",
+    "polydom.models.selection.obms": "OBMS, for model classes of one's own",
     "polydom.server.__main__": "the command polydom",
 }
 

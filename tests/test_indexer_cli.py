@@ -10,7 +10,7 @@ import pytest
 from polydom.features.loading import ready_made_features
 from polydom.indexer.cli import chatter_to_stderr
 from polydom.indexer.report import skyline_facts
-from polydom.models.learners import make_learner
+from polydom.models.selection.learners import make_learner
 from polydom.server.__main__ import main
 from tests import projects, served
 

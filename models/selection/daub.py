@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from polydom.features.errors import BadInput
 
-from .allocation import Curve, Race
+from .race import Curve, Race
 
 
 def daub(

@@ -19,21 +19,21 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models.allocation import Allocation, Outcome, Race
-from polydom.models.daub import daub, train_all
-from polydom.models.daub_seconds import daub_by_seconds
-from polydom.models.draws import nested_order, split
-from polydom.models.halving import successive_halving, uniform
-from polydom.models.measures import MEASURES, find_measure
-from polydom.models.select import (
+from polydom.models.selection.arms import Examples, Iterations, chance
+from polydom.models.selection.daub import daub, train_all
+from polydom.models.selection.daub_seconds import daub_by_seconds
+from polydom.models.selection.isolation import isolated
+from polydom.models.selection.race import Allocation, Outcome, Race
+from polydom.models.selection.scores import MEASURES, find_measure
+from polydom.models.selection.select import (
     FROM_ONE,
     STRATEGIES,
     Running,
     select,
     select_by_iterations,
 )
-from polydom.models.trainer import Examples, Iterations, chance
-from polydom.models.worker import isolated
+from polydom.models.selection.splits import nested_order, split
+from polydom.models.selection.successive_halving import successive_halving, uniform
 from tests import arms
 
 X, y = load_breast_cancer(return_X_y=True)  # 569 rows, 30 columns, 2 classes

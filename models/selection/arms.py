@@ -16,9 +16,9 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
 
-from .allocation import Outcome
-from .draws import Split
-from .measures import Measure
+from .race import Outcome
+from .scores import Measure
+from .splits import Split
 
 Clock = Callable[[], float]
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from .allocation import Race
+from .race import Race
 
 Penalty = Callable[[float], float]
 

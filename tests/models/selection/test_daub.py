@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.allocation import Allocation, Outcome, Race
-from polydom.models.daub import daub, line_bound, monotone, slope
-from polydom.models.daub_seconds import cost_at, daub_by_seconds
+from polydom.models.selection.daub import daub, line_bound, monotone, slope
+from polydom.models.selection.daub_seconds import cost_at, daub_by_seconds
+from polydom.models.selection.race import Allocation, Outcome, Race
 from tests import oracles
 
 Curve = Callable[[int], float]

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from polydom.features.errors import BadInput
 
-from .allocation import Race
+from .race import Race
 
 
 def uniform(race: Race, *, budget: int) -> str:

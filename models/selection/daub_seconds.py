@@ -56,8 +56,8 @@ from dataclasses import dataclass
 
 from polydom.features.errors import BadInput
 
-from .allocation import Allocation, Curve, Race
 from .daub import need_limit, slope, train_all, whole
+from .race import Allocation, Curve, Race
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models.allocation import Outcome, Race
-from polydom.models.budgeted import (
+from polydom.models.selection.arms import Examples
+from polydom.models.selection.obms import (
     ModelClass,
     boosting_penalty,
     choose_class,
@@ -20,9 +20,9 @@ from polydom.models.budgeted import (
     tree_penalty,
     vc_penalty,
 )
-from polydom.models.draws import split
-from polydom.models.measures import MEASURES
-from polydom.models.trainer import Examples
+from polydom.models.selection.race import Outcome, Race
+from polydom.models.selection.scores import MEASURES
+from polydom.models.selection.splits import split
 from tests import oracles
 
 Risk = Callable[[int], float]

@@ -8,8 +8,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.allocation import Outcome, Race
-from polydom.models.halving import doubling, halvings, successive_halving, uniform
+from polydom.models.selection.race import Outcome, Race
+from polydom.models.selection.successive_halving import (
+    doubling,
+    halvings,
+    successive_halving,
+    uniform,
+)
 from tests import oracles
 
 Loss = Callable[[int], float]

@@ -9,9 +9,9 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
-from polydom.models import portfolio
 from polydom.models.importers.compile import compile_model
-from polydom.models.portfolio import (
+from polydom.models.selection import portfolio
+from polydom.models.selection.portfolio import (
     BOOSTED,
     SERVABLE,
     installed,
@@ -19,7 +19,7 @@ from polydom.models.portfolio import (
     make_portfolio,
     servable,
 )
-from polydom.models.select import select
+from polydom.models.selection.select import select
 
 X, y = load_breast_cancer(return_X_y=True)
 X = X.astype(np.float32).astype(np.float64)

@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from .allocation import Allocation, Race
+from .arms import Examples, Iterations, chance
 from .daub import daub, need_limit, train_all
 from .daub_seconds import cost_at, daub_by_seconds
-from .draws import Split, split
-from .halving import doubling, halvings, successive_halving, uniform
-from .measures import find_measure
-from .trainer import Examples, Iterations, chance
-from .worker import isolated
+from .isolation import isolated
+from .race import Allocation, Race
+from .scores import find_measure
+from .splits import Split, split
+from .successive_halving import doubling, halvings, successive_halving, uniform
 
 Strategy = Callable[[Race], str]
 

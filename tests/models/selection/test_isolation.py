@@ -16,8 +16,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from polydom.models.allocation import Race
-from polydom.models.select import Running, Selection, select
+from polydom.models.selection.race import Race
+from polydom.models.selection.select import Running, Selection, select
 from tests import hard_learners as hard
 from tests.hard_learners import Counted, Does, KeepsALambda, StartsAProcess
 

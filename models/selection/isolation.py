@@ -12,8 +12,8 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from .allocation import Arm, Outcome
-from .draws import Split
+from .race import Arm, Outcome
+from .splits import Split
 
 START_S = 300.0  # for a process to start, import and take its rows: minutes on disks
 LOOK_S = 1.0  # between two looks whether the process still lives

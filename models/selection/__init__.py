@@ -1,0 +1,1 @@
+"""Learners by name, and races between them: DAUB, Successive Halving, OBMS."""
