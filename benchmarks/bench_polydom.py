@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from polydom.indexer import lattice
-from polydom.indexer.candidates import prune
 from polydom.indexer.lookup import Lookup
+from polydom.indexer.skyline.prune import prune
 
 from .lookup_rivals import (
     GreedyLookup,

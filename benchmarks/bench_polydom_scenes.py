@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from polydom.features.costs.curve import CostTable
 from polydom.indexer import lattice
 from polydom.indexer.cache import Cache
-from polydom.indexer.candidates import prune
 from polydom.indexer.greedy import search_greedy
 from polydom.indexer.lookup import Lookup
+from polydom.indexer.skyline.prune import prune
 from polydom.indexer.violations import measure_violations
 
 from .bench_anytime import BUDGETS_MS, World, make_world

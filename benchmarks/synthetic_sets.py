@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.indexer import lattice
-from polydom.indexer.candidates import prune
 from polydom.indexer.greedy import search_greedy
+from polydom.indexer.skyline.prune import prune
 
 SIZES = (1.0, 500.0)
 HELPFUL = 0.5  # share of the features that are accurate alone

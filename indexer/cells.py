@@ -15,9 +15,9 @@ from polydom.features.costs.polynomials import degree_of
 from polydom.features.errors import BadIndexFile
 
 from ._cell_kernels import best_in_cell, cell_of, scan_pairs
-from ._pair_kernels import pair_costs, sift
 from .lookup import SizeLookup
-from .rectangle import Floats, Pair, by_accuracy, check_pairs, control_values
+from .skyline.kernels.pairs import pair_costs, sift
+from .skyline.pairs import Floats, Pair, by_accuracy, check_pairs, control_values
 
 Ints = NDArray[np.int32]
 

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from polydom.features.sizes import Size
 
 from . import lattice
-from .candidates import prune
 from .feature_order import answers_along, order_features, prefixes
 from .greedy import GreedySearch, search_greedy
 from .package import Rows
 from .progress import Tell
 from .project import Search
+from .skyline.prune import prune
 
 LAMBDAS = {
     "greedy": (0.0, math.inf),

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.feature import Feature, Step
-from polydom.indexer._crossing_kernels import compare
 from polydom.indexer.package import Package
-from polydom.indexer.skyline import Skylines
+from polydom.indexer.skyline.kernels.crossings import compare
+from polydom.indexer.skyline.skylines import Skylines
 from polydom.models.selection.daub_seconds import cost_at as extrapolate
 from polydom.models.selection.race import Allocation
 from polydom.models.trees.nodes import Tree

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydom.indexer.skyline import Skylines, skylines_by_envelope
+from polydom.indexer.skyline.skylines import Skylines, skylines_by_envelope
 from tests.curves import SIZES, Candidates, candidates
 from tests.oracles import skylines_by_sweep
 

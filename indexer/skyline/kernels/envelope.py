@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import njit
 
-from ._crossing_kernels import UNIT, certain_order, compare, ever_cheaper
+from .crossings import UNIT, certain_order, compare, ever_cheaper
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadInput
-from polydom.indexer.candidates import prune
 from polydom.indexer.lookup import Lookup
-from polydom.indexer.rectangle import prune_pairs
+from polydom.indexer.skyline.pairs import prune_pairs
+from polydom.indexer.skyline.prune import prune
 from tests import oracles
 from tests.curves import RECTANGLE, SIZES, Candidates, candidates, pair_candidates
 

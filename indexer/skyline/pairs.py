@@ -9,8 +9,8 @@ from polydom.features.costs.polynomials import degree_of, exponents
 from polydom.features.errors import BadInput
 from polydom.features.sizes import is_size
 
-from ._pair_kernels import pair_costs, undominated_pairs
-from .skyline import check_numbers, check_rows
+from .kernels.pairs import pair_costs, undominated_pairs
+from .skylines import check_numbers, check_rows
 
 Floats = NDArray[np.float64]
 Pair = tuple[float, float]

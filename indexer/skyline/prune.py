@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 from polydom.features.sizes import Size
 
-from ._crossing_kernels import compare
-from ._envelope_kernels import envelope_intervals, undominated
-from .rectangle import prune_pairs
-from .skyline import check_candidates, skylines_by_envelope
+from .kernels.crossings import compare
+from .kernels.envelope import envelope_intervals, undominated
+from .pairs import prune_pairs
+from .skylines import check_candidates, skylines_by_envelope
 
 PROBES = 8  # sizes at which most pairs are told apart before roots are needed
 ROUNDING = 1e-12  # share of a budget that rounding of a cost certainly stays below

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ._crossing_kernels import ever_cheaper
-from ._envelope_kernels import envelope_intervals
+from .kernels.crossings import ever_cheaper
+from .kernels.envelope import envelope_intervals
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,0 +1,1 @@
+"""Which candidates are on the skyline, for every item size."""

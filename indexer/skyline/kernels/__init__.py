@@ -1,0 +1,1 @@
+"""Exact signs of cost differences, envelopes, and dominance."""
