@@ -6,8 +6,8 @@ from numba import float64, int32, int64, njit, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.indexer._cell_kernels import best_in_cell, scan_pairs
-from polydom.indexer._lookup_kernels import best_rank, cost_at, scan_ranks
+from polydom.indexer.index.kernels.lookup import best_rank, cost_at, scan_ranks
+from polydom.indexer.index.kernels.pair_lookup import best_in_cell, scan_pairs
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

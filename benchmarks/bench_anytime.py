@@ -30,7 +30,7 @@ from polydom.features.costs.stopwatch import Load
 from polydom.indexer.cache import Cache
 from polydom.indexer.costing import Curve, Curves
 from polydom.indexer.greedy import search_greedy
-from polydom.indexer.onward import NodeCosts, Onward
+from polydom.indexer.index.anytime import NodeCosts, Onward
 from polydom.indexer.project import Search
 from polydom.indexer.searching import LAMBDAS, search_sets
 

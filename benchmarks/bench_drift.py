@@ -35,7 +35,7 @@ from threadpoolctl import threadpool_limits
 from polydom.features.items import Item, image_item
 from polydom.indexer import Index, build
 from polydom.indexer.data import split
-from polydom.indexer.factors import Factors
+from polydom.indexer.index.machine_factors import Factors
 from polydom.indexer.project import Project
 from polydom.indexer.readers import load_data
 from polydom.server.attempt import answer

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from polydom.indexer import lattice
-from polydom.indexer.lookup import Lookup
+from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.skyline.prune import prune
 
 from .lookup_rivals import (

@@ -23,7 +23,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.indexer import lattice
 from polydom.indexer.cache import Cache
 from polydom.indexer.greedy import search_greedy
-from polydom.indexer.lookup import Lookup
+from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.skyline.prune import prune
 from polydom.indexer.violations import measure_violations
 

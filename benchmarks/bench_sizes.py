@@ -31,8 +31,8 @@ from polydom.features.feature import Feature, feature
 from polydom.features.items import Item, image_item, text_item
 from polydom.features.loading import load_features
 from polydom.features.ready_made.picture import open_picture
-from polydom.indexer.cells import CellLookup
-from polydom.indexer.lookup import Lookup
+from polydom.indexer.index.lookup import Lookup
+from polydom.indexer.index.pair_lookup import CellLookup
 
 from ._lookup_kernels import cell_ranks, naive_pair_ranks, naive_ranks, polydom_ranks
 from .machine import describe

@@ -114,7 +114,7 @@ def _tell(text: str) -> None:
 def work(options: argparse.Namespace) -> None:
     """Make the edits of one child, and say every second what came of them."""
     from polydom.features.errors import PolydomError
-    from polydom.indexer.file import read_file
+    from polydom.indexer.index.pdx import read_file
     from tests.exercise import extractor_of
     from tests.zoo import save_zoo
 
@@ -166,7 +166,7 @@ def one(content: Any, path: Path, seed: int, number: int, extractor_of: Any) -> 
     import numpy as np
 
     from polydom.features.errors import BadIndexFile
-    from polydom.indexer.index import Index
+    from polydom.indexer.index.index import Index
     from tests.edits import edited
     from tests.exercise import lies
 

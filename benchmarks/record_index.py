@@ -11,8 +11,8 @@ from polydom.features.columns import columns
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.indexer import Index
-from polydom.indexer.package import Package
-from polydom.indexer.stored import StoredFeature
+from polydom.indexer.index.package import Package
+from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models import compile_ensemble
 from polydom.models.scoring.prior import Prior
 

@@ -6,7 +6,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from .index import Candidate, Index
+from .index.index import Candidate, Index
 
 if TYPE_CHECKING:
     from .builder import build

@@ -18,9 +18,9 @@ from .choosing import Choice
 from .costing import Curves, Measurer, cost_curves, measuring_items
 from .data import Dataset
 from .exits import answers_of
-from .index import Index
-from .pace import Pace
-from .package import Package, Rows
+from .index.index import Index
+from .index.machine_times import Pace
+from .index.package import Package, Rows
 from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
 from .progress import Progress
 from .project import Project

@@ -26,7 +26,7 @@ from .choosing import (
 )
 from .costing import Measurer, measuring_items
 from .data import Dataset, draw_groups, parts_of, settle_rare, split
-from .index import Index
+from .index.index import Index
 from .keys import Keys
 from .plan_exits import check_exits
 from .progress import Progress, Silence

@@ -20,8 +20,8 @@ from polydom.features.wording import hint
 
 from .costing import spread_over_sizes
 from .data import Dataset
+from .index.stored_features import StoredFeature, load_extractor
 from .project import Columns, Project
-from .stored import StoredFeature, load_extractor
 
 MAX_FEATURES = 62
 CHECKED = 5  # items on which features must give the same twice

@@ -195,7 +195,7 @@ def measure(
     from rich.console import Console
 
     from .bars import Bars
-    from .index import Index
+    from .index.index import Index
     from .project import Project
     from .remeasure import carried_items, project_items, remeasure
     from .report import escaped, facts_of, show_curves
@@ -239,7 +239,7 @@ def inspect(index: IndexFile, as_json: AsJson = False) -> None:
     """Say what an index holds: cost curves, sets trained and pruned, skylines."""
     from rich.console import Console
 
-    from .index import Index
+    from .index.index import Index
     from .report import facts_of, show
 
     facts = facts_of(Index.load(index))

@@ -19,8 +19,8 @@ from polydom.models.scoring.model import Model
 
 from .cache import Cache
 from .data import Dataset
-from .pace import Pace, compared_models, finish, pace_of, time_features
-from .pace import time_models as time_rows
+from .index.machine_times import Pace, compared_models, finish, pace_of, time_features
+from .index.machine_times import time_models as time_rows
 from .progress import Progress, Tell, skip
 from .readers import make_item
 

@@ -15,8 +15,8 @@ from polydom.models.selection.portfolio import installed
 
 from .cache import digest
 from .data import Dataset
+from .index.stored_features import StoredFeature
 from .project import Project
-from .stored import StoredFeature
 
 
 @cache

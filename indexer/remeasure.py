@@ -12,8 +12,8 @@ from polydom.features.errors import BadInput, BadProject
 from polydom.features.items import Item
 
 from .costing import Measurer, cost_curves, measuring_items
-from .index import Index
-from .package import MetaFacts, Package
+from .index.index import Index
+from .index.package import MetaFacts, Package
 from .progress import Progress
 from .project import Project
 from .readers import load_data, make_item

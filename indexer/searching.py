@@ -13,7 +13,7 @@ from polydom.features.sizes import Size
 from . import lattice
 from .feature_order import answers_along, order_features, prefixes
 from .greedy import GreedySearch, search_greedy
-from .package import Rows
+from .index.package import Rows
 from .progress import Tell
 from .project import Search
 from .skyline.prune import prune

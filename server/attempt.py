@@ -11,7 +11,7 @@ from polydom.features.costs.polynomials import costs_at
 from polydom.features.errors import BadFeature, BadItem, BadRow
 from polydom.features.extract import Extraction
 from polydom.features.items import ReadRecord
-from polydom.indexer.stored import StoredFeature
+from polydom.indexer.index.stored_features import StoredFeature
 
 from .course import Course
 from .drift import LEAST_S

@@ -14,7 +14,7 @@ from polydom.features.sizes import Size, read_size
 from polydom.indexer.cli import AsJson, IndexFile, app
 
 if TYPE_CHECKING:
-    from polydom.indexer.index import Index
+    from polydom.indexer.index.index import Index
 
 FeatureFiles = Annotated[
     list[Path],
@@ -218,7 +218,7 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Say which feature set a budget buys, and what comes cheaper and dearer."""
-    from polydom.indexer.index import Index
+    from polydom.indexer.index.index import Index
 
     from .explain import explain, table_of
 

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from polydom.features.errors import BadItem
 from polydom.features.items import Gaps, Value
-from polydom.indexer.stored import StoredFeature
+from polydom.indexer.index.stored_features import StoredFeature
 
 SHOWN = 10
 

@@ -1,8 +1,8 @@
 """The way of an attempt that asks after every feature what to compute next."""
 
 from polydom.features.sizes import Size
-from polydom.indexer.index import Index
-from polydom.indexer.onward import Onward
+from polydom.indexer.index.anytime import Onward
+from polydom.indexer.index.index import Index
 
 
 def make_onward(index: Index, unit: str) -> Onward | None:

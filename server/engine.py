@@ -12,8 +12,8 @@ from polydom.features.costs.polynomials import costs_at
 from polydom.features.costs.stopwatch import busy_clock
 from polydom.features.extract import Extractor
 from polydom.features.sizes import Size
-from polydom.indexer.index import Index
-from polydom.indexer.package import Package
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
 
 from .audit import Audit
 from .course import make_onward

@@ -5,8 +5,8 @@ from typing import Any
 from polydom.features.errors import BadInput, NothingFits, printable
 from polydom.features.sizes import Size, show_size
 from polydom.features.wording import show_us
-from polydom.indexer.index import Index
-from polydom.indexer.package import Package
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
 
 from .budget import read_amount
 from .loading import package_of

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from polydom.features.items import SIZE_NAMES
-from polydom.indexer.package import Package
+from polydom.indexer.index.package import Package
 from polydom.models.trees.self_test import TRUST
 
 from .engine import Engine

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from polydom.features.costs.polynomials import costs_at
 from polydom.features.errors import BadInput
 from polydom.features.sizes import Size
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

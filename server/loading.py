@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from polydom.features.errors import BadIndexFile
-from polydom.indexer.index import Index
-from polydom.indexer.package import Package
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
 
 from .engine import Engine
 from .settings import Settings

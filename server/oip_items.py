@@ -10,7 +10,7 @@ import msgspec
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Value
 from polydom.features.wording import in_words
-from polydom.indexer.package import Package
+from polydom.indexer.index.package import Package
 
 from .bounds import LARGE, check_record
 from .columns import KnownColumns

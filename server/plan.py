@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from polydom.features.costs.curve import CostTable
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.sizes import Size
-from polydom.indexer.index import Index
-from polydom.indexer.package import Package
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
 
 Coefficients = tuple[float, ...]
 

@@ -14,9 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.items import Item
-from polydom.indexer.factors import FASTEST, SLOWEST, Factors, compare
-from polydom.indexer.pace import BUSY, Pace, compared_models, time_features, time_models
-from polydom.indexer.package import Package
+from polydom.indexer.index.machine_factors import FASTEST, SLOWEST, Factors, compare
+from polydom.indexer.index.machine_times import (
+    BUSY,
+    Pace,
+    compared_models,
+    time_features,
+    time_models,
+)
+from polydom.indexer.index.package import Package
 
 from .engine import Engine
 from .schema_facts import Rescaling, RescalingState

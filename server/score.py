@@ -11,7 +11,7 @@ import msgspec
 
 from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import Gaps, Item
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 
 from .bulk import Bulk, Result
 from .codec import Desk

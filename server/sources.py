@@ -18,7 +18,7 @@ from polydom.features.readers.tables import (
     read_json_lines,
 )
 from polydom.features.wording import in_words, listed
-from polydom.indexer.package import Package
+from polydom.indexer.index.package import Package
 
 from .columns import KnownColumns
 from .json_keys import twice_in_json, twice_in_record

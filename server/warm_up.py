@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from polydom.features.samples import sample_items
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 
 from .codec import Desk, make_item
 from .engine import Engine

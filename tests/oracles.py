@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.feature import Feature, Step
-from polydom.indexer.package import Package
+from polydom.indexer.index.package import Package
 from polydom.indexer.skyline.kernels.crossings import compare
 from polydom.indexer.skyline.skylines import Skylines
 from polydom.models.selection.daub_seconds import cost_at as extrapolate

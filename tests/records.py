@@ -21,9 +21,9 @@ from polydom.features.columns import columns
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import Value, record_item
-from polydom.indexer.index import Index
-from polydom.indexer.package import Package
-from polydom.indexer.stored import StoredFeature, load_extractor
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
+from polydom.indexer.index.stored_features import StoredFeature, load_extractor
 from polydom.models.importers.compile import compile_model
 from polydom.models.scoring.prior import Prior
 

@@ -26,9 +26,9 @@ from polydom.features.extract import Extractor
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
-from polydom.indexer.index import Index
-from polydom.indexer.package import Package
-from polydom.indexer.stored import StoredFeature
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
+from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.importers.compile import compile_model
 from polydom.models.scoring.prior import Prior
 

@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from polydom.features.errors import BadFeature, BadIndexFile, BadInput
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 from polydom.models.trees import self_test as trial
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.server.app import create_app

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from polydom.features.errors import BadFeature, BadProject, NothingFits
 from polydom.indexer import Index, build
-from polydom.indexer.pace import Pace
+from polydom.indexer.index.machine_times import Pace
 from polydom.indexer.project import Project
 from polydom.indexer.report import facts_of, plot_race, show
 from polydom.models.selection.portfolio import installed

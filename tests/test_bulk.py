@@ -7,7 +7,7 @@ import pytest
 
 from polydom.features.errors import BadItem, PolydomError
 from polydom.features.items import Item, text_item
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 from polydom.server.bulk import Bulk, Dish, Pace, carry_out
 from polydom.server.engine import Engine
 from polydom.server.outcome import Outcome

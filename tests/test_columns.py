@@ -11,9 +11,9 @@ from polydom.features.columns import columns
 from polydom.features.costs.curve import CostTable
 from polydom.features.errors import BadItem
 from polydom.features.fingerprint import fingerprint
-from polydom.indexer.index import Index
-from polydom.indexer.package import Package
-from polydom.indexer.stored import StoredFeature
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
+from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.importers.compile import compile_model
 from polydom.models.scoring.prior import Prior
 from polydom.server.__main__ import main

@@ -11,7 +11,7 @@ from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.items import text_item
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 from polydom.server.attempt import answer, begin
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.course import Course, make_onward

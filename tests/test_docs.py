@@ -18,7 +18,7 @@ from polydom.features.errors import (
     PolydomError,
 )
 from polydom.features.ready_made.picture import FORMATS
-from polydom.indexer.file import (
+from polydom.indexer.index.pdx import (
     DTYPES,
     FORMAT_VERSION,
     MAGIC,

@@ -13,7 +13,7 @@ from polydom.features.errors import NothingFits
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.items import text_item
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 from polydom.server.attempt import answer
 from polydom.server.budget import Allowance, Budget, Deadline
 from polydom.server.engine import Engine

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 from polydom.server.engine import Engine
 from polydom.server.facts import facts_of, read_exits
 from polydom.server.schema_facts import ExitFacts, PlanExitFacts, Rescaling

@@ -11,8 +11,8 @@ import pytest
 
 from polydom.features.errors import CannotWrite, PolydomError
 from polydom.server.__main__ import main
+from tests.indexer.index.test_pdx import written
 from tests.served import FEATURES_FILE, HAM, make_index, save_index
-from tests.test_file import written
 
 resource = pytest.importorskip("resource", reason="needs limits of a Unix process")
 

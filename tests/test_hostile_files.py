@@ -20,9 +20,9 @@ from polydom.features.errors import (
     PolydomError,
     printable,
 )
-from polydom.indexer import file as pdx
-from polydom.indexer.file import read_file, write_file
-from polydom.indexer.index import Index
+from polydom.indexer.index import pdx as pdx
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.pdx import read_file, write_file
 from polydom.server.__main__ import main
 from polydom.server.repository import Repository
 from tests import hostile_files, oracles, served

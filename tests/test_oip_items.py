@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadInput, BadItem
-from polydom.indexer.index import Index
-from polydom.indexer.package import Package
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
 from polydom.server.oip_items import MAX_ITEMS, Items, Requested
 from polydom.server.schema_predict import Answer
 from polydom.server.tensors import BYTES, Tensor

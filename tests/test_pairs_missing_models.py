@@ -21,8 +21,8 @@ from starlette.testclient import TestClient
 
 from polydom.features.costs.curve import CostTable
 from polydom.features.errors import BadRow
-from polydom.indexer.index import Index
-from polydom.indexer.package import Package
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
 from polydom.models import compile_model, make_learner
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.scoring.classifier import Head

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import parser
 
-from polydom.indexer.file import read_file, write_file
+from polydom.indexer.index.pdx import read_file, write_file
 from polydom.server import repository as repository_module
 from polydom.server.errors import ReloadFailed
 from tests.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED

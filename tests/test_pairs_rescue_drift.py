@@ -12,7 +12,7 @@ from polydom.features.extract import Extractor
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
-from polydom.indexer.stored import StoredFeature
+from polydom.indexer.index.stored_features import StoredFeature
 from polydom.server.attempt import Execution, answer, begin
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.bulk import Bulk

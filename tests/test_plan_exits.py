@@ -12,7 +12,7 @@ from polydom.indexer import Index, build
 from polydom.indexer.builder import Builder
 from polydom.indexer.cache import Cache
 from polydom.indexer.exits import answers_of
-from polydom.indexer.file import read_file, write_file
+from polydom.indexer.index.pdx import read_file, write_file
 from polydom.indexer.plan_exits import FreshAnswers, PlanExitFitter, check_exits
 from polydom.indexer.progress import Silence
 from polydom.indexer.project import Exits, Project

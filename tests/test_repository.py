@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadIndexFile
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
 from polydom.server.question import Caller
 from polydom.server.repository import Repository

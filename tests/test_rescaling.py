@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 from polydom.features.errors import BadIndexFile
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, Step
-from polydom.indexer.index import Index
-from polydom.indexer.pace import LEAST_ROUNDS, finish
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.machine_times import LEAST_ROUNDS, finish
 from polydom.server.app import create_app
 from polydom.server.engine import Engine
 from polydom.server.facts import facts_of

@@ -7,7 +7,7 @@ import pytest
 
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.features.items import text_item
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 from polydom.server import Scorer, score_items
 from tests.served import ACCURACIES, FEATURES_FILE, HAM, SPAM, make_index, save_index
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from polydom.indexer.feature_order import prefixes
 from polydom.indexer.greedy import search_greedy
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 from polydom.indexer.project import Search
 from polydom.indexer.searching import LAMBDAS, Found, search_sets
 

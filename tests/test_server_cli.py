@@ -9,7 +9,7 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 from polydom.server.__main__ import main
 from polydom.server.explain import explain
 from polydom.server.local import IN_WORDS

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydom.features.errors import PolydomError
-from polydom.indexer.index import Index
+from polydom.indexer.index.index import Index
 from polydom.server.app import create_app
 from polydom.server.codec import Desk
 from polydom.server.engine import Engine

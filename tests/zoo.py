@@ -23,10 +23,10 @@ from threadpoolctl import threadpool_limits
 from polydom.features.columns import columns
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
-from polydom.indexer.index import Index
-from polydom.indexer.pace import Pace, compared_models
-from polydom.indexer.package import Package
-from polydom.indexer.stored import StoredFeature
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.machine_times import Pace, compared_models
+from polydom.indexer.index.package import Package
+from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.importers.compile import compile_model
 from polydom.models.lattices.lattices import make_lattices
 from polydom.models.scoring.classifier import Classifier, Head

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadInput
-from polydom.indexer.lookup import Lookup
+from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.skyline.pairs import prune_pairs
 from polydom.indexer.skyline.prune import prune
 from tests import oracles

@@ -8,7 +8,7 @@ from polydom.features.errors import BadFeature
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
-from polydom.indexer.stored import StoredFeature, load_extractor
+from polydom.indexer.index.stored_features import StoredFeature, load_extractor
 from tests.served import FEATURES_FILE, WIDTHS
 
 OWN = [

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from polydom.features.costs.polynomials import degree_of
 from polydom.features.errors import BadIndexFile
 
-from ._cell_kernels import best_in_cell, cell_of, scan_pairs
+from ..skyline.kernels.pairs import pair_costs, sift
+from ..skyline.pairs import Floats, Pair, by_accuracy, check_pairs, control_values
+from .kernels.pair_lookup import best_in_cell, cell_of, scan_pairs
 from .lookup import SizeLookup
-from .skyline.kernels.pairs import pair_costs, sift
-from .skyline.pairs import Floats, Pair, by_accuracy, check_pairs, control_values
 
 Ints = NDArray[np.int32]
 

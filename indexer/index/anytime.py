@@ -23,7 +23,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.costs.polynomials import cost_at, monomials
 from polydom.features.sizes import Size
 
-from ._onward_kernels import best_within, most_promising
+from .kernels.anytime import best_within, most_promising
 from .package import Package, Rows
 
 Floats = NDArray[np.float64]

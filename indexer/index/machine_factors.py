@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
 
-from .pace import Pace
+from .machine_times import Pace
 
 Floats = NDArray[np.float64]
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile
 
-from ._lookup_kernels import best_rank, scan_ranks, skyline_ranks
-from .skyline.skylines import check_candidates, skylines_by_envelope
+from ..skyline.skylines import check_candidates, skylines_by_envelope
+from .kernels.lookup import best_rank, scan_ranks, skyline_ranks
 
 SMALLEST_BLOCK = 8  # changes that share one list of stays, at least
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile, BadInput
-from polydom.indexer.lookup import Lookup
+from polydom.indexer.index.lookup import Lookup
 from tests import oracles
 from tests.curves import SIZES, Candidates, candidates
 

@@ -11,11 +11,11 @@ from polydom.features.costs.polynomials import cost_at, costs_at
 from polydom.features.errors import BadIndexFile, BadInput, NothingFits, PolydomError
 from polydom.features.sizes import Size, is_size, read_size, show_size
 
-from .cells import CellLookup
-from .factors import Factors, rescale_costs
-from .file import read_file, write_file
 from .lookup import Lookup, SizeLookup
+from .machine_factors import Factors, rescale_costs
 from .package import Package, check_choice, pack, unpack
+from .pair_lookup import CellLookup
+from .pdx import read_file, write_file
 
 
 class Candidate(NamedTuple):

@@ -18,7 +18,7 @@ from polydom.features.sizes import Size
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 
-from .stored import StoredColumns, StoredFeature, load_extractor
+from .stored_features import StoredColumns, StoredFeature, load_extractor
 
 Array = NDArray[Any]
 Rows = tuple[tuple[int, ...], ...]  # of features, or of candidates, by candidate

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadIndexFile, BadInput, NothingFits
 from polydom.features.sizes import Size
 from polydom.indexer import Candidate, Index
-from polydom.indexer.factors import Factors
-from polydom.indexer.file import read_file, write_file
+from polydom.indexer.index.machine_factors import Factors
+from polydom.indexer.index.pdx import read_file, write_file
 from tests import oracles, served
 from tests.curves import RECTANGLE, Candidates, pair_candidates
 
@@ -85,7 +85,9 @@ def test_best_agrees_with_trying_every_candidate(
 
 
 def test_index_docstring_examples_hold() -> None:
-    failed, tried = doctest.testmod(importlib.import_module("polydom.indexer.index"))
+    failed, tried = doctest.testmod(
+        importlib.import_module("polydom.indexer.index.index")
+    )
     assert tried > 0
     assert failed == 0
 

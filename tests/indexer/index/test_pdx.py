@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from polydom.features.errors import BadIndexFile, BadInput
-from polydom.indexer import file as pdx
-from polydom.indexer.file import read_file, write_file
+from polydom.indexer.index import pdx as pdx
+from polydom.indexer.index.pdx import read_file, write_file
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {
     "ones": np.ones(5),

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import njit
 
-from .skyline.kernels.pairs import FLOATS_2D, OPTIONS, pair_cost
+from ...skyline.kernels.pairs import FLOATS_2D, OPTIONS, pair_cost
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 INTS = Array(int32, 1, "C", readonly=True)

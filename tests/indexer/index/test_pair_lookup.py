@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadIndexFile, BadInput
-from polydom.indexer.cells import LONGEST_RUN, CellLookup
+from polydom.indexer.index.pair_lookup import LONGEST_RUN, CellLookup
 from polydom.indexer.skyline.pairs import control_values
 from tests import oracles
 from tests.curves import RECTANGLE, Candidates, pair_candidates

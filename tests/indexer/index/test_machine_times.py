@@ -9,7 +9,7 @@ from polydom.features.errors import BadIndexFile
 from polydom.features.extract import Extractor
 from polydom.features.feature import feature, step
 from polydom.features.items import text_item
-from polydom.indexer.pace import (
+from polydom.indexer.index.machine_times import (
     LEAST_ROUNDS,
     ROUNDS,
     Pace,

@@ -12,7 +12,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, feature
 from polydom.features.items import text_item
-from polydom.indexer.factors import (
+from polydom.indexer.index.machine_factors import (
     CONFIDENCE,
     FASTEST,
     SLOWEST,
@@ -21,7 +21,7 @@ from polydom.indexer.factors import (
     rescale_costs,
     upper_median,
 )
-from polydom.indexer.pace import finish, pace_of, time_features
+from polydom.indexer.index.machine_times import finish, pace_of, time_features
 from tests import oracles
 
 Floats = NDArray[np.float64]
