@@ -29,10 +29,10 @@ from polydom.features.costs.curve import CostCurve, CostTable
 from polydom.features.costs.stopwatch import Load
 from polydom.indexer.cache import Cache
 from polydom.indexer.costing import Curve, Curves
-from polydom.indexer.greedy import search_greedy
 from polydom.indexer.index.anytime import NodeCosts, Onward
 from polydom.indexer.project import Search
 from polydom.indexer.searching import LAMBDAS, search_sets
+from polydom.indexer.set_search.greedy import search_greedy
 
 from .lookup_rivals import GreedyLookup
 from .machine import describe

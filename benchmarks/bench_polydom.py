@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from polydom.indexer import lattice
 from polydom.indexer.index.lookup import Lookup
+from polydom.indexer.set_search import poly_dom as lattice
 from polydom.indexer.skyline.prune import prune
 
 from .lookup_rivals import (

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
-from polydom.indexer import lattice
 from polydom.indexer.cache import Cache
-from polydom.indexer.greedy import search_greedy
 from polydom.indexer.index.lookup import Lookup
+from polydom.indexer.set_search import poly_dom as lattice
+from polydom.indexer.set_search.greedy import search_greedy
+from polydom.indexer.set_search.violations import measure_violations
 from polydom.indexer.skyline.prune import prune
-from polydom.indexer.violations import measure_violations
 
 from .bench_anytime import BUDGETS_MS, World, make_world
 from .bench_polydom import Table, print_table

@@ -9,10 +9,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.feature_order import prefixes
-from polydom.indexer.greedy import GreedySearch
 from polydom.indexer.index.kernels.lookup import cost_at
 from polydom.indexer.index.lookup import Lookup
+from polydom.indexer.set_search.feature_order import prefixes
+from polydom.indexer.set_search.greedy import GreedySearch
 from polydom.indexer.skyline.kernels.crossings import compare
 
 from ._lookup_kernels import index_all_ranks, naive_ranks, polydom_ranks

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer import lattice
-from polydom.indexer.greedy import search_greedy
+from polydom.indexer.set_search import poly_dom as lattice
+from polydom.indexer.set_search.greedy import search_greedy
 from polydom.indexer.skyline.prune import prune
 
 SIZES = (1.0, 500.0)

@@ -10,8 +10,8 @@ from .index.index import Candidate, Index
 
 if TYPE_CHECKING:
     from .builder import build
-    from .lattice import search
     from .project import Project
+    from .set_search.poly_dom import search
 
 __all__ = ["Candidate", "Index", "Project", "build", "search"]
 

@@ -15,10 +15,10 @@ from polydom.models.qwyc.calibration import Groups, fewest_rows, lacking_rows
 
 from .exit_fitting import fit_exits
 from .exits import Answers, Exits
-from .feature_order import prefixes
 from .progress import Tell
 from .project import Exits as ExitTerms
 from .searching import CostOf
+from .set_search.feature_order import prefixes
 
 Rows = NDArray[np.int64]
 Margins = tuple[tuple[float, ...], ...]

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from polydom.features.sizes import Size
 
-from . import lattice
-from .feature_order import answers_along, order_features, prefixes
-from .greedy import GreedySearch, search_greedy
 from .index.package import Rows
 from .progress import Tell
 from .project import Search
+from .set_search import poly_dom as lattice
+from .set_search.feature_order import answers_along, order_features, prefixes
+from .set_search.greedy import GreedySearch, search_greedy
 from .skyline.prune import prune
 
 LAMBDAS = {

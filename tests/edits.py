@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.index import pdx as pdx
+from polydom.indexer.index import pdx
 
 Draw = np.random.Generator
 Meta = dict[str, Any]

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadIndexFile
-from polydom.indexer.index import pdx as pdx
+from polydom.indexer.index import pdx
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.pdx import read_file, write_file
 from polydom.models.importers.compile import compile_model

@@ -20,7 +20,7 @@ from polydom.features.errors import (
     PolydomError,
     printable,
 )
-from polydom.indexer.index import pdx as pdx
+from polydom.indexer.index import pdx
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.pdx import read_file, write_file
 from polydom.server.__main__ import main

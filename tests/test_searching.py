@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.indexer.feature_order import prefixes
-from polydom.indexer.greedy import search_greedy
 from polydom.indexer.index.index import Index
 from polydom.indexer.project import Search
 from polydom.indexer.searching import LAMBDAS, Found, search_sets
+from polydom.indexer.set_search.feature_order import prefixes
+from polydom.indexer.set_search.greedy import search_greedy
 
 M = 4
 COSTS = [1.0, 2.0, 4.0, 8.0]

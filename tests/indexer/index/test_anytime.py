@@ -8,9 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.costs.curve import CostTable
-from polydom.indexer.feature_order import answers_along, order_features, prefixes
 from polydom.indexer.index.anytime import Onward
 from polydom.indexer.index.kernels.anytime import LEAST_GAIN
+from polydom.indexer.set_search.feature_order import (
+    answers_along,
+    order_features,
+    prefixes,
+)
 from tests import oracles
 
 M, STEPS = 4, 2

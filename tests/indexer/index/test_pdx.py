@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from polydom.features.errors import BadIndexFile, BadInput
-from polydom.indexer.index import pdx as pdx
+from polydom.indexer.index import pdx
 from polydom.indexer.index.pdx import read_file, write_file
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {

@@ -19,7 +19,7 @@ import numpy as np
 
 from polydom.features.errors import BadInput
 
-from .bounds import Accuracies, Expanded, Masks, make_bounds
+from .sandwich import Accuracies, Expanded, Masks, make_bounds
 from .violations import Violations, measure_violations
 
 MAX_FEATURES = 62

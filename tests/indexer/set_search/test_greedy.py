@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from benchmarks.lookup_rivals import GreedyLookup
 from polydom.features.errors import BadInput
-from polydom.indexer.greedy import search_greedy
+from polydom.indexer.set_search.greedy import search_greedy
 from tests import oracles
 
 M = 4

@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.indexer.feature_order import order_features
+from polydom.indexer.set_search.feature_order import order_features
 from tests import oracles
 
 M = 4

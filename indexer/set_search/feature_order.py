@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .index.package import Rows
+from ..index.package import Rows
 
 
 def order_features(

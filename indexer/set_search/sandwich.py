@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _lattice_kernels as kernels
+from .kernels import sandwich as kernels
 
 Masks = NDArray[np.uint64]
 Accuracies = NDArray[np.float64]

@@ -8,8 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.indexer import bounds, lattice
-from polydom.indexer.lattice import LatticeSearch
+from polydom.indexer.set_search import poly_dom as lattice
+from polydom.indexer.set_search import sandwich as bounds
+from polydom.indexer.set_search.poly_dom import LatticeSearch
 from tests import oracles
 
 ALPHAS = st.sampled_from([1.0, 1.01, 1.1, 1.5, 2.0])

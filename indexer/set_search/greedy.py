@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from polydom.features.errors import BadInput
 
-from .lattice import check_features, checked, in_batches
+from .poly_dom import check_features, checked, in_batches
 
 MOST_SEQUENCES = 64
 

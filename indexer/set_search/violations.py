@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from . import _lattice_kernels as kernels
+from .kernels import sandwich as kernels
 
 MOST_TESTS = 500_000_000  # pairs looked at; of more sets only every n-th is compared
 RESOLUTION = 10_000  # of the losses of accuracy that are counted

@@ -1,0 +1,1 @@
+"""Compiled bounds of the sandwich rule."""
