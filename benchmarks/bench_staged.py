@@ -35,8 +35,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.exit_fitting import fit_exits
-from polydom.indexer.exits import Answers
+from polydom.indexer.exits.checkpoints import Answers
+from polydom.indexer.exits.fit import fit_exits
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule

@@ -12,7 +12,7 @@ from polydom.features.columns import columns
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.indexer import Index
-from polydom.indexer.exits import answers_of
+from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
 from polydom.indexer.plan_exits import FreshAnswers, PlanExitFitter

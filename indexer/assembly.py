@@ -17,7 +17,7 @@ from .cache import digest
 from .choosing import Choice
 from .costing import Curves, Measurer, cost_curves, measuring_items
 from .data import Dataset
-from .exits import answers_of
+from .exits.checkpoints import answers_of
 from .index.index import Index
 from .index.machine_times import Pace
 from .index.package import Package, Rows

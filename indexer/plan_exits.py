@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadProject
 from polydom.models.qwyc.calibration import Groups, fewest_rows, lacking_rows
 
-from .exit_fitting import fit_exits
-from .exits import Answers, Exits
+from .exits.checkpoints import Answers, Exits
+from .exits.fit import fit_exits
 from .progress import Tell
 from .project import Exits as ExitTerms
 from .searching import CostOf

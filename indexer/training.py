@@ -20,7 +20,7 @@ from polydom.models.scoring.prior import Prior
 from polydom.models.selection.learners import make_learner
 
 from .cache import Cache
-from .exits import answers_of
+from .exits.checkpoints import answers_of
 from .processes import in_processes
 
 Floats = NDArray[np.float64]

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput, BadProject
 from polydom.indexer.builder import Builder
 from polydom.indexer.cache import Cache
-from polydom.indexer.exit_fitting import fit_exits
-from polydom.indexer.exits import Answers, Exits
+from polydom.indexer.exits.checkpoints import Answers, Exits
+from polydom.indexer.exits.fit import fit_exits
 from polydom.indexer.project import Project
 from polydom.indexer.report import facts_of
 from polydom.models.qwyc.calibration import calibrate, most_changed, upper_bound

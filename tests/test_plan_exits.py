@@ -11,7 +11,7 @@ from polydom.features.items import text_item
 from polydom.indexer import Index, build
 from polydom.indexer.builder import Builder
 from polydom.indexer.cache import Cache
-from polydom.indexer.exits import answers_of
+from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.pdx import read_file, write_file
 from polydom.indexer.plan_exits import FreshAnswers, PlanExitFitter, check_exits
 from polydom.indexer.progress import Silence

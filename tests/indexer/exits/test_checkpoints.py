@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.indexer.exit_fitting import CheckpointTrack, fit_exits
-from polydom.indexer.exits import Answers, Exits
+from polydom.indexer.exits.checkpoints import Answers, Exits
+from polydom.indexer.exits.fit import CheckpointTrack, fit_exits
 from polydom.models.qwyc.optimal_stopping import Stopping
 from tests import oracles
 

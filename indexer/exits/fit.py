@@ -10,7 +10,7 @@ from polydom.models.qwyc.calibration import check_rate, fit
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import Walk
 
-from .exits import Answers, Exits
+from .checkpoints import Answers, Exits
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

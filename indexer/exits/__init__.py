@@ -1,0 +1,1 @@
+"""Exits between the feature sets of a plan."""
