@@ -3,7 +3,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 
 # Tests that take long: they begin when the interpreted run, which ends first, is done.
-LONG = tests/test_build.py tests/models/importers/test_every_row.py tests/models/selection/test_select.py
+LONG = tests/indexer/building/test_build.py tests/models/importers/test_every_row.py tests/models/selection/test_select.py
 
 .PHONY: demo test compiled interpreted long check install clean
 

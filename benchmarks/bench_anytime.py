@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostCurve, CostTable
 from polydom.features.costs.stopwatch import Load
-from polydom.indexer.cache import Cache
-from polydom.indexer.costing import Curve, Curves
+from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.measure_costs import Curve, Curves
+from polydom.indexer.building.project import Search
+from polydom.indexer.building.search_sets import LAMBDAS, search_sets
 from polydom.indexer.index.anytime import NodeCosts, Onward
-from polydom.indexer.project import Search
-from polydom.indexer.searching import LAMBDAS, search_sets
 from polydom.indexer.set_search.greedy import search_greedy
 
 from .lookup_rivals import GreedyLookup

@@ -25,9 +25,9 @@ import numpy as np
 
 from polydom.features.items import Item
 from polydom.indexer import Index, build
-from polydom.indexer.data import split
-from polydom.indexer.project import Project
-from polydom.indexer.readers import load_data
+from polydom.indexer.building.dataset import split
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.readers import load_data
 from polydom.server.bulk import Bulk, Dish, carry_out
 from polydom.server.client import Client
 from polydom.server.engine import Engine

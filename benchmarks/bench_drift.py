@@ -34,10 +34,10 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.items import Item, image_item
 from polydom.indexer import Index, build
-from polydom.indexer.data import split
+from polydom.indexer.building.dataset import split
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.readers import load_data
 from polydom.indexer.index.machine_factors import Factors
-from polydom.indexer.project import Project
-from polydom.indexer.readers import load_data
 from polydom.server.attempt import answer
 from polydom.server.budget import Deadline
 from polydom.server.engine import Engine

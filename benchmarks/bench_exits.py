@@ -30,8 +30,8 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.items import Item
 from polydom.indexer import Index, build
-from polydom.indexer.project import Project
-from polydom.indexer.readers import make_item
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.readers import make_item
 from polydom.indexer.set_search.feature_order import prefixes
 from polydom.server import attempt
 from polydom.server.budget import Allowance

@@ -33,9 +33,9 @@ import numpy as np
 
 from polydom.features.items import Item
 from polydom.indexer import Index, build
-from polydom.indexer.data import split
-from polydom.indexer.project import Project
-from polydom.indexer.readers import load_data
+from polydom.indexer.building.dataset import split
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.readers import load_data
 from polydom.server import engine
 from polydom.server.app import create_app
 from polydom.server.listener import listen, run

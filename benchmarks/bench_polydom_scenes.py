@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
-from polydom.indexer.cache import Cache
+from polydom.indexer.building.cache import Cache
 from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.set_search import poly_dom as lattice
 from polydom.indexer.set_search.greedy import search_greedy

@@ -22,8 +22,8 @@ import numpy as np
 
 from polydom.features.items import Item
 from polydom.indexer import Index, build
-from polydom.indexer.project import Project
-from polydom.indexer.readers import make_item
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.readers import make_item
 from tests.servers import serving
 
 from .kept_items import KEPT

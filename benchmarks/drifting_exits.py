@@ -12,12 +12,12 @@ from polydom.features.columns import columns
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.indexer import Index
+from polydom.indexer.building.plan_exits import FreshAnswers, PlanExitFitter
+from polydom.indexer.building.project import Exits as ExitTerms
+from polydom.indexer.building.readers import make_item
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.indexer.plan_exits import FreshAnswers, PlanExitFitter
-from polydom.indexer.project import Exits as ExitTerms
-from polydom.indexer.readers import make_item
 from polydom.models.importers.compile import compile_ensemble
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior

@@ -23,7 +23,7 @@ from polydom.features.costs.measure import Timings, quiet, shuffled
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, image_item
 from polydom.features.loading import load_features
-from polydom.indexer.cache import Cache
+from polydom.indexer.building.cache import Cache
 
 from .scenes import SCALES, manifest, rescale
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from threadpoolctl import threadpool_limits
 
-from polydom.indexer.cache import Cache, digest
+from polydom.indexer.building.cache import Cache, digest
 
 from .recording import Recording
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from .index.index import Candidate, Index
 
 if TYPE_CHECKING:
-    from .builder import build
-    from .project import Project
+    from .building.build import build
+    from .building.project import Project
     from .set_search.poly_dom import search
 
 __all__ = ["Candidate", "Index", "Project", "build", "search"]

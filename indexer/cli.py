@@ -67,7 +67,7 @@ def init(
     ] = Start.IMAGES,
 ) -> None:
     """Write a commented project file to start from."""
-    from .template import template
+    from .building.template import template
 
     _refuse_place(path)
     try:
@@ -101,8 +101,8 @@ def build(
     from rich.console import Console
 
     from .bars import Bars
-    from .builder import build as build_index
-    from .project import Project
+    from .building.build import build as build_index
+    from .building.project import Project
     from .report import facts_of, show
 
     _refuse_place(output)
@@ -148,9 +148,9 @@ def select(
     from polydom.models.selection.select import find_strategy
 
     from .bars import Bars
-    from .builder import Builder
-    from .cache import FOLDER, Cache
-    from .project import Project
+    from .building.build import Builder
+    from .building.cache import FOLDER, Cache
+    from .building.project import Project
     from .report import plot_race, show_race
 
     find_strategy(strategy)
@@ -195,9 +195,9 @@ def measure(
     from rich.console import Console
 
     from .bars import Bars
+    from .building.project import Project
+    from .building.remeasure import carried_items, project_items, remeasure
     from .index.index import Index
-    from .project import Project
-    from .remeasure import carried_items, project_items, remeasure
     from .report import escaped, facts_of, show_curves
 
     if not output.parent.is_dir():

@@ -14,11 +14,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, BadProject
-from polydom.indexer.builder import Builder
-from polydom.indexer.cache import Cache
+from polydom.indexer.building.build import Builder
+from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.project import Project
 from polydom.indexer.exits.checkpoints import Answers, Exits
 from polydom.indexer.exits.fit import fit_exits
-from polydom.indexer.project import Project
 from polydom.indexer.report import facts_of
 from polydom.models.qwyc.calibration import calibrate, most_changed, upper_bound
 from polydom.models.qwyc.fit import fit_schedule

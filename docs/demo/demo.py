@@ -19,9 +19,12 @@ from rich.table import Table
 
 from polydom.features.items import Item
 from polydom.indexer import Index
-from polydom.indexer.data import Dataset, split
-from polydom.indexer.project import Project
-from polydom.indexer.readers import load_data
+from polydom.indexer.building.dataset import (
+    Dataset,
+    split,
+)
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.readers import load_data
 
 HERE = Path(__file__).resolve().parent
 POLYDOM = [sys.executable, "-m", "polydom.server"]

@@ -7,10 +7,10 @@ import pytest
 
 from polydom.features.errors import BadFeature, BadProject
 from polydom.indexer import build
-from polydom.indexer.catalogue import MAX_FEATURES, choose_features
+from polydom.indexer.building.choose_features import MAX_FEATURES, choose_features
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.readers import load_data
 from polydom.indexer.progress import Silence
-from polydom.indexer.project import Project
-from polydom.indexer.readers import load_data
 from tests import projects
 
 NAMES = [f"c{number}" for number in range(70)]

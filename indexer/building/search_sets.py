@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from polydom.features.sizes import Size
 
-from .index.package import Rows
-from .progress import Tell
+from ..index.package import Rows
+from ..progress import Tell
+from ..set_search import poly_dom as lattice
+from ..set_search.feature_order import answers_along, order_features, prefixes
+from ..set_search.greedy import GreedySearch, search_greedy
+from ..skyline.prune import prune
 from .project import Search
-from .set_search import poly_dom as lattice
-from .set_search.feature_order import answers_along, order_features, prefixes
-from .set_search.greedy import GreedySearch, search_greedy
-from .skyline.prune import prune
 
 LAMBDAS = {
     "greedy": (0.0, math.inf),

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadProject
-from polydom.indexer.project import Project
+from polydom.indexer.building.project import Project
 
 MINIMAL: dict[str, Any] = {"data": {"images": "photos"}}
 

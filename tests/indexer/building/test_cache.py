@@ -3,7 +3,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from polydom.indexer.cache import Cache, digest
+from polydom.indexer.building.cache import Cache, digest
 
 
 def test_cache_gives_back_what_it_keeps(tmp_path: Path) -> None:

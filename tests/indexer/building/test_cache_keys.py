@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from polydom.indexer.catalogue import choose_features
-from polydom.indexer.keys import feature_keys
-from polydom.indexer.project import Project
-from polydom.indexer.readers import load_data
+from polydom.indexer.building.cache_keys import feature_keys
+from polydom.indexer.building.choose_features import choose_features
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.readers import load_data
 from tests import projects
 
 BUILD = "from polydom.indexer import build; build('PROJECT.toml')"

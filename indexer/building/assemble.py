@@ -13,21 +13,21 @@ from polydom.features.costs.stopwatch import Load
 from polydom.features.sizes import Size, read_size
 from polydom.models.scoring.model import Model
 
+from ..exits.checkpoints import answers_of
+from ..index.index import Index
+from ..index.machine_times import Pace
+from ..index.package import Package, Rows
+from ..progress import Progress
 from .cache import digest
-from .choosing import Choice
-from .costing import Curves, Measurer, cost_curves, measuring_items
-from .data import Dataset
-from .exits.checkpoints import answers_of
-from .index.index import Index
-from .index.machine_times import Pace
-from .index.package import Package, Rows
+from .dataset import Dataset
+from .feature_values import FeatureTable
+from .learner_race import Choice
+from .measure_costs import Curves, Measurer, cost_curves, measuring_items
 from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
-from .progress import Progress
 from .project import Project
 from .readers import make_item
-from .searching import CostOf, Found
-from .training import Trainer
-from .values import FeatureTable
+from .search_sets import CostOf, Found
+from .train_sets import Trainer
 
 SAMPLES = 6
 SAMPLES_BYTES = 1 << 20

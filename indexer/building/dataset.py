@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadProject
 from polydom.features.items import Item, Kind
 
-from ._dealing_kernels import deal_in_order
+from .kernels.split import deal_in_order
 from .project import Data
 
 MOST_NUMBERS = 20  # different numbers that are classes without a doubt

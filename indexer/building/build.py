@@ -12,10 +12,15 @@ from polydom.features.costs.polynomials import cost_at
 from polydom.features.sizes import read_size
 from polydom.models.selection.learners import make_learner
 
-from .assembly import Assembly
+from ..index.index import Index
+from ..progress import Progress, Silence
+from .assemble import Assembly
 from .cache import FOLDER, Cache
-from .catalogue import ProjectFeatures, choose_features
-from .choosing import (
+from .cache_keys import Keys
+from .choose_features import ProjectFeatures, choose_features
+from .dataset import Dataset, draw_groups, parts_of, settle_rare, split
+from .feature_values import FeatureTable, compute_values
+from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,
     VALIDATION,
@@ -24,17 +29,12 @@ from .choosing import (
     Watch,
     choose_learner,
 )
-from .costing import Measurer, measuring_items
-from .data import Dataset, draw_groups, parts_of, settle_rare, split
-from .index.index import Index
-from .keys import Keys
+from .measure_costs import Measurer, measuring_items
 from .plan_exits import check_exits
-from .progress import Progress, Silence
 from .project import Project
 from .readers import load_data
-from .searching import CostOf, Found, search_sets
-from .training import Task, Trainer
-from .values import FeatureTable, compute_values
+from .search_sets import CostOf, Found, search_sets
+from .train_sets import Task, Trainer
 
 
 def build(

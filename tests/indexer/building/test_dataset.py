@@ -13,10 +13,9 @@ from typer.testing import CliRunner
 
 from polydom.features.errors import BadProject
 from polydom.indexer import Index
-from polydom.indexer.builder import Builder
-from polydom.indexer.cache import Cache
-from polydom.indexer.cli import app
-from polydom.indexer.data import (
+from polydom.indexer.building.build import Builder
+from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.dataset import (
     Dataset,
     deal,
     draw_groups,
@@ -25,8 +24,9 @@ from polydom.indexer.data import (
     settle_rare,
     split,
 )
-from polydom.indexer.project import Data, Project
-from polydom.indexer.readers import make_item
+from polydom.indexer.building.project import Data, Project
+from polydom.indexer.building.readers import make_item
+from polydom.indexer.cli import app
 from tests import oracles
 from tests.progresses import Stages
 

@@ -11,8 +11,8 @@ from polydom.models.selection.portfolio import Setting, installed, make_portfoli
 from polydom.models.selection.race import Allocation, Race
 from polydom.models.selection.select import Running, select
 
+from ..progress import Progress
 from .cache import Cache
-from .progress import Progress
 
 AUTO = "auto"
 DEFAULT_STRATEGY = "daub-seconds"

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from polydom.features.errors import BadFeature, BadProject, NothingFits
 from polydom.indexer import Index, build
+from polydom.indexer.building.project import Project
 from polydom.indexer.index.machine_times import Pace
-from polydom.indexer.project import Project
 from polydom.indexer.report import facts_of, plot_race, show
 from polydom.models.selection.portfolio import installed
 from polydom.models.selection.race import Race

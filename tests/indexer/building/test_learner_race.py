@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 from sklearn.datasets import load_breast_cancer
 
-from polydom.indexer.cache import Cache
-from polydom.indexer.choosing import Choice, choose_learner
+from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.learner_race import Choice, choose_learner
 from polydom.indexer.progress import Silence
 from polydom.indexer.report import show_race
 from polydom.models.selection.portfolio import Setting

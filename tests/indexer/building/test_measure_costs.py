@@ -11,17 +11,17 @@ from polydom.features.costs.curve import CostCurve
 from polydom.features.costs.stopwatch import Load
 from polydom.features.extract import Extractor
 from polydom.features.loading import load_features
-from polydom.indexer.cache import Cache
-from polydom.indexer.costing import (
+from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.dataset import Dataset, make_dataset
+from polydom.indexer.building.measure_costs import (
     Curve,
     Curves,
     Measurer,
     measuring_items,
     time_models,
 )
-from polydom.indexer.data import Dataset, make_dataset
+from polydom.indexer.building.readers import make_item
 from polydom.indexer.progress import Silence
-from polydom.indexer.readers import make_item
 from polydom.models.scoring.prior import Prior
 from tests.progresses import Stages
 from tests.served import FEATURES_FILE, WIDTHS

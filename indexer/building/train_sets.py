@@ -19,9 +19,9 @@ from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 from polydom.models.selection.learners import make_learner
 
+from ..exits.checkpoints import answers_of
 from .cache import Cache
-from .exits.checkpoints import answers_of
-from .processes import in_processes
+from .parallel import in_processes
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -10,9 +10,9 @@ from PIL import Image
 from pyarrow import parquet
 
 from polydom.features.errors import BadProject
-from polydom.indexer.data import Dataset
-from polydom.indexer.project import Project
-from polydom.indexer.readers import load_data
+from polydom.indexer.building.dataset import Dataset
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.readers import load_data
 
 
 def load(folder: Path, **data: Any) -> Dataset:

@@ -14,8 +14,8 @@ from polydom.features.readers.folders import ENDINGS, files_of
 from polydom.features.readers.tables import open_table, read_json_lines
 from polydom.features.wording import hint, listed
 
-from .data import Dataset, make_dataset, refuse_regression
-from .progress import Tell
+from ..progress import Tell
+from .dataset import Dataset, make_dataset, refuse_regression
 from .project import Data, Project
 
 LABEL_OPTION = " [data] label names the column of classes"

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput, BadProject
 from polydom.features.items import Item
 
-from .costing import Measurer, cost_curves, measuring_items
-from .index.index import Index
-from .index.package import MetaFacts, Package
-from .progress import Progress
+from ..index.index import Index
+from ..index.package import MetaFacts, Package
+from ..progress import Progress
+from .measure_costs import Measurer, cost_curves, measuring_items
 from .project import Project
 from .readers import load_data, make_item
 

@@ -9,15 +9,19 @@ import pytest
 from polydom.features.errors import BadIndexFile, BadProject
 from polydom.features.items import text_item
 from polydom.indexer import Index, build
-from polydom.indexer.builder import Builder
-from polydom.indexer.cache import Cache
+from polydom.indexer.building.build import Builder
+from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.plan_exits import (
+    FreshAnswers,
+    PlanExitFitter,
+    check_exits,
+)
+from polydom.indexer.building.project import Exits, Project
+from polydom.indexer.building.train_sets import columns_of
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.pdx import read_file, write_file
-from polydom.indexer.plan_exits import FreshAnswers, PlanExitFitter, check_exits
 from polydom.indexer.progress import Silence
-from polydom.indexer.project import Exits, Project
 from polydom.indexer.report import facts_of
-from polydom.indexer.training import columns_of
 from polydom.server.attempt import answer
 from polydom.server.budget import Allowance
 from polydom.server.engine import Engine

@@ -18,9 +18,9 @@ from polydom.features.items import Kind
 from polydom.features.loading import load_features
 from polydom.features.wording import hint
 
-from .costing import spread_over_sizes
-from .data import Dataset
-from .index.stored_features import StoredFeature, load_extractor
+from ..index.stored_features import StoredFeature, load_extractor
+from .dataset import Dataset
+from .measure_costs import spread_over_sizes
 from .project import Columns, Project
 
 MAX_FEATURES = 62

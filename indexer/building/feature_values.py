@@ -12,12 +12,12 @@ from polydom.features.errors import BadItem, BadProject
 from polydom.features.extract import Extractor
 from polydom.features.items import Item
 
+from ..progress import Progress
 from .cache import Cache, digest
-from .catalogue import ProjectFeatures
-from .data import Dataset
-from .keys import feature_keys
-from .processes import in_processes
-from .progress import Progress
+from .cache_keys import feature_keys
+from .choose_features import ProjectFeatures
+from .dataset import Dataset
+from .parallel import in_processes
 
 CHUNK_ITEMS = 64
 STAGE = "computing features"

@@ -8,7 +8,7 @@ import pytest
 from joblib import delayed
 
 from polydom.features.errors import BadInput, WorkerLost
-from polydom.indexer.processes import in_processes
+from polydom.indexer.building.parallel import in_processes
 
 
 def double(number: int) -> int:

@@ -13,9 +13,9 @@ from typing import Any, Self
 
 from polydom.models.selection.portfolio import installed
 
+from ..index.stored_features import StoredFeature
 from .cache import digest
-from .data import Dataset
-from .index.stored_features import StoredFeature
+from .dataset import Dataset
 from .project import Project
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from polydom.indexer.building.project import Search
+from polydom.indexer.building.search_sets import LAMBDAS, Found, search_sets
 from polydom.indexer.index.index import Index
-from polydom.indexer.project import Search
-from polydom.indexer.searching import LAMBDAS, Found, search_sets
 from polydom.indexer.set_search.feature_order import prefixes
 from polydom.indexer.set_search.greedy import search_greedy
 

@@ -17,11 +17,11 @@ from polydom.features.items import Item
 from polydom.features.sizes import read_size, split_near
 from polydom.models.scoring.model import Model
 
+from ..index.machine_times import Pace, compared_models, finish, pace_of, time_features
+from ..index.machine_times import time_models as time_rows
+from ..progress import Progress, Tell, skip
 from .cache import Cache
-from .data import Dataset
-from .index.machine_times import Pace, compared_models, finish, pace_of, time_features
-from .index.machine_times import time_models as time_rows
-from .progress import Progress, Tell, skip
+from .dataset import Dataset
 from .readers import make_item
 
 Seconds = NDArray[np.float64]

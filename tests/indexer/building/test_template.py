@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from polydom.features.loading import load_features
-from polydom.indexer.project import Project
-from polydom.indexer.template import TEMPLATE, template
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.template import TEMPLATE, template
 
 
 def test_project_template_is_a_valid_project(tmp_path: Path) -> None:

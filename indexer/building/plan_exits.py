@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadProject
 from polydom.models.qwyc.calibration import Groups, fewest_rows, lacking_rows
 
-from .exits.checkpoints import Answers, Exits
-from .exits.fit import fit_exits
-from .progress import Tell
+from ..exits.checkpoints import Answers, Exits
+from ..exits.fit import fit_exits
+from ..progress import Tell
+from ..set_search.feature_order import prefixes
 from .project import Exits as ExitTerms
-from .searching import CostOf
-from .set_search.feature_order import prefixes
+from .search_sets import CostOf
 
 Rows = NDArray[np.int64]
 Margins = tuple[tuple[float, ...], ...]

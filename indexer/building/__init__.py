@@ -1,0 +1,1 @@
+"""From PROJECT.toml to an index, hop by hop."""

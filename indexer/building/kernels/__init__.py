@@ -1,0 +1,1 @@
+"""Compiled dealing of groups to parts."""
