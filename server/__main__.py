@@ -4,7 +4,7 @@ import sys
 from collections.abc import Sequence
 
 from polydom.features.errors import PolydomError
-from polydom.indexer.cli import app
+from polydom.indexer.commands.app import app
 
 from . import cli, score_cli  # noqa: F401  add their commands to app
 

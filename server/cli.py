@@ -11,7 +11,7 @@ import typer
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import SIZE_NAMES
 from polydom.features.sizes import Size, read_size
-from polydom.indexer.cli import AsJson, IndexFile, app
+from polydom.indexer.commands.app import AsJson, IndexFile, app
 
 if TYPE_CHECKING:
     from polydom.indexer.index.index import Index

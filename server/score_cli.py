@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from polydom.features.errors import BadInput
-from polydom.indexer.cli import IndexFile, app
+from polydom.indexer.commands.app import IndexFile, app
 
 from .cli import FeatureFiles
 
@@ -71,7 +71,7 @@ def score(
     """
     from rich.console import Console
 
-    from polydom.indexer.bars import Bars
+    from polydom.indexer.commands.progress_bars import Bars
 
     from .score_run import ScoreRun
 

@@ -12,9 +12,9 @@ from polydom.features.errors import BadFeature, BadRow, NothingFits, PolydomErro
 from polydom.features.extract import Extractor
 from polydom.features.items import Item, image_item, record_item, text_item
 from polydom.features.sizes import Size
+from polydom.indexer.commands.report import facts_of
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_factors import Factors
-from polydom.indexer.report import facts_of
 from polydom.models.lattices.lattices import Lattices
 from polydom.models.lattices.packed import pack_lattices
 from polydom.models.scoring.classifier import Classifier

@@ -17,9 +17,9 @@ from polydom.features.errors import BadInput, BadProject
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import Project
+from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import Answers, Exits
 from polydom.indexer.exits.fit import fit_exits
-from polydom.indexer.report import facts_of
 from polydom.models.qwyc.calibration import calibrate, most_changed, upper_bound
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule

@@ -16,8 +16,8 @@ from rich.console import Console
 from polydom.features.errors import BadFeature, BadProject, NothingFits
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
+from polydom.indexer.commands.report import facts_of, plot_race, show
 from polydom.indexer.index.machine_times import Pace
-from polydom.indexer.report import facts_of, plot_race, show
 from polydom.models.selection.portfolio import installed
 from polydom.models.selection.race import Race
 from polydom.server.app import create_app

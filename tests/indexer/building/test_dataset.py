@@ -26,7 +26,7 @@ from polydom.indexer.building.dataset import (
 )
 from polydom.indexer.building.project import Data, Project
 from polydom.indexer.building.readers import make_item
-from polydom.indexer.cli import app
+from polydom.indexer.commands.app import app
 from tests import oracles
 from tests.progresses import Stages
 

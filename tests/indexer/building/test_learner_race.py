@@ -9,8 +9,8 @@ from sklearn.datasets import load_breast_cancer
 
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.learner_race import Choice, choose_learner
+from polydom.indexer.commands.report import show_race
 from polydom.indexer.progress import Silence
-from polydom.indexer.report import show_race
 from polydom.models.selection.portfolio import Setting
 from polydom.models.selection.race import Race
 

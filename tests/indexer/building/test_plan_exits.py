@@ -18,10 +18,10 @@ from polydom.indexer.building.plan_exits import (
 )
 from polydom.indexer.building.project import Exits, Project
 from polydom.indexer.building.train_sets import columns_of
+from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.pdx import read_file, write_file
 from polydom.indexer.progress import Silence
-from polydom.indexer.report import facts_of
 from polydom.server.attempt import answer
 from polydom.server.budget import Allowance
 from polydom.server.engine import Engine

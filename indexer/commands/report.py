@@ -8,7 +8,7 @@ import numpy as np
 from polydom.features.errors import BadInput, printable
 from polydom.features.sizes import Size, read_size, show_size
 
-from .index.index import Index
+from ..index.index import Index
 
 if TYPE_CHECKING:
     from rich.console import Console

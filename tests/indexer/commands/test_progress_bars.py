@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from polydom.indexer.bars import Bars, latest
+from polydom.indexer.commands.progress_bars import Bars, latest
 from polydom.models.selection.race import Outcome, Race
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from polydom.features.loading import ready_made_features
-from polydom.indexer.cli import chatter_to_stderr
-from polydom.indexer.report import skyline_facts
+from polydom.indexer.commands.app import chatter_to_stderr
+from polydom.indexer.commands.report import skyline_facts
 from polydom.models.selection.learners import make_learner
 from polydom.server.__main__ import main
 from tests import projects, served

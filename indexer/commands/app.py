@@ -67,7 +67,7 @@ def init(
     ] = Start.IMAGES,
 ) -> None:
     """Write a commented project file to start from."""
-    from .building.template import template
+    from ..building.template import template
 
     _refuse_place(path)
     try:
@@ -100,9 +100,9 @@ def build(
     import msgspec
     from rich.console import Console
 
-    from .bars import Bars
-    from .building.build import build as build_index
-    from .building.project import Project
+    from ..building.build import build as build_index
+    from ..building.project import Project
+    from .progress_bars import Bars
     from .report import facts_of, show
 
     _refuse_place(output)
@@ -147,10 +147,10 @@ def select(
 
     from polydom.models.selection.select import find_strategy
 
-    from .bars import Bars
-    from .building.build import Builder
-    from .building.cache import FOLDER, Cache
-    from .building.project import Project
+    from ..building.build import Builder
+    from ..building.cache import FOLDER, Cache
+    from ..building.project import Project
+    from .progress_bars import Bars
     from .report import plot_race, show_race
 
     find_strategy(strategy)
@@ -194,10 +194,10 @@ def measure(
     """
     from rich.console import Console
 
-    from .bars import Bars
-    from .building.project import Project
-    from .building.remeasure import carried_items, project_items, remeasure
-    from .index.index import Index
+    from ..building.project import Project
+    from ..building.remeasure import carried_items, project_items, remeasure
+    from ..index.index import Index
+    from .progress_bars import Bars
     from .report import escaped, facts_of, show_curves
 
     if not output.parent.is_dir():
@@ -239,7 +239,7 @@ def inspect(index: IndexFile, as_json: AsJson = False) -> None:
     """Say what an index holds: cost curves, sets trained and pruned, skylines."""
     from rich.console import Console
 
-    from .index.index import Index
+    from ..index.index import Index
     from .report import facts_of, show
 
     facts = facts_of(Index.load(index))

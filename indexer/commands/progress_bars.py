@@ -18,7 +18,7 @@ from rich.text import Text
 
 from polydom.models.selection.race import Race
 
-from .progress import Tell
+from ..progress import Tell
 
 FAST = 10.0  # steps a second; from here on fractions of them say nothing
 
