@@ -34,7 +34,7 @@ from polydom.server.engine import Engine
 from polydom.server.finalists import Finalists
 from polydom.server.knapsack import Menus, solve
 from polydom.server.outcome import Outcome
-from polydom.server.schema_batch import Totals
+from polydom.server.schema.batch import Totals
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.servers import serving
 

@@ -28,7 +28,7 @@ from polydom.server.engine import Engine
 from polydom.server.metrics import Metrics
 from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
-from polydom.server.schema_predict import encode
+from polydom.server.schema.predict import encode
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from polydom.server.v1_decode import decode_ask

@@ -35,7 +35,7 @@ from .client_wire import (
     patience_s,
     read_answer,
 )
-from .schema_predict import Answer
+from .schema.predict import Answer
 
 PAUSE_S = 0.05
 

@@ -19,7 +19,7 @@ from .engine import Choice, Engine
 from .errors import Abandoned
 from .outcome import Outcome
 from .question import Question
-from .schema_predict import Reason
+from .schema.predict import Reason
 
 
 def answer(engine: Engine, question: Question) -> Outcome:

@@ -17,7 +17,6 @@ from polydom.features.items import Item
 
 from .batch_source import Raw, Source, content_type_of, read_batch, read_item
 from .batch_writer import Writer, entry_of, error_entry
-from .bounds import check_item
 from .budget import Allowance, read_amount
 from .bulk import Bulk, Result
 from .errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
@@ -26,7 +25,8 @@ from .metrics import AnswerKind
 from .outcome import Outcome
 from .question import Question
 from .repository import Repository
-from .schema_batch import BatchTerms
+from .schema.batch import BatchTerms
+from .schema.bounds import check_item
 
 BATCH = "/v1/batch"
 # Seconds that the computing thread gives to one batch at a time; a single request waits

@@ -16,14 +16,14 @@ from polydom.features.wording import in_words
 
 from .admission import Body
 from .body import declared, expects
-from .bounds import LARGE
 from .errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
 from .headers import Headers, content_type_in, read_query
-from .json_keys import Twice, refuse_twice, twice_in_json
 from .question import Caller
-from .schema_batch import BatchBody, BatchItem, BatchTerms
-from .schema_predict import MSGPACK, Ask
-from .schema_streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
+from .schema.batch import BatchBody, BatchItem, BatchTerms
+from .schema.bounds import LARGE
+from .schema.json_keys import Twice, refuse_twice, twice_in_json
+from .schema.predict import MSGPACK, Ask
+from .schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 from .v1_decode import refuse_keys
 
 # Items that are planned together.

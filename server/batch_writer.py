@@ -7,9 +7,9 @@ from starlette.types import Send
 from polydom.features.errors import PolydomError
 
 from .errors import describe
-from .schema_batch import Entry, ErrorEntry, Totals
-from .schema_predict import MSGPACK, Answer, encode, encode_msgpack
-from .schema_streams import JSON
+from .schema.batch import Entry, ErrorEntry, Totals
+from .schema.predict import MSGPACK, Answer, encode, encode_msgpack
+from .schema.streams import JSON
 
 
 class Writer:

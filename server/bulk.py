@@ -14,7 +14,7 @@ from .knapsack import Menus
 from .outcome import Outcome
 from .question import Caller, Question
 from .ration import Ration
-from .schema_batch import Totals
+from .schema.batch import Totals
 
 # Weight of the latest chunk in what is believed of the pace.
 LATEST = 0.3

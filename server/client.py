@@ -13,7 +13,7 @@ from typing import Self, TypeVar
 
 from .async_client import AsyncClient, broken, silent
 from .client_wire import GRACE_S, READ_BYTES, AnyItem, FromBatch
-from .schema_predict import Answer
+from .schema.predict import Answer
 
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 T = TypeVar("T")

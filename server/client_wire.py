@@ -15,9 +15,9 @@ from polydom.features.errors import BadInput, PolydomError
 
 from . import errors as server_errors
 from .errors import Failure
-from .schema_batch import Entry, ErrorEntry, Totals
-from .schema_predict import MSGPACK, Answer, encode, encode_msgpack
-from .schema_streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
+from .schema.batch import Entry, ErrorEntry, Totals
+from .schema.predict import MSGPACK, Answer, encode, encode_msgpack
+from .schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 
 AnyItem = bytes | str | Mapping[str, Any] | Path
 FromBatch = Entry | ErrorEntry | Totals

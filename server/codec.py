@@ -23,7 +23,7 @@ from .outcome import Outcome
 from .question import Caller, Question
 from .record_reader import RecordReader
 from .reserve import Reserve
-from .schema_predict import Answer, Ask, Terms
+from .schema.predict import Answer, Ask, Terms
 from .settings import Settings
 
 

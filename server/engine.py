@@ -21,7 +21,7 @@ from .drift import LEAST_S, Drift
 from .errors import TooLittleLeft
 from .plan import Plan, make_plans
 from .question import Question
-from .schema_predict import Reason
+from .schema.predict import Reason
 
 Clock = Callable[[], float]
 

@@ -9,7 +9,7 @@ from polydom.indexer.index.package import Package
 from polydom.models.trees.self_test import TRUST
 
 from .engine import Engine
-from .schema_facts import (
+from .schema.facts import (
     ExitFacts,
     FeatureFacts,
     IndexFacts,

@@ -6,8 +6,8 @@ from .errors import NotReady, describe, not_ready
 from .headers import only_model_in
 from .reply import failed, in_json
 from .repository import Repository
-from .schema_facts import Health
-from .schema_predict import encode
+from .schema.facts import Health
+from .schema.predict import encode
 
 LIVEZ, READYZ = "/livez", "/readyz"
 

@@ -16,7 +16,7 @@ from .attempt import answer
 from .codec import Desk
 from .question import Caller
 from .record_reader import decode_record
-from .schema_predict import Answer, Ask, Reason
+from .schema.predict import Answer, Ask, Reason
 from .warm_up import open_desk
 
 STDIN = Path("-")

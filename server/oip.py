@@ -26,7 +26,7 @@ from .oip_terms import Parameter, Terms
 from .outcome import Outcome
 from .question import Caller, Question
 from .repository import Repository
-from .schema_predict import Answer
+from .schema.predict import Answer
 from .serving import Serving
 from .tensors import Tensor
 

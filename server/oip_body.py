@@ -9,12 +9,12 @@ from msgspec import UNSET, Raw, UnsetType
 from polydom.features.errors import BadInput
 from polydom.features.wording import in_words
 
-from .bounds import LARGE, TERMS, strings_at_most
-from .json_keys import Twice, refuse_twice, twice_in_json
 from .oip import Inference, Inferred
 from .oip_items import MAX_ITEMS, Requested
 from .oip_terms import Parameter
-from .schema_predict import encode
+from .schema.bounds import LARGE, TERMS, strings_at_most
+from .schema.json_keys import Twice, refuse_twice, twice_in_json
+from .schema.predict import encode
 from .tensors import Tensor, from_json, from_raw, from_raw_json, read_shape, to_raw
 
 Parameters = dict[str, Parameter]

@@ -12,11 +12,11 @@ from polydom.features.items import Value
 from polydom.features.wording import in_words
 from polydom.indexer.index.package import Package
 
-from .bounds import LARGE, check_record
 from .columns import KnownColumns
 from .oip_metadata import TensorFacts
 from .record_reader import decode_record
-from .schema_predict import Answer, Ask
+from .schema.bounds import LARGE, check_record
+from .schema.predict import Answer, Ask
 from .tensors import BYTES, Tensor
 
 MAX_ITEMS = 1024

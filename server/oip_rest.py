@@ -16,13 +16,13 @@ from .aside import aside
 from .body import read_body
 from .handing import hand_over
 from .headers import Headers, only_header
-from .json_keys import Twice, refuse_twice, twice_in_json
 from .oip import Oip
 from .oip_body import decode_infer
 from .oip_metadata import config_of
 from .question import Caller
 from .reply import Reply, failed
-from .schema_predict import encode
+from .schema.json_keys import Twice, refuse_twice, twice_in_json
+from .schema.predict import encode
 
 ROOT = "/v2"
 # Bytes of a body that says which models are listed, loaded or unloaded.

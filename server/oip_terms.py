@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 from polydom.features.wording import in_words
 
 from .budget import Allowance, Deadline, read_amount
-from .schema_predict import Ask
+from .schema.predict import Ask
 from .settings import Settings
 
 Parameter = bool | int | float | str

@@ -8,7 +8,7 @@ from polydom.features.items import Item
 
 from .budget import Budget
 from .reserve import Reserve
-from .schema_predict import OnInfeasible
+from .schema.predict import OnInfeasible
 
 
 class Caller:

@@ -7,7 +7,7 @@ import msgspec
 from starlette.responses import Response
 
 from .errors import Failure
-from .schema_predict import encode
+from .schema.predict import encode
 
 JSON = b"application/json"
 # Seconds after which whoever was refused may ask again.

@@ -20,7 +20,7 @@ from .loading import load_engine
 from .metrics import Metrics
 from .names import AnyPath, name_paths
 from .queue import WorkQueue
-from .schema_facts import ModelFacts, ModelsFacts
+from .schema.facts import ModelFacts, ModelsFacts
 from .serving import Serving
 from .settings import Settings
 

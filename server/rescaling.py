@@ -25,7 +25,7 @@ from polydom.indexer.index.machine_times import (
 from polydom.indexer.index.package import Package
 
 from .engine import Engine
-from .schema_facts import Rescaling, RescalingState
+from .schema.facts import Rescaling, RescalingState
 
 Rows = Sequence[NDArray[np.float32]]
 

@@ -20,8 +20,8 @@ from .outcome import Outcome
 from .question import Caller, Question
 from .queue import WorkQueue
 from .reserve import WINDOW, Reserve, Way, weigh
-from .schema_facts import IndexFacts
-from .schema_predict import Ask, Terms, encode
+from .schema.facts import IndexFacts
+from .schema.predict import Ask, Terms, encode
 from .warm_up import WarmUp
 
 # A plan that costs no more than this is carried out on the event loop if nothing

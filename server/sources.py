@@ -21,8 +21,8 @@ from polydom.features.wording import in_words, listed
 from polydom.indexer.index.package import Package
 
 from .columns import KnownColumns
-from .json_keys import twice_in_json, twice_in_record
 from .record_reader import decode_record
+from .schema.json_keys import twice_in_json, twice_in_record
 from .score import AnyItem
 
 IMAGE_COLUMNS = ("image", "image_base64")

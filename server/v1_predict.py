@@ -17,7 +17,6 @@ from polydom.features.items import Item
 
 from .admission import Body
 from .body import coding_of, read_body
-from .bounds import LARGE
 from .codec import Desk
 from .errors import UNEXPECTED, NotReady, describe
 from .handing import hand_over
@@ -25,7 +24,8 @@ from .headers import Headers, model_in, read_headers
 from .question import Caller
 from .reply import JSON, Reply, failed
 from .repository import Repository
-from .schema_predict import MSGPACK, Ask, Terms, encode, encode_msgpack
+from .schema.bounds import LARGE
+from .schema.predict import MSGPACK, Ask, Terms, encode, encode_msgpack
 from .serving import Serving
 from .v1_decode import check_ask, decode_ask, model_in_body
 

@@ -13,7 +13,7 @@ from .codec import Desk, make_item
 from .engine import Engine
 from .loading import load_engine
 from .rescaling import first_state, read_pace, rescale
-from .schema_facts import Rescaling
+from .schema.facts import Rescaling
 from .settings import Settings
 
 WARM_UP_ROUNDS = 3

@@ -19,8 +19,8 @@ from polydom.server.batch_source import (
     read_terms,
 )
 from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
-from polydom.server.schema_batch import BatchTerms
-from polydom.server.schema_streams import JsonLines
+from polydom.server.schema.batch import BatchTerms
+from polydom.server.schema.streams import JsonLines
 
 HELD = Intake(1 << 20).body()
 

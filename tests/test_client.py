@@ -16,7 +16,7 @@ from polydom.server import AsyncClient, Client
 from polydom.server.client import SocketConnection
 from polydom.server.client_wire import FromBatch, NoAnswer
 from polydom.server.errors import Unauthorized
-from polydom.server.schema_batch import Entry, ErrorEntry, Totals
+from polydom.server.schema.batch import Entry, ErrorEntry, Totals
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.servers import POLYDOM, serving
 from tests.test_listener import pem  # noqa: F401  a fixture

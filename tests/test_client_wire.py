@@ -25,7 +25,7 @@ from polydom.server.client_wire import (
     packer_of,
 )
 from polydom.server.errors import STATUSES, TooLittleLeft, UnknownModel
-from polydom.server.schema_batch import Entry, ErrorEntry, Totals
+from polydom.server.schema.batch import Entry, ErrorEntry, Totals
 
 ADDRESS = Address("http://x:1", None)
 TOTALS = {"items": 0, "errors": 0, "expected_accuracy": None, "budget_met": True}

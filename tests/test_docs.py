@@ -32,9 +32,9 @@ from polydom.server.__main__ import main
 from polydom.server.access import OPEN_PATHS
 from polydom.server.app import create_app, describe_routes
 from polydom.server.protocol import StampingProtocol
-from polydom.server.schema_batch import BatchTerms, ErrorEntry, Totals
-from polydom.server.schema_facts import IndexFacts, ModelFacts
-from polydom.server.schema_predict import Answer, Ask
+from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
+from polydom.server.schema.facts import IndexFacts, ModelFacts
+from polydom.server.schema.predict import Answer, Ask
 from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, Settings
 from tests.served import FEATURES_FILE, save_index
 

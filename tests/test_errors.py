@@ -13,7 +13,7 @@ from polydom.features.errors import (
     PolydomError,
 )
 from polydom.server.errors import NotReady, Overloaded, TooLarge, describe
-from polydom.server.schema_predict import encode
+from polydom.server.schema.predict import encode
 
 
 @pytest.mark.parametrize(

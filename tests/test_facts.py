@@ -9,7 +9,7 @@ import pytest
 from polydom.indexer.index.index import Index
 from polydom.server.engine import Engine
 from polydom.server.facts import facts_of, read_exits
-from polydom.server.schema_facts import ExitFacts, PlanExitFacts, Rescaling
+from polydom.server.schema.facts import ExitFacts, PlanExitFacts, Rescaling
 from tests.served import make_index
 from tests.test_engine import extractor_of, with_margins
 

@@ -19,7 +19,7 @@ from polydom.server.outcome import Outcome
 from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
 from polydom.server.reserve import Reserve, Way
-from polydom.server.schema_predict import Ask
+from polydom.server.schema.predict import Ask
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from tests.served import FEATURES_FILE, HAM, make_index, save_index

@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.server.oip_items import MAX_ITEMS, Items, Requested
-from polydom.server.schema_predict import Answer
+from polydom.server.schema.predict import Answer
 from polydom.server.tensors import BYTES, Tensor
 from tests.three_kinds import picture, save_three
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput
 from polydom.server.budget import Allowance, Deadline
 from polydom.server.oip_terms import KEPT_MAX_S, Shared, Terms
-from polydom.server.schema_predict import Ask
+from polydom.server.schema.predict import Ask
 from polydom.server.settings import Settings
 
 SETTINGS = Settings(budget_s=0.05, max_budget_s=1.0)

@@ -17,7 +17,7 @@ from polydom.server.engine import Engine
 from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
 from polydom.server.reserve import LASTING_S, Level, Reserve, Way, weigh
-from polydom.server.schema_predict import Answer, Ask
+from polydom.server.schema.predict import Answer, Ask
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from tests import oracles

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.bounds import LARGE
+from polydom.server.schema.bounds import LARGE
 from tests.served import FEATURES_FILE
 from tests.three_kinds import save_three
 

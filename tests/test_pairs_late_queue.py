@@ -21,7 +21,7 @@ from polydom.server.job import Job
 from polydom.server.outcome import Outcome
 from polydom.server.question import Caller, Question
 from polydom.server.queue import LATE_SHARE, WorkQueue
-from polydom.server.schema_predict import Ask
+from polydom.server.schema.predict import Ask
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from tests import oracles

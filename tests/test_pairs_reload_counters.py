@@ -17,7 +17,7 @@ from polydom.server.exposition import render
 from polydom.server.metrics import EngineCounts, EngineTotals
 from polydom.server.question import Caller
 from polydom.server.repository import Repository
-from polydom.server.schema_predict import Ask
+from polydom.server.schema.predict import Ask
 from tests.served import FEATURES_FILE, HAM
 from tests.servers import ask, serving
 from tests.test_pairs_reload_files import wait_for

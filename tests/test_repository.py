@@ -17,7 +17,7 @@ from polydom.indexer.index.index import Index
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
 from polydom.server.question import Caller
 from polydom.server.repository import Repository
-from polydom.server.schema_predict import Answer, Ask
+from polydom.server.schema.predict import Answer, Ask
 from tests.served import ACCURACIES, FEATURES_FILE, make_index
 
 T = TypeVar("T")

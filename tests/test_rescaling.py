@@ -19,7 +19,7 @@ from polydom.server.engine import Engine
 from polydom.server.facts import facts_of
 from polydom.server.plan import make_plans
 from polydom.server.rescaling import read_pace, rescale
-from polydom.server.schema_facts import Rescaling
+from polydom.server.schema.facts import Rescaling
 from polydom.server.warm_up import WarmUp
 from tests.served import FEATURES_FILE, SPAM, WIDTHS, make_index
 from tests.servers import ask, serving

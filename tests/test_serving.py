@@ -21,7 +21,7 @@ from polydom.server.errors import Overloaded
 from polydom.server.job import Job
 from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
-from polydom.server.schema_predict import Ask
+from polydom.server.schema.predict import Ask
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from tests.served import FEATURES_FILE, WIDTHS, make_index, save_index

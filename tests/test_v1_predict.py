@@ -23,7 +23,7 @@ from polydom.server.protocol import REQUEST, RawRequest, StampingProtocol
 from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
 from polydom.server.repository import Repository
-from polydom.server.schema_predict import encode
+from polydom.server.schema.predict import encode
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from polydom.server.v1_decode import decode_ask

@@ -6,7 +6,7 @@ import msgpack
 
 from polydom.features.errors import BadInput
 
-from .errors import TooLarge
+from ..errors import TooLarge
 
 JSON = "application/json"
 JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonlines")

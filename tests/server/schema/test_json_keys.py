@@ -12,9 +12,9 @@ from polydom.features.columns import columns
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.extract import Extractor
 from polydom.server.batch_source import read_item
-from polydom.server.json_keys import Twice, twice_in_json
 from polydom.server.record_reader import RecordReader
-from polydom.server.schema_streams import MsgpackStream
+from polydom.server.schema.json_keys import Twice, twice_in_json
+from polydom.server.schema.streams import MsgpackStream
 from polydom.server.v1_decode import decode_ask
 
 HEADERS = {

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
-from polydom.server import bounds
-from polydom.server.bounds import LARGE, MOST_COLUMNS, TERMS, check_item, check_record
+from polydom.server.schema import bounds
+from polydom.server.schema.bounds import (
+    LARGE,
+    MOST_COLUMNS,
+    TERMS,
+    check_item,
+    check_record,
+)
 
 KINDS: dict[Kind, str] = {"text": "text", "record": "record", "image": "image_base64"}
 

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from .schema_predict import Answer, Ask, Record
+from .predict import Answer, Ask, Record
 
 
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -1,0 +1,1 @@
+"""What goes over the wire: structures, nothing else."""
