@@ -31,7 +31,7 @@ from polydom.server.queue import WorkQueue
 from polydom.server.schema.predict import encode
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
-from polydom.server.v1_decode import decode_ask
+from polydom.server.v1.decode import decode_ask
 from polydom.server.warm_up import WarmUp
 
 from . import record_index

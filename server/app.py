@@ -19,12 +19,20 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadInput, PolydomError
 
 from .access import Access, TokenGate
-from .admin import RELOAD, Admin
 from .admission import Admission
-from .batch import BATCH, BatchEndpoint
-from .docs_page import DOCS, show_docs
 from .errors import UNEXPECTED, Failure, Overloaded, describe
-from .info import (
+from .names import AnyPath
+from .oip import Oip
+from .oip_openapi import OIP_STRUCTS, describe_oip
+from .oip_rest import routes_of
+from .openapi_parts import document
+from .reply import WithoutCycle, failed
+from .repository import Repository
+from .settings import GrpcAt, Settings
+from .v1.admin import RELOAD, Admin
+from .v1.batch import BATCH, BatchEndpoint
+from .v1.docs_page import DOCS, show_docs
+from .v1.info import (
     LIVEZ,
     READYZ,
     Probes,
@@ -34,16 +42,8 @@ from .info import (
     show_metrics,
     show_models,
 )
-from .names import AnyPath
-from .oip import Oip
-from .oip_openapi import OIP_STRUCTS, describe_oip
-from .oip_rest import routes_of
-from .openapi import V1_STRUCTS, describe_v1
-from .openapi_parts import document
-from .reply import WithoutCycle, failed
-from .repository import Repository
-from .settings import GrpcAt, Settings
-from .v1_predict import PREDICT, Predict
+from .v1.openapi import V1_STRUCTS, describe_v1
+from .v1.predict import PREDICT, Predict
 
 # Longest time that the computing thread may keep the interpreter from the one that
 # reads requests; Python's own 5 ms is a whole budget.

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from polydom.features.columns import columns
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.extract import Extractor
-from polydom.server.batch_source import read_item
 from polydom.server.record_reader import RecordReader
 from polydom.server.schema.json_keys import Twice, twice_in_json
 from polydom.server.schema.streams import MsgpackStream
-from polydom.server.v1_decode import decode_ask
+from polydom.server.v1.batch_body import read_item
+from polydom.server.v1.decode import decode_ask
 
 HEADERS = {
     "json": ((b"content-type", b"application/json"),),

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, PolydomError
-from polydom.server.batch_source import read_item
 from polydom.server.errors import TooLarge
 from polydom.server.schema.streams import JsonLines, MsgpackStream, Stream
+from polydom.server.v1.batch_body import read_item
 
 texts = st.lists(st.text(max_size=20), max_size=6)
 cuts = st.lists(st.integers(0, 200), max_size=6)

@@ -26,8 +26,8 @@ from polydom.server.repository import Repository
 from polydom.server.schema.predict import encode
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
-from polydom.server.v1_decode import decode_ask
-from polydom.server.v1_predict import LONGEST_BODY, Predict
+from polydom.server.v1.decode import decode_ask
+from polydom.server.v1.predict import LONGEST_BODY, Predict
 from tests import records, served
 
 NOW_S = 50.0

@@ -8,9 +8,12 @@ import msgpack
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server import batch_source
 from polydom.server.admission import Intake
-from polydom.server.batch_source import (
+from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
+from polydom.server.schema.batch import BatchTerms
+from polydom.server.schema.streams import JsonLines
+from polydom.server.v1 import batch_body as batch_source
+from polydom.server.v1.batch_body import (
     CHUNK,
     Source,
     content_type_of,
@@ -18,9 +21,6 @@ from polydom.server.batch_source import (
     read_item,
     read_terms,
 )
-from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
-from polydom.server.schema.batch import BatchTerms
-from polydom.server.schema.streams import JsonLines
 
 HELD = Intake(1 << 20).body()
 

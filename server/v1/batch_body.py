@@ -14,17 +14,17 @@ from starlette.types import Receive, Scope
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.wording import in_words
 
-from .admission import Body
-from .body import declared, expects
-from .errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
-from .headers import Headers, content_type_in, read_query
-from .question import Caller
-from .schema.batch import BatchBody, BatchItem, BatchTerms
-from .schema.bounds import LARGE
-from .schema.json_keys import Twice, refuse_twice, twice_in_json
-from .schema.predict import MSGPACK, Ask
-from .schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
-from .v1_decode import refuse_keys
+from ..admission import Body
+from ..body import declared, expects
+from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
+from ..headers import Headers, content_type_in, read_query
+from ..question import Caller
+from ..schema.batch import BatchBody, BatchItem, BatchTerms
+from ..schema.bounds import LARGE
+from ..schema.json_keys import Twice, refuse_twice, twice_in_json
+from ..schema.predict import MSGPACK, Ask
+from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
+from .decode import refuse_keys
 
 # Items that are planned together.
 CHUNK = 64

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from fastapi import Request, Response
 
-from .access import Tokens
-from .headers import only_model_in
-from .repository import Repository
-from .schema.predict import encode
+from ..access import Tokens
+from ..headers import only_model_in
+from ..repository import Repository
+from ..schema.predict import encode
 
 RELOAD = "/v1/admin/reload"
 

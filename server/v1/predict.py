@@ -15,22 +15,22 @@ from starlette.types import Receive, Scope, Send
 
 from polydom.features.items import Item
 
-from .admission import Body
-from .body import coding_of, read_body
-from .codec import Desk
-from .errors import UNEXPECTED, NotReady, describe
-from .handing import hand_over
-from .headers import Headers, model_in, read_headers
-from .question import Caller
-from .reply import JSON, Reply, failed
-from .repository import Repository
-from .schema.bounds import LARGE
-from .schema.predict import MSGPACK, Ask, Terms, encode, encode_msgpack
-from .serving import Serving
-from .v1_decode import check_ask, decode_ask, model_in_body
+from ..admission import Body
+from ..body import coding_of, read_body
+from ..codec import Desk
+from ..errors import UNEXPECTED, NotReady, describe
+from ..handing import hand_over
+from ..headers import Headers, model_in, read_headers
+from ..question import Caller
+from ..reply import JSON, Reply, failed
+from ..repository import Repository
+from ..schema.bounds import LARGE
+from ..schema.predict import MSGPACK, Ask, Terms, encode, encode_msgpack
+from ..serving import Serving
+from .decode import check_ask, decode_ask, model_in_body
 
 if TYPE_CHECKING:
-    from .protocol import RawRequest
+    from ..protocol import RawRequest
 
 PREDICT = "/v1/predict"
 # Bytes of the longest body that is read on the event loop without a look beforehand.

@@ -15,18 +15,18 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item
 
-from .batch_source import Raw, Source, content_type_of, read_batch, read_item
-from .batch_writer import Writer, entry_of, error_entry
-from .budget import Allowance, read_amount
-from .bulk import Bulk, Result
-from .errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
-from .finalists import Finalists
-from .metrics import AnswerKind
-from .outcome import Outcome
-from .question import Question
-from .repository import Repository
-from .schema.batch import BatchTerms
-from .schema.bounds import check_item
+from ..budget import Allowance, read_amount
+from ..bulk import Bulk, Result
+from ..errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
+from ..finalists import Finalists
+from ..metrics import AnswerKind
+from ..outcome import Outcome
+from ..question import Question
+from ..repository import Repository
+from ..schema.batch import BatchTerms
+from ..schema.bounds import check_item
+from .batch_body import Raw, Source, content_type_of, read_batch, read_item
+from .batch_reply import Writer, entry_of, error_entry
 
 BATCH = "/v1/batch"
 # Seconds that the computing thread gives to one batch at a time; a single request waits

@@ -6,10 +6,10 @@ from starlette.types import Send
 
 from polydom.features.errors import PolydomError
 
-from .errors import describe
-from .schema.batch import Entry, ErrorEntry, Totals
-from .schema.predict import MSGPACK, Answer, encode, encode_msgpack
-from .schema.streams import JSON
+from ..errors import describe
+from ..schema.batch import Entry, ErrorEntry, Totals
+from ..schema.predict import MSGPACK, Answer, encode, encode_msgpack
+from ..schema.streams import JSON
 
 
 class Writer:

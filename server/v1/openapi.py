@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from .errors import Failure
-from .openapi_parts import MEANINGS, RAW, call, fields, in_query, ref
-from .schema.batch import BatchBody, BatchItem, BatchTerms, Entry, ErrorEntry, Totals
-from .schema.facts import Health, IndexFacts, ModelsFacts
-from .schema.predict import MSGPACK, Answer, Ask
-from .schema.streams import JSON_LINES
+from ..errors import Failure
+from ..openapi_parts import MEANINGS, RAW, call, fields, in_query, ref
+from ..schema.batch import BatchBody, BatchItem, BatchTerms, Entry, ErrorEntry, Totals
+from ..schema.facts import Health, IndexFacts, ModelsFacts
+from ..schema.predict import MSGPACK, Answer, Ask
+from ..schema.streams import JSON_LINES
 
 _TERMS = {
     "model": "Name of the model that is asked; without one, the first that is served.",

@@ -17,10 +17,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.batch import BATCH, RUNNING
 from polydom.server.client import Client
 from polydom.server.client_wire import NoAnswer
 from polydom.server.schema.batch import Entry, Totals
+from polydom.server.v1.batch import BATCH, RUNNING
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.servers import ask, serving
 from tests.test_facts import BUILT, index_that_says

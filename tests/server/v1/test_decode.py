@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput, BadItem
 from polydom.server.headers import Headers
 from polydom.server.schema.predict import Ask
-from polydom.server.v1_decode import decode_ask
+from polydom.server.v1.decode import decode_ask
 
 JSON: Headers = ((b"content-type", b"application/json; charset=utf-8"),)
 TEXT: Headers = ((b"content-type", b"text/plain"),)

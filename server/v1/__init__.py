@@ -1,0 +1,1 @@
+"""polydom's own API."""
