@@ -38,10 +38,10 @@ from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
 from polydom.indexer.index.machine_factors import Factors
-from polydom.server.attempt import answer
-from polydom.server.budget import Deadline
-from polydom.server.engine import Engine
-from polydom.server.question import Question
+from polydom.server.engine.budget import Deadline
+from polydom.server.engine.execution import answer
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Question
 from polydom.server.settings import Settings
 from polydom.server.warm_up import WarmUp
 

@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.server.audit import Audit
+from polydom.server.engine.exit_audit import Audit
 
 from .drift_streams import STREAMS, Stream
 from .drifting_exits import (

@@ -33,10 +33,10 @@ from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import make_item
 from polydom.indexer.set_search.feature_order import prefixes
-from polydom.server import attempt
-from polydom.server.budget import Allowance
-from polydom.server.engine import Engine
-from polydom.server.question import Question
+from polydom.server.engine import execution as attempt
+from polydom.server.engine.budget import Allowance
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Question
 
 from .kept_items import (
     DATA,

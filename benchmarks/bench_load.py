@@ -36,8 +36,8 @@ from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
-from polydom.server import engine
 from polydom.server.app import create_app
+from polydom.server.engine import planner as engine
 from polydom.server.listener import listen, run
 from polydom.server.settings import Settings
 

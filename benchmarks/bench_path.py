@@ -24,9 +24,9 @@ import numpy as np
 from polydom.indexer import Index
 from polydom.models.trees.self_test import TRUST
 from polydom.server.codec import Desk
-from polydom.server.engine import Engine
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Caller
 from polydom.server.metrics import Metrics
-from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
 from polydom.server.schema.predict import encode
 from polydom.server.serving import Serving

@@ -21,10 +21,10 @@ from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.importers.compile import compile_ensemble
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
-from polydom.server import attempt
-from polydom.server.budget import Allowance
-from polydom.server.engine import Engine
-from polydom.server.question import Question
+from polydom.server.engine import execution as attempt
+from polydom.server.engine.budget import Allowance
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Question
 
 from .drift_streams import Codes, Rows, Stream
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 from polydom.features.errors import BadFeature, PolydomError
 from polydom.features.items import Gaps, Item
 
-from .attempt import PlanExecution
-from .budget import Allowance
-from .engine import Engine
+from .engine.budget import Allowance
+from .engine.execution import PlanExecution
+from .engine.outcome import Outcome
+from .engine.planner import Engine
+from .engine.request import Caller, Question
 from .knapsack import Menus
-from .outcome import Outcome
-from .question import Caller, Question
 from .ration import Ration
 from .schema.batch import Totals
 

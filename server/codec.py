@@ -16,13 +16,13 @@ from polydom.features.items import (
     text_item,
 )
 
-from .budget import Allowance, Budget, Deadline, read_amount
 from .columns import KnownColumns
-from .engine import Engine
-from .outcome import Outcome
-from .question import Caller, Question
+from .engine.budget import Allowance, Budget, Deadline, read_amount
+from .engine.outcome import Outcome
+from .engine.planner import Engine
+from .engine.request import Caller, Question
+from .engine.send_time import Reserve
 from .record_reader import RecordReader
-from .reserve import Reserve
 from .schema.predict import Answer, Ask, Terms
 from .settings import Settings
 

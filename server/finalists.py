@@ -17,9 +17,9 @@ from polydom.features.errors import BadInput
 from polydom.features.items import Item, ReadRecord
 
 from .bulk import Bulk, Dish, Result, carry_out
+from .engine.outcome import Outcome
+from .engine.request import Caller
 from .errors import TooLarge
-from .outcome import Outcome
-from .question import Caller
 
 # What is kept from the first round: the best plans of so many items for each place on
 # the list, but no more than this share of the budget (benchmarks/bench_batch.py).

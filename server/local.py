@@ -12,9 +12,9 @@ from polydom.features.errors import BadFeature, BadItem, printable
 from polydom.features.items import Kind
 from polydom.features.wording import in_words
 
-from .attempt import answer
 from .codec import Desk
-from .question import Caller
+from .engine.execution import answer
+from .engine.request import Caller
 from .record_reader import decode_record
 from .schema.predict import Answer, Ask, Reason
 from .warm_up import open_desk

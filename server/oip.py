@@ -17,14 +17,14 @@ from polydom.features.errors import BadInput
 from .access import Access
 from .admission import Admission
 from .aside import aside
+from .engine.outcome import Outcome
+from .engine.request import Caller, Question
 from .errors import UNEXPECTED, Failure, NotAllowed, NotReady, describe
 from .headers import Headers
 from .oip_items import Items, Requested
 from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
 from .oip_statistics import ModelStatistics, statistics_of
 from .oip_terms import Parameter, Terms
-from .outcome import Outcome
-from .question import Caller, Question
 from .repository import Repository
 from .schema.predict import Answer
 from .serving import Serving

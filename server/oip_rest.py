@@ -14,12 +14,12 @@ from polydom.features.wording import in_words
 from .admission import Body
 from .aside import aside
 from .body import read_body
+from .engine.request import Caller
 from .handing import hand_over
 from .headers import Headers, only_header
 from .oip import Oip
 from .oip_body import decode_infer
 from .oip_metadata import config_of
-from .question import Caller
 from .reply import Reply, failed
 from .schema.json_keys import Twice, refuse_twice, twice_in_json
 from .schema.predict import encode

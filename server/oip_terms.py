@@ -10,7 +10,7 @@ import msgspec
 from polydom.features.errors import BadInput
 from polydom.features.wording import in_words
 
-from .budget import Allowance, Deadline, read_amount
+from .engine.budget import Allowance, Deadline, read_amount
 from .schema.predict import Ask
 from .settings import Settings
 

@@ -13,7 +13,7 @@ from polydom.features.items import Item
 
 from .bulk import Bulk, Chunk, Dish, Result, carry_out, gaps_of
 from .codec import Desk
-from .outcome import Outcome
+from .engine.outcome import Outcome
 from .warm_up import open_desk
 
 # An index's file, and those with features of one's own.

@@ -12,8 +12,8 @@ import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from .admission import Admission
+from .engine.request import Caller
 from .errors import Failure
-from .question import Caller
 from .reply import CLOSE, WithoutCycle, failed, on_the_wire
 from .turn import turn_of
 

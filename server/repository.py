@@ -15,8 +15,8 @@ from polydom.features.errors import BadIndexFile, BadItem, PolydomError, printab
 from .admission import Intake
 from .aside import in_own_thread
 from .codec import Desk
+from .engine.loading import load_engine
 from .errors import NotReady, ReloadFailed, UnknownModel
-from .loading import load_engine
 from .metrics import Metrics
 from .names import AnyPath, name_paths
 from .queue import WorkQueue

@@ -15,8 +15,8 @@ from polydom.indexer.index.index import Index
 
 from .bulk import Bulk, Result
 from .codec import Desk
+from .engine.outcome import Outcome
 from .finalists import Finalists
-from .outcome import Outcome
 from .pool import Items, Opened, answer_by_many, desk_of
 from .warm_up import open_desk
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from polydom.features.errors import BadInput
 from polydom.indexer.progress import Tell
 
-from .loading import load_index
+from .engine.loading import load_index
 from .output import Partial
 from .score import CHUNK, AnyItem, Scored, score_items
 from .sources import read_items

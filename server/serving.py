@@ -8,18 +8,18 @@ from msgspec.structs import replace
 
 from polydom.features.items import Item
 
-from .attempt import begin
-from .budget import Allowance, Budget
 from .codec import Desk
-from .engine import Choice
+from .engine.budget import Allowance, Budget
+from .engine.execution import begin
+from .engine.outcome import Outcome
+from .engine.planner import Choice
+from .engine.request import Caller, Question
+from .engine.send_time import WINDOW, Reserve, Way, weigh
 from .errors import Overloaded, not_ready
 from .facts import facts_of
 from .job import Job
 from .metrics import Metrics
-from .outcome import Outcome
-from .question import Caller, Question
 from .queue import WorkQueue
-from .reserve import WINDOW, Reserve, Way, weigh
 from .schema.facts import IndexFacts
 from .schema.predict import Ask, Terms, encode
 from .warm_up import WarmUp

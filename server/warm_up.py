@@ -10,9 +10,9 @@ from polydom.features.samples import sample_items
 from polydom.indexer.index.index import Index
 
 from .codec import Desk, make_item
-from .engine import Engine
-from .loading import load_engine
-from .rescaling import first_state, read_pace, rescale
+from .engine.loading import load_engine
+from .engine.planner import Engine
+from .engine.rescaling import first_state, read_pace, rescale
 from .schema.facts import Rescaling
 from .settings import Settings
 

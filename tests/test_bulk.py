@@ -9,10 +9,15 @@ from polydom.features.errors import BadItem, PolydomError
 from polydom.features.items import Item, text_item
 from polydom.indexer.index.index import Index
 from polydom.server.bulk import Bulk, Dish, Pace, carry_out
-from polydom.server.engine import Engine
-from polydom.server.outcome import Outcome
+from polydom.server.engine.outcome import Outcome
+from polydom.server.engine.planner import Engine
 from tests.served import make_index
-from tests.test_engine import Clock, extractor_of, slow_engine, with_margins
+from tests.server.engine.test_planner import (
+    Clock,
+    extractor_of,
+    slow_engine,
+    with_margins,
+)
 
 TEXT = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 

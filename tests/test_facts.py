@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from polydom.indexer.index.index import Index
-from polydom.server.engine import Engine
+from polydom.server.engine.planner import Engine
 from polydom.server.facts import facts_of, read_exits
 from polydom.server.schema.facts import ExitFacts, PlanExitFacts, Rescaling
 from tests.served import make_index
-from tests.test_engine import extractor_of, with_margins
+from tests.server.engine.test_planner import extractor_of, with_margins
 
 BUILT: dict[str, Any] = {
     "alpha": 0.1,

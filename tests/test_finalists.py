@@ -6,9 +6,9 @@ import pytest
 from polydom.features.errors import BadInput
 from polydom.features.items import Item, record_item, text_item
 from polydom.server.bulk import Bulk, Dish, Result, carry_out
+from polydom.server.engine.outcome import Outcome
 from polydom.server.errors import TooLarge
 from polydom.server.finalists import AT_LEAST, KEPT, Finalists, _bytes_of
-from polydom.server.outcome import Outcome
 from tests.test_bulk import money_engine
 
 ENGINE = money_engine()

@@ -13,17 +13,17 @@ from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
 from polydom.server.codec import Desk
-from polydom.server.engine import Engine
+from polydom.server.engine.outcome import Outcome
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.send_time import Reserve, Way
 from polydom.server.metrics import SECONDS, Histogram
-from polydom.server.outcome import Outcome
-from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
-from polydom.server.reserve import Reserve, Way
 from polydom.server.schema.predict import Ask
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from tests.served import FEATURES_FILE, HAM, make_index, save_index
-from tests.test_engine import Clock, extractor_of
+from tests.server.engine.test_planner import Clock, extractor_of
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 Samples = dict[Key, float]

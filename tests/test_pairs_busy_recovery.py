@@ -11,18 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.items import text_item
-from polydom.server.budget import Deadline
 from polydom.server.codec import Desk
-from polydom.server.engine import Engine
-from polydom.server.question import Caller, Question
+from polydom.server.engine.budget import Deadline
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.send_time import LASTING_S, Level, Reserve, Way, weigh
 from polydom.server.queue import WorkQueue
-from polydom.server.reserve import LASTING_S, Level, Reserve, Way, weigh
 from polydom.server.schema.predict import Answer, Ask
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from tests import oracles
 from tests.served import make_index
-from tests.test_engine import Clock, extractor_of
+from tests.server.engine.test_planner import Clock, extractor_of
 
 TEXT_100 = "x" * 100  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms, times the scale
 BUSY_S, QUIET_S = 6.0, 1.0

@@ -13,23 +13,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.items import text_item
-from polydom.server.attempt import begin
-from polydom.server.budget import Deadline
 from polydom.server.codec import Desk
-from polydom.server.engine import Engine
+from polydom.server.engine.budget import Deadline
+from polydom.server.engine.execution import begin
+from polydom.server.engine.outcome import Outcome
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Caller, Question
 from polydom.server.job import Job
-from polydom.server.outcome import Outcome
-from polydom.server.question import Caller, Question
 from polydom.server.queue import LATE_SHARE, WorkQueue
 from polydom.server.schema.predict import Ask
 from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from tests import oracles
 from tests.served import make_index
+from tests.server.engine.test_anytime import FAST, typical_index
+from tests.server.engine.test_anytime import make_engine as course_engine
+from tests.server.engine.test_planner import (
+    AS_PROMISED,
+    Clock,
+    extractor_of,
+    slow_engine,
+)
 from tests.servers import ask, serving
-from tests.test_course import FAST, typical_index
-from tests.test_course import make_engine as course_engine
-from tests.test_engine import AS_PROMISED, Clock, extractor_of, slow_engine
 from tests.test_pairs_rescue_drift import SLOW_FILE, slow_index
 
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms

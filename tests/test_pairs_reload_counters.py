@@ -13,9 +13,9 @@ from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
+from polydom.server.engine.request import Caller
 from polydom.server.exposition import render
 from polydom.server.metrics import EngineCounts, EngineTotals
-from polydom.server.question import Caller
 from polydom.server.repository import Repository
 from polydom.server.schema.predict import Ask
 from tests.served import FEATURES_FILE, HAM

@@ -13,14 +13,14 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.server.attempt import Execution, answer, begin
-from polydom.server.budget import Allowance, Deadline
 from polydom.server.bulk import Bulk
+from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.execution import Execution, answer, begin
+from polydom.server.engine.request import Question
 from polydom.server.errors import Abandoned
-from polydom.server.question import Question
 from tests.served import HAM, WIDTHS, make_index
+from tests.server.engine.test_planner import Clock, slow_engine
 from tests.servers import ask, serving
-from tests.test_engine import Clock, slow_engine
 
 SLOW_FILE = Path(__file__).with_name("slow_features.py")
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms

@@ -20,9 +20,9 @@ from polydom.features.items import record_item
 from polydom.server import Scorer, score_items
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
+from polydom.server.engine.request import Caller
 from polydom.server.listener import free_port
 from polydom.server.protocol import RawRequest
-from polydom.server.question import Caller
 from polydom.server.settings import GrpcAt
 from tests import records
 

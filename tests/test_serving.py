@@ -14,12 +14,12 @@ from polydom.features.errors import BadFeature, NothingFits
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.server.app import create_app
-from polydom.server.budget import Allowance, Deadline
 from polydom.server.codec import Desk
-from polydom.server.engine import Engine
+from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Caller, Question
 from polydom.server.errors import Overloaded
 from polydom.server.job import Job
-from polydom.server.question import Caller, Question
 from polydom.server.queue import WorkQueue
 from polydom.server.schema.predict import Ask
 from polydom.server.serving import Serving

@@ -15,13 +15,13 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item
 
-from ..budget import Allowance, read_amount
 from ..bulk import Bulk, Result
+from ..engine.budget import Allowance, read_amount
+from ..engine.outcome import Outcome
+from ..engine.request import Question
 from ..errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
 from ..finalists import Finalists
 from ..metrics import AnswerKind
-from ..outcome import Outcome
-from ..question import Question
 from ..repository import Repository
 from ..schema.batch import BatchTerms
 from ..schema.bounds import check_item

@@ -16,9 +16,9 @@ from polydom.features.wording import in_words
 
 from ..admission import Body
 from ..body import declared, expects
+from ..engine.request import Caller
 from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
 from ..headers import Headers, content_type_in, read_query
-from ..question import Caller
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
 from ..schema.bounds import LARGE
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json

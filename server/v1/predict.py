@@ -18,10 +18,10 @@ from polydom.features.items import Item
 from ..admission import Body
 from ..body import coding_of, read_body
 from ..codec import Desk
+from ..engine.request import Caller
 from ..errors import UNEXPECTED, NotReady, describe
 from ..handing import hand_over
 from ..headers import Headers, model_in, read_headers
-from ..question import Caller
 from ..reply import JSON, Reply, failed
 from ..repository import Repository
 from ..schema.bounds import LARGE

@@ -22,10 +22,10 @@ from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.pdx import read_file, write_file
 from polydom.indexer.progress import Silence
-from polydom.server.attempt import answer
-from polydom.server.budget import Allowance
-from polydom.server.engine import Engine
-from polydom.server.question import Question
+from polydom.server.engine.budget import Allowance
+from polydom.server.engine.execution import answer
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Question
 from tests import oracles, projects
 from tests.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
 

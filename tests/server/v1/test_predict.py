@@ -17,10 +17,10 @@ from polydom.features.errors import PolydomError
 from polydom.indexer.index.index import Index
 from polydom.server.app import create_app
 from polydom.server.codec import Desk
-from polydom.server.engine import Engine
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
 from polydom.server.protocol import REQUEST, RawRequest, StampingProtocol
-from polydom.server.question import Caller
 from polydom.server.queue import WorkQueue
 from polydom.server.repository import Repository
 from polydom.server.schema.predict import encode

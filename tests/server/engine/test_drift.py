@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, NothingFits
 from polydom.features.items import text_item
-from polydom.server.attempt import answer
-from polydom.server.budget import Deadline
-from polydom.server.drift import FORGET_S, HOLD_S, LARGEST, LEAST_S, STEP, Drift
-from polydom.server.engine import Engine
-from polydom.server.question import Question
+from polydom.server.engine.budget import Deadline
+from polydom.server.engine.drift import FORGET_S, HOLD_S, LARGEST, LEAST_S, STEP, Drift
+from polydom.server.engine.execution import answer
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Question
 from tests import oracles
 from tests.served import FEATURES_FILE, make_index
-from tests.test_engine import Clock, slow_engine
+from tests.server.engine.test_planner import Clock, slow_engine
 
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 INDEX = make_index()

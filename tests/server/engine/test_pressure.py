@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from polydom.features.items import text_item
-from polydom.server.budget import Deadline
-from polydom.server.engine import Engine
-from polydom.server.question import Question
+from polydom.server.engine.budget import Deadline
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Question
 from tests.served import FEATURES_FILE, make_index
 
 BUDGET_S = 0.05

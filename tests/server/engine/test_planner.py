@@ -14,12 +14,12 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.items import text_item
 from polydom.indexer.index.index import Index
-from polydom.server.attempt import answer
-from polydom.server.budget import Allowance, Budget, Deadline
-from polydom.server.engine import Engine
+from polydom.server.engine.budget import Allowance, Budget, Deadline
+from polydom.server.engine.execution import answer
+from polydom.server.engine.plan import make_plans
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Caller, Question
 from polydom.server.errors import Abandoned, TooLittleLeft
-from polydom.server.plan import make_plans
-from polydom.server.question import Caller, Question
 from tests.served import (
     ACCURACIES,
     FEATURES_FILE,

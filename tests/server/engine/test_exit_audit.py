@@ -9,11 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.server.audit import TIMES, Audit
-from polydom.server.budget import Allowance, Deadline
-from polydom.server.engine import Engine, promised_alpha
+from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.exit_audit import TIMES, Audit
+from polydom.server.engine.planner import Engine, promised_alpha
 from tests import oracles
-from tests.test_engine import INDEX, Clock, ask, extractor_of, with_margins
+from tests.server.engine.test_planner import (
+    INDEX,
+    Clock,
+    ask,
+    extractor_of,
+    with_margins,
+)
 
 
 @given(

@@ -15,18 +15,18 @@ from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
-from .audit import Audit
-from .course import make_onward
+from ..errors import TooLittleLeft
+from ..schema.predict import Reason
+from .anytime import make_onward
 from .drift import LEAST_S, Drift
-from .errors import TooLittleLeft
+from .exit_audit import Audit
 from .plan import Plan, make_plans
-from .question import Question
-from .schema.predict import Reason
+from .request import Question
 
 Clock = Callable[[], float]
 
 # How much every waiting request raises the price of a second, in mean gains of
-# accuracy per second of budget; chosen by simulation (tests/test_pressure.py).
+# accuracy per second of budget; chosen by simulation (tests/server/engine/test_pressure.py).
 PRESSURE = 0.2
 # Sizes of which the most accurate row is remembered; records have one, and images of
 # one camera few.

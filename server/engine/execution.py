@@ -13,13 +13,13 @@ from polydom.features.extract import Extraction
 from polydom.features.items import ReadRecord
 from polydom.indexer.index.stored_features import StoredFeature
 
-from .course import Course
+from ..errors import Abandoned
+from ..schema.predict import Reason
+from .anytime import Course
 from .drift import LEAST_S
-from .engine import Choice, Engine
-from .errors import Abandoned
 from .outcome import Outcome
-from .question import Question
-from .schema.predict import Reason
+from .planner import Choice, Engine
+from .request import Question
 
 
 def answer(engine: Engine, question: Question) -> Outcome:

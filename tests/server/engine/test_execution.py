@@ -15,15 +15,15 @@ from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.items import record_item, text_item
 from polydom.models.scoring.prior import Prior
-from polydom.server.attempt import answer, begin
-from polydom.server.budget import Allowance, Deadline
-from polydom.server.engine import Engine
+from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.execution import answer, begin
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Question
 from polydom.server.errors import Abandoned
-from polydom.server.question import Question
 from polydom.server.record_reader import RecordReader
 from tests import records
 from tests.served import ACCURACIES, WIDTHS
-from tests.test_engine import (
+from tests.server.engine.test_planner import (
     INDEX,
     TEXT_100,
     Clock,

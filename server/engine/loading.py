@@ -8,8 +8,8 @@ from polydom.features.errors import BadIndexFile
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
-from .engine import Engine
-from .settings import Settings
+from ..settings import Settings
+from .planner import Engine
 
 _AnyPath = str | os.PathLike[str]
 DEFAULTS = Settings()

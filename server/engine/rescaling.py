@@ -24,8 +24,8 @@ from polydom.indexer.index.machine_times import (
 )
 from polydom.indexer.index.package import Package
 
-from .engine import Engine
-from .schema.facts import Rescaling, RescalingState
+from ..schema.facts import Rescaling, RescalingState
+from .planner import Engine
 
 Rows = Sequence[NDArray[np.float32]]
 

@@ -12,13 +12,13 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.items import text_item
 from polydom.indexer.index.index import Index
-from polydom.server.attempt import answer, begin
-from polydom.server.budget import Allowance, Deadline
-from polydom.server.course import Course, make_onward
-from polydom.server.drift import Drift
-from polydom.server.engine import Engine
+from polydom.server.engine.anytime import Course, make_onward
+from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.drift import Drift
+from polydom.server.engine.execution import answer, begin
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Caller, Question
 from polydom.server.errors import Abandoned
-from polydom.server.question import Caller, Question
 from tests.served import FEATURES_FILE, WIDTHS, make_index
 
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms at worst

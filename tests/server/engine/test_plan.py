@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.costs.polynomials import cost_at
-from polydom.server.plan import make_plans
+from polydom.server.engine.plan import make_plans
 from tests import oracles
 from tests.served import ORDERS, make_index
 

@@ -7,10 +7,10 @@ import pytest
 from polydom.features.errors import BadFeature, BadIndexFile
 from polydom.features.items import text_item
 from polydom.indexer import Index
-from polydom.server.attempt import answer
-from polydom.server.budget import Allowance
-from polydom.server.loading import load_engine, load_index, package_of
-from polydom.server.question import Question
+from polydom.server.engine.budget import Allowance
+from polydom.server.engine.execution import answer
+from polydom.server.engine.loading import load_engine, load_index, package_of
+from polydom.server.engine.request import Question
 from polydom.server.settings import Settings
 from tests.served import FEATURES_FILE, make_index, save_index
 

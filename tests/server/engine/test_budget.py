@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.server.budget import Allowance, Deadline
-from polydom.server.reserve import CHANCES, RESTING, WINDOW, Reserve
+from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.send_time import CHANCES, RESTING, WINDOW, Reserve
 from tests import oracles
 
 

@@ -6,9 +6,9 @@ import msgspec
 
 from polydom.features.items import Item
 
+from ..schema.predict import OnInfeasible
 from .budget import Budget
-from .reserve import Reserve
-from .schema.predict import OnInfeasible
+from .send_time import Reserve
 
 
 class Caller:

@@ -15,10 +15,10 @@ from polydom.features.feature import Feature, Step
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_times import LEAST_ROUNDS, finish
 from polydom.server.app import create_app
-from polydom.server.engine import Engine
+from polydom.server.engine.plan import make_plans
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.rescaling import read_pace, rescale
 from polydom.server.facts import facts_of
-from polydom.server.plan import make_plans
-from polydom.server.rescaling import read_pace, rescale
 from polydom.server.schema.facts import Rescaling
 from polydom.server.warm_up import WarmUp
 from tests.served import FEATURES_FILE, SPAM, WIDTHS, make_index
