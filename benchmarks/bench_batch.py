@@ -28,12 +28,12 @@ from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
-from polydom.server.bulk import Bulk, Dish, carry_out
+from polydom.server.batch.account import Bulk, Dish, carry_out
+from polydom.server.batch.knapsack import Menus, solve
+from polydom.server.batch.top_k import Finalists
 from polydom.server.client import Client
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Engine
-from polydom.server.finalists import Finalists
-from polydom.server.knapsack import Menus, solve
 from polydom.server.schema.batch import Totals
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.servers import serving

@@ -11,7 +11,7 @@ from pathlib import Path
 from polydom.features.errors import BadFeature, PolydomError, WorkerLost
 from polydom.features.items import Item
 
-from .bulk import Bulk, Chunk, Dish, Result, carry_out, gaps_of
+from .batch.account import Bulk, Chunk, Dish, Result, carry_out, gaps_of
 from .codec import Desk
 from .engine.outcome import Outcome
 from .warm_up import open_desk

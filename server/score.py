@@ -13,10 +13,10 @@ from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import Gaps, Item
 from polydom.indexer.index.index import Index
 
-from .bulk import Bulk, Result
+from .batch.account import Bulk, Result
+from .batch.top_k import Finalists
 from .codec import Desk
 from .engine.outcome import Outcome
-from .finalists import Finalists
 from .pool import Items, Opened, answer_by_many, desk_of
 from .warm_up import open_desk
 

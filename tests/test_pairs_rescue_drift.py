@@ -13,7 +13,7 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.server.bulk import Bulk
+from polydom.server.batch.account import Bulk
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.execution import Execution, answer, begin
 from polydom.server.engine.request import Question

@@ -15,12 +15,12 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item
 
-from ..bulk import Bulk, Result
+from ..batch.account import Bulk, Result
+from ..batch.top_k import Finalists
 from ..engine.budget import Allowance, read_amount
 from ..engine.outcome import Outcome
 from ..engine.request import Question
 from ..errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
-from ..finalists import Finalists
 from ..metrics import AnswerKind
 from ..repository import Repository
 from ..schema.batch import BatchTerms

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.server.knapsack import Menu, Menus, make_menu, share_of, solve
+from polydom.server.batch.knapsack import Menu, Menus, make_menu, share_of, solve
 from tests import oracles
 from tests.served import make_index
 

@@ -16,10 +16,10 @@ from typing import NamedTuple
 from polydom.features.errors import BadInput
 from polydom.features.items import Item, ReadRecord
 
-from .bulk import Bulk, Dish, Result, carry_out
-from .engine.outcome import Outcome
-from .engine.request import Caller
-from .errors import TooLarge
+from ..engine.outcome import Outcome
+from ..engine.request import Caller
+from ..errors import TooLarge
+from .account import Bulk, Dish, Result, carry_out
 
 # What is kept from the first round: the best plans of so many items for each place on
 # the list, but no more than this share of the budget (benchmarks/bench_batch.py).

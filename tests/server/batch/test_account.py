@@ -8,7 +8,7 @@ import pytest
 from polydom.features.errors import BadItem, PolydomError
 from polydom.features.items import Item, text_item
 from polydom.indexer.index.index import Index
-from polydom.server.bulk import Bulk, Dish, Pace, carry_out
+from polydom.server.batch.account import Bulk, Dish, Pace, carry_out
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Engine
 from tests.served import make_index

@@ -5,11 +5,11 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.features.items import Item, record_item, text_item
-from polydom.server.bulk import Bulk, Dish, Result, carry_out
+from polydom.server.batch.account import Bulk, Dish, Result, carry_out
+from polydom.server.batch.top_k import AT_LEAST, KEPT, Finalists, _bytes_of
 from polydom.server.engine.outcome import Outcome
 from polydom.server.errors import TooLarge
-from polydom.server.finalists import AT_LEAST, KEPT, Finalists, _bytes_of
-from tests.test_bulk import money_engine
+from tests.server.batch.test_account import money_engine
 
 ENGINE = money_engine()
 TEXTS = [f"{'free $$ ' * (k % 7)}{'word ' * (k % 5)}" for k in range(300)]
@@ -68,7 +68,7 @@ def test_finalists_keep_no_more_than_they_may_need() -> None:
 def test_finalists_keep_no_more_bytes_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("polydom.server.finalists.KEPT_BYTES", 300_000)
+    monkeypatch.setattr("polydom.server.batch.top_k.KEPT_BYTES", 300_000)
     bulk = Bulk(ENGINE, 99.0)
     finalists = Finalists(bulk, "spam", 5)
     long = [text_item(f"{'free $$ ' * (k % 7)}{'x' * 20_000}") for k in range(99)]

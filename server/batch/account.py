@@ -7,14 +7,14 @@ from typing import NamedTuple
 from polydom.features.errors import BadFeature, PolydomError
 from polydom.features.items import Gaps, Item
 
-from .engine.budget import Allowance
-from .engine.execution import PlanExecution
-from .engine.outcome import Outcome
-from .engine.planner import Engine
-from .engine.request import Caller, Question
+from ..engine.budget import Allowance
+from ..engine.execution import PlanExecution
+from ..engine.outcome import Outcome
+from ..engine.planner import Engine
+from ..engine.request import Caller, Question
+from ..schema.batch import Totals
 from .knapsack import Menus
-from .ration import Ration
-from .schema.batch import Totals
+from .stream_budget import Ration
 
 # Weight of the latest chunk in what is believed of the pace.
 LATEST = 0.3

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from polydom.server.knapsack import Menu, make_menu, solve
-from polydom.server.ration import SAMPLE, Ration
+from polydom.server.batch.knapsack import Menu, make_menu, solve
+from polydom.server.batch.stream_budget import SAMPLE, Ration
 
 
 def draw_menus(count: int, seed: int) -> list[Menu]:
