@@ -42,8 +42,8 @@ from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import answer
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Question
+from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.settings import Settings
-from polydom.server.warm_up import WarmUp
 
 from . import busy_phases
 from .machine import describe

@@ -23,16 +23,16 @@ import numpy as np
 
 from polydom.indexer import Index
 from polydom.models.trees.self_test import TRUST
-from polydom.server.codec import Desk
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller
-from polydom.server.metrics import Metrics
-from polydom.server.queue import WorkQueue
+from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.metrics import Metrics
+from polydom.server.runtime.model import Serving
+from polydom.server.runtime.warm_up import WarmUp
+from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import encode
-from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from polydom.server.v1.decode import decode_ask
-from polydom.server.warm_up import WarmUp
 
 from . import record_index
 from .machine import describe

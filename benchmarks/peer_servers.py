@@ -113,7 +113,7 @@ def polydom(port: int, folder: Path, metered: bool = True) -> None:
     """The server under test."""
     from polydom.server.app import create_app
     from polydom.server.listener import listen, run
-    from polydom.server.metrics import Metrics
+    from polydom.server.runtime.metrics import Metrics
 
     if not metered:
         Metrics.answered = lambda *arguments: None  # type: ignore[method-assign]

@@ -19,15 +19,15 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadInput, PolydomError
 
 from .access import Access, TokenGate
-from .admission import Admission
 from .errors import UNEXPECTED, Failure, Overloaded, describe
-from .names import AnyPath
 from .oip import Oip
 from .oip_openapi import OIP_STRUCTS, describe_oip
 from .oip_rest import routes_of
 from .openapi_parts import document
 from .reply import WithoutCycle, failed
-from .repository import Repository
+from .runtime.admission import Admission
+from .runtime.model_names import AnyPath
+from .runtime.repository import Repository
 from .settings import GrpcAt, Settings
 from .v1.admin import RELOAD, Admin
 from .v1.batch import BATCH, BatchEndpoint

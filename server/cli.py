@@ -137,7 +137,7 @@ def serve(
     from .app import create_app
     from .listener import Running, free_port, listen
     from .logs import set_up_logs
-    from .names import name_files
+    from .runtime.model_names import name_files
     from .settings import GrpcAt, Settings
     from .watch import Watch
     from .workers import run_workers

@@ -12,7 +12,6 @@ from google.protobuf.message import DecodeError
 
 from polydom.features.errors import BadInput
 
-from .aside import aside
 from .engine.request import Caller
 from .grpc_messages import (
     METHODS,
@@ -27,6 +26,7 @@ from .grpc_messages import (
 from .headers import Headers
 from .oip import Inferred, Oip
 from .oip_metadata import config_of
+from .runtime.threads import aside
 from .settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 
 # Sending is watched for so long: what a caller makes it wait is not the server's time.

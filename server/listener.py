@@ -16,13 +16,13 @@ from fastapi import FastAPI
 
 from polydom.features.errors import BadInput
 
-from .admission import ACCEPTED, waiting_at
-from .aside import in_own_thread
 from .errors import ReloadFailed
 from .exposition import samples_of
-from .metrics import Samples
 from .protocol import StampingProtocol
-from .repository import Repository
+from .runtime.admission import ACCEPTED, waiting_at
+from .runtime.metrics import Samples
+from .runtime.repository import Repository
+from .runtime.threads import in_own_thread
 from .settings import DRAIN_S, KEEP_ALIVE_S
 from .watch import POLL_S, Watch
 

@@ -15,8 +15,6 @@ import msgspec
 from polydom.features.errors import BadInput
 
 from .access import Access
-from .admission import Admission
-from .aside import aside
 from .engine.outcome import Outcome
 from .engine.request import Caller, Question
 from .errors import UNEXPECTED, Failure, NotAllowed, NotReady, describe
@@ -25,9 +23,11 @@ from .oip_items import Items, Requested
 from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
 from .oip_statistics import ModelStatistics, statistics_of
 from .oip_terms import Parameter, Terms
-from .repository import Repository
+from .runtime.admission import Admission
+from .runtime.model import Serving
+from .runtime.repository import Repository
+from .runtime.threads import aside
 from .schema.predict import Answer
-from .serving import Serving
 from .tensors import Tensor
 
 # What a parameter can hold.

@@ -12,9 +12,9 @@ from polydom.features.items import Value
 from polydom.features.wording import in_words
 from polydom.indexer.index.package import Package
 
-from .columns import KnownColumns
 from .oip_metadata import TensorFacts
-from .record_reader import decode_record
+from .runtime.known_columns import KnownColumns
+from .runtime.record_decoder import decode_record
 from .schema.bounds import LARGE, check_record
 from .schema.predict import Answer, Ask
 from .tensors import BYTES, Tensor

@@ -11,8 +11,6 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput
 from polydom.features.wording import in_words
 
-from .admission import Body
-from .aside import aside
 from .body import read_body
 from .engine.request import Caller
 from .handing import hand_over
@@ -21,6 +19,8 @@ from .oip import Oip
 from .oip_body import decode_infer
 from .oip_metadata import config_of
 from .reply import Reply, failed
+from .runtime.admission import Body
+from .runtime.threads import aside
 from .schema.json_keys import Twice, refuse_twice, twice_in_json
 from .schema.predict import encode
 

@@ -12,9 +12,9 @@ from polydom.features.errors import BadFeature, PolydomError, WorkerLost
 from polydom.features.items import Item
 
 from .batch.account import Bulk, Chunk, Dish, Result, carry_out, gaps_of
-from .codec import Desk
 from .engine.outcome import Outcome
-from .warm_up import open_desk
+from .runtime.codec import Desk
+from .runtime.warm_up import open_desk
 
 # An index's file, and those with features of one's own.
 Opened = tuple[str, tuple[Path, ...]]

@@ -11,11 +11,11 @@ import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from .admission import Admission
 from .engine.request import Caller
 from .errors import Failure
 from .reply import CLOSE, WithoutCycle, failed, on_the_wire
-from .turn import turn_of
+from .runtime.admission import Admission
+from .runtime.turn import turn_of
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
 # the parser would take such a request's body for the other protocol.

@@ -15,10 +15,10 @@ from polydom.indexer.index.index import Index
 
 from .batch.account import Bulk, Result
 from .batch.top_k import Finalists
-from .codec import Desk
 from .engine.outcome import Outcome
 from .pool import Items, Opened, answer_by_many, desk_of
-from .warm_up import open_desk
+from .runtime.codec import Desk
+from .runtime.warm_up import open_desk
 
 CHUNK = 64
 AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError

@@ -20,8 +20,8 @@ from polydom.features.readers.tables import (
 from polydom.features.wording import in_words, listed
 from polydom.indexer.index.package import Package
 
-from .columns import KnownColumns
-from .record_reader import decode_record
+from .runtime.known_columns import KnownColumns
+from .runtime.record_decoder import decode_record
 from .schema.json_keys import twice_in_json, twice_in_record
 from .score import AnyItem
 

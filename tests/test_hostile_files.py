@@ -24,7 +24,7 @@ from polydom.indexer.index import pdx
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.pdx import read_file, write_file
 from polydom.server.__main__ import main
-from polydom.server.repository import Repository
+from polydom.server.runtime.repository import Repository
 from tests import hostile_files, oracles, served
 from tests.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED, sparse
 

@@ -14,8 +14,8 @@ import pytest
 
 from polydom.server.__main__ import main
 from tests.served import FEATURES_FILE, HAM, SPAM
+from tests.server.runtime.test_repository import save
 from tests.servers import POLYDOM, ask, serving
-from tests.test_repository import save
 
 OWN = f"--features={FEATURES_FILE}"
 ADMIN = "an-admin-token-for-tests"

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from polydom.server.metrics import Metrics
 from polydom.server.oip_statistics import Duration, statistics_of
+from polydom.server.runtime.metrics import Metrics
 
 
 def test_nothing_was_counted_yet() -> None:

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from polydom.server.admission import LEAST
 from polydom.server.protocol import LONGEST_HEAD, framing_of
+from polydom.server.runtime.admission import LEAST
 from tests import records
 from tests.servers import STOP_S, serving
 from tests.test_hostile import statuses

@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.items import text_item
-from polydom.server.codec import Desk
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import begin
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller, Question
-from polydom.server.job import Job
-from polydom.server.queue import LATE_SHARE, WorkQueue
+from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.job import Job
+from polydom.server.runtime.model import Serving
+from polydom.server.runtime.work_queue import LATE_SHARE, WorkQueue
 from polydom.server.schema.predict import Ask
-from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from tests import oracles
 from tests.served import make_index

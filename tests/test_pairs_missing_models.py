@@ -30,7 +30,7 @@ from polydom.models.scoring.kernels.link import LARGEST, SOFTMAX
 from polydom.models.scoring.prior import Prior
 from polydom.server.app import create_app
 from tests.agreement import bundled
-from tests.test_columns import stored
+from tests.server.runtime.test_known_columns import stored
 
 X, Y = bundled("wine")
 X = (X - X.min(axis=0)) / np.ptp(X, axis=0)

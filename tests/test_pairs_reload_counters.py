@@ -15,13 +15,13 @@ from starlette.testclient import TestClient
 from polydom.server.app import create_app
 from polydom.server.engine.request import Caller
 from polydom.server.exposition import render
-from polydom.server.metrics import EngineCounts, EngineTotals
-from polydom.server.repository import Repository
+from polydom.server.runtime.metrics import EngineCounts, EngineTotals
+from polydom.server.runtime.repository import Repository
 from polydom.server.schema.predict import Ask
 from tests.served import FEATURES_FILE, HAM
+from tests.server.runtime.test_repository import run, save, started
 from tests.servers import ask, serving
 from tests.test_pairs_reload_files import wait_for
-from tests.test_repository import run, save, started
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 # What may fall: these are no counts.

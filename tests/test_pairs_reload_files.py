@@ -14,12 +14,12 @@ import pytest
 from prometheus_client import parser
 
 from polydom.indexer.index.pdx import read_file, write_file
-from polydom.server import repository as repository_module
 from polydom.server.errors import ReloadFailed
+from polydom.server.runtime import repository as repository_module
 from tests.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED
 from tests.served import FEATURES_FILE, HAM, SPAM
+from tests.server.runtime.test_repository import run, save, started
 from tests.servers import ask, serving
-from tests.test_repository import run, save, started
 
 # of processes, which kernels have no part in: once is enough
 pytestmark = pytest.mark.jit

@@ -10,15 +10,15 @@ from typing import Any, cast
 
 import pytest
 
-from polydom.server.codec import Desk
 from polydom.server.engine.budget import Allowance
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller
 from polydom.server.grpc_service import SENDING_S, _written_s
 from polydom.server.handing import hand_over
 from polydom.server.protocol import StampingProtocol
-from polydom.server.queue import WorkQueue
-from polydom.server.serving import Serving
+from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.model import Serving
+from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.settings import Settings
 from tests.served import FEATURES_FILE, HAM, make_index, save_index
 from tests.server.engine.test_planner import Clock, extractor_of

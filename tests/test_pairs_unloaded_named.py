@@ -12,8 +12,8 @@ import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
 from tests.served import FEATURES_FILE, SPAM
+from tests.server.runtime.test_repository import save
 from tests.servers import STOP_S, ask, serving
-from tests.test_repository import save
 
 ADMIN = "an-admin-token-for-tests"
 BATCH = {"items": [{"text": SPAM}], "budget_ms": 900}

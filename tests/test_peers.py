@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from polydom.server import peers as peers_module
-from polydom.server.metrics import Samples
 from polydom.server.peers import Peers
+from polydom.server.runtime.metrics import Samples
 
 pytestmark = pytest.mark.skipif(
     not hasattr(asyncio, "start_unix_server"), reason="needs Unix sockets"

@@ -18,7 +18,7 @@ from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.importers.compile import compile_model
 from polydom.models.scoring.prior import Prior
 from tests.served import save_index
-from tests.test_columns import save_records
+from tests.server.runtime.test_known_columns import save_records
 
 CELLS = 64
 

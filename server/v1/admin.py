@@ -7,7 +7,7 @@ from fastapi import Request, Response
 
 from ..access import Tokens
 from ..headers import only_model_in
-from ..repository import Repository
+from ..runtime.repository import Repository
 from ..schema.predict import encode
 
 RELOAD = "/v1/admin/reload"

@@ -21,8 +21,8 @@ from ..engine.budget import Allowance, read_amount
 from ..engine.outcome import Outcome
 from ..engine.request import Question
 from ..errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
-from ..metrics import AnswerKind
-from ..repository import Repository
+from ..runtime.metrics import AnswerKind
+from ..runtime.repository import Repository
 from ..schema.batch import BatchTerms
 from ..schema.bounds import check_item
 from .batch_body import Raw, Source, content_type_of, read_batch, read_item

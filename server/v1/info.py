@@ -5,7 +5,7 @@ from fastapi import Request, Response
 from ..errors import NotReady, describe, not_ready
 from ..headers import only_model_in
 from ..reply import failed, in_json
-from ..repository import Repository
+from ..runtime.repository import Repository
 from ..schema.facts import Health
 from ..schema.predict import encode
 

@@ -15,18 +15,18 @@ from starlette.types import Receive, Scope, Send
 
 from polydom.features.items import Item
 
-from ..admission import Body
 from ..body import coding_of, read_body
-from ..codec import Desk
 from ..engine.request import Caller
 from ..errors import UNEXPECTED, NotReady, describe
 from ..handing import hand_over
 from ..headers import Headers, model_in, read_headers
 from ..reply import JSON, Reply, failed
-from ..repository import Repository
+from ..runtime.admission import Body
+from ..runtime.codec import Desk
+from ..runtime.model import Serving
+from ..runtime.repository import Repository
 from ..schema.bounds import LARGE
 from ..schema.predict import MSGPACK, Ask, Terms, encode, encode_msgpack
-from ..serving import Serving
 from .decode import check_ask, decode_ask, model_in_body
 
 if TYPE_CHECKING:

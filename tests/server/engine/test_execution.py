@@ -20,7 +20,7 @@ from polydom.server.engine.execution import answer, begin
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Question
 from polydom.server.errors import Abandoned
-from polydom.server.record_reader import RecordReader
+from polydom.server.runtime.record_decoder import RecordReader
 from tests import records
 from tests.served import ACCURACIES, WIDTHS
 from tests.server.engine.test_planner import (

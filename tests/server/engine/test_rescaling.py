@@ -18,9 +18,9 @@ from polydom.server.app import create_app
 from polydom.server.engine.plan import make_plans
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.rescaling import read_pace, rescale
-from polydom.server.facts import facts_of
+from polydom.server.runtime.facts import facts_of
+from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling
-from polydom.server.warm_up import WarmUp
 from tests.served import FEATURES_FILE, SPAM, WIDTHS, make_index
 from tests.servers import ask, serving
 

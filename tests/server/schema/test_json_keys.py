@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polydom.features.columns import columns
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.extract import Extractor
-from polydom.server.record_reader import RecordReader
+from polydom.server.runtime.record_decoder import RecordReader
 from polydom.server.schema.json_keys import Twice, twice_in_json
 from polydom.server.schema.streams import MsgpackStream
 from polydom.server.v1.batch_body import read_item

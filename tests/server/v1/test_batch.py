@@ -22,8 +22,8 @@ from polydom.server.client_wire import NoAnswer
 from polydom.server.schema.batch import Entry, Totals
 from polydom.server.v1.batch import BATCH, RUNNING
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.server.runtime.test_facts import BUILT, index_that_says
 from tests.servers import ask, serving
-from tests.test_facts import BUILT, index_that_says
 
 OWN = f"--features={FEATURES_FILE}"
 JSON_LINES, MSGPACK = "application/x-ndjson", "application/x-msgpack"

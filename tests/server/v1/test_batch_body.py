@@ -8,8 +8,8 @@ import msgpack
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.admission import Intake
 from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
+from polydom.server.runtime.admission import Intake
 from polydom.server.schema.batch import BatchTerms
 from polydom.server.schema.streams import JsonLines
 from polydom.server.v1 import batch_body as batch_source

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 from polydom.features.errors import PolydomError
 from polydom.indexer.index.index import Index
 from polydom.server.app import create_app
-from polydom.server.codec import Desk
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
 from polydom.server.protocol import REQUEST, RawRequest, StampingProtocol
-from polydom.server.queue import WorkQueue
-from polydom.server.repository import Repository
+from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.model import Serving
+from polydom.server.runtime.repository import Repository
+from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import encode
-from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from polydom.server.v1.decode import decode_ask
 from polydom.server.v1.predict import LONGEST_BODY, Predict

@@ -13,9 +13,9 @@ from polydom.features.columns import Columns
 from polydom.features.extract import Extractor
 from polydom.features.items import Gaps, Item, ReadRecord, Value
 
-from .columns import make_gaps
-from .schema.json_keys import Twice, refuse_twice, twice_in_json
-from .schema.predict import Terms
+from ..schema.json_keys import Twice, refuse_twice, twice_in_json
+from ..schema.predict import Terms
+from .known_columns import make_gaps
 
 NAN = math.nan
 _TERMS = [(name, getattr(Terms(), name)) for name in Terms.__struct_fields__]

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from types import TracebackType
 
-from .errors import Overloaded
+from ..errors import Overloaded
 
 # Seconds that what one turn begins should take: probes wait for little more.
 TURN_S = 0.008

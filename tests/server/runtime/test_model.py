@@ -14,15 +14,15 @@ from polydom.features.errors import BadFeature, NothingFits
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.server.app import create_app
-from polydom.server.codec import Desk
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller, Question
 from polydom.server.errors import Overloaded
-from polydom.server.job import Job
-from polydom.server.queue import WorkQueue
+from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.job import Job
+from polydom.server.runtime.model import Serving
+from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import Ask
-from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from tests.served import FEATURES_FILE, WIDTHS, make_index, save_index
 

@@ -12,15 +12,15 @@ from prometheus_client import parser
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.codec import Desk
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller, Question
 from polydom.server.engine.send_time import Reserve, Way
-from polydom.server.metrics import SECONDS, Histogram
-from polydom.server.queue import WorkQueue
+from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.metrics import SECONDS, Histogram
+from polydom.server.runtime.model import Serving
+from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import Ask
-from polydom.server.serving import Serving
 from polydom.server.settings import Settings
 from tests.served import FEATURES_FILE, HAM, make_index, save_index
 from tests.server.engine.test_planner import Clock, extractor_of

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from .engine.execution import Execution, begin
-from .engine.outcome import Outcome
-from .engine.planner import Choice, Engine
-from .engine.request import Question
+from ..engine.execution import Execution, begin
+from ..engine.outcome import Outcome
+from ..engine.planner import Choice, Engine
+from ..engine.request import Question
 
 
 class Job:

@@ -13,7 +13,7 @@ from polydom.features.errors import PolydomError
 from polydom.features.extract import Extractor
 from polydom.features.feature import feature
 from polydom.features.items import ReadRecord, record_item
-from polydom.server.record_reader import RecordReader
+from polydom.server.runtime.record_decoder import RecordReader
 
 EXTRACTOR = Extractor(
     [

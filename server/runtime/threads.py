@@ -6,8 +6,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from .queue import settle
-from .schema.bounds import LARGE
+from ..schema.bounds import LARGE
+from .work_queue import settle
 
 T = TypeVar("T")
 # One: several would leave the loop a part of the interpreter each, and be no faster.

@@ -9,12 +9,12 @@ import numpy as np
 from polydom.features.samples import sample_items
 from polydom.indexer.index.index import Index
 
+from ..engine.loading import load_engine
+from ..engine.planner import Engine
+from ..engine.rescaling import first_state, read_pace, rescale
+from ..schema.facts import Rescaling
+from ..settings import Settings
 from .codec import Desk, make_item
-from .engine.loading import load_engine
-from .engine.planner import Engine
-from .engine.rescaling import first_state, read_pace, rescale
-from .schema.facts import Rescaling
-from .settings import Settings
 
 WARM_UP_ROUNDS = 3
 

@@ -8,7 +8,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.server.queue import WorkQueue
+from polydom.server.runtime.work_queue import WorkQueue
 
 
 def run_all(dues: list[float]) -> list[int]:

@@ -12,17 +12,17 @@ from typing import Literal, NamedTuple
 
 from polydom.features.errors import BadIndexFile, BadItem, PolydomError, printable
 
+from ..engine.loading import load_engine
+from ..errors import NotReady, ReloadFailed, UnknownModel
+from ..schema.facts import ModelFacts, ModelsFacts
+from ..settings import Settings
 from .admission import Intake
-from .aside import in_own_thread
 from .codec import Desk
-from .engine.loading import load_engine
-from .errors import NotReady, ReloadFailed, UnknownModel
 from .metrics import Metrics
-from .names import AnyPath, name_paths
-from .queue import WorkQueue
-from .schema.facts import ModelFacts, ModelsFacts
-from .serving import Serving
-from .settings import Settings
+from .model import Serving
+from .model_names import AnyPath, name_paths
+from .threads import in_own_thread
+from .work_queue import WorkQueue
 
 # Longest that opening a file may take; one that takes longer is left alone.
 LOAD_S = 120.0

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from polydom.server.admission import (
+from polydom.server.errors import Overloaded
+from polydom.server.runtime.admission import (
     ACCEPTED,
     FIRST_COST_S,
     FORGET_S,
@@ -23,7 +24,6 @@ from polydom.server.admission import (
     Admission,
     waiting_at,
 )
-from polydom.server.errors import Overloaded
 
 BUDGET_S = 0.05
 READ_S, REFUSE_S = 1e-6, 1e-5

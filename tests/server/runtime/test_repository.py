@@ -16,7 +16,7 @@ from polydom.features.errors import BadIndexFile
 from polydom.indexer.index.index import Index
 from polydom.server.engine.request import Caller
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
-from polydom.server.repository import Repository
+from polydom.server.runtime.repository import Repository
 from polydom.server.schema.predict import Answer, Ask
 from tests.served import ACCURACIES, FEATURES_FILE, make_index
 

@@ -8,21 +8,21 @@ from msgspec.structs import replace
 
 from polydom.features.items import Item
 
+from ..engine.budget import Allowance, Budget
+from ..engine.execution import begin
+from ..engine.outcome import Outcome
+from ..engine.planner import Choice
+from ..engine.request import Caller, Question
+from ..engine.send_time import WINDOW, Reserve, Way, weigh
+from ..errors import Overloaded, not_ready
+from ..schema.facts import IndexFacts
+from ..schema.predict import Ask, Terms, encode
 from .codec import Desk
-from .engine.budget import Allowance, Budget
-from .engine.execution import begin
-from .engine.outcome import Outcome
-from .engine.planner import Choice
-from .engine.request import Caller, Question
-from .engine.send_time import WINDOW, Reserve, Way, weigh
-from .errors import Overloaded, not_ready
 from .facts import facts_of
 from .job import Job
 from .metrics import Metrics
-from .queue import WorkQueue
-from .schema.facts import IndexFacts
-from .schema.predict import Ask, Terms, encode
 from .warm_up import WarmUp
+from .work_queue import WorkQueue
 
 # A plan that costs no more than this is carried out on the event loop if nothing
 # waits: two changes of thread cost more, and the loop is kept from reading requests no

@@ -8,7 +8,7 @@ import pytest
 
 from polydom.indexer.index.index import Index
 from polydom.server.engine.planner import Engine
-from polydom.server.facts import facts_of, read_exits
+from polydom.server.runtime.facts import facts_of, read_exits
 from polydom.server.schema.facts import ExitFacts, PlanExitFacts, Rescaling
 from tests.served import make_index
 from tests.server.engine.test_planner import extractor_of, with_margins

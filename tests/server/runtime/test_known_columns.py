@@ -18,7 +18,7 @@ from polydom.models.importers.compile import compile_model
 from polydom.models.scoring.prior import Prior
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
-from polydom.server.columns import SHOWN, KnownColumns
+from polydom.server.runtime.known_columns import SHOWN, KnownColumns
 
 GROUPS = {"person": ["age", "job"], "money": ["income", "age"]}
 

@@ -8,8 +8,8 @@ from polydom.features.items import SIZE_NAMES
 from polydom.indexer.index.package import Package
 from polydom.models.trees.self_test import TRUST
 
-from .engine.planner import Engine
-from .schema.facts import (
+from ..engine.planner import Engine
+from ..schema.facts import (
     ExitFacts,
     FeatureFacts,
     IndexFacts,

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.names import name_files, name_paths
+from polydom.server.runtime.model_names import name_files, name_paths
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from math import inf
 from typing import NamedTuple
 from weakref import ref
 
-from .engine.drift import Drift
-from .engine.exit_audit import Audit
-from .engine.outcome import Outcome
-from .engine.planner import Engine
-from .engine.request import Question
+from ..engine.drift import Drift
+from ..engine.exit_audit import Audit
+from ..engine.outcome import Outcome
+from ..engine.planner import Engine
+from ..engine.request import Question
 
 # 10 us to 10 s, in steps of 1, 2 and 5
 SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)

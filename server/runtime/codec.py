@@ -16,15 +16,15 @@ from polydom.features.items import (
     text_item,
 )
 
-from .columns import KnownColumns
-from .engine.budget import Allowance, Budget, Deadline, read_amount
-from .engine.outcome import Outcome
-from .engine.planner import Engine
-from .engine.request import Caller, Question
-from .engine.send_time import Reserve
-from .record_reader import RecordReader
-from .schema.predict import Answer, Ask, Terms
-from .settings import Settings
+from ..engine.budget import Allowance, Budget, Deadline, read_amount
+from ..engine.outcome import Outcome
+from ..engine.planner import Engine
+from ..engine.request import Caller, Question
+from ..engine.send_time import Reserve
+from ..schema.predict import Answer, Ask, Terms
+from ..settings import Settings
+from .known_columns import KnownColumns
+from .record_decoder import RecordReader
 
 
 class Desk:

@@ -1,0 +1,1 @@
+"""Models being served: decoding, queue, admission, reload, counts."""
