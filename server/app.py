@@ -18,13 +18,13 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, PolydomError
 
-from .access import Access, TokenGate
 from .errors import UNEXPECTED, Failure, Overloaded, describe
+from .http.openapi_parts import document
+from .http.reply import WithoutCycle, failed
+from .http.tokens import Access, TokenGate
 from .oip import Oip
 from .oip_openapi import OIP_STRUCTS, describe_oip
 from .oip_rest import routes_of
-from .openapi_parts import document
-from .reply import WithoutCycle, failed
 from .runtime.admission import Admission
 from .runtime.model_names import AnyPath
 from .runtime.repository import Repository

@@ -133,8 +133,8 @@ def serve(
     Prints its address when it listens; /docs there describes every route. Reloads its
     files on SIGHUP.
     """
-    from .access import Access
     from .app import create_app
+    from .http.tokens import Access
     from .listener import Running, free_port, listen
     from .logs import set_up_logs
     from .runtime.model_names import name_files

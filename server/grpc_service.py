@@ -23,7 +23,7 @@ from .grpc_messages import (
     parameters_of,
     response_of,
 )
-from .headers import Headers
+from .http.headers import Headers
 from .oip import Inferred, Oip
 from .oip_metadata import config_of
 from .runtime.threads import aside

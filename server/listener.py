@@ -17,8 +17,8 @@ from fastapi import FastAPI
 from polydom.features.errors import BadInput
 
 from .errors import ReloadFailed
-from .exposition import samples_of
-from .protocol import StampingProtocol
+from .http.prometheus import samples_of
+from .http.protocol import StampingProtocol
 from .runtime.admission import ACCEPTED, waiting_at
 from .runtime.metrics import Samples
 from .runtime.repository import Repository

@@ -14,11 +14,11 @@ import msgspec
 
 from polydom.features.errors import BadInput
 
-from .access import Access
 from .engine.outcome import Outcome
 from .engine.request import Caller, Question
 from .errors import UNEXPECTED, Failure, NotAllowed, NotReady, describe
-from .headers import Headers
+from .http.headers import Headers
+from .http.tokens import Access
 from .oip_items import Items, Requested
 from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
 from .oip_statistics import ModelStatistics, statistics_of

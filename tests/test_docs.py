@@ -29,9 +29,9 @@ from polydom.indexer.index.pdx import (
 )
 from polydom.server import errors
 from polydom.server.__main__ import main
-from polydom.server.access import OPEN_PATHS
 from polydom.server.app import create_app, describe_routes
-from polydom.server.protocol import StampingProtocol
+from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.tokens import OPEN_PATHS
 from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema.facts import IndexFacts, ModelFacts
 from polydom.server.schema.predict import Answer, Ask

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from polydom.server.access import OPEN_PATHS
 from polydom.server.app import describe_routes
 from polydom.server.errors import STATUSES
+from polydom.server.http.tokens import OPEN_PATHS
 from tests.served import FEATURES_FILE, SPAM
 from tests.servers import STOP_S, ask, serving
 from tests.three_kinds import picture, save_three

@@ -16,8 +16,8 @@ import tritonclient.http as triton
 from starlette.testclient import TestClient
 from tritonclient.utils import InferenceServerException
 
-from polydom.server.access import Access, Tokens
 from polydom.server.app import create_app
+from polydom.server.http.tokens import Access, Tokens
 from polydom.server.settings import Settings
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.servers import STOP_S, ask, serving

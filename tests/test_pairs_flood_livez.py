@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from polydom.server.protocol import LONGEST_HEAD, framing_of
+from polydom.server.http.protocol import LONGEST_HEAD, framing_of
 from polydom.server.runtime.admission import LEAST
 from tests import records
 from tests.servers import STOP_S, serving

@@ -21,9 +21,9 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
-from polydom.server.access import Access, Tokens
 from polydom.server.app import create_app
-from polydom.server.protocol import StampingProtocol
+from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.tokens import Access, Tokens
 from tests import records
 
 USER, ADMIN = "a-token-of-some-user-of-models", "an-admin-token-of-32-characters0"

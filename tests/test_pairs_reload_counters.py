@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
 from polydom.server.engine.request import Caller
-from polydom.server.exposition import render
+from polydom.server.http.prometheus import render
 from polydom.server.runtime.metrics import EngineCounts, EngineTotals
 from polydom.server.runtime.repository import Repository
 from polydom.server.schema.predict import Ask

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import uvicorn
 
-from polydom.server.access import Access, Tokens
 from polydom.server.app import create_app
-from polydom.server.protocol import StampingProtocol
+from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.tokens import Access, Tokens
 from tests import records
 
 BODY = json.dumps({"record": records.PEOPLE[0]}).encode()

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 from fastapi import Request, Response
 
-from ..access import Tokens
-from ..headers import only_model_in
+from ..http.headers import only_model_in
+from ..http.tokens import Tokens
 from ..runtime.repository import Repository
 from ..schema.predict import encode
 

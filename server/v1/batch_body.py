@@ -14,10 +14,10 @@ from starlette.types import Receive, Scope
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.wording import in_words
 
-from ..body import declared, expects
 from ..engine.request import Caller
 from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
-from ..headers import Headers, content_type_in, read_query
+from ..http.body import declared, expects
+from ..http.headers import Headers, content_type_in, read_query
 from ..runtime.admission import Body
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
 from ..schema.bounds import LARGE

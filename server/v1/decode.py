@@ -8,7 +8,7 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
 from polydom.features.wording import in_words
 
-from ..headers import Headers, content_type_in, read_headers, read_query
+from ..http.headers import Headers, content_type_in, read_headers, read_query
 from ..schema.bounds import check_item
 from ..schema.json_keys import refuse_twice, twice_in_json
 from ..schema.predict import MSGPACK, Ask, Terms

@@ -3,8 +3,8 @@
 from fastapi import Request, Response
 
 from ..errors import NotReady, describe, not_ready
-from ..headers import only_model_in
-from ..reply import failed, in_json
+from ..http.headers import only_model_in
+from ..http.reply import failed, in_json
 from ..runtime.repository import Repository
 from ..schema.facts import Health
 from ..schema.predict import encode
@@ -61,7 +61,7 @@ async def show_metrics(request: Request) -> Response:
     """Say what was counted, in Prometheus's text format."""
     from prometheus_client import CONTENT_TYPE_LATEST
 
-    from ..exposition import render
+    from ..http.prometheus import render
 
     state = request.app.state
     others = {} if state.others is None else await state.others()

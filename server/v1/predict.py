@@ -15,12 +15,12 @@ from starlette.types import Receive, Scope, Send
 
 from polydom.features.items import Item
 
-from ..body import coding_of, read_body
 from ..engine.request import Caller
 from ..errors import UNEXPECTED, NotReady, describe
-from ..handing import hand_over
-from ..headers import Headers, model_in, read_headers
-from ..reply import JSON, Reply, failed
+from ..http.body import coding_of, read_body
+from ..http.handing import hand_over
+from ..http.headers import Headers, model_in, read_headers
+from ..http.reply import JSON, Reply, failed
 from ..runtime.admission import Body
 from ..runtime.codec import Desk
 from ..runtime.model import Serving
@@ -30,7 +30,7 @@ from ..schema.predict import MSGPACK, Ask, Terms, encode, encode_msgpack
 from .decode import check_ask, decode_ask, model_in_body
 
 if TYPE_CHECKING:
-    from ..protocol import RawRequest
+    from ..http.protocol import RawRequest
 
 PREDICT = "/v1/predict"
 # Bytes of the longest body that is read on the event loop without a look beforehand.

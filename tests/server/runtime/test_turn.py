@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from polydom.server.protocol import StampingProtocol
+from polydom.server.http.protocol import StampingProtocol
 from polydom.server.runtime.turn import turn_of
 from tests.served import FEATURES_FILE, HAM, make_index
 from tests.servers import ask, serving

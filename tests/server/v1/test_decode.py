@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, BadItem
-from polydom.server.headers import Headers
+from polydom.server.http.headers import Headers
 from polydom.server.schema.predict import Ask
 from polydom.server.v1.decode import decode_ask
 

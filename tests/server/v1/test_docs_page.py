@@ -7,8 +7,8 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from polydom.server.access import Access, Tokens
 from polydom.server.app import create_app
+from polydom.server.http.tokens import Access, Tokens
 from tests import records
 
 

@@ -19,7 +19,7 @@ from polydom.server.app import create_app
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
-from polydom.server.protocol import REQUEST, RawRequest, StampingProtocol
+from polydom.server.http.protocol import REQUEST, RawRequest, StampingProtocol
 from polydom.server.runtime.codec import Desk
 from polydom.server.runtime.model import Serving
 from polydom.server.runtime.repository import Repository

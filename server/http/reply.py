@@ -6,8 +6,8 @@ from http import HTTPStatus
 import msgspec
 from starlette.responses import Response
 
-from .errors import Failure
-from .schema.predict import encode
+from ..errors import Failure
+from ..schema.predict import encode
 
 JSON = b"application/json"
 # Seconds after which whoever was refused may ask again.

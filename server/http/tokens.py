@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from polydom.features.errors import BadInput
 
-from .errors import Failure, Unauthorized
+from ..errors import Failure, Unauthorized
 from .headers import Headers
 from .reply import failed
 

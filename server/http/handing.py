@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from .engine.request import Caller
+from ..engine.request import Caller
 
 Count = Callable[[float], object]
 

@@ -7,9 +7,9 @@ from starlette.types import Receive
 
 from polydom.features.errors import BadInput
 
-from .errors import Abandoned, TooLarge, UnsupportedEncoding
+from ..errors import Abandoned, TooLarge, UnsupportedEncoding
+from ..runtime.admission import Body
 from .headers import Headers
-from .runtime.admission import Body
 
 # With a gzip header, and with zlib's own, which HTTP calls deflate (RFC 9110, 8.4.1).
 _WINDOW_BITS = {b"gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}

@@ -11,11 +11,11 @@ import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from .engine.request import Caller
-from .errors import Failure
+from ..engine.request import Caller
+from ..errors import Failure
+from ..runtime.admission import Admission
+from ..runtime.turn import turn_of
 from .reply import CLOSE, WithoutCycle, failed, on_the_wire
-from .runtime.admission import Admission
-from .runtime.turn import turn_of
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
 # the parser would take such a request's body for the other protocol.

@@ -15,9 +15,9 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from .runtime.metrics import Histogram, Metrics, Samples
-from .runtime.model import Serving
-from .runtime.repository import Repository
+from ..runtime.metrics import Histogram, Metrics, Samples
+from ..runtime.model import Serving
+from ..runtime.repository import Repository
 
 # Values of the labels but the first, which is the model's; and what is counted.
 Value = tuple[tuple[str, ...], Any]

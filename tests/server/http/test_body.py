@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, PolydomError
-from polydom.server.body import coding_of, read_body, unpack
 from polydom.server.errors import Abandoned, Overloaded, TooLarge, UnsupportedEncoding
+from polydom.server.http.body import coding_of, read_body, unpack
 from polydom.server.runtime.admission import Intake
 
 GZIP = ((b"content-encoding", b"gzip"),)

@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from polydom.server.engine.request import Caller
-from polydom.server.protocol import StampingProtocol
+from polydom.server.http.protocol import StampingProtocol
 
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"
 Ask = Callable[[Any, Any, Any], Awaitable[Any]]

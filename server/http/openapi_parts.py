@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from .errors import STATUSES, Failure
+from ..errors import STATUSES, Failure
 
 Schema = dict[str, Any]
 # What each status of an error means.
