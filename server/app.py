@@ -22,9 +22,9 @@ from .errors import UNEXPECTED, Failure, Overloaded, describe
 from .http.openapi_parts import document
 from .http.reply import WithoutCycle, failed
 from .http.tokens import Access, TokenGate
-from .oip import Oip
-from .oip_openapi import OIP_STRUCTS, describe_oip
-from .oip_rest import routes_of
+from .oip.openapi import OIP_STRUCTS, describe_oip
+from .oip.rest import routes_of
+from .oip.service import Oip
 from .runtime.admission import Admission
 from .runtime.model_names import AnyPath
 from .runtime.repository import Repository
@@ -219,7 +219,7 @@ def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
     """Serve gRPC too, where that is wanted; what is under way there ends first."""
     if app.state.grpc_at is None:
         return contextlib.nullcontext()
-    from .grpc_service import serving_grpc
+    from .oip.grpc_service import serving_grpc
 
     state = app.state
     return serving_grpc(state.oip, state.grpc_at, state.when_stopping)

@@ -13,9 +13,9 @@ import pytest
 from polydom.server.engine.budget import Allowance
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller
-from polydom.server.grpc_service import SENDING_S, _written_s
 from polydom.server.http.handing import hand_over
 from polydom.server.http.protocol import StampingProtocol
+from polydom.server.oip.grpc_service import SENDING_S, _written_s
 from polydom.server.runtime.codec import Desk
 from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import WorkQueue

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from polydom.server.oip_rest import SMALL_BODY
+from polydom.server.oip.rest import SMALL_BODY
 from tests.served import FEATURES_FILE, save_index
 from tests.servers import serving
 from tests.test_hostile import failure, request, send

@@ -11,18 +11,18 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput
 from polydom.features.wording import in_words
 
-from .engine.request import Caller
-from .http.body import read_body
-from .http.handing import hand_over
-from .http.headers import Headers, only_header
-from .http.reply import Reply, failed
-from .oip import Oip
-from .oip_body import decode_infer
-from .oip_metadata import config_of
-from .runtime.admission import Body
-from .runtime.threads import aside
-from .schema.json_keys import Twice, refuse_twice, twice_in_json
-from .schema.predict import encode
+from ..engine.request import Caller
+from ..http.body import read_body
+from ..http.handing import hand_over
+from ..http.headers import Headers, only_header
+from ..http.reply import Reply, failed
+from ..runtime.admission import Body
+from ..runtime.threads import aside
+from ..schema.json_keys import Twice, refuse_twice, twice_in_json
+from ..schema.predict import encode
+from .metadata import config_of
+from .rest_body import decode_infer
+from .service import Oip
 
 ROOT = "/v2"
 # Bytes of a body that says which models are listed, loaded or unloaded.

@@ -9,12 +9,12 @@ from msgspec import UNSET, Raw, UnsetType
 from polydom.features.errors import BadInput
 from polydom.features.wording import in_words
 
-from .oip import Inference, Inferred
-from .oip_items import MAX_ITEMS, Requested
-from .oip_terms import Parameter
-from .schema.bounds import LARGE, TERMS, strings_at_most
-from .schema.json_keys import Twice, refuse_twice, twice_in_json
-from .schema.predict import encode
+from ..schema.bounds import LARGE, TERMS, strings_at_most
+from ..schema.json_keys import Twice, refuse_twice, twice_in_json
+from ..schema.predict import encode
+from .items import MAX_ITEMS, Requested
+from .parameters import Parameter
+from .service import Inference, Inferred
 from .tensors import Tensor, from_json, from_raw, from_raw_json, read_shape, to_raw
 
 Parameters = dict[str, Parameter]

@@ -10,9 +10,9 @@ import pytest
 from polydom.features.errors import BadInput, BadItem
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
-from polydom.server.oip_items import MAX_ITEMS, Items, Requested
+from polydom.server.oip.items import MAX_ITEMS, Items, Requested
+from polydom.server.oip.tensors import BYTES, Tensor
 from polydom.server.schema.predict import Answer
-from polydom.server.tensors import BYTES, Tensor
 from tests.three_kinds import picture, save_three
 
 Indexes = dict[str, Items]

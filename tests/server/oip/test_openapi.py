@@ -13,13 +13,13 @@ import pytest
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app, describe_routes
-from polydom.server.grpc_messages import METHODS
-from polydom.server.grpc_service import CODES
-from polydom.server.oip_items import MAX_ITEMS, Items
-from polydom.server.oip_openapi import OIP_STRUCTS, InferAnswer, describe_oip
-from polydom.server.oip_terms import KEPT_MAX_S, Terms
+from polydom.server.oip.grpc_messages import METHODS
+from polydom.server.oip.grpc_service import CODES
+from polydom.server.oip.items import MAX_ITEMS, Items
+from polydom.server.oip.openapi import OIP_STRUCTS, InferAnswer, describe_oip
+from polydom.server.oip.parameters import KEPT_MAX_S, Terms
+from polydom.server.oip.tensors import DTYPES, MAX_ELEMENTS
 from polydom.server.settings import Settings
-from polydom.server.tensors import DTYPES, MAX_ELEMENTS
 from tests.served import FEATURES_FILE, SPAM, make_index, save_index
 from tests.servers import STOP_S, serving
 

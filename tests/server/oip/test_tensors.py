@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from polydom.features.errors import BadInput
-from polydom.server.tensors import (
+from polydom.server.oip.tensors import (
     BYTES,
     DTYPES,
     MAX_ELEMENTS,

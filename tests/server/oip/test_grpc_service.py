@@ -18,9 +18,9 @@ from tritonclient.utils import InferenceServerException
 from polydom.features.errors import BadInput
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
-from polydom.server.grpc_messages import METHODS, SERVICE
 from polydom.server.http.tokens import Access
 from polydom.server.listener import free_port
+from polydom.server.oip.grpc_messages import METHODS, SERVICE
 from polydom.server.settings import GrpcAt
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.servers import serving

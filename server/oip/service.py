@@ -14,20 +14,20 @@ import msgspec
 
 from polydom.features.errors import BadInput
 
-from .engine.outcome import Outcome
-from .engine.request import Caller, Question
-from .errors import UNEXPECTED, Failure, NotAllowed, NotReady, describe
-from .http.headers import Headers
-from .http.tokens import Access
-from .oip_items import Items, Requested
-from .oip_metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
-from .oip_statistics import ModelStatistics, statistics_of
-from .oip_terms import Parameter, Terms
-from .runtime.admission import Admission
-from .runtime.model import Serving
-from .runtime.repository import Repository
-from .runtime.threads import aside
-from .schema.predict import Answer
+from ..engine.outcome import Outcome
+from ..engine.request import Caller, Question
+from ..errors import UNEXPECTED, Failure, NotAllowed, NotReady, describe
+from ..http.headers import Headers
+from ..http.tokens import Access
+from ..runtime.admission import Admission
+from ..runtime.model import Serving
+from ..runtime.repository import Repository
+from ..runtime.threads import aside
+from ..schema.predict import Answer
+from .items import Items, Requested
+from .metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
+from .parameters import Parameter, Terms
+from .statistics import ModelStatistics, statistics_of
 from .tensors import Tensor
 
 # What a parameter can hold.

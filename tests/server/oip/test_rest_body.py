@@ -9,11 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.server import oip_body, tensors
-from polydom.server.oip import Inferred
-from polydom.server.oip_body import decode_infer
-from polydom.server.oip_items import Requested
-from polydom.server.tensors import BYTES, Tensor
+from polydom.server.oip import rest_body as oip_body
+from polydom.server.oip import tensors
+from polydom.server.oip.items import Requested
+from polydom.server.oip.rest_body import decode_infer
+from polydom.server.oip.service import Inferred
+from polydom.server.oip.tensors import BYTES, Tensor
 
 AGE = {"name": "age", "shape": [2], "datatype": "FP32"}
 RAW = struct.pack("<2f", 1.5, 2.5)

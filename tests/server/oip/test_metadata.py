@@ -1,7 +1,7 @@
 """A configuration says the same as the metadata, in words that clients know."""
 
-from polydom.server.oip_items import Items
-from polydom.server.oip_metadata import (
+from polydom.server.oip.items import Items
+from polydom.server.oip.metadata import (
     CONFIG_TYPES,
     ModelMetadata,
     TensorFacts,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.oip_terms import KEPT_MAX_S, Shared, Terms
+from polydom.server.oip.parameters import KEPT_MAX_S, Shared, Terms
 from polydom.server.schema.predict import Ask
 from polydom.server.settings import Settings
 

@@ -12,11 +12,11 @@ from polydom.features.items import Value
 from polydom.features.wording import in_words
 from polydom.indexer.index.package import Package
 
-from .oip_metadata import TensorFacts
-from .runtime.known_columns import KnownColumns
-from .runtime.record_decoder import decode_record
-from .schema.bounds import LARGE, check_record
-from .schema.predict import Answer, Ask
+from ..runtime.known_columns import KnownColumns
+from ..runtime.record_decoder import decode_record
+from ..schema.bounds import LARGE, check_record
+from ..schema.predict import Answer, Ask
+from .metadata import TensorFacts
 from .tensors import BYTES, Tensor
 
 MAX_ITEMS = 1024

@@ -10,9 +10,9 @@ import msgspec
 from polydom.features.errors import BadInput
 from polydom.features.wording import in_words
 
-from .engine.budget import Allowance, Deadline, read_amount
-from .schema.predict import Ask
-from .settings import Settings
+from ..engine.budget import Allowance, Deadline, read_amount
+from ..schema.predict import Ask
+from ..settings import Settings
 
 Parameter = bool | int | float | str
 

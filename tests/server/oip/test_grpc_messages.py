@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tritonclient.grpc import model_config_pb2, service_pb2
 
 from polydom.features.errors import BadInput
-from polydom.server.grpc_messages import (
+from polydom.server.oip.grpc_messages import (
     CONTENTS,
     FILE,
     inference_of,
@@ -19,10 +19,10 @@ from polydom.server.grpc_messages import (
     parameters_of,
     response_of,
 )
-from polydom.server.oip import Inferred
-from polydom.server.oip_items import Requested
-from polydom.server.oip_metadata import CONFIG_TYPES, ServerFacts
-from polydom.server.tensors import BYTES, DTYPES, Tensor
+from polydom.server.oip.items import Requested
+from polydom.server.oip.metadata import CONFIG_TYPES, ServerFacts
+from polydom.server.oip.service import Inferred
+from polydom.server.oip.tensors import BYTES, DTYPES, Tensor
 from tools.compile_proto import compile_proto
 
 SAMPLES: dict[str, list[Any]] = {"BOOL": [True, False], BYTES: [b"a", b""]}

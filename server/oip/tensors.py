@@ -16,7 +16,7 @@ from msgspec import Raw
 
 from polydom.features.errors import BadInput
 
-from .schema.bounds import strings_at_most
+from ..schema.bounds import strings_at_most
 
 Value = bool | int | float | str | bytes | None
 

@@ -15,9 +15,9 @@ from google.protobuf.message_factory import GetMessageClass
 
 from polydom.features.errors import BadInput
 
-from .oip import Inference, Inferred
-from .oip_body import read_requested, refuse_shared_memory
-from .oip_terms import Parameter
+from .parameters import Parameter
+from .rest_body import read_requested, refuse_shared_memory
+from .service import Inference, Inferred
 from .tensors import BYTES, Tensor, elements_of, from_raw, from_values, to_raw
 
 Message = Any  # protobuf makes its classes while running

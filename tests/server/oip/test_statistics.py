@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from polydom.server.oip_statistics import Duration, statistics_of
+from polydom.server.oip.statistics import Duration, statistics_of
 from polydom.server.runtime.metrics import Metrics
 
 

@@ -12,7 +12,10 @@ from google.protobuf.message import DecodeError
 
 from polydom.features.errors import BadInput
 
-from .engine.request import Caller
+from ..engine.request import Caller
+from ..http.headers import Headers
+from ..runtime.threads import aside
+from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 from .grpc_messages import (
     METHODS,
     SERVICE,
@@ -23,11 +26,8 @@ from .grpc_messages import (
     parameters_of,
     response_of,
 )
-from .http.headers import Headers
-from .oip import Inferred, Oip
-from .oip_metadata import config_of
-from .runtime.threads import aside
-from .settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt
+from .metadata import config_of
+from .service import Inferred, Oip
 
 # Sending is watched for so long: what a caller makes it wait is not the server's time.
 SENDING_S = 1e-3

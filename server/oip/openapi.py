@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from .http.openapi_parts import ANY_OBJECT, MEANINGS, RAW, call, in_path, ref
-from .oip_body import InferBody
-from .oip_metadata import ModelIndex, ModelMetadata, ServerFacts
-from .oip_statistics import ModelStatistics
+from ..http.openapi_parts import ANY_OBJECT, MEANINGS, RAW, call, in_path, ref
+from .metadata import ModelIndex, ModelMetadata, ServerFacts
+from .rest_body import InferBody
+from .statistics import ModelStatistics
 
 _INFER_ERRORS = (400, 404, 408, 413, 415, 422, 429, 503, 504)
 
