@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 from polydom.server.app import create_app
-from polydom.server.listener import listen, run
+from polydom.server.ops.server import listen, run
 from polydom.server.settings import Settings
 
 from . import record_index

@@ -38,7 +38,7 @@ from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
 from polydom.server.app import create_app
 from polydom.server.engine import planner as engine
-from polydom.server.listener import listen, run
+from polydom.server.ops.server import listen, run
 from polydom.server.settings import Settings
 
 from .machine import describe

@@ -112,7 +112,7 @@ def serve(application: Any, port: int) -> None:
 def polydom(port: int, folder: Path, metered: bool = True) -> None:
     """The server under test."""
     from polydom.server.app import create_app
-    from polydom.server.listener import listen, run
+    from polydom.server.ops.server import listen, run
     from polydom.server.runtime.metrics import Metrics
 
     if not metered:

@@ -135,12 +135,12 @@ def serve(
     """
     from .app import create_app
     from .http.tokens import Access
-    from .listener import Running, free_port, listen
-    from .logs import set_up_logs
+    from .ops.file_watch import Watch
+    from .ops.logs import set_up_logs
+    from .ops.server import Running, free_port, listen
+    from .ops.workers import run_workers
     from .runtime.model_names import name_files
     from .settings import GrpcAt, Settings
-    from .watch import Watch
-    from .workers import run_workers
 
     _refuse_budget("--budget-ms", budget_ms)
     _refuse_budget("--max-budget-ms", max_budget_ms)

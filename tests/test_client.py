@@ -18,8 +18,8 @@ from polydom.server.client_wire import FromBatch, NoAnswer
 from polydom.server.errors import Unauthorized
 from polydom.server.schema.batch import Entry, ErrorEntry, Totals
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.server.ops.test_server import pem  # noqa: F401  a fixture
 from tests.servers import POLYDOM, serving
-from tests.test_listener import pem  # noqa: F401  a fixture
 
 OWN = f"--features={FEATURES_FILE}"
 

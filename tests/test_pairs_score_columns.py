@@ -22,7 +22,7 @@ from polydom.server.__main__ import main
 from polydom.server.app import create_app
 from polydom.server.engine.request import Caller
 from polydom.server.http.protocol import RawRequest
-from polydom.server.listener import free_port
+from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt
 from tests import records
 

@@ -19,12 +19,12 @@ from polydom.features.errors import BadInput
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
 from polydom.server.http.tokens import Access
-from polydom.server.listener import free_port
 from polydom.server.oip.grpc_messages import METHODS, SERVICE
+from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.server.ops.test_server import pem  # noqa: F401  a fixture
 from tests.servers import serving
-from tests.test_listener import pem  # noqa: F401  a fixture
 from tests.three_kinds import picture, save_three
 
 OWN = f"--features={FEATURES_FILE}"

@@ -25,10 +25,10 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
 
-from .listener import Running, Server, run
-from .peers import Peers
-from .settings import DRAIN_S
-from .watch import POLL_S
+from ..settings import DRAIN_S
+from .file_watch import POLL_S
+from .server import Running, Server, run
+from .worker_metrics import Peers
 
 # A worker that ends is started anew, but not more often than this.
 RESTART_S = 1.0

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from polydom.server.watch import Watch
+from polydom.server.ops.file_watch import Watch
 
 
 def replace(path: Path, content: bytes) -> None:

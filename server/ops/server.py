@@ -16,15 +16,15 @@ from fastapi import FastAPI
 
 from polydom.features.errors import BadInput
 
-from .errors import ReloadFailed
-from .http.prometheus import samples_of
-from .http.protocol import StampingProtocol
-from .runtime.admission import ACCEPTED, waiting_at
-from .runtime.metrics import Samples
-from .runtime.repository import Repository
-from .runtime.threads import in_own_thread
-from .settings import DRAIN_S, KEEP_ALIVE_S
-from .watch import POLL_S, Watch
+from ..errors import ReloadFailed
+from ..http.prometheus import samples_of
+from ..http.protocol import StampingProtocol
+from ..runtime.admission import ACCEPTED, waiting_at
+from ..runtime.metrics import Samples
+from ..runtime.repository import Repository
+from ..runtime.threads import in_own_thread
+from ..settings import DRAIN_S, KEEP_ALIVE_S
+from .file_watch import POLL_S, Watch
 
 BACKLOG = 2048
 

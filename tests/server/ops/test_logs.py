@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.logs import JsonLines, set_up_logs
+from polydom.server.ops.logs import JsonLines, set_up_logs
 
 
 @pytest.fixture(autouse=True)

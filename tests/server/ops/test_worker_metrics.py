@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from polydom.server import peers as peers_module
-from polydom.server.peers import Peers
+from polydom.server.ops import worker_metrics as peers_module
+from polydom.server.ops.worker_metrics import Peers
 from polydom.server.runtime.metrics import Samples
 
 pytestmark = pytest.mark.skipif(

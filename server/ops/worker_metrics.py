@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from .runtime.metrics import Samples
+from ..runtime.metrics import Samples
 
 ANSWER_S = 1.0
 

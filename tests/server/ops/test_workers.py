@@ -11,9 +11,9 @@ import pytest
 from prometheus_client import parser
 
 from tests.served import FEATURES_FILE, HAM
+from tests.server.ops.test_server import ADMIN, reload, version_of, wait_until
 from tests.server.runtime.test_repository import save
 from tests.servers import ask, serving
-from tests.test_listener import ADMIN, reload, version_of, wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 OWN = f"--features={FEATURES_FILE}"

@@ -1,0 +1,1 @@
+"""The process: sockets, signals, workers, watched files, logs."""
