@@ -31,7 +31,7 @@ from polydom.indexer.building.readers import load_data
 from polydom.server.batch.account import Bulk, Dish, carry_out
 from polydom.server.batch.knapsack import Menus, solve
 from polydom.server.batch.top_k import Finalists
-from polydom.server.client import Client
+from polydom.server.client.sync import Client
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Engine
 from polydom.server.schema.batch import Totals

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .app import create_app
-    from .async_client import AsyncClient
-    from .client import Client
+    from .client.aio import AsyncClient
+    from .client.sync import Client
     from .score import Scorer, score_items
     from .settings import Settings
 

@@ -17,8 +17,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.client import Client
-from polydom.server.client_wire import NoAnswer
+from polydom.server.client.messages import NoAnswer
+from polydom.server.client.sync import Client
 from polydom.server.schema.batch import Entry, Totals
 from polydom.server.v1.batch import BATCH, RUNNING
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index

@@ -13,8 +13,8 @@ import pytest
 
 from polydom.features.errors import BadInput, BadItem, NothingFits
 from polydom.server import AsyncClient, Client
-from polydom.server.client import SocketConnection
-from polydom.server.client_wire import FromBatch, NoAnswer
+from polydom.server.client.messages import FromBatch, NoAnswer
+from polydom.server.client.sync import SocketConnection
 from polydom.server.errors import Unauthorized
 from polydom.server.schema.batch import Entry, ErrorEntry, Totals
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index

@@ -13,11 +13,11 @@ import msgspec
 from polydom.features import errors as feature_errors
 from polydom.features.errors import BadInput, PolydomError
 
-from . import errors as server_errors
-from .errors import Failure
-from .schema.batch import Entry, ErrorEntry, Totals
-from .schema.predict import MSGPACK, Answer, encode, encode_msgpack
-from .schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
+from .. import errors as server_errors
+from ..errors import Failure
+from ..schema.batch import Entry, ErrorEntry, Totals
+from ..schema.predict import MSGPACK, Answer, encode, encode_msgpack
+from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 
 AnyItem = bytes | str | Mapping[str, Any] | Path
 FromBatch = Entry | ErrorEntry | Totals

@@ -21,7 +21,8 @@ from typing import Protocol, Self
 
 from polydom.features.errors import BadInput
 
-from .client_wire import (
+from ..schema.predict import Answer
+from .messages import (
     AHEAD_BYTES,
     GRACE_S,
     READ_BYTES,
@@ -35,7 +36,6 @@ from .client_wire import (
     patience_s,
     read_answer,
 )
-from .schema.predict import Answer
 
 PAUSE_S = 0.05
 

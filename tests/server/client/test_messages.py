@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, NothingFits, PolydomError
-from polydom.server.client_wire import (
+from polydom.server.client.messages import (
     AHEAD_BYTES,
     LAST_CHUNK,
     Address,

@@ -8,8 +8,8 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.server import AsyncClient
-from polydom.server.async_client import StreamConnection
-from polydom.server.client_wire import NoAnswer
+from polydom.server.client.aio import StreamConnection
+from polydom.server.client.messages import NoAnswer
 from polydom.server.schema.batch import Entry, Totals
 from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.servers import serving

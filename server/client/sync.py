@@ -11,9 +11,9 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Iterable, Iterator
 from typing import Self, TypeVar
 
-from .async_client import AsyncClient, broken, silent
-from .client_wire import GRACE_S, READ_BYTES, AnyItem, FromBatch
-from .schema.predict import Answer
+from ..schema.predict import Answer
+from .aio import AsyncClient, broken, silent
+from .messages import GRACE_S, READ_BYTES, AnyItem, FromBatch
 
 _WOULD_BLOCK = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 T = TypeVar("T")

@@ -1,0 +1,1 @@
+"""Asks a server; imports nothing that computes."""
