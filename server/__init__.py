@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .app import create_app
     from .client.aio import AsyncClient
     from .client.sync import Client
-    from .score import Scorer, score_items
+    from .scoring.items import Scorer, score_items
     from .settings import Settings
 
 __all__ = [

@@ -73,7 +73,7 @@ def score(
 
     from polydom.indexer.commands.progress_bars import Bars
 
-    from .score_run import ScoreRun
+    from .scoring.run import ScoreRun
 
     run = ScoreRun(
         index, items, output, features, resume, label, top, separator, encoding

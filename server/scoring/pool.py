@@ -11,10 +11,10 @@ from pathlib import Path
 from polydom.features.errors import BadFeature, PolydomError, WorkerLost
 from polydom.features.items import Item
 
-from .batch.account import Bulk, Chunk, Dish, Result, carry_out, gaps_of
-from .engine.outcome import Outcome
-from .runtime.codec import Desk
-from .runtime.warm_up import open_desk
+from ..batch.account import Bulk, Chunk, Dish, Result, carry_out, gaps_of
+from ..engine.outcome import Outcome
+from ..runtime.codec import Desk
+from ..runtime.warm_up import open_desk
 
 # An index's file, and those with features of one's own.
 Opened = tuple[str, tuple[Path, ...]]

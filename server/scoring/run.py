@@ -7,9 +7,9 @@ from pathlib import Path
 from polydom.features.errors import BadInput
 from polydom.indexer.progress import Tell
 
-from .engine.loading import load_index
+from ..engine.loading import load_index
+from .items import CHUNK, AnyItem, Scored, score_items
 from .output import Partial
-from .score import CHUNK, AnyItem, Scored, score_items
 from .sources import read_items
 
 

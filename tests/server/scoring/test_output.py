@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.output import Partial
-from polydom.server.score import Scored
+from polydom.server.scoring.items import Scored
+from polydom.server.scoring.output import Partial
 
 FACTS = {"index": "abc", "items": "x"}
 ROWS = [

@@ -20,10 +20,10 @@ from polydom.features.readers.tables import (
 from polydom.features.wording import in_words, listed
 from polydom.indexer.index.package import Package
 
-from .runtime.known_columns import KnownColumns
-from .runtime.record_decoder import decode_record
-from .schema.json_keys import twice_in_json, twice_in_record
-from .score import AnyItem
+from ..runtime.known_columns import KnownColumns
+from ..runtime.record_decoder import decode_record
+from ..schema.json_keys import twice_in_json, twice_in_record
+from .items import AnyItem
 
 IMAGE_COLUMNS = ("image", "image_base64")
 SHOWN = 20

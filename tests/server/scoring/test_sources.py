@@ -10,7 +10,7 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.server.sources import read_items
+from polydom.server.scoring.sources import read_items
 from tests.served import make_index
 
 

@@ -13,12 +13,12 @@ from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import Gaps, Item
 from polydom.indexer.index.index import Index
 
-from .batch.account import Bulk, Result
-from .batch.top_k import Finalists
-from .engine.outcome import Outcome
+from ..batch.account import Bulk, Result
+from ..batch.top_k import Finalists
+from ..engine.outcome import Outcome
+from ..runtime.codec import Desk
+from ..runtime.warm_up import open_desk
 from .pool import Items, Opened, answer_by_many, desk_of
-from .runtime.codec import Desk
-from .runtime.warm_up import open_desk
 
 CHUNK = 64
 AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError

@@ -1,0 +1,1 @@
+"""Many items in this process, or in several."""
