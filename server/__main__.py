@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from polydom.features.errors import PolydomError
 from polydom.indexer.commands.app import app
 
-from . import cli, score_cli  # noqa: F401  add their commands to app
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 when done, 1 for a known error, 2 for wrong usage."""

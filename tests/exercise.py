@@ -24,11 +24,11 @@ from polydom.models.scoring.stops import Limits, Margins
 from polydom.models.trees.choose_kernel import pack
 from polydom.models.trees.row_by_number import bind
 from polydom.models.trees.trees import Trees
+from polydom.server.cli.plan import explain
 from polydom.server.engine.budget import Allowance, Budget, Deadline
 from polydom.server.engine.execution import answer
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Question
-from polydom.server.explain import explain
 from polydom.server.runtime.codec import Desk
 from polydom.server.settings import Settings
 from tests import served, zoo

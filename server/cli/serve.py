@@ -133,14 +133,14 @@ def serve(
     Prints its address when it listens; /docs there describes every route. Reloads its
     files on SIGHUP.
     """
-    from .app import create_app
-    from .http.tokens import Access
-    from .ops.file_watch import Watch
-    from .ops.logs import set_up_logs
-    from .ops.server import Running, free_port, listen
-    from .ops.workers import run_workers
-    from .runtime.model_names import name_files
-    from .settings import GrpcAt, Settings
+    from ..app import create_app
+    from ..http.tokens import Access
+    from ..ops.file_watch import Watch
+    from ..ops.logs import set_up_logs
+    from ..ops.server import Running, free_port, listen
+    from ..ops.workers import run_workers
+    from ..runtime.model_names import name_files
+    from ..settings import GrpcAt, Settings
 
     _refuse_budget("--budget-ms", budget_ms)
     _refuse_budget("--max-budget-ms", max_budget_ms)
@@ -220,7 +220,7 @@ def plan(
     """Say which feature set a budget buys, and what comes cheaper and dearer."""
     from polydom.indexer.index.index import Index
 
-    from .explain import explain, table_of
+    from .plan import explain, table_of
 
     loaded = Index.load(index)
     facts = explain(loaded, _size_for(loaded, size), budget_ms, budget)
@@ -249,7 +249,7 @@ def predict(
     """
     import msgspec
 
-    from .local import answer_files, line_of
+    from .predict import answer_files, line_of
 
     failed = False
     for path, answer in answer_files(index, items, features, budget_ms, budget):

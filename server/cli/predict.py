@@ -12,12 +12,12 @@ from polydom.features.errors import BadFeature, BadItem, printable
 from polydom.features.items import Kind
 from polydom.features.wording import in_words
 
-from .engine.execution import answer
-from .engine.request import Caller
-from .runtime.codec import Desk
-from .runtime.record_decoder import decode_record
-from .runtime.warm_up import open_desk
-from .schema.predict import Answer, Ask, Reason
+from ..engine.execution import answer
+from ..engine.request import Caller
+from ..runtime.codec import Desk
+from ..runtime.record_decoder import decode_record
+from ..runtime.warm_up import open_desk
+from ..schema.predict import Answer, Ask, Reason
 
 STDIN = Path("-")
 BadFile = BadItem | BadFeature

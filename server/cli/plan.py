@@ -8,8 +8,8 @@ from polydom.features.wording import show_us
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
-from .engine.budget import read_amount
-from .engine.loading import package_of
+from ..engine.budget import read_amount
+from ..engine.loading import package_of
 
 
 def explain(

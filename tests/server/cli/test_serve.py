@@ -11,8 +11,8 @@ import pytest
 
 from polydom.indexer.index.index import Index
 from polydom.server.__main__ import main
-from polydom.server.explain import explain
-from polydom.server.local import IN_WORDS
+from polydom.server.cli.plan import explain
+from polydom.server.cli.predict import IN_WORDS
 from polydom.server.schema.predict import Reason
 from tests.records import make_index as record_index
 from tests.served import (

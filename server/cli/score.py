@@ -10,7 +10,7 @@ import typer
 from polydom.features.errors import BadInput
 from polydom.indexer.commands.app import IndexFile, app
 
-from .cli import FeatureFiles
+from .serve import FeatureFiles
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -73,7 +73,7 @@ def score(
 
     from polydom.indexer.commands.progress_bars import Bars
 
-    from .scoring.run import ScoreRun
+    from ..scoring.run import ScoreRun
 
     run = ScoreRun(
         index, items, output, features, resume, label, top, separator, encoding

@@ -1,0 +1,1 @@
+"""The online commands: serve, plan, predict, score."""
