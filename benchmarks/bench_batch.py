@@ -35,8 +35,8 @@ from polydom.server.client.sync import Client
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Engine
 from polydom.server.schema.batch import Totals
-from tests.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.servers import serving
+from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.servers import serving
 
 from .bench_demo import PROJECT
 from .machine import describe

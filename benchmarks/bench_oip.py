@@ -26,7 +26,7 @@ import numpy as np
 import tritonclient.grpc
 import tritonclient.http
 
-from tests.servers import serving
+from tests.support.servers import serving
 
 from . import record_index
 from .machine import describe

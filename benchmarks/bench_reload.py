@@ -26,7 +26,7 @@ from pathlib import Path
 import numpy as np
 
 from polydom.indexer import Index, build
-from tests.servers import ask, serving
+from tests.support.servers import ask, serving
 
 from .bench_workers import PROJECT, body_of
 from .machine import describe

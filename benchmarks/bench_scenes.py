@@ -24,7 +24,7 @@ from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import make_item
-from tests.servers import serving
+from tests.support.servers import serving
 
 from .kept_items import KEPT
 from .machine import describe

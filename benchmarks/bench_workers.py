@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from polydom.indexer import Index, build
-from tests.servers import ask, serving
+from tests.support.servers import ask, serving
 
 from .machine import describe
 

@@ -115,8 +115,8 @@ def work(options: argparse.Namespace) -> None:
     """Make the edits of one child, and say every second what came of them."""
     from polydom.features.errors import PolydomError
     from polydom.indexer.index.pdx import read_file
-    from tests.exercise import extractor_of
-    from tests.zoo import save_zoo
+    from tests.support.exercise import extractor_of
+    from tests.support.zoo import save_zoo
 
     resource.setrlimit(resource.RLIMIT_AS, (LARGEST, LARGEST))
     with tempfile.TemporaryDirectory() as zoo:
@@ -167,8 +167,8 @@ def one(content: Any, path: Path, seed: int, number: int, extractor_of: Any) -> 
 
     from polydom.features.errors import BadIndexFile
     from polydom.indexer.index.index import Index
-    from tests.edits import edited
-    from tests.exercise import lies
+    from tests.support.edits import edited
+    from tests.support.exercise import lies
 
     draw = np.random.default_rng([seed, number])
     # Not in place: arrays of the file before may still be mapped.

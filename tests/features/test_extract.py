@@ -18,7 +18,7 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, Step, feature, step
 from polydom.features.items import Item, record_item, text_item
 from polydom.features.samples import sample_items
-from tests import oracles
+from tests.support import oracles
 
 CALLS: list[str] = []  # names of the functions below, as they run
 

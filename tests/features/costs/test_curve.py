@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polydom.features.costs import quantile
 from polydom.features.costs.curve import CostCurve, CostTable
 from polydom.features.errors import BadInput
-from tests import oracles
+from tests.support import oracles
 
 Floats = NDArray[np.float64]
 

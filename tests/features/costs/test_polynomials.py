@@ -14,7 +14,7 @@ from polydom.features.costs.polynomials import (
     exponents,
     monomials,
 )
-from tests import oracles
+from tests.support import oracles
 
 SIDES = st.floats(1e-3, 1e5)
 TEN = st.lists(st.floats(0, 9), min_size=10, max_size=10)

@@ -22,7 +22,7 @@ from polydom.features.costs.strays import (
     without_strays,
 )
 from polydom.features.errors import BadInput
-from tests import oracles
+from tests.support import oracles
 
 Floats = NDArray[np.float64]
 

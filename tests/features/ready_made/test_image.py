@@ -25,7 +25,7 @@ from polydom.features.ready_made.picture import (
     decode_small,
     thickened,
 )
-from tests import oracles
+from tests.support import oracles
 
 Pixels = NDArray[np.uint8]
 

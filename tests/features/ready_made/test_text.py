@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.features.ready_made import text as module
-from tests import oracles
+from tests.support import oracles
 
 EXTRACTOR = Extractor.probe(module.FEATURES, text_item("Some words."))
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=200)

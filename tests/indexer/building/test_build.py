@@ -21,8 +21,8 @@ from polydom.indexer.index.machine_times import Pace
 from polydom.models.selection.portfolio import installed
 from polydom.models.selection.race import Race
 from polydom.server.app import create_app
-from tests import projects, servers
-from tests.progresses import Stages
+from tests.support import projects, servers
+from tests.support.progresses import Stages
 
 pytestmark = pytest.mark.jit
 

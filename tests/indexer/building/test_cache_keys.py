@@ -10,7 +10,7 @@ from polydom.indexer.building.cache_keys import feature_keys
 from polydom.indexer.building.choose_features import choose_features
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
-from tests import projects
+from tests.support import projects
 
 BUILD = "from polydom.indexer import build; build('PROJECT.toml')"
 OWN = """\

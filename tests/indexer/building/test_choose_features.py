@@ -11,7 +11,7 @@ from polydom.indexer.building.choose_features import MAX_FEATURES, choose_featur
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
 from polydom.indexer.progress import Silence
-from tests import projects
+from tests.support import projects
 
 NAMES = [f"c{number}" for number in range(70)]
 

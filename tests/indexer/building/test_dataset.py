@@ -27,8 +27,8 @@ from polydom.indexer.building.dataset import (
 from polydom.indexer.building.project import Data, Project
 from polydom.indexer.building.readers import make_item
 from polydom.indexer.commands.app import app
-from tests import oracles
-from tests.progresses import Stages
+from tests.support import oracles
+from tests.support.progresses import Stages
 
 
 def test_kinds_may_not_be_mixed() -> None:

@@ -23,8 +23,8 @@ from polydom.indexer.building.measure_costs import (
 from polydom.indexer.building.readers import make_item
 from polydom.indexer.progress import Silence
 from polydom.models.scoring.prior import Prior
-from tests.progresses import Stages
-from tests.served import FEATURES_FILE, WIDTHS
+from tests.support.progresses import Stages
+from tests.support.served import FEATURES_FILE, WIDTHS
 
 LOAD = Load(0.0, None, 1)
 

@@ -26,8 +26,8 @@ from polydom.server.engine.budget import Allowance
 from polydom.server.engine.execution import answer
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Question
-from tests import oracles, projects
-from tests.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
+from tests.support import oracles, projects
+from tests.support.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
 
 WITH_EXITS = (
     projects.TEXTS

@@ -15,8 +15,8 @@ from polydom.indexer.building.remeasure import carried_items, project_items, rem
 from polydom.indexer.progress import Silence
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
-from tests import projects, served
-from tests.progresses import Stages
+from tests.support import projects, served
+from tests.support.progresses import Stages
 
 pytestmark = pytest.mark.jit
 

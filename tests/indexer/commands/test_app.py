@@ -12,7 +12,7 @@ from polydom.indexer.commands.app import chatter_to_stderr
 from polydom.indexer.commands.report import skyline_facts
 from polydom.models.selection.learners import make_learner
 from polydom.server.__main__ import main
-from tests import projects, served
+from tests.support import projects, served
 
 COMMANDS = ("init", "build", "measure", "inspect", "features", "select")
 

@@ -13,7 +13,7 @@ from polydom.features.errors import BadInput
 from polydom.indexer.exits.checkpoints import Answers, Exits
 from polydom.indexer.exits.fit import CheckpointTrack, fit_exits
 from polydom.models.qwyc.optimal_stopping import Stopping
-from tests import oracles
+from tests.support import oracles
 
 NEVER = math.inf
 

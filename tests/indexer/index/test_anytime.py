@@ -15,7 +15,7 @@ from polydom.indexer.set_search.feature_order import (
     order_features,
     prefixes,
 )
-from tests import oracles
+from tests.support import oracles
 
 M, STEPS = 4, 2
 NEEDS = ((), (0,), (0, 1), (1,))

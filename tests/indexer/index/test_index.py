@@ -14,8 +14,8 @@ from polydom.features.sizes import Size
 from polydom.indexer import Candidate, Index
 from polydom.indexer.index.machine_factors import Factors
 from polydom.indexer.index.pdx import read_file, write_file
-from tests import oracles, served
-from tests.curves import RECTANGLE, Candidates, pair_candidates
+from tests.support import oracles, served
+from tests.support.curves import RECTANGLE, Candidates, pair_candidates
 
 # 1 ms at accuracy 0.7; 2 ms + 1 us * n at 0.9
 INDEX = Index.from_candidates([[1e-3, 0.0], [2e-3, 1e-6]], [0.7, 0.9], (1, 10_000))

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer.index.lookup import Lookup
-from tests import oracles
-from tests.curves import SIZES, Candidates, candidates
+from tests.support import oracles
+from tests.support.curves import SIZES, Candidates, candidates
 
 Floats = NDArray[np.float64]
 Array = NDArray[np.generic]

@@ -22,7 +22,7 @@ from polydom.indexer.index.machine_factors import (
     upper_median,
 )
 from polydom.indexer.index.machine_times import finish, pace_of, time_features
-from tests import oracles
+from tests.support import oracles
 
 Floats = NDArray[np.float64]
 

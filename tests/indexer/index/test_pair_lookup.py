@@ -12,8 +12,8 @@ from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer.index.pair_lookup import LONGEST_RUN, CellLookup
 from polydom.indexer.skyline.pairs import control_values
-from tests import oracles
-from tests.curves import RECTANGLE, Candidates, pair_candidates
+from tests.support import oracles
+from tests.support.curves import RECTANGLE, Candidates, pair_candidates
 
 Floats = NDArray[np.float64]
 Array = NDArray[np.generic]

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.indexer.set_search.feature_order import order_features
-from tests import oracles
+from tests.support import oracles
 
 M = 4
 

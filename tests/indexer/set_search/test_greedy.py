@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from benchmarks.lookup_rivals import GreedyLookup
 from polydom.features.errors import BadInput
 from polydom.indexer.set_search.greedy import search_greedy
-from tests import oracles
+from tests.support import oracles
 
 M = 4
 COSTS = [1.0, 2.0, 4.0, 8.0]

@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 from polydom.indexer.set_search import poly_dom as lattice
 from polydom.indexer.set_search import sandwich as bounds
 from polydom.indexer.set_search.poly_dom import LatticeSearch
-from tests import oracles
+from tests.support import oracles
 
 ALPHAS = st.sampled_from([1.0, 1.01, 1.1, 1.5, 2.0])
 TOLERANCES = st.sampled_from([0.0, 0.0, 0.05, 0.3])

@@ -11,8 +11,14 @@ from polydom.features.errors import BadInput
 from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.skyline.pairs import prune_pairs
 from polydom.indexer.skyline.prune import prune
-from tests import oracles
-from tests.curves import RECTANGLE, SIZES, Candidates, candidates, pair_candidates
+from tests.support import oracles
+from tests.support.curves import (
+    RECTANGLE,
+    SIZES,
+    Candidates,
+    candidates,
+    pair_candidates,
+)
 
 BUDGETS = st.sampled_from([1.0, 2.0, 20.0]) | st.floats(1e-3, 100)
 

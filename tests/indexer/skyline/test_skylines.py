@@ -3,8 +3,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydom.indexer.skyline.skylines import Skylines, skylines_by_envelope
-from tests.curves import SIZES, Candidates, candidates
-from tests.oracles import skylines_by_sweep
+from tests.support.curves import SIZES, Candidates, candidates
+from tests.support.oracles import skylines_by_sweep
 
 
 def stays(skylines: Skylines) -> list[tuple[int, float, float]]:

@@ -15,7 +15,7 @@ from polydom.models import compile_ensemble
 from polydom.models.early_exit.bounds import Remainder, bound_remainder
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.schedule import Schedule
-from tests.agreement import bundled, edge_rows
+from tests.support.agreement import bundled, edge_rows
 
 Floats = NDArray[np.float64]
 

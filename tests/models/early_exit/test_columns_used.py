@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from polydom.models import compile_ensemble, compile_model
 from polydom.models.early_exit.ensemble import Ensemble, as_ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
-from tests.agreement import bundled
+from tests.support.agreement import bundled
 
 few: dict[str, Any] = {"n_estimators": 4, "random_state": 0}
 MADE = {

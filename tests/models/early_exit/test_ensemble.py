@@ -31,9 +31,9 @@ from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.preparation import plain
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import join
-from tests import oracles
-from tests.agreement import bundled
-from tests.boosters import lgbm, xgb
+from tests.support import oracles
+from tests.support.agreement import bundled
+from tests.support.boosters import lgbm, xgb
 
 READ = """
 import sys

@@ -23,8 +23,8 @@ from polydom.models.importers.compile import compile_ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from polydom.models.qwyc.schedule import LeadSchedule, Schedule
-from tests import oracles
-from tests.agreement import bundled
+from tests.support import oracles
+from tests.support.agreement import bundled
 
 X_WINE, Y_WINE = bundled("wine")
 

@@ -7,7 +7,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from polydom.features.errors import BadInput
 from polydom.models import compile_ensemble
 from polydom.models.early_exit.exact import exact_schedule
-from tests.agreement import bundled, edge_rows
+from tests.support.agreement import bundled, edge_rows
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 from polydom.features.errors import BadInput
 from polydom.models import Regressor, compile_regressor
-from tests.agreement import bundled, edge_rows
-from tests.boosters import lightgbm
+from tests.support.agreement import bundled, edge_rows
+from tests.support.boosters import lightgbm
 
 
 @pytest.fixture(scope="module", params=["boosting", "forest", "categories"])

@@ -26,8 +26,8 @@ from polydom.models.importers.comparison import ROWS, draw_rows
 from polydom.models.importers.compile import COMPILERS, compilable
 from polydom.models.importers.regressors import COMPILERS as REGRESSORS
 from polydom.models.scoring.preparation import TRANSFORMERS
-from tests.agreement import bundled
-from tests.boosters import lgbm, xgb
+from tests.support.agreement import bundled
+from tests.support.boosters import lgbm, xgb
 
 X, Y = bundled("iris")
 

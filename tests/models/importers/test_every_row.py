@@ -28,8 +28,8 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from polydom.models import compile_ensemble
-from tests.agreement import Labelled
-from tests.boosters import lgbm, xgb
+from tests.support.agreement import Labelled
+from tests.support.boosters import lgbm, xgb
 
 pytestmark = pytest.mark.jit  # a quarter of a million rows a learner
 

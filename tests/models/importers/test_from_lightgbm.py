@@ -10,8 +10,8 @@ from polydom.features.errors import BadModel
 from polydom.models import compile_ensemble
 from polydom.models.importers.from_lightgbm import read_lightgbm
 from polydom.models.trees.nodes import ZERO_LIMIT
-from tests.agreement import assert_agrees, bundled, edge_rows
-from tests.boosters import beside, lgbm, lightgbm, thresholds
+from tests.support.agreement import assert_agrees, bundled, edge_rows
+from tests.support.boosters import beside, lgbm, lightgbm, thresholds
 
 NAMES = (
     "breast_cancer",

@@ -18,8 +18,8 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from polydom.features.errors import BadModel
 from polydom.models import compile_ensemble, compile_regressor
-from tests.agreement import bundled, edge_rows
-from tests.boosters import FEW, lightgbm, xgboost
+from tests.support.agreement import bundled, edge_rows
+from tests.support.boosters import FEW, lightgbm, xgboost
 
 SKLEARN: dict[str, Any] = {
     "tree": DecisionTreeRegressor(random_state=0),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadModel
 from polydom.models.importers.ubjson import DEEPEST, is_ubj, read_ubj
-from tests import oracles
+from tests.support import oracles
 
 
 def plain(value: Any) -> Any:

@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from polydom.features.errors import BadModel
 from polydom.models import compile_ensemble, compile_model, make_learner
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
-from tests.agreement import assert_agrees, bundled, real
+from tests.support.agreement import assert_agrees, bundled, real
 
 FEW: dict[str, Any] = {"n_lattices": 6, "epochs": 4, "random_state": 0}
 

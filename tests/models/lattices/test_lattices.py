@@ -18,8 +18,8 @@ from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.declare import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
 from polydom.models.scoring.preparation import plain
-from tests import oracles
-from tests.agreement import stored_and_loaded
+from tests.support import oracles
+from tests.support.agreement import stored_and_loaded
 
 D = 5
 

@@ -30,7 +30,7 @@ from polydom.models.scoring.stops import (
     Never,
     Stops,
 )
-from tests import oracles
+from tests.support import oracles
 
 WIDE = 12  # columns of the rows
 NEVER = np.inf

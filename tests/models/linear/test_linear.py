@@ -29,7 +29,7 @@ from sklearn.svm import LinearSVC
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import compile_model
 from polydom.models.scoring.preparation import Preparation
-from tests.agreement import BUNDLED, assert_agrees, bundled, edge_rows
+from tests.support.agreement import BUNDLED, assert_agrees, bundled, edge_rows
 
 LEARNERS = {
     "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=200)),

@@ -22,9 +22,9 @@ from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import SumTrack
 from polydom.models.qwyc.schedule import Promise, Schedule
 from polydom.models.qwyc.undecided import Pool
-from tests import oracles
 from tests.models.qwyc.test_schedule import SCHEDULE, SCORES
-from tests.votes import drawn_scores, noisy_votes
+from tests.support import oracles
+from tests.support.votes import drawn_scores, noisy_votes
 
 Floats = NDArray[np.float64]
 

@@ -17,8 +17,8 @@ from polydom.models.qwyc.kernels.scan import BINS, measure_margin_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import AHEAD
 from polydom.models.qwyc.running_sums import MarginTrack, margins_of
-from tests import oracles
-from tests.votes import drawn_class_scores, noisy_rounds
+from tests.support import oracles
+from tests.support.votes import drawn_class_scores, noisy_rounds
 
 Floats = NDArray[np.float64]
 

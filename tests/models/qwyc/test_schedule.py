@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.qwyc.schedule import LeadSchedule, Schedule
-from tests import oracles
-from tests.votes import drawn_class_scores, drawn_scores
+from tests.support import oracles
+from tests.support.votes import drawn_class_scores, drawn_scores
 
 Floats = NDArray[np.float64]
 

@@ -25,7 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, BadModel, BadRow
 from polydom.models import Model, Prior, compile_model, load_model
-from tests.agreement import assert_agrees, bundled, edge_rows, stored_and_loaded
+from tests.support.agreement import assert_agrees, bundled, edge_rows, stored_and_loaded
 
 
 def _fitted() -> dict[str, Any]:

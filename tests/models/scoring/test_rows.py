@@ -20,7 +20,7 @@ from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from polydom.models.scoring.rows import take_row, take_rows
-from tests.agreement import bundled
+from tests.support.agreement import bundled
 
 pandas = pytest.importorskip("pandas")
 

@@ -13,7 +13,7 @@ from polydom.features.errors import BadInput
 from polydom.models.selection.daub import daub, line_bound, monotone, slope
 from polydom.models.selection.daub_seconds import cost_at, daub_by_seconds
 from polydom.models.selection.race import Allocation, Outcome, Race
-from tests import oracles
+from tests.support import oracles
 
 Curve = Callable[[int], float]
 

@@ -18,8 +18,8 @@ from sklearn.preprocessing import FunctionTransformer
 
 from polydom.models.selection.race import Race
 from polydom.models.selection.select import Running, Selection, select
-from tests import hard_learners as hard
-from tests.hard_learners import Counted, Does, KeepsALambda, StartsAProcess
+from tests.support import hard_learners as hard
+from tests.support.hard_learners import Counted, Does, KeepsALambda, StartsAProcess
 
 # of processes, which kernels have no part in: once is enough
 pytestmark = pytest.mark.jit

@@ -10,7 +10,7 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadModel, BadProject
 from polydom.models import compile_model, make_learner
 from polydom.models.selection.learners import LEARNERS
-from tests.agreement import assert_agrees, bundled
+from tests.support.agreement import assert_agrees, bundled
 
 FEW = {
     "boosting": {"n_estimators": 5},

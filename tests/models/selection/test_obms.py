@@ -23,7 +23,7 @@ from polydom.models.selection.obms import (
 from polydom.models.selection.race import Outcome, Race
 from polydom.models.selection.scores import MEASURES
 from polydom.models.selection.splits import split
-from tests import oracles
+from tests.support import oracles
 
 Risk = Callable[[int], float]
 

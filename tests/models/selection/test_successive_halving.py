@@ -15,7 +15,7 @@ from polydom.models.selection.successive_halving import (
     successive_halving,
     uniform,
 )
-from tests import oracles
+from tests.support import oracles
 
 Loss = Callable[[int], float]
 

@@ -37,8 +37,15 @@ from polydom.models.trees.nodes import (
     Tree,
 )
 from polydom.models.trees.trees import join
-from tests import oracles
-from tests.agreement import BUNDLED, REAL, assert_agrees, bundled, edge_rows, real
+from tests.support import oracles
+from tests.support.agreement import (
+    BUNDLED,
+    REAL,
+    assert_agrees,
+    bundled,
+    edge_rows,
+    real,
+)
 
 SHARES = {
     "tree": DecisionTreeClassifier(random_state=0),

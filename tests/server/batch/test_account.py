@@ -11,13 +11,13 @@ from polydom.indexer.index.index import Index
 from polydom.server.batch.account import Bulk, Dish, Pace, carry_out
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Engine
-from tests.served import make_index
 from tests.server.engine.test_planner import (
     Clock,
     extractor_of,
     slow_engine,
     with_margins,
 )
+from tests.support.served import make_index
 
 TEXT = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
 from polydom.server.batch.knapsack import Menu, Menus, make_menu, share_of, solve
-from tests import oracles
-from tests.served import make_index
+from tests.support import oracles
+from tests.support.served import make_index
 
 Points = list[tuple[int, int]]
 # whole numbers, so that sums are exact and ties are common

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from polydom.server.__main__ import main
-from tests.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.servers import POLYDOM
+from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.servers import POLYDOM
 
 OWN = ["--features", str(FEATURES_FILE)]
 

@@ -14,8 +14,8 @@ from polydom.server.__main__ import main
 from polydom.server.cli.plan import explain
 from polydom.server.cli.predict import IN_WORDS
 from polydom.server.schema.predict import Reason
-from tests.records import make_index as record_index
-from tests.served import (
+from tests.support.records import make_index as record_index
+from tests.support.served import (
     FEATURES_FILE,
     HAM,
     SPAM,

@@ -11,8 +11,8 @@ from polydom.server import AsyncClient
 from polydom.server.client.aio import StreamConnection
 from polydom.server.client.messages import NoAnswer
 from polydom.server.schema.batch import Entry, Totals
-from tests.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.servers import serving
+from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.servers import serving
 
 OWN = f"--features={FEATURES_FILE}"
 

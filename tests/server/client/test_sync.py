@@ -17,9 +17,9 @@ from polydom.server.client.messages import FromBatch, NoAnswer
 from polydom.server.client.sync import SocketConnection
 from polydom.server.errors import Unauthorized
 from polydom.server.schema.batch import Entry, ErrorEntry, Totals
-from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.server.ops.test_server import pem  # noqa: F401  a fixture
-from tests.servers import POLYDOM, serving
+from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.servers import POLYDOM, serving
 
 OWN = f"--features={FEATURES_FILE}"
 

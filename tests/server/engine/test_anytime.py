@@ -19,7 +19,7 @@ from polydom.server.engine.execution import answer, begin
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller, Question
 from polydom.server.errors import Abandoned
-from tests.served import FEATURES_FILE, WIDTHS, make_index
+from tests.support.served import FEATURES_FILE, WIDTHS, make_index
 
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms at worst
 HALF = np.full(4, 0.5)  # typical times of three features and a step

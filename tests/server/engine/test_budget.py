@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.send_time import CHANCES, RESTING, WINDOW, Reserve
-from tests import oracles
+from tests.support import oracles
 
 
 def test_deadline_counts_from_the_first_byte_and_keeps_its_reserve() -> None:

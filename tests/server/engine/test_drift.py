@@ -17,9 +17,9 @@ from polydom.server.engine.drift import FORGET_S, HOLD_S, LARGEST, LEAST_S, STEP
 from polydom.server.engine.execution import answer
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Question
-from tests import oracles
-from tests.served import FEATURES_FILE, make_index
 from tests.server.engine.test_planner import Clock, slow_engine
+from tests.support import oracles
+from tests.support.served import FEATURES_FILE, make_index
 
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 INDEX = make_index()

@@ -21,8 +21,6 @@ from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Question
 from polydom.server.errors import Abandoned
 from polydom.server.runtime.record_decoder import RecordReader
-from tests import records
-from tests.served import ACCURACIES, WIDTHS
 from tests.server.engine.test_planner import (
     INDEX,
     TEXT_100,
@@ -32,6 +30,8 @@ from tests.server.engine.test_planner import (
     slow_engine,
     with_margins,
 )
+from tests.support import records
+from tests.support.served import ACCURACIES, WIDTHS
 
 
 def test_execution_names_the_feature_that_cannot_be_computed() -> None:

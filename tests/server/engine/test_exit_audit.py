@@ -12,7 +12,6 @@ from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.exit_audit import TIMES, Audit
 from polydom.server.engine.planner import Engine, promised_alpha
-from tests import oracles
 from tests.server.engine.test_planner import (
     INDEX,
     Clock,
@@ -20,6 +19,7 @@ from tests.server.engine.test_planner import (
     extractor_of,
     with_margins,
 )
+from tests.support import oracles
 
 
 @given(

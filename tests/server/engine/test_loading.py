@@ -12,7 +12,7 @@ from polydom.server.engine.execution import answer
 from polydom.server.engine.loading import load_engine, load_index, package_of
 from polydom.server.engine.request import Question
 from polydom.server.settings import Settings
-from tests.served import FEATURES_FILE, make_index, save_index
+from tests.support.served import FEATURES_FILE, make_index, save_index
 
 BARE = Index.from_candidates([[1e-3]], [0.5], (1, 10))
 

@@ -20,7 +20,7 @@ from polydom.server.engine.plan import make_plans
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller, Question
 from polydom.server.errors import Abandoned, TooLittleLeft
-from tests.served import (
+from tests.support.served import (
     ACCURACIES,
     FEATURES_FILE,
     HAM,

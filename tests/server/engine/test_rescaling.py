@@ -21,8 +21,8 @@ from polydom.server.engine.rescaling import read_pace, rescale
 from polydom.server.runtime.facts import facts_of
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling
-from tests.served import FEATURES_FILE, SPAM, WIDTHS, make_index
-from tests.servers import ask, serving
+from tests.support.served import FEATURES_FILE, SPAM, WIDTHS, make_index
+from tests.support.servers import ask, serving
 
 
 class Clock:

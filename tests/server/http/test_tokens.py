@@ -12,7 +12,7 @@ from polydom.features.errors import BadInput
 from polydom.server.app import create_app
 from polydom.server.errors import Unauthorized
 from polydom.server.http.tokens import OPEN_PATHS, Access, Tokens
-from tests.served import FEATURES_FILE, SPAM, save_index
+from tests.support.served import FEATURES_FILE, SPAM, save_index
 
 FIRST, SECOND = "a-token-of-some-length", "another.token/of+length=="
 

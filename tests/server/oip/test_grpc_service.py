@@ -22,10 +22,10 @@ from polydom.server.http.tokens import Access
 from polydom.server.oip.grpc_messages import METHODS, SERVICE
 from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt
-from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.server.ops.test_server import pem  # noqa: F401  a fixture
-from tests.servers import serving
-from tests.three_kinds import picture, save_three
+from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.servers import serving
+from tests.support.three_kinds import picture, save_three
 
 OWN = f"--features={FEATURES_FILE}"
 ADMIN = "an-admin-token-of-32-characters0"

@@ -7,7 +7,7 @@ from polydom.server.oip.metadata import (
     TensorFacts,
     config_of,
 )
-from tests.served import make_index
+from tests.support.served import make_index
 
 
 def test_configuration_has_the_tensors_of_the_metadata() -> None:

@@ -20,8 +20,8 @@ from polydom.server.oip.openapi import OIP_STRUCTS, InferAnswer, describe_oip
 from polydom.server.oip.parameters import KEPT_MAX_S, Terms
 from polydom.server.oip.tensors import DTYPES, MAX_ELEMENTS
 from polydom.server.settings import Settings
-from tests.served import FEATURES_FILE, SPAM, make_index, save_index
-from tests.servers import STOP_S, serving
+from tests.support.served import FEATURES_FILE, SPAM, make_index, save_index
+from tests.support.servers import STOP_S, serving
 
 OIP = (Path(__file__).resolve().parents[1] / "docs" / "oip.md").read_text("utf-8")
 

@@ -19,9 +19,9 @@ from tritonclient.utils import InferenceServerException
 from polydom.server.app import create_app
 from polydom.server.http.tokens import Access, Tokens
 from polydom.server.settings import Settings
-from tests.served import FEATURES_FILE, HAM, SPAM, save_index
-from tests.servers import STOP_S, ask, serving
-from tests.three_kinds import picture, save_three
+from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.servers import STOP_S, ask, serving
+from tests.support.three_kinds import picture, save_three
 
 OWN = f"--features={FEATURES_FILE}"
 INFER = "/v2/models/texts/infer"

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.served import FEATURES_FILE
-from tests.servers import serving
-from tests.three_kinds import save_three
+from tests.support.served import FEATURES_FILE
+from tests.support.servers import serving
+from tests.support.three_kinds import save_three
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -27,7 +27,13 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> Any:
     with serving(first, *others, *options) as (process, port):
         assert process.stdout is not None
         grpc_port = process.stdout.readline().rsplit(":", 1)[1].strip()
-        command = [sys.executable, "-m", "tests.kserve_calls", str(port), grpc_port]
+        command = [
+            sys.executable,
+            "-m",
+            "tests.support.kserve_calls",
+            str(port),
+            grpc_port,
+        ]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from polydom.server.__main__ import main
-from tests.served import FEATURES_FILE, HAM, SPAM
 from tests.server.runtime.test_repository import save
-from tests.servers import POLYDOM, ask, serving
+from tests.support.served import FEATURES_FILE, HAM, SPAM
+from tests.support.servers import POLYDOM, ask, serving
 
 OWN = f"--features={FEATURES_FILE}"
 ADMIN = "an-admin-token-for-tests"

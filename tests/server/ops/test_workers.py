@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from prometheus_client import parser
 
-from tests.served import FEATURES_FILE, HAM
 from tests.server.ops.test_server import ADMIN, reload, version_of, wait_until
 from tests.server.runtime.test_repository import save
-from tests.servers import ask, serving
+from tests.support.served import FEATURES_FILE, HAM
+from tests.support.servers import ask, serving
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 OWN = f"--features={FEATURES_FILE}"

@@ -10,8 +10,8 @@ from polydom.indexer.index.index import Index
 from polydom.server.engine.planner import Engine
 from polydom.server.runtime.facts import facts_of, read_exits
 from polydom.server.schema.facts import ExitFacts, PlanExitFacts, Rescaling
-from tests.served import make_index
 from tests.server.engine.test_planner import extractor_of, with_margins
+from tests.support.served import make_index
 
 BUILT: dict[str, Any] = {
     "alpha": 0.1,

@@ -22,8 +22,8 @@ from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import Ask
 from polydom.server.settings import Settings
-from tests.served import FEATURES_FILE, HAM, make_index, save_index
 from tests.server.engine.test_planner import Clock, extractor_of
+from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 Samples = dict[Key, float]

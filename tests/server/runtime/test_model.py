@@ -24,7 +24,7 @@ from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import Ask
 from polydom.server.settings import Settings
-from tests.served import FEATURES_FILE, WIDTHS, make_index, save_index
+from tests.support.served import FEATURES_FILE, WIDTHS, make_index, save_index
 
 T = TypeVar("T")
 TEXT = text_item("x" * 100)

@@ -18,7 +18,7 @@ from polydom.server.engine.request import Caller
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
 from polydom.server.runtime.repository import Repository
 from polydom.server.schema.predict import Answer, Ask
-from tests.served import ACCURACIES, FEATURES_FILE, make_index
+from tests.support.served import ACCURACIES, FEATURES_FILE, make_index
 
 T = TypeVar("T")
 OWN = [FEATURES_FILE]

@@ -8,8 +8,8 @@ from typing import Any
 
 from polydom.server.http.protocol import StampingProtocol
 from polydom.server.runtime.turn import turn_of
-from tests.served import FEATURES_FILE, HAM, make_index
-from tests.servers import ask, serving
+from tests.support.served import FEATURES_FILE, HAM, make_index
+from tests.support.servers import ask, serving
 
 
 def test_a_turn_ends_before_the_next_one_reads() -> None:

@@ -9,7 +9,14 @@ from polydom.features.errors import BadIndexFile, BadInput
 from polydom.features.items import text_item
 from polydom.indexer.index.index import Index
 from polydom.server import Scorer, score_items
-from tests.served import ACCURACIES, FEATURES_FILE, HAM, SPAM, make_index, save_index
+from tests.support.served import (
+    ACCURACIES,
+    FEATURES_FILE,
+    HAM,
+    SPAM,
+    make_index,
+    save_index,
+)
 
 OWN = [FEATURES_FILE]
 TEXTS = [HAM, SPAM, "lunch?"] * 50

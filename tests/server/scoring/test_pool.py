@@ -7,7 +7,7 @@ import pytest
 
 from polydom.features.errors import WorkerLost
 from polydom.server import score_items
-from tests.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 
 OWN = [FEATURES_FILE]
 TEXTS = [HAM, SPAM, "lunch?"] * 50

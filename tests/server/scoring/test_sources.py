@@ -11,7 +11,7 @@ from polydom.features.items import Kind
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
 from polydom.server.scoring.sources import read_items
-from tests.served import make_index
+from tests.support.served import make_index
 
 
 def package(kind: Kind, columns: dict[str, Any] | None = None) -> Package:

@@ -21,9 +21,9 @@ from polydom.server.client.messages import NoAnswer
 from polydom.server.client.sync import Client
 from polydom.server.schema.batch import Entry, Totals
 from polydom.server.v1.batch import BATCH, RUNNING
-from tests.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.server.runtime.test_facts import BUILT, index_that_says
-from tests.servers import ask, serving
+from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.servers import ask, serving
 
 OWN = f"--features={FEATURES_FILE}"
 JSON_LINES, MSGPACK = "application/x-ndjson", "application/x-msgpack"

@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
 from polydom.server.http.tokens import Access, Tokens
-from tests import records
+from tests.support import records
 
 
 def test_page_works_offline_and_without_a_token(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.records import save_index as save_records
-from tests.served import FEATURES_FILE, save_index
-from tests.servers import serving
+from tests.support.records import save_index as save_records
+from tests.support.served import FEATURES_FILE, save_index
+from tests.support.servers import serving
 
 TOKEN = "a-token-of-some-user-of-models"
 # One document is for every index. What an index classifies and counts, and what goes

@@ -28,7 +28,7 @@ from polydom.server.schema.predict import encode
 from polydom.server.settings import Settings
 from polydom.server.v1.decode import decode_ask
 from polydom.server.v1.predict import LONGEST_BODY, Predict
-from tests import records, served
+from tests.support import records, served
 
 NOW_S = 50.0
 JSON = (b"content-type", b"application/json")

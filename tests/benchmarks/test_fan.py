@@ -1,0 +1,53 @@
+"""Fan et al.'s bins, a rival in the benchmarks."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from benchmarks.fan import FanSchedule, fit_fan, tabulate
+from tests.support import oracles
+from tests.support.votes import drawn_scores, noisy_votes
+
+Floats = NDArray[np.float64]
+
+
+@given(
+    drawn_scores(models=3),
+    drawn_scores(models=3),
+    st.permutations(range(3)),
+    st.sampled_from([0.5, 1.0]),
+    st.sampled_from([0.0, 0.7, 3.0]),
+)
+def test_fan_agrees_with_a_hash_map_per_position(
+    fitted: Floats, scores: Floats, order: list[int], width: float, spreads: float
+) -> None:
+    tables = tabulate(fitted, np.array(order), width)
+    fan = FanSchedule(np.array(order), *tables, width, spreads, 0.0)
+    decisions, used = fan.evaluate(scores)
+    slow = oracles.fan_early(fitted, scores, order, width, spreads, 0.0)
+    # A mean's last bit may decide a row that lies exactly at its bin's limit.
+    near = np.array([exactly_at_a_limit(fan, row) for row in scores])
+    same = (decisions == slow[0]) & (used == slow[1])
+    assert (same | near).all()
+
+
+def exactly_at_a_limit(fan: FanSchedule, row: Floats) -> bool:
+    sums = np.cumsum(row[fan.order])
+    for r, total in enumerate(sums):
+        here = slice(fan.starts[r], fan.starts[r + 1])
+        for k in np.flatnonzero(fan.bins[here] == np.rint(total / fan.width)):
+            middle = fan.threshold - fan.means[here][k]
+            reach = fan.spreads * fan.deviations[here][k]
+            if abs(abs(total - middle) - reach) < 1e-12:
+                return True
+    return False
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.01, 0.1])
+def test_fan_changes_at_most_alpha_of_the_rows_it_was_fitted_on(alpha: float) -> None:
+    scores = noisy_votes(2000, 20)
+    decisions, used = fit_fan(scores, 0.0, alpha, width=0.1).evaluate(scores)
+    assert np.mean(decisions != (scores.sum(axis=1) >= 0)) <= alpha
+    assert used.mean() < 20

@@ -1,0 +1,136 @@
+"""A machine that was busy answers small budgets again within a second of quiet.
+
+And while it is busy, it keeps no more of them than is best for right answers in time.
+"""
+
+from typing import cast
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from polydom.features.items import text_item
+from polydom.server.engine.budget import Deadline
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.send_time import LASTING_S, Level, Reserve, Way, weigh
+from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.model import Serving
+from polydom.server.runtime.work_queue import WorkQueue
+from polydom.server.schema.predict import Answer, Ask
+from polydom.server.settings import Settings
+from tests.server.engine.test_planner import Clock, extractor_of
+from tests.support import oracles
+from tests.support.served import make_index
+
+TEXT_100 = "x" * 100  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms, times the scale
+BUSY_S, QUIET_S = 6.0, 1.0
+LONG_S = 5.6e-3  # what follows a plan on a busy machine, now and then
+
+
+class Scene:
+    """A server with a clock of its own, whose answers take as long to go out as told.
+
+    Plans are quick and take no time, so that only what follows them matters.
+    """
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        index = make_index(scale=0.05)
+        engine = Engine(index, extractor_of(index), now=self.clock)
+        self.serving = Serving(Desk(engine, Settings()), WorkQueue())
+        self.serving.ready = True
+        resting = [1e-4] * 200
+        now_s = self.clock()
+        self.serving.way = Way(Reserve(resting, now_s), Reserve(resting, now_s))
+
+    def ask(self, budget_ms: float, after_s: float) -> Answer:
+        ask, arrived_s = Ask(text=TEXT_100, budget_ms=budget_ms), self.clock()
+        answered = self.serving.answer_at_once(ask, arrived_s, Caller())
+        assert answered is not None
+        answer = self.serving.desk.answer(*answered)
+        self.clock.now_s += after_s
+        self.serving.sent(*answered)
+        return answer
+
+    def be_busy(self, rate: float) -> list[Answer]:
+        """Answers with 5 ms on a machine that takes long after one plan in thirty."""
+        answers = []
+        for turn in range(round(BUSY_S * rate)):
+            after_s = LONG_S if turn % 30 == 29 else 1e-4
+            answers.append(self.ask(5.0, after_s))
+            self.clock.now_s += max(1 / rate - after_s, 0.0)
+        return answers
+
+
+@pytest.mark.parametrize("rate", [25, 200])
+@pytest.mark.parametrize("meanwhile", [True, False])
+def test_small_budgets_get_answers_again_after_a_second_of_quiet(
+    rate: float, meanwhile: bool
+) -> None:
+    scene = Scene()
+    scene.be_busy(rate)
+    scene.ask(5.0, LONG_S)
+    quiet_s = scene.clock() + QUIET_S
+    while meanwhile and scene.clock() + 1 / rate < quiet_s:
+        scene.ask(2.0, 1e-4)
+        scene.clock.now_s += 1 / rate
+    scene.clock.now_s = np.nextafter(quiet_s, 100.0)
+    answer = scene.ask(2.0, 1e-4)
+    assert answer.features == ("length", "marks", "words")
+    assert cast(float, answer.reserve_us) <= 250
+
+
+def test_a_busy_machine_does_not_keep_a_small_budget_whole() -> None:
+    """One answer in thirty goes out late; the prior would be wrong in half of them."""
+    scene = Scene()
+    answers = scene.be_busy(200)
+    assert scene.serving.way.loop.at(scene.clock()) == pytest.approx(LONG_S)
+    assert all(len(answer.features) == 3 for answer in answers)
+    # a large budget keeps all that there is to keep
+    reserve_us = cast(float, scene.ask(50.0, 1e-4).reserve_us)
+    assert reserve_us == pytest.approx(LONG_S * 1e6)
+
+
+@given(
+    levels=st.lists(
+        st.builds(Level, st.floats(0.01, 1), st.floats(0, 10)), min_size=1, max_size=8
+    ),
+    left_s=st.floats(0, 12),
+    data=st.data(),
+)
+def test_what_is_kept_gives_most_right_answers_in_time(
+    levels: list[Level], left_s: float, data: st.DataObject
+) -> None:
+    drawn = sorted(data.draw(st.lists(st.floats(0, 1), min_size=13, max_size=13)))
+
+    def accuracy(kept_s: float) -> float:
+        return drawn[int(left_s - kept_s)] if kept_s < left_s else 0.0
+
+    kept_s = weigh(levels, accuracy)
+    worths = [accuracy(level.seconds) for level in levels]
+    best = max(level.chance for level in levels if level.seconds == kept_s)
+    assert best * accuracy(kept_s) == oracles.right_in_time(levels, worths)
+
+
+def test_what_is_of_no_use_is_not_weighed_in() -> None:
+    index = make_index()
+    engine = Engine(index, extractor_of(index), now=Clock())
+    item, budget = text_item(TEXT_100), Deadline(50.0, 5.3e-3)
+    plain = Question(item, budget)
+    picky = Question(item, budget, min_accuracy=0.75)
+    assert engine.accuracy_within(plain, 1.3e-3, 50.0) == 0.7
+    assert engine.accuracy_within(plain, 1.1e-3, 50.0) == 0.5
+    assert engine.accuracy_within(plain, 0.0, 50.0) == 0.0
+    assert engine.accuracy_within(picky, 1.3e-3, 50.0) == 0.0
+    assert engine.accuracy_within(picky, 5.3e-3, 50.0) == 0.8
+    engine.drift.add(True, 50.0)
+    assert engine.accuracy_within(plain, 1.22e-3, 50.0) == 0.5
+
+
+def test_forgetting_is_at_the_second_exactly() -> None:
+    reserve = Reserve([1e-4] * 200, 50.0)
+    reserve.add(1.0, 60.0)
+    assert reserve.at(60.0 + LASTING_S) == 1.0
+    assert reserve.at(np.nextafter(60.0 + LASTING_S, 100.0)) < 3e-4

@@ -1,0 +1,171 @@
+"""No count falls, and none is lost, whatever becomes of the index that answers."""
+
+import asyncio
+import gc
+import itertools
+import signal
+import urllib.request
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from prometheus_client import parser
+from starlette.testclient import TestClient
+
+from polydom.server.app import create_app
+from polydom.server.engine.request import Caller
+from polydom.server.http.prometheus import render
+from polydom.server.runtime.metrics import EngineCounts, EngineTotals
+from polydom.server.runtime.repository import Repository
+from polydom.server.schema.predict import Ask
+from tests.pairs.test_reload_files import wait_for
+from tests.server.runtime.test_repository import run, save, started
+from tests.support.served import FEATURES_FILE, HAM
+from tests.support.servers import ask, serving
+
+Key = tuple[str, frozenset[tuple[str, str]]]
+# What may fall: these are no counts.
+GAUGES = ("waiting", "ready", "index_info", "rescale_factor", "drift_factor", "alarm")
+
+
+def counts_in(text: str) -> dict[Key, float]:
+    """Every sample that counts something."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in parser.text_string_to_metric_families(text)
+        for sample in family.samples
+        if not sample.name.endswith((*GAUGES, "_created"))
+    }
+
+
+def counts_of(repository: Repository) -> dict[Key, float]:
+    return counts_in(render(repository).decode())
+
+
+def fell(before: dict[Key, float], after: dict[Key, float]) -> list[Key]:
+    """Counts that are lower than they were, or not there any more."""
+    return [key for key, value in before.items() if after.get(key, -1) < value]
+
+
+async def use(repository: Repository) -> None:
+    """Have everything counted that an engine counts."""
+    serving = repository.get()
+    for _ in range(3):
+        await serving.answer(Ask(text="hi", budget_ms=900), serving.now(), Caller())
+    engine = serving.desk.engine
+    for _ in range(100):
+        engine.drift.add(True, serving.now())
+    for changed in (None, False, True):
+        engine.audit.add(changed)
+
+
+def test_no_count_falls_when_an_index_is_replaced_or_unloaded(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.pdx")
+
+    async def main() -> None:
+        async with started(path) as repository:
+            await use(repository)
+            seen = [counts_of(repository)]
+            name = frozenset({("model", "a")})
+            assert seen[0]["polydom_drift_bound_hits_total", name] > 0
+            assert seen[0]["polydom_exits_total", name] == 3
+            for accuracy in (0.9, 0.8):
+                save(path, accuracy)
+                await repository.reload()
+                seen.append(counts_of(repository))
+                await use(repository)
+                seen.append(counts_of(repository))
+            await repository.unload("a")
+            seen.append(counts_of(repository))
+            await repository.load("a")
+            gc.collect()
+            await use(repository)
+            seen.append(counts_of(repository))
+            for before, after in itertools.pairwise(seen):
+                assert fell(before, after) == []
+            assert seen[-1]["polydom_exits_total", name] == 12
+            assert seen[-1]["polydom_exits_audited_total", name] == 8
+            assert seen[-1]["polydom_exits_changed_total", name] == 4
+            assert seen[-1]["polydom_request_seconds_count", name] == 0
+
+    run(main())
+
+
+def test_no_count_of_a_real_server_falls_at_a_reload(tmp_path: Path) -> None:
+    path = save(tmp_path / "tiny.pdx")
+
+    def scrape(port: int) -> dict[Key, float]:
+        url = f"http://127.0.0.1:{port}/metrics"
+        with urllib.request.urlopen(url, timeout=20) as reply:
+            return counts_in(reply.read().decode())
+
+    with serving(path, f"--features={FEATURES_FILE}") as (process, port):
+        before: dict[Key, float] = {}
+        for number in range(1, 4):
+            query = "/v1/predict?budget_ms=900"
+            assert ask(port, "POST", query, HAM.encode(), content_type="text/plain")
+            after = scrape(port)
+            assert fell(before, after) == []
+            before = after
+            save(path, 0.9 - number / 100)
+            process.send_signal(signal.SIGHUP)
+            key = (
+                "polydom_reloads_total",
+                frozenset({("model", "tiny"), ("result", "ok")}),
+            )
+            wait_for(lambda n=number, k=key: scrape(port)[k] == n, process)  # type: ignore[misc]
+            assert fell(before, scrape(port)) == []
+
+
+class Engine:
+    """What counts, and can be forgotten."""
+
+    def __init__(self, count: int) -> None:
+        self.drift = Counts(bound_hits=count)
+        self.audit = Counts(exits=count, audited=count, changed=count)
+
+
+class Counts:
+    def __init__(self, **counts: int) -> None:
+        vars(self).update(counts)
+
+
+def test_counts_of_engines_outlive_them_and_nothing_else_does() -> None:
+    counts = EngineCounts()
+    assert counts.totals() == EngineTotals()
+    first, second = Engine(1), Engine(10)
+    for engine in (first, second):
+        counts.add(engine)  # type: ignore[arg-type]
+    vars(first.drift)["bound_hits"] = 5  # an answer that was still under way
+    assert counts.totals() == (15, 11, 11, 11)
+    del first, engine
+    gc.collect()
+    assert counts.totals() == counts.totals() == (15, 11, 11, 11)
+    assert len(counts._known) == 1
+    vars(second.audit)["exits"] = 20
+    assert counts.totals() == (15, 21, 11, 11)
+
+
+def test_answers_of_batches_are_counted_by_the_event_loop_alone(
+    tmp_path: Path,
+) -> None:
+    """The computing thread never touches what the event loop writes and shows."""
+    path = save(tmp_path / "a.pdx")
+
+    class Loud(Counter[Any]):
+        def __setitem__(self, key: Any, value: int) -> None:
+            asyncio.get_running_loop()  # raises in any other thread
+            super().__setitem__(key, value)
+
+    app = create_app(path, features=[FEATURES_FILE])
+    with TestClient(app) as client:
+        while client.get("/readyz").status_code != 200:
+            pass
+        metrics = app.state.repository.metrics("a")
+        metrics.answers = Loud()
+        items = [{"text": HAM}] * 200
+        reply = client.post("/v1/batch", json={"items": items, "budget_ms": 9000})
+        assert reply.json()["totals"]["items"] == 200
+        assert sum(metrics.answers.values()) == 200
+        client.post("/v1/predict", json={"text": HAM, "budget_ms": 900})
+        assert sum(metrics.answers.values()) == 201

@@ -1,0 +1,129 @@
+"""What a plan took is learned from, though its answer was given before it ended."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from polydom.features.errors import BadFeature
+from polydom.features.extract import Extractor
+from polydom.features.fingerprint import fingerprint
+from polydom.features.items import text_item
+from polydom.features.loading import load_features
+from polydom.indexer.index.stored_features import StoredFeature
+from polydom.server.batch.account import Bulk
+from polydom.server.engine.budget import Allowance, Deadline
+from polydom.server.engine.execution import Execution, answer, begin
+from polydom.server.engine.request import Question
+from polydom.server.errors import Abandoned
+from tests.server.engine.test_planner import Clock, slow_engine
+from tests.support.served import HAM, WIDTHS, make_index
+from tests.support.servers import ask, serving
+
+SLOW_FILE = Path(__file__).with_name("slow_features.py")
+TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
+
+
+def slow_index(folder: Path, scale: float = 1.0) -> Path:
+    """The usual index, whose first feature takes 12 ms where it says 1."""
+    index = make_index(scale=scale)
+    assert index.package is not None
+    features = tuple(
+        StoredFeature(f.name, width, fingerprint(f), False)
+        for f, width in zip(load_features([], [SLOW_FILE]), WIDTHS, strict=True)
+    )
+    path = folder / "slow.pdx"
+    replace(index, package=replace(index.package, features=features)).save(path)
+    return path
+
+
+@pytest.mark.parametrize("path", ["/v1/predict", "/v2/models/slow/infer"])
+def test_a_server_learns_from_plans_that_end_after_their_answers(
+    tmp_path: Path, path: str
+) -> None:
+    """A feature that says 1 ms and takes 12, under a budget of 10."""
+    inputs = [{"name": "text", "shape": [1], "datatype": "BYTES", "data": [HAM]}]
+    body: dict[str, Any] = {"text": HAM, "budget_ms": 10}
+    if path.startswith("/v2"):
+        body = {"inputs": inputs, "parameters": {"budget_ms": 10.0}}
+    encoded = json.dumps(body).encode()
+    with serving(slow_index(tmp_path), "--features", str(SLOW_FILE)) as (_, port):
+        for _ in range(400):
+            assert ask(port, "POST", path, encoded)[0] == 200
+            _, facts = ask(port, "GET", "/v1/index")
+            if facts["drift"] > 2.5:  # type: ignore[operator]
+                return
+    pytest.fail(f"after 400 answers that were late the drift is {facts['drift']}")
+
+
+def test_a_plan_that_is_abandoned_tells_what_it_took() -> None:
+    clock = Clock()
+    engine = slow_engine(clock, (12e-3, 0.0, 0.0))
+    question = Question(TEXT_100, Deadline(50.0, 20e-3))
+    attempt = begin(engine, question)
+    first = engine.extractor.features[0]
+    stop = replace(first, function=lambda *x: _then(first.function(*x), attempt))
+    others = engine.extractor.features[1:]
+    engine.extractor = Extractor([stop, *others], WIDTHS)
+    with pytest.raises(Abandoned):
+        attempt.run()
+    assert engine.drift.at(clock()) > 1
+    assert engine.drift.plans == 1
+
+
+def _then(values: Any, attempt: Execution) -> Any:
+    attempt.stopped = True
+    return values
+
+
+@pytest.mark.parametrize(("took_s", "rises"), [(30e-3, True), (1e-3, False)])
+def test_a_feature_that_fails_tells_only_that_it_took_too_long(
+    took_s: float, rises: bool
+) -> None:
+    clock = Clock()
+    engine = slow_engine(clock, (0.0, 0.0, took_s))
+    question = Question(text_item("\x00" + "x" * 99), Deadline(50.0, 1.0))
+    with pytest.raises(BadFeature):
+        answer(engine, question)
+    assert (engine.drift.at(clock()) > 1) == rises
+    assert engine.drift.plans == rises
+
+
+def test_an_answer_given_meanwhile_is_no_second_plan() -> None:
+    """The event loop concludes; the thread goes on, and what it took counts once."""
+    clock = Clock()
+    engine = slow_engine(clock, (1e-3, 12e-3, 0.0))
+    attempt = begin(engine, Question(TEXT_100, Allowance(5.3e-3)))
+    attempt.conclude()
+    assert engine.drift.plans == 0
+    attempt.run()
+    assert engine.drift.plans == 1
+
+
+@pytest.mark.parametrize("correct", [True, False])
+def test_batches_are_learned_from_too(correct: bool) -> None:
+    clock = Clock()
+    engine = slow_engine(clock, (12e-3,) * 3)
+    engine.corrects = correct
+    bulk = Bulk(engine, 100.0, count=8)
+    list(bulk.answers([(number, TEXT_100) for number in range(8)]))
+    assert (engine.drift.at(clock()) > 1) == correct
+
+
+def test_a_batch_spends_no_more_because_single_plans_were_slow() -> None:
+    """Its own pace is of the curves, whatever the correction is meanwhile."""
+    found = []
+    for late in (0, 20):
+        clock = Clock()
+        engine = slow_engine(clock, (1e-3, 4e-3, 4e-3))
+        engine.corrects = False
+        for _ in range(late):
+            engine.drift.add(True, clock())
+        bulk = Bulk(engine, 0.6, count=200)
+        for start in range(0, 200, 10):
+            list(bulk.answers([(start + k, TEXT_100) for k in range(10)]))
+        found.append((bulk.totals().expected_accuracy, bulk.spent))
+        assert bulk.totals().budget_met
+    assert found[0] == pytest.approx(found[1])

@@ -1,0 +1,137 @@
+"""Who does not read his answers makes nobody else's poorer."""
+
+import asyncio
+import contextlib
+import json
+import socket
+import time
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from polydom.server.engine.budget import Allowance
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Caller
+from polydom.server.http.handing import hand_over
+from polydom.server.http.protocol import StampingProtocol
+from polydom.server.oip.grpc_service import SENDING_S, _written_s
+from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.model import Serving
+from polydom.server.runtime.work_queue import WorkQueue
+from polydom.server.settings import Settings
+from tests.server.engine.test_planner import Clock, extractor_of
+from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
+from tests.support.servers import ask, serving
+
+SILENCE_S = 2.0
+SLOW = 4
+# the prior, which the event loop answers with, and all features
+NOTHING, ALL = (json.dumps({"text": HAM, "budget_ms": ms}).encode() for ms in (0, 900))
+REQUEST = (
+    b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
+    b"content-length: %d\r\n\r\n%b" % (len(NOTHING), NOTHING)
+)
+MANY = 3_000
+
+
+def fill(connection: socket.socket, port: int) -> None:
+    """Ask for more on a connection than buffers can hold, and do not read."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    # else the server's own buffer holds megabytes, since its segments are so long
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 1000)
+    connection.settimeout(20)
+    connection.connect(("127.0.0.1", port))
+    connection.sendall(MANY * REQUEST)
+
+
+def empty(connection: socket.socket) -> None:
+    """Read for a moment, so that what waited is sent."""
+    connection.settimeout(0.2)
+    with contextlib.suppress(TimeoutError):
+        for _ in range(50):
+            assert connection.recv(1 << 16)
+
+
+def test_connections_that_do_not_read_leave_the_reserve_as_it_is(
+    tmp_path: Path,
+) -> None:
+    with (
+        serving(save_index(tmp_path), "--features", str(FEATURES_FILE)) as (_, port),
+        contextlib.ExitStack() as stack,
+    ):
+        connections = [stack.enter_context(socket.socket()) for _ in range(SLOW)]
+        for connection in connections:
+            fill(connection, port)
+        time.sleep(SILENCE_S)
+        for connection in connections:
+            empty(connection)
+        answers = [ask(port, "POST", "/v1/predict", body)[1] for body in (NOTHING, ALL)]
+    for answer in answers:
+        assert cast(float, answer["reserve_us"]) < SILENCE_S / 4 * 1e6
+
+
+@pytest.mark.parametrize(("prompt", "counted_s"), [(True, 59.0), (False, 50.0)])
+def test_an_answer_counts_when_it_was_written_if_that_is_known(
+    prompt: bool, counted_s: float
+) -> None:
+    clock, counted = Clock(), list[float]()
+
+    async def send() -> None:
+        await asyncio.sleep(0)
+        clock.now_s = 58.0
+
+    def write() -> None:
+        clock.now_s = 59.0
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        sending = send()
+        task = asyncio.ensure_future(
+            hand_over(sending, Caller(prompt=prompt), clock, counted.append)
+        )
+        await asyncio.sleep(0)
+        loop.call_soon(write)
+        await task
+        await asyncio.sleep(0)
+
+    asyncio.run(main())
+    assert counted == [counted_s]
+
+
+def test_a_caller_is_prompt_until_its_transport_is_full() -> None:
+    class Flow:
+        def pause_writing(self) -> None:
+            paused.append(True)
+
+    paused = list[bool]()
+    protocol: Any = StampingProtocol.__new__(StampingProtocol)
+    protocol.caller, protocol.flow = Caller(prompt=True), Flow()
+    protocol.pause_writing()
+    assert (protocol.caller.prompt, paused) == (False, [True])
+    assert not Caller().prompt  # of another server nobody knows
+
+
+def test_what_grpc_waits_for_its_caller_is_cut_off() -> None:
+    now_s = time.monotonic()
+    assert _written_s(now_s - 60.0) == now_s - 60.0 + SENDING_S
+    assert now_s <= _written_s(now_s) <= now_s + SENDING_S
+
+
+def test_each_kind_of_answer_has_its_own_reserve() -> None:
+    """A thousand items take long to encode; a single answer does not wait for that."""
+    clock = Clock()
+    index = make_index()
+    engine = Engine(index, extractor_of(index), now=clock)
+    one = Serving(Desk(engine, Settings()), WorkQueue())
+    many = one.way_of("http", 1000)
+    for _ in range(50):
+        many.thread.add(0.5, clock())
+    assert many.thread.at(clock()) == 0.5
+    assert one.way_of("http", 1023) is many
+    others = (one.way_of("grpc", 1000), one.way_of("http", 1), one.way)
+    for way in others:
+        assert way.thread.at(clock()) < 1e-3
+        assert way.loop.at(clock()) < 1e-3
+    assert [way.weighs for way in (many, *others)] == [False, False, True, True]
+    assert Allowance(1.0).keeping(0.5) == Allowance(1.0)

@@ -1,0 +1,223 @@
+"""Index files edited and sealed again are refused, or hold what they promise."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from polydom.features.errors import BadIndexFile, PolydomError
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.pdx import read_file
+from polydom.models.trees.nodes import NODE
+from polydom.models.trees.self_test import TRUST
+from polydom.server.__main__ import main
+from tests.support.edits import edited, sealed
+from tests.support.exercise import extractor_of, lies
+from tests.support.zoo import save_zoo
+
+EDITS = 300
+Arrays = dict[str, NDArray[Any]]
+Edit = Callable[[Arrays], None]
+
+
+@pytest.fixture(scope="module")
+def zoo(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    return save_zoo(tmp_path_factory.mktemp("zoo"))
+
+
+def content(path: Path) -> tuple[dict[str, Any], Arrays]:
+    meta, arrays, _ = read_file(path)
+    return meta, {name: array.copy() for name, array in arrays.items()}
+
+
+def resealed(path: Path, folder: Path, *edits: Edit) -> Path:
+    meta, arrays = content(path)
+    for edit in edits:
+        edit(arrays)
+    (folder / "edited.pdx").write_bytes(sealed(meta, arrays))
+    return folder / "edited.pdx"
+
+
+def put(name: str, at: Any, value: Any) -> Edit:
+    def edit(arrays: Arrays) -> None:
+        arrays[name][at] = value
+
+    return edit
+
+
+def add(name: str, at: Any, value: Any) -> Edit:
+    def edit(arrays: Arrays) -> None:
+        arrays[name][at] += value
+
+    return edit
+
+
+def repeat_stays(arrays: Arrays) -> None:
+    """List everybody on the first skylines a hundred times."""
+    stays, offsets = arrays["lookup/stays"], arrays["lookup/offsets"]
+    again = np.repeat(stays, 100, axis=0)
+    arrays["lookup/stays"] = again
+    arrays["lookup/offsets"] = (offsets * 100).astype(np.int32)
+
+
+def no_stays(arrays: Arrays) -> None:
+    arrays["lookup/stays"] = arrays["lookup/stays"][:0]
+    arrays["lookup/offsets"][:] = 0
+
+
+def late_stays(arrays: Arrays) -> None:
+    """Leave the first range without anybody."""
+    stays = arrays["lookup/stays"]
+    stays[:, 1] = np.maximum(stays[:, 1], 1)
+    stays[:, 2] = np.maximum(stays[:, 2], 2)
+
+
+def share_children(arrays: Arrays) -> None:
+    """Let the root of a tree have the children of another node."""
+    nodes = arrays["models/4/nodes"].reshape(-1).view(NODE)
+    inner = np.flatnonzero(nodes["column"][: arrays["models/4/roots"][1]] >= 0)
+    nodes["child"][inner[-2]] = nodes["child"][inner[-1]]
+
+
+def no_class(arrays: Arrays) -> None:
+    """Leave a model of one class, whose scores are two."""
+    arrays["models/4/classes"] = np.zeros(1, np.int64)
+    arrays["models/4/head"][1] = 2.0
+
+
+def other_column(arrays: Arrays) -> None:
+    """Let a model of one feature read the column of another."""
+    arrays["models/1/columns"][0] = 4
+    nodes = arrays["models/1/nodes"].reshape(-1).view(NODE)
+    nodes["column"][nodes["column"] == 0] = 4
+
+
+def untaken_column(arrays: Arrays) -> None:
+    """Let nodes test a column that the model says it does not read."""
+    nodes = arrays["models/1/nodes"].reshape(-1).view(NODE)
+    nodes["column"][nodes["column"] == 0] = 3
+
+
+def no_values(arrays: Arrays) -> None:
+    arrays["models/4/leaves"] = arrays["models/4/leaves"][:, :0].copy()
+
+
+def no_trees(arrays: Arrays) -> None:
+    for name in ("nodes", "targets", "leaves"):
+        arrays[f"models/4/{name}"] = arrays[f"models/4/{name}"][:0]
+    arrays["models/4/roots"] = arrays["models/4/roots"][:1]
+
+
+def turn_rows(arrays: Arrays) -> None:
+    arrays["lookup/rows"] = arrays["lookup/rows"][::-1].copy()
+
+
+def huge_units(arrays: Arrays) -> None:
+    arrays["models/4/unit"][0] = 2.0**1000
+    arrays["models/4/bias"][:] = 0.0
+
+
+REFUSED: list[tuple[str, Edit, str]] = [
+    ("bare", repeat_stays, "stays are in no order, or overlap"),
+    ("bare", no_stays, "stays are in no order"),
+    ("bare", late_stays, "stays are"),
+    ("bare", put("lookup/stays", (0, 1), -1), "stays are no triples"),
+    ("bare", add("lookup/stays", (0, 2), 99), "stays are no triples"),
+    ("bare", put("lookup/blocks", 0, 1), "blocks do not fit"),
+    ("bare", add("lookup/coefficients", (3, 0), 1e-9), "costs are not those"),
+    ("bare", turn_rows, "rows are not the index's"),
+    ("bare", put("accuracies", 0, 1.0), "most accurate"),
+    ("bare", put("accuracies", 0, 1.1), "candidate 0 has an accuracy outside"),
+    ("bare", put("coefficients", (0, 1), -1e6), "candidate 0 has a negative cost"),
+    ("bare", add("lookup/spacing", 1, 1e-3), "guide does not fit|not of the index's"),
+    ("bare pairs", add("lookup/coefficients", (0, 0), 1.0), "costs are not those"),
+    ("bare pairs", add("lookup/levels", -1, 1), "levels are not"),
+    ("bare pairs", put("lookup/nodes", (0, 1), 2), "nodes are no tree"),
+    ("bare pairs", put("lookup/entries", 1, 0), "entries do not descend"),
+    ("texts", put("coefficients", (3, 0), 1e-9), "costs are not|less than its parts"),
+    ("texts", put("costs/features", (1, 1), 1.0), "costs less than its parts"),
+    ("texts", put("model_s", 2, 1.0), "costs less than its parts"),
+    ("texts", put("costs/overhead", 0, 1e-3), "overhead is not"),
+    ("texts", put("fallbacks", (3, 3), 1), "fallbacks are no better"),
+    ("texts", put("margins", (3, 1), -1.0), "an exit at a lead below zero"),
+    ("texts", put("models/3/weights", (0, 0), 1e300), "leave the range"),
+    ("texts", put("models/3/head", 3, 1e308), "leave the range"),
+    ("texts", put("models/3/head", 3, -1.0), "multiplied by -1"),
+    ("tree", share_children, "has no parent, or several"),
+    ("tree", no_class, "cannot choose between 1 classes"),
+    ("tree", other_column, "candidate 1's model reads other features"),
+    ("tree", untaken_column, "tests none of its 2 columns"),
+    ("tree", no_values, "its leaves have no value"),
+    ("tree", no_trees, "0 trees and 0 targets|leaves"),
+    ("tree", put("models/4/sum", 0, 1e-310), "leave the range"),
+    ("boosting", put("models/4/leaves", (0, 0), 1e308), "leave the range"),
+    ("gaussian", put("models/4/variances", (0, 0), 1e-300), "leave the range"),
+    ("pipeline", put("models/4/preparation", (0, 2, 0), 1e-300), "leave the range"),
+    ("pipeline", put("models/4/preparation", (0, 5, 0), np.inf), "leave the range"),
+    ("lattices", huge_units, "leave the range"),
+    ("texts", put("costs/features", (1, 1), -1.0), "'costs/features' .* below zero"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "edit", "message"), REFUSED, ids=[f"{n}-{e[:20]}" for n, _, e in REFUSED]
+)
+def test_what_could_lead_kernels_or_budgets_astray_is_refused(
+    zoo: Mapping[str, Path], tmp_path: Path, name: str, edit: Edit, message: str
+) -> None:
+    path = resealed(zoo[name], tmp_path, edit)
+    with pytest.raises(BadIndexFile, match=message) as caught:
+        Index.load(path)
+    assert "edited.pdx: " in str(caught.value)
+    assert len(str(caught.value)) - len(str(tmp_path)) < 150
+
+
+def test_inspect_refuses_a_look_up_with_more_stays_than_ranks(
+    zoo: Mapping[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = resealed(zoo["texts"], tmp_path, repeat_stays)
+    assert main(["inspect", str(path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "stays" in line
+
+
+@pytest.mark.jit
+def test_a_refused_model_leaves_the_processor_trusted(
+    zoo: Mapping[str, Path], tmp_path: Path
+) -> None:
+    held = TRUST.held
+    with pytest.raises(BadIndexFile, match=r"models/4: stored trees model"):
+        Index.load(resealed(zoo["tree"], tmp_path, share_children))
+    assert TRUST.held == held
+
+
+def test_every_kind_of_index_holds_what_it_promises(zoo: Mapping[str, Path]) -> None:
+    draw = np.random.default_rng(0)
+    for name, path in zoo.items():
+        index = Index.load(path)
+        extractor = extractor_of(index)
+        assert (extractor is None) == name.startswith("bare")
+        assert list(lies(index, draw, extractor)) == [], name
+
+
+@pytest.mark.jit
+def test_drawn_edits_are_refused_or_hold_what_they_promise(
+    zoo: Mapping[str, Path], tmp_path: Path
+) -> None:
+    """`benchmarks/fuzz_index.py` makes as many as are wanted, with indices checked."""
+    contents = [content(path) for path in zoo.values()]
+    path, served = tmp_path / "edited.pdx", 0
+    for number in range(EDITS):
+        draw = np.random.default_rng([1, number])
+        path.unlink(missing_ok=True)
+        path.write_bytes(edited(contents[number % len(contents)], draw))
+        try:
+            index = Index.load(path)
+            assert list(lies(index, draw, extractor_of(index))) == [], number
+        except PolydomError:
+            continue
+        served += 1
+    assert EDITS // 20 < served < EDITS // 2
