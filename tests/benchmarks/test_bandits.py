@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from benchmarks.bandits import (
+from benchmarks.learners.bandits import (
     exp3,
     lil_ucb,
     lucb,

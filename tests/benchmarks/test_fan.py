@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from benchmarks.fan import FanSchedule, fit_fan, tabulate
+from benchmarks.exits.fan import FanSchedule, fit_fan, tabulate
 from tests.support import oracles
 from tests.support.votes import drawn_scores, noisy_votes
 

@@ -9,7 +9,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from benchmarks.staged_boosting import train_staged
+from benchmarks.exits.staged_boosting import train_staged
 from polydom.models.early_exit.feature_stages import cut_stages
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from benchmarks.lookup_rivals import GreedyLookup
+from benchmarks.index.lookup_rivals import GreedyLookup
 from polydom.features.errors import BadInput
 from polydom.indexer.set_search.greedy import search_greedy
 from tests.support import oracles

@@ -1,0 +1,356 @@
+"""What exits save: mean cost per answer against accuracy, on items kept for that.
+
+python -m benchmarks.exits.bench_exits                     scenes, films, thyroid: tables
+python -m benchmarks.exits.bench_exits --sets thyroid      one of them
+python -m benchmarks.exits.bench_exits --json              one JSON object, for the record
+
+An index is built of three quarters of the items, once without exits and once for each
+share of changed answers. Every item of the rest passes all checkpoints of the most
+accurate plan once, each feature and each model timed as it is computed. From that
+follows what every rule takes and answers: the whole plan, its first features alone
+without exits, and exits. Seconds are the processor's, as what else runs is not in them;
+`--engine` answers some items with the engine itself, and says how that compares.
+Thyroid records cost what their tests do, beside LightGBM's cost-efficient boosting
+(CEGB), which pays for the tests that the paths of a row need.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from polydom.features.items import Item
+from polydom.indexer import Index, build
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.readers import make_item
+from polydom.indexer.set_search.feature_order import prefixes
+from polydom.server.engine import execution as attempt
+from polydom.server.engine.budget import Allowance
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Question
+
+from ..data.kept_items import (
+    DATA,
+    FTI_TESTS,
+    KEPT,
+    thyroid_costs,
+    thyroid_names,
+    thyroid_rows,
+)
+from ..data.recording import FEATURES
+from ..machine import describe
+
+ALPHAS = (None, 0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
+TEXT_FEATURES = [
+    "text_length",
+    "punctuation",
+    "casing",
+    "hashed_words",
+    "type_token",
+    "readability",
+    "hashed_ngrams",
+]
+TRADEOFFS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025)
+CEGB_ROUNDS = 50
+CHECKED = 0.005
+
+
+def project(name: str, alpha: float | None) -> Project:
+    """The project of one set with exits for `alpha`."""
+    about: dict[str, dict[str, Any]] = {
+        "scenes": {
+            "features": {"use": list(FEATURES)},
+            "learner": {"name": "lda"},
+            "search": {"method": "greedy-acc", "held_out": 0.33},
+        },
+        "films": {
+            "features": {"use": TEXT_FEATURES},
+            "learner": {"name": "logistic", "C": 0.01},
+            "search": {"alpha": 1.05, "held_out": 0.33},
+        },
+        "thyroid": {
+            "features": {
+                "columns": [
+                    {
+                        "name": column,
+                        # who has FTI has what it is computed from
+                        "columns": [column, *FTI_TESTS]
+                        if column == "FTI"
+                        else [column],
+                        "cost": {"usd": cost},
+                    }
+                    for column, cost in thyroid_costs().items()
+                ]
+            },
+            "learner": {  # CEGB's own, and as it
+                "name": "lightgbm:LGBMClassifier",
+                "n_estimators": CEGB_ROUNDS,
+                "n_jobs": 1,
+                "verbose": -1,
+            },
+            "search": {"method": "greedy-acc", "folds": 5},
+            "costs": {"weights": {"usd": 1.0}},
+        },
+    }
+    return Project.from_mapping(
+        {
+            "data": {"items": f"kept_items:build_{name}"},
+            **about[name],
+            **({} if alpha is None else {"exits": {"alpha": alpha}}),
+        },
+        folder=Path(__file__).resolve().parent,
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Walks:
+    """N items past the K + 1 checkpoints of one plan.
+
+    Attributes
+    ----------
+    costs : (N, K + 1)
+        Of the features before each checkpoint.
+    checks : (N, K + 1)
+        Of the model that answers there.
+    leads, choices : (N, K + 1)
+        What it answers; choices are codes of labels.
+    """
+
+    costs: NDArray[np.float64]
+    checks: NDArray[np.float64]
+    leads: NDArray[np.float64]
+    choices: NDArray[np.int64]
+
+    def paid(self, margins: NDArray[np.float64], at: NDArray[np.int64]) -> Any:
+        """(N,) costs of stopping `at` these checkpoints, asked where margins allow."""
+        places = np.arange(self.costs.shape[1])
+        asked = (np.isfinite(margins) & (places <= at[:, None])) | (
+            places == at[:, None]
+        )
+        rows = np.arange(len(at))
+        return self.costs[rows, at] + np.where(asked, self.checks, 0).sum(axis=1)
+
+
+def walk(index: Index, items: Sequence[Item], money: bool) -> Walks:
+    """Take every item along the most accurate plan, and time each step of it."""
+    package = index.package
+    assert package is not None
+    extractor = package.extractor()
+    plan = Engine(index, extractor).plans[int(np.argmax(index.accuracies))]
+    shape = (len(items), len(plan.answers))
+    costs, checks, leads = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    choices = np.zeros(shape, np.int64)
+    for i, item in enumerate(items):
+        row = np.empty(extractor.width, np.float32)
+        extraction = extractor.begin(item, row)
+        for k, answer in enumerate(plan.answers):
+            start = time.thread_time()
+            if k:
+                extraction.compute(plan.features[k - 1])
+            between = time.thread_time()
+            model = package.models[answer]
+            code, scores = model.answer(row)
+            end = time.thread_time()
+            costs[i, k], checks[i, k] = between - start, end - between
+            second, best = sorted(scores)[-2:]
+            leads[i, k], choices[i, k] = best - second, model.classes[code]
+    if money:
+        of_masks = [package.costs.of(mask)[0] for mask in prefixes(plan.features)]
+        return Walks(
+            np.tile(of_masks, (len(items), 1)), np.zeros(shape), leads, choices
+        )
+    return Walks(costs.cumsum(axis=1) * 1e3, checks * 1e3, leads, choices)
+
+
+def run(name: str, cache: Path) -> list[dict[str, Any]]:
+    """Build with each alpha, take what was kept along the plan, and compare."""
+    indexes = [build(project(name, alpha), cache=cache) for alpha in ALPHAS]
+    package = indexes[0].package
+    assert package is not None
+    given = list(KEPT[name]())
+    items = [make_item(payload) for payload, *_ in given]
+    truth = np.array([package.labels.index(label) for _, label, *_ in given])
+    money = name == "thyroid"
+    with threadpool_limits(1):
+        walk(indexes[0], items[:20], money)
+        walks = walk(indexes[0], items, money)
+    top = int(np.argmax(indexes[0].accuracies))
+    last = len(package.orders[top])
+    never = np.full(last + 1, np.inf)
+    rules: list[tuple[str, float | None, NDArray[np.float64], int]] = [
+        ("whole plan", None, never, last)
+    ]
+    rules += [
+        (f"{k} features, no exits", None, never, k)
+        for k in range(1, last)
+        if package.fallbacks[top][k] != package.fallbacks[top][k - 1]
+    ]
+    for share, index in zip(ALPHAS[1:], indexes[1:], strict=True):
+        assert index.package is not None
+        assert index.package.orders[top] == package.orders[top]
+        rules.append(("exits", share, np.array(index.package.margins[top]), last))
+    rows: list[dict[str, Any]] = []
+    for rule, alpha, margins, end in rules:
+        stops = walks.leads > margins
+        stops[:, end] = True
+        at = stops.argmax(axis=1)
+        labels = walks.choices[np.arange(len(at)), at]
+        costs = walks.paid(margins, at)
+        rows.append(
+            {
+                "set": name,
+                "rule": rule,
+                "alpha": alpha,
+                "accuracy": float(np.mean(labels == truth)),
+                "changed": float(np.mean(labels != walks.choices[:, -1])),
+                "early": float(np.mean(at < last)),
+                "mean_cost": float(costs.mean()),
+                "p99_cost": float(np.quantile(costs, 0.99)),
+                "unit": "usd" if money else "ms",
+                "of_whole": 0.0,
+            }
+        )
+        rows[-1]["of_whole"] = rows[-1]["mean_cost"] / rows[0]["mean_cost"]
+    return rows
+
+
+def ask_engines(name: str, cache: Path, most: int) -> list[dict[str, Any]]:
+    """Answer some items with the engine, whole and with exits, in turn."""
+    indexes = [build(project(name, alpha), cache=cache) for alpha in (None, CHECKED)]
+    engines = []
+    for index in indexes:
+        assert index.package is not None
+        engines.append(Engine(index, index.package.extractor()))
+    items = [make_item(payload) for payload, *_ in KEPT[name]()][: most + 5]
+    seconds, early = np.zeros((2, len(items))), np.zeros((2, len(items)))
+    with threadpool_limits(1):
+        for i, item in enumerate(items):
+            for e, engine in enumerate(engines):
+                start = time.thread_time()
+                outcome = attempt.answer(engine, Question(item, Allowance(1e9)))
+                seconds[e, i] = time.thread_time() - start
+                early[e, i] = outcome.reason == "sure"
+    means = seconds[:, 5:].mean(axis=1) * 1e3  # the first warm up
+    return [
+        {
+            "set": name,
+            "rule": "engine, the first items",
+            "items": most,
+            "alpha": alpha,
+            "early": float(early[e, 5:].mean()),
+            "mean_cost": float(means[e]),
+            "unit": "ms",
+            "of_whole": float(means[e] / means[0]),
+        }
+        for e, alpha in enumerate((None, CHECKED))
+    ]
+
+
+def cegb() -> list[dict[str, Any]]:
+    """LightGBM with lazy feature penalties: the tests that a row's own paths need cost.
+
+    It is charged FTI by the tests that this is computed from, once, as our plans are.
+    """
+    import lightgbm
+
+    names, costs = thyroid_names(), thyroid_costs()
+    (X, y), (X_test, y_test) = (table(names, part) for part in ("train", "test"))
+    rows = []
+    for tradeoff in TRADEOFFS:
+        booster = lightgbm.train(
+            {
+                "objective": "multiclass",
+                "num_class": 3,
+                "verbose": -1,
+                "num_threads": 1,
+                "cegb_tradeoff": tradeoff,
+                "cegb_penalty_feature_lazy": list(costs.values()),
+            },
+            lightgbm.Dataset(X, y),
+            CEGB_ROUNDS,
+        )
+        right = np.asarray(booster.predict(X_test)).argmax(axis=1) == y_test
+        trees = booster.dump_model()["tree_info"]
+        paid = []
+        for row in X_test:
+            tests = {names[feature] for feature in _read(trees, row)}
+            if "FTI" in tests:
+                tests = tests - {"FTI"} | set(FTI_TESTS)
+            paid.append(sum(costs[test] for test in tests))
+        rows.append(
+            {
+                "set": "thyroid, CEGB lazy",
+                "tradeoff": tradeoff,
+                "accuracy": float(right.mean()),
+                "mean_cost": float(np.mean(paid)),
+                "unit": "usd",
+            }
+        )
+    return rows
+
+
+def table(names: list[str], part: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    rows = list(thyroid_rows(part))
+    X = [[record[name] for name in names] for record, *_ in rows]
+    return np.array(X, float), np.array([int(label) - 1 for _, label, _ in rows])
+
+
+def _read(trees: list[dict[str, Any]], row: NDArray[np.float64]) -> set[int]:
+    """Features that the trees look at on the way down for one row."""
+    read: set[int] = set()
+    for tree in trees:
+        node = tree["tree_structure"]
+        while "split_feature" in node:
+            feature = node["split_feature"]
+            read.add(feature)
+            left = row[feature] <= node["threshold"]
+            node = node["left_child" if left else "right_child"]
+    return read
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", choices=KEPT, default=list(KEPT))
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument(
+        "--engine", type=int, default=0, metavar="N", help="items for the engine too"
+    )
+    parser.add_argument("--cache", type=Path, help="keep the builds' cache here")
+    arguments = parser.parse_args()
+    if not DATA.is_dir():
+        print(f"the data are not here: {DATA} is no folder", file=sys.stderr)
+        return 1
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in arguments.sets:
+            cache = arguments.cache or Path(folder)
+            rows += run(name, cache)
+            if arguments.engine and name != "thyroid":
+                rows += ask_engines(name, cache, arguments.engine)
+    if "thyroid" in arguments.sets:
+        rows += cegb()
+    if arguments.json:
+        print(json.dumps({"machine": describe(), "rows": rows}))
+        return 0
+    print(describe())
+    for row in rows:
+        print(
+            " | ".join(
+                f"{value:.4g}" if isinstance(value, float) else str(value)
+                for value in row.values()
+            )
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,284 @@
+"""How soon Successive Halving and its rivals find a good setting (SH, section 5).
+
+python -m benchmarks.learners.bench_bandits ridge [--trials 4]    10 arms, all rivals
+python -m benchmarks.learners.bench_bandits svm [--rows 6000]     100 arms
+python -m benchmarks.learners.bench_bandits ratings               64 arms
+    [--rival halving] [--doublings 7] [--json] [--plot FILE.png]
+
+An arm is a setting of a learner trained by stochastic gradient, a pull some of its
+steps. Budgets double; every run starts anew, as the paper's do. Shown: test loss of the
+named arm after the run, CPU seconds of the run, losses observed; means over trials.
+The kernel SVM is Pegasos on even against odd digits, rows scaled to length 1, and
+ratings are generated at rank 8 with noise 0.3.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from polydom.models.selection.race import Outcome, Race
+from polydom.models.selection.successive_halving import successive_halving, uniform
+
+from .. import machine
+from .bandits import exp3, lil_ucb, lucb, successive_elimination, successive_rejects
+from .learning_sets import DATA, mnist
+
+Floats = NDArray[np.float64]
+Parts = tuple[tuple[Floats, Floats], ...]  # train, valid, test
+
+RIVALS: dict[str, Callable[..., str]] = {
+    "uniform": uniform,
+    "halving": successive_halving,
+    "rejects": successive_rejects,
+    "elimination": successive_elimination,
+    "lucb": lucb,
+    "lil-ucb": lil_ucb,
+    "exp3": exp3,
+}
+
+
+@dataclass(eq=False)
+class Gradient:
+    """An arm: `step` changes `state` once per pull, `loss` judges it on some rows."""
+
+    parts: Parts
+    state: Any
+    step: Callable[[Any, Floats, Floats, int], None]
+    loss: Callable[[Any, Floats, Floats], float]
+    had: int = field(default=0, init=False)
+
+    def __call__(self, amount: int) -> Outcome:
+        start = time.process_time()
+        for pull in range(self.had, amount):
+            self.step(self.state, *self.parts[0], pull)
+        self.had = amount
+        fitted = time.process_time()
+        loss = min(self.loss(self.state, *self.parts[1]), 1e6)
+        return Outcome(1 - loss, None, fitted - start, time.process_time() - fitted)
+
+    def test_loss(self) -> float:
+        return self.loss(self.state, *self.parts[2])
+
+
+def divide(X: Floats, y: Floats, rng: np.random.Generator) -> Parts:
+    """90 % against 10 % for the test, then 80 % against 20 % to validate."""
+    order = rng.permutation(len(y))
+    rows = np.split(order, [int(0.72 * len(y)), int(0.9 * len(y))])
+    return tuple((X[part], y[part]) for part in rows)
+
+
+def ridge_arms(rng: np.random.Generator) -> dict[str, Gradient]:
+    """Ridge by SGD, step .01 / sqrt(2 + t), 16 rows a pull; 10 penalties."""
+    table = np.loadtxt(DATA / "millionsong/millionsong.txt.gz", delimiter=",")
+    X, y = table[:, 1:], table[:, 0]
+    X, y = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
+    parts = divide(X, y, rng)
+
+    def step(state: Any, X: Floats, y: Floats, pull: int) -> None:
+        weights, penalty = state
+        for k in range(16 * pull, 16 * pull + 16):
+            x, rate = X[k % len(y)], 0.01 / np.sqrt(2 + k)
+            slope = (x @ weights - y[k % len(y)]) * x + penalty * weights
+            weights -= rate * slope
+
+    def loss(state: Any, X: Floats, y: Floats) -> float:
+        return float(np.mean((X @ state[0] - y) ** 2))
+
+    return {
+        f"{penalty:.1e}": Gradient(parts, (np.zeros(X.shape[1]), penalty), step, loss)
+        for penalty in 10 ** rng.uniform(-6, 0, 10)
+    }
+
+
+def svm_arms(rng: np.random.Generator, rows: int = 6000) -> dict[str, Gradient]:
+    """Kernel SVM by Pegasos, one row a step, 5 steps a pull; 10 x 10 settings."""
+    X, digits = mnist(DATA)
+    some = rng.permutation(len(digits))[:rows]
+    X = X[some] / np.linalg.norm(X[some], axis=1, keepdims=True)
+    parts = divide(X, np.where(digits[some] % 2, 1.0, -1.0), rng)
+    order = rng.integers(0, len(parts[0][1]), 10**6)
+
+    def decide(state: Any, X: Floats) -> Floats:
+        counts, (penalty, width), steps = state["counts"], state["setting"], state["t"]
+        rows = np.flatnonzero(counts)
+        if not rows.size:
+            return np.zeros(len(X))
+        kernel = np.exp(-width * (2 - 2 * X @ parts[0][0][rows].T))
+        votes: Floats = kernel @ (counts[rows] * parts[0][1][rows])
+        decisions: Floats = votes / (penalty * max(steps, 1))
+        return decisions
+
+    def step(state: Any, X: Floats, y: Floats, pull: int) -> None:
+        for k in range(5 * pull, 5 * pull + 5):
+            row = order[k]
+            state["t"] = k + 1
+            if y[row] * decide(state, X[row : row + 1])[0] < 1:
+                state["counts"][row] += 1
+
+    def loss(state: Any, X: Floats, y: Floats) -> float:
+        return float(np.mean(np.where(decide(state, X) > 0, 1.0, -1.0) != y))
+
+    arms = {}
+    for penalty in 10 ** rng.uniform(-6, 0, 10):
+        for width in 10 ** rng.uniform(0, 3, 10):
+            counts = np.zeros(len(parts[0][1]))
+            state = {"counts": counts, "setting": (penalty, width), "t": 0}
+            name = f"{penalty:.6e} {width:.6e}"
+            arms[name] = Gradient(parts, state, step, loss)
+    return arms
+
+
+def ratings_arms(rng: np.random.Generator) -> dict[str, Gradient]:
+    """Matrix completion by SGD, 500 ratings a pull; 4 ranks x penalties x starts."""
+    users, films, count = 400, 300, 20_000
+    true = rng.normal(size=(users, 8)) @ rng.normal(size=(8, films)) / np.sqrt(8)
+    pairs = rng.permutation(users * films)[:count]
+    X = np.stack([pairs // films, pairs % films], axis=1).astype(np.float64)
+    y = true.reshape(-1)[pairs] + 0.3 * rng.normal(size=count)
+    parts = divide(X, y, rng)
+
+    def guess(state: Any, X: Floats) -> Floats:
+        u, v = X[:, 0].astype(int), X[:, 1].astype(int)
+        guessed: Floats = (state["U"][u] * state["V"][v]).sum(axis=1)
+        return guessed
+
+    def step(state: Any, X: Floats, y: Floats, pull: int) -> None:
+        rows = (500 * pull + np.arange(500)) % len(y)
+        u, v = X[rows, 0].astype(int), X[rows, 1].astype(int)
+        error = (guess(state, X[rows]) - y[rows])[:, None]
+        U, V, rate = state["U"], state["V"], 0.05
+        U_step = error * V[v] + state["penalty"] * U[u]
+        V_step = error * U[u] + state["penalty"] * V[v]
+        np.add.at(U, u, -rate * U_step)
+        np.add.at(V, v, -rate * V_step)
+
+    def loss(state: Any, X: Floats, y: Floats) -> float:
+        with np.errstate(over="ignore", invalid="ignore"):  # some settings diverge
+            found = float(np.mean((guess(state, X) - y) ** 2))
+        return found if np.isfinite(found) else 1e6
+
+    arms = {}
+    for rank in rng.integers(2, 51, 4):
+        for penalty in 10 ** rng.uniform(-6, 0, 4):
+            for spread in rng.uniform(0.01, 3, 4):
+                scale = spread / np.sqrt(rank)
+                state = {
+                    "U": scale * rng.normal(size=(users, rank)),
+                    "V": scale * rng.normal(size=(films, rank)),
+                    "penalty": penalty,
+                }
+                name = f"{rank} {penalty:.1e} {spread:.2f}"
+                arms[name] = Gradient(parts, state, step, loss)
+    return arms
+
+
+# The arms, the pulls of the first budget (halving needs so many), and its doublings.
+EXPERIMENTS: dict[str, tuple[Callable[..., dict[str, Gradient]], int, int]] = {
+    "ridge": (ridge_arms, 100, 4),
+    "svm": (svm_arms, 700, 3),
+    "ratings": (ratings_arms, 384, 4),
+}
+
+
+def measure(
+    experiment: str, trials: int, rivals: list[str], doublings: int | None, **sizes: int
+) -> list[dict[str, Any]]:
+    """Run the rivals with every budget; means over the trials."""
+    make_arms, least, usual = EXPERIMENTS[experiment]
+    last = usual if doublings is None else doublings
+    budgets = [least * 2**k for k in range(last + 1)]
+    rows = []
+    for name in rivals:
+        strategy = RIVALS[name]
+        for budget in budgets:
+            found = []
+            for trial in range(trials):
+                arms = make_arms(np.random.default_rng(trial), **sizes)
+                race = Race(arms, carries_on=True)
+                start = time.process_time()
+                chosen = strategy(race, budget=budget)
+                seconds = time.process_time() - start
+                found.append((arms[chosen].test_loss(), seconds, len(race.log)))
+            means = map(statistics.fmean, zip(*found, strict=True))
+            keys = ("test_loss", "seconds", "observed")
+            row = {"rival": name, "budget": budget}
+            rows.append(row | dict(zip(keys, means, strict=True)))
+    return rows
+
+
+def plot(rows: list[dict[str, Any]], title: str, path: Path) -> None:
+    """Draw test loss against pulls and against seconds (SH, figures 4 to 6).
+
+    On log scales; rivals differ in marker too, as some lie on top of each other.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    figure, axes = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True)
+    names = {"budget": "pulls", "seconds": "CPU seconds"}
+    for axis, (against, label) in zip(axes, names.items(), strict=True):
+        rivals = dict.fromkeys(row["rival"] for row in rows)
+        for rival, marker in zip(rivals, "osv^D*X", strict=False):
+            mine = [row for row in rows if row["rival"] == rival]
+            x, y = [row[against] for row in mine], [row["test_loss"] for row in mine]
+            thick = 2.5 if rival == "halving" else 1.2
+            axis.plot(x, y, marker=marker, lw=thick, alpha=0.8, label=rival)
+        axis.set(xscale="log", yscale="log", xlabel=label)
+        for scale in (axis.xaxis, axis.yaxis):
+            scale.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            scale.set_major_formatter("{x:g}")
+            scale.set_minor_formatter(NullFormatter())
+        axis.grid(alpha=0.3)
+    axes[0].set(ylabel="test loss")
+    axes[1].legend(loc="upper left", bbox_to_anchor=(1.02, 1))
+    figure.suptitle(title)
+    figure.tight_layout()
+    figure.savefig(path, dpi=100)
+    pyplot.close(figure)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("experiment", choices=list(EXPERIMENTS))
+    parser.add_argument("--trials", type=int, default=4)
+    parser.add_argument("--rows", type=int, default=6000, help="of the digits (svm)")
+    parser.add_argument("--rival", action="append", choices=list(RIVALS))
+    parser.add_argument("--doublings", type=int, help="of the budget")
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--plot", type=Path)
+    args = parser.parse_args(argv)
+    with threadpool_limits(1):
+        sizes = {"rows": args.rows} if args.experiment == "svm" else {}
+        rivals = args.rival or list(RIVALS)
+        rows = measure(args.experiment, args.trials, rivals, args.doublings, **sizes)
+    if args.plot:
+        plot(rows, f"{args.experiment}, trials: {args.trials}", args.plot)
+    if args.json:
+        print(json.dumps({"machine": machine.describe(), "rows": rows}))
+        return 0
+    print(machine.describe())
+    print(f"{'rival':12} {'pulls':>7} {'test loss':>10} {'CPU s':>8} {'observed':>9}")
+    for row in rows:
+        print(
+            f"{row['rival']:12} {row['budget']:7} {row['test_loss']:10.4f} "
+            f"{row['seconds']:8.3f} {row['observed']:9.0f}"
+        )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,269 @@
+"""What trees cost beside what they cannot do without, and where the rest goes.
+
+python -m benchmarks.models.bench_floor DATA           prints tables
+python -m benchmarks.models.bench_floor DATA --json    one JSON object, for the record
+
+The model and the exits of bench_trees. From Python and within compiled code the *same*
+300 rows are evaluated in the same order, in turn, each way in each round after the
+same preparation: *warm*, once untimed before; *cold*, after 16 MB of other data have
+been read, more than a core's own caches hold. The difference is the call. Each figure
+is a median of the rounds of the time spent in this thread, on one core.
+
+A floor is what has to happen one after the other: reads whose place is known only
+after another, each as far away as the model's bytes suggest, and sums in the trees'
+order; or, in a batch, where rows can take turns, one read and one addition per tree and
+row. Mispredicted branches are in none of them.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.models import compile_ensemble
+from polydom.models.early_exit.ensemble import Ensemble
+from polydom.models.scoring.kernels.native import entry
+from polydom.models.trees import self_test as trial
+from polydom.models.trees.choose_kernel import Layout, pack
+from polydom.models.trees.kernels.avx512 import LANES
+from polydom.models.trees.kernels.row_by_number import TABLE
+from polydom.models.trees.kernels.simd import ABREAST, SPAN
+from polydom.models.trees.row_by_number import fill_table
+from polydom.models.trees.trees import Trees
+
+from ..exits.bench_qwyc import load_adult
+from ..machine import describe
+from ..peers.contender import Singles
+from ..peers.tree_peers import TREES
+from .adult_trees import FittedExit, fit_exit, train
+from .kernels import tree_floor as kernels
+
+ROUNDS, ROWS, BATCH = 31, 300, 4096
+SIZES = {"16 KB": 2**14, "1 MB": 2**20, "32 MB": 2**25, "512 MB": 2**29}
+LINE = 64  # bytes that a cache reads at once
+READS = 5  # table, column, value, cuts, leaf: each known after the one before it
+STEPS = 100_000
+OTHERS = np.zeros(2**21)
+Act = Callable[[], Any]
+Figures = dict[str, float]
+
+
+def median_ns(acts: dict[str, Act], count: int, prepare: Act | None = None) -> Figures:
+    """Nanoseconds of one of `count` steps of each act; they take turns."""
+    times: dict[str, list[float]] = {name: [] for name in acts}
+    for _ in range(ROUNDS):
+        for name, act in acts.items():
+            (prepare or act)()
+            start = time.thread_time_ns()
+            act()
+            times[name].append((time.thread_time_ns() - start) / count)
+    return {name: round(statistics.median(each), 2) for name, each in times.items()}
+
+
+def each(call: Callable[[int], Any], which: list[int]) -> Act:
+    """Call from Python for each row."""
+
+    def act() -> None:
+        for i in which:
+            call(i)
+
+    return act
+
+
+def latencies() -> Figures:
+    """One read after another, at places all over so many bytes."""
+    found: Figures = {}
+    draw = np.random.default_rng(0)
+    for name, size in SIZES.items():
+        lines = draw.permutation(size // LINE) * (LINE // 8)
+        places = np.zeros(size // 8, np.int64)
+        places[lines] = np.roll(lines, 1)
+        found |= median_ns({name: lambda p=places: kernels.follow(p, STEPS)}, STEPS)  # type: ignore[misc]
+    return found
+
+
+def calls() -> Figures:
+    """Calls from Python of compiled functions that do nothing."""
+    row, which = np.zeros(14, np.float32), list(range(ROWS))
+    dispatchers = kernels.take_nothing, kernels.take_numbers, kernels.take_row
+    acts = {"Python function that does nothing": each(lambda i: None, which)}
+    for way, entered in (
+        ("entry point", map(entry, dispatchers)),
+        ("dispatcher", iter(dispatchers)),
+    ):
+        nothing, numbers, array = entered
+        acts |= {
+            f"{way}, no argument": each(lambda i, f=nothing: f(), which),  # type: ignore[misc]
+            f"{way}, two numbers": each(lambda i, f=numbers: f(i, 7), which),  # type: ignore[misc]
+            f"{way}, array and number": each(lambda i, f=array: f(row, 7), which),  # type: ignore[misc]
+        }
+    return median_ns(acts, ROWS)
+
+
+def basics() -> Figures:
+    """Addition in the trees' order, read and addition of rows in turn, 64 bytes."""
+    draw = np.random.default_rng(0)
+    values, leaves = draw.normal(size=TREES), draw.normal(size=32 * TREES)
+    rows = kernels.ABREAST
+    places = 32 * np.arange(TREES)[:, None] + draw.integers(0, 32, (TREES, rows))
+    table = np.zeros(2**15, np.int64)
+    acts: dict[str, tuple[Act, int]] = {
+        "addition in order": (lambda: kernels.add_in_order(values, 40), 40 * TREES),
+        "read and addition, rows in turn": (
+            lambda: [kernels.add_abreast(leaves, places) for _ in range(20)],
+            20 * TREES * rows,
+        ),
+        "64 of 256 KB, in order": (lambda: kernels.read_all(table, 40), 40 * 2**12),
+    }
+    found: Figures = {}
+    for name, (act, count) in acts.items():
+        found |= median_ns({name: act}, count)
+    return found
+
+
+def touched(layout: Layout, used: NDArray[np.int64] | None) -> dict[str, int]:
+    """Bytes of whole lines that the vector kernel reads for a row, on average.
+
+    `used` (N,) are the trees after which rows stop, None for all of them.
+    """
+    arrays = layout.rows.table.arrays
+    deep = arrays["depths"]
+    slots = arrays["columns"].nbytes // 4
+    if used is None:
+        used = np.array([TREES])
+    found, ends = np.zeros(len(used), np.int64), [1]
+    while ends[-1] < len(deep):
+        ends.append(min(ends[-1] + min(ends[-1], SPAN), len(deep)))
+    groups = np.array(ends)[np.searchsorted(ends, -(-used // LANES))]
+    tests = np.cumsum(((1 << deep) - 1) * 2 * LANES)[groups - 1]
+    found = -(-used // ABREAST) * ABREAST
+    return {
+        "row": LINE,
+        "thresholds": slots * (3 * 4 + 2 * LINE),
+        "tests": int(tests.mean()),
+        "leaves": int(found.mean() * LINE),
+    }
+
+
+def ways(ensemble: Ensemble, fitted: FittedExit, X: Singles) -> dict[str, Act]:
+    """Each way to evaluate the same rows, in the same order."""
+    step = len(X) // ROWS
+    which = list(range(0, ROWS * step, step))
+    numbers, rows = np.array(which), list(X)
+    layout = ensemble.classifier.scorer.layout  # type: ignore[attr-defined]
+    exits = fitted.exits
+    assert isinstance(exits.packed, Layout)
+    enter, at, classifier = layout.enter, layout.at, ensemble.classifier
+    table = np.zeros(1, TABLE)
+    fill_table(table, X, exits.packed)
+    return {
+        "full, compiled": lambda: kernels.sum_each(X, numbers, at),
+        "full, entry point": each(lambda i: enter(rows[i], at), which),
+        "full, choose": each(lambda i: classifier.choose(rows[i]), which),
+        "exit, compiled": lambda: kernels.decide_each(numbers, table.ctypes.data),
+        "exit, over": each(exits.over(X), which),
+        "exit, choose": each(lambda i: exits.choose(rows[i]), which),
+        "a Python function that does nothing": each(lambda i: None, which),
+    }
+
+
+def packing(ensemble: Ensemble, fitted: FittedExit) -> Figures:
+    """Milliseconds of packing a model's trees, and its exits, with a trial and not."""
+    trees, exits = ensemble.classifier.scorer, fitted.exits
+    assert isinstance(trees, Trees)
+    order, stops = exits.order, exits.stops
+    acts: dict[str, Act] = {
+        "full": lambda: pack(trees),
+        "exit": lambda: pack(trees, order, stops),
+    }
+    found: Figures = {}
+    held = trial.TRUST.held
+    for way, trust in (("with a trial", held), ("without", False)):
+        trial.TRUST.held = trust
+        times = median_ns(acts, 1_000_000)
+        found |= {f"{name}, {way}": time for name, time in times.items()}
+    trial.TRUST.held = held
+    return found
+
+
+def floors(facts: dict[str, Any], trees: float) -> Figures:
+    """Nanoseconds of what must happen one after the other; see the module."""
+    reads, basic = facts["reads_ns"], facts["basics_ns"]
+    in_order, in_turn = (
+        basic["addition in order"],
+        basic["read and addition, rows in turn"],
+    )
+    return {
+        "full": round(READS * reads["1 MB"] + TREES * in_order, 1),
+        "exit": round(READS * reads["16 KB"] + trees * in_order, 1),
+        "batch": round(TREES * in_turn, 1),
+    }
+
+
+def measure(folder: Path) -> dict[str, Any]:
+    """Train, fit, time; every figure."""
+    X, y, test, _ = load_adult(folder)
+    with tempfile.TemporaryDirectory() as place:
+        ensemble = compile_ensemble(train(X, y, Path(place)))
+    fitted = fit_exit(ensemble, X, test)
+    layout = ensemble.classifier.scorer.layout  # type: ignore[attr-defined]
+    acts, batch = ways(ensemble, fitted, test), test[:BATCH]
+    step = len(test) // ROWS
+    trees = float(fitted.used[: ROWS * step : step].mean())
+    facts: dict[str, Any] = {
+        "machine": describe(),
+        "kernels": trial.TRUST.kernels,
+        "trees": {"of these rows": trees, "of all": float(fitted.used.mean())},
+        "changed": fitted.changed,
+        "reads_ns": latencies(),
+        "calls_ns": calls(),
+        "basics_ns": basics(),
+        "warm_ns": median_ns(acts, ROWS),
+        "cold_ns": median_ns(acts, ROWS, lambda: OTHERS.sum()),
+        "batch_ns": median_ns({"batch": lambda: layout.follow(batch)}, BATCH),
+        "packing_ms": packing(ensemble, fitted),
+    }
+    facts["floors_ns"] = floors(facts, trees)
+    if layout.rows.vector:
+        exits = fitted.exits.packed
+        assert isinstance(exits, Layout)
+        facts["bytes"] = {
+            "full": touched(layout, None),
+            "exit": touched(exits, fitted.used),
+        }
+    return facts
+
+
+def main() -> int:
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="folder of the data sets")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    arguments = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    facts = measure(arguments.folder)
+    if arguments.json:
+        print(json.dumps(facts))
+        return 0
+    for name, value in facts.items():
+        if not isinstance(value, dict):
+            print(f"{name}: {value}")
+            continue
+        print(name)
+        for part, figure in value.items():
+            print(f"    {part:38} {figure}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,248 @@
+"""What one budget for many items buys, against the same for each; and a long stream.
+
+python -m benchmarks.serving.bench_batch [--stream 100000] [--index FILE.pdx] [--json]
+
+The demo's digits, its held-out quarter: accuracy by the knapsack (all items known, and
+as a stream in chunks of 64) and with an equal budget for each item; and of the items
+listed as most likely of a class, the share that is, by two rounds and with an equal
+budget for each. Budgets are in predicted seconds, so that these figures do not depend
+on what else the machine does. Then a stream of short texts through a real server: items
+a second, its memory, and the latency of single requests meanwhile.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polydom.features.items import Item
+from polydom.indexer import Index, build
+from polydom.indexer.building.dataset import split
+from polydom.indexer.building.project import Project
+from polydom.indexer.building.readers import load_data
+from polydom.server.batch.account import Bulk, Dish, carry_out
+from polydom.server.batch.knapsack import Menus, solve
+from polydom.server.batch.top_k import Finalists
+from polydom.server.client.sync import Client
+from polydom.server.engine.outcome import Outcome
+from polydom.server.engine.planner import Engine
+from polydom.server.schema.batch import Totals
+from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.servers import serving
+
+from ..index.bench_demo import PROJECT
+from ..machine import describe
+
+PARTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)  # of what the best plans for all would cost
+LISTED = 30
+
+
+class Held:
+    """The held-out digits, and what each plan of each answers."""
+
+    def __init__(self, index: Index) -> None:
+        assert index.package is not None
+        # predicted seconds as money: nothing but plans is charged then
+        meta = {**index.package.meta, "unit": "predicted s"}
+        index = replace(index, package=replace(index.package, meta=meta))
+        assert index.package is not None
+        self.engine = Engine(index, index.package.extractor())
+        data = load_data(Project.load(PROJECT))
+        ((_, rows),) = split(data, seed=0, held_out=0.25, folds=None)
+        self.items: list[Item] = [data.items[row] for row in rows]
+        self.labels = [data.labels[data.codes[row]] for row in rows]
+        menus = Menus(index)
+        self.menus = [menus.of(item.size) for item in self.items]
+        self._known: dict[tuple[int, int], Outcome] = {}
+        self.most = sum(float(menu.costs[-1]) for menu in self.menus)
+
+    def outcome(self, number: int, row: int) -> Outcome:
+        """The answer of a row for an item, computed once."""
+        key = (number, row)
+        if key not in self._known:
+            self._known[key] = carry_out(self.engine, Dish(self.items[number], row))
+        return self._known[key]
+
+    def even(self, amount: float) -> list[Outcome]:
+        """Everyone has the same, and takes the best plan that fits."""
+        each = amount / len(self.items)
+        lookup, prior = self.engine.index.lookup, self.engine.prior
+        rows = [lookup.best(item.size, each) for item in self.items]
+        return [
+            self.outcome(k, row if row >= 0 else prior) for k, row in enumerate(rows)
+        ]
+
+    def known(self, amount: float) -> list[Outcome]:
+        """The knapsack over all at once."""
+        places = solve(self.menus, amount).places
+        rows = [int(m.rows[at]) for m, at in zip(self.menus, places, strict=True)]
+        return [self.outcome(k, row) for k, row in enumerate(rows)]
+
+    def streamed(self, amount: float, *, count: bool) -> list[Outcome]:
+        """The knapsack along a stream in chunks of 64."""
+        bulk = Bulk(self.engine, amount, count=len(self.items) if count else None)
+        found: list[Outcome] = []
+        for start in range(0, len(self.items), 64):
+            with bulk.plan(self.items[start : start + 64]) as chunk:
+                for dish in chunk.dishes:
+                    outcome = self.outcome(len(found), dish.row)
+                    chunk.enter(outcome)
+                    found.append(outcome)
+        return found
+
+    def share_right(self, outcomes: list[Outcome]) -> float:
+        pairs = zip(outcomes, self.labels, strict=True)
+        return float(np.mean([outcome.label == label for outcome, label in pairs]))
+
+    def precision_even(self, amount: float, label: str) -> float:
+        """Share of the class among those listed by equal budgets."""
+        scores = [outcome.scores.get(label, -np.inf) for outcome in self.even(amount)]
+        listed = np.argsort(-np.array(scores), kind="stable")[:LISTED]
+        return float(np.mean([self.labels[k] == label for k in listed]))
+
+    def precision_in_rounds(self, amount: float, label: str) -> float:
+        """Share of the class among those listed by two rounds."""
+        bulk = Bulk(self.engine, amount, count=len(self.items))
+        finalists = Finalists(bulk, label, LISTED)
+        numbered = list(enumerate(self.items))
+        for start in range(0, len(numbered), 64):
+            for result in bulk.answers(numbered[start : start + 64]):
+                assert isinstance(result.outcome, Outcome)
+                item = self.items[result.number]
+                finalists.offer(result.number, item, result.outcome)
+        for _ in finalists.improve():
+            pass
+        listed = [result.number for result, _ in finalists.ranking()]
+        return float(np.mean([self.labels[k] == label for k in listed]))
+
+
+def compare(held: Held) -> list[dict[str, float]]:
+    """One row for each budget."""
+    classes = sorted(set(held.labels))
+    rows = []
+    for part in PARTS:
+        amount = part * held.most
+        rows.append(
+            {
+                "part": part,
+                "ms an item": 1e3 * amount / len(held.items),
+                "even": held.share_right(held.even(amount)),
+                "knapsack": held.share_right(held.known(amount)),
+                "streamed": held.share_right(held.streamed(amount, count=True)),
+                "unknown": held.share_right(held.streamed(amount, count=False)),
+                "list even": float(
+                    np.mean([held.precision_even(amount, c) for c in classes])
+                ),
+                "list rounds": float(
+                    np.mean([held.precision_in_rounds(amount, c) for c in classes])
+                ),
+            }
+        )
+    return rows
+
+
+def resident_mb(pid: int) -> float:
+    """Memory that a process holds now; NaN where there is no /proc."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return float("nan")
+    (line,) = (line for line in lines if line.startswith("VmRSS"))
+    return int(line.split()[1]) / 1024
+
+
+def ask_singles(port: int, stop: threading.Event) -> list[tuple[float, bool]]:
+    """Latency in ms and `budget_met` of one request after the other."""
+    found = []
+    with Client(f"http://127.0.0.1:{port}") as client:
+        while not stop.wait(0.002):
+            begun = time.perf_counter()
+            answer = client.predict(SPAM, budget_ms=20)
+            found.append((1e3 * (time.perf_counter() - begun), answer.budget_met))
+    return found
+
+
+def quantiles(found: list[tuple[float, bool]]) -> dict[str, float]:
+    took = np.array([ms for ms, _ in found])
+    return {
+        "asked": len(found),
+        "p50 ms": float(np.quantile(took, 0.5)),
+        "p99 ms": float(np.quantile(took, 0.99)),
+        "met": float(np.mean([met for _, met in found])),
+    }
+
+
+def stream(count: int, folder: Path) -> dict[str, Any]:
+    """Send so many texts in one batch, and single requests meanwhile."""
+    with serving(save_index(folder), f"--features={FEATURES_FILE}") as (process, port):
+        stop, singles = threading.Event(), list[tuple[float, bool]]()
+        threading.Timer(3.0, stop.set).start()
+        alone = quantiles(ask_singles(port, stop))
+        memory = [resident_mb(process.pid)]
+        stop = threading.Event()
+        asking = threading.Thread(
+            target=lambda: singles.extend(ask_singles(port, stop))
+        )
+        asking.start()
+
+        def texts() -> Iterator[str]:
+            for number in range(count):
+                if number % (count // 20) == 0:
+                    memory.append(resident_mb(process.pid))
+                yield (HAM, SPAM)[number % 2]
+
+        begun = time.perf_counter()
+        with Client(f"http://127.0.0.1:{port}") as client:
+            *_, totals = client.predict_batch(texts(), total_budget_ms=600_000)
+        seconds = time.perf_counter() - begun
+        stop.set()
+        asking.join()
+    assert isinstance(totals, Totals)
+    assert (totals.items, totals.errors) == (count, 0)
+    return {
+        "items": count,
+        "seconds": seconds,
+        "items a second": count / seconds,
+        "MB before": memory[0],
+        "MB at most": max(memory),
+        "singles alone": alone,
+        "singles beside the batch": quantiles(singles),
+    }
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--stream", type=int, default=100_000, help="0: none")
+    parser.add_argument("--index", type=Path, help="the demo's, built before")
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = args.index or folder / "digits.pdx"
+        if not path.exists():
+            build(PROJECT, output=path, cache=folder / "cache")
+        rows = compare(Held(Index.load(path)))
+        streamed = stream(args.stream, folder) if args.stream else {}
+    if args.json:
+        print(json.dumps({"machine": describe(), "rows": rows, "stream": streamed}))
+        return 0
+    print(describe())
+    print("".join(f"{name:>13}" for name in rows[0]))
+    for row in rows:
+        print("".join(f"{value:>13.3f}" for value in row.values()))
+    for fact, value in streamed.items():
+        print(f"{fact}: {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

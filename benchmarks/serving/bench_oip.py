@@ -1,0 +1,149 @@
+"""What one way of asking costs beside another: `/v1/predict`, `/v2`, gRPC.
+
+python -m benchmarks.serving.bench_oip             prints a table
+python -m benchmarks.serving.bench_oip --json      one JSON object, for the record
+
+A record of 14 numbers and 500 trees, which take some microseconds, so that nearly all
+of it is the way there and back. One client with one connection asks the next as soon
+as it has the last; the ways take turns. `wall_us` has the client's own time in it,
+which for Triton's clients is most; `server_us` is the server's processor time. Both are
+of one item, also where a request has 100.
+"""
+
+import argparse
+import contextlib
+import http.client
+import json
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tritonclient.grpc
+import tritonclient.http
+
+from tests.support.servers import serving
+
+from ..machine import describe
+from . import record_index
+
+ROUNDS, CALLS, ITEMS = 7, 200, 100
+BUDGET_US = 1_000_000
+Ask = Callable[[], Any]
+
+
+def ways(port: int, grpc_address: str, rows: Any) -> Iterator[tuple[str, int, Ask]]:
+    """Each way's name, items per request, and the call itself."""
+    first = record_index.record(rows[0].tolist())
+    ask = {"record": first, "budget_ms": BUDGET_US / 1e3}
+    yield "/v1/predict, JSON", 1, by_hand(port, "/v1/predict", ask)
+    for count in (1, ITEMS):
+        matrix = rows[:count]
+        given = {"name": "record", "datatype": "FP32", "shape": list(matrix.shape)}
+        infer = {
+            "parameters": {"timeout": BUDGET_US},
+            "inputs": [{**given, "data": matrix.ravel().tolist()}],
+        }
+        path = "/v2/models/records/infer"
+        yield "/v2, JSON", count, by_hand(port, path, infer)
+        yield (
+            "/v2, tritonclient, binary",
+            count,
+            triton(tritonclient.http, f"127.0.0.1:{port}", matrix),
+        )
+        yield (
+            "gRPC, tritonclient, raw",
+            count,
+            triton(tritonclient.grpc, grpc_address, matrix),
+        )
+
+
+def by_hand(port: int, path: str, body: Any) -> Ask:
+    """Ask with what Python brings along, on one connection."""
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    data, headers = json.dumps(body).encode(), {"content-type": "application/json"}
+
+    def ask() -> None:
+        connection.request("POST", path, data, headers)
+        reply = connection.getresponse()
+        answer = reply.read()
+        assert reply.status == 200, answer
+
+    return ask
+
+
+def triton(module: Any, address: str, matrix: Any) -> Ask:
+    """Ask with one of Triton's clients, as its users do."""
+    client = module.InferenceServerClient(address)
+    given = module.InferInput("record", list(matrix.shape), "FP32")
+    given.set_data_from_numpy(matrix)
+    return lambda: client.infer("records", [given], timeout=BUDGET_US)
+
+
+def cpu_s(pid: int) -> float:
+    """Seconds of processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def measure(path: Path, rows: Any) -> list[dict[str, Any]]:
+    """Microseconds per item of each way: median and least of the rounds."""
+    with serving(path, "--grpc-port=0") as (process, port):
+        assert process.stdout is not None
+        grpc_address = process.stdout.readline().split()[-1]
+        found: list[dict[str, Any]] = [
+            {"way": way, "items": items, "ask": ask, "wall": [], "cpu": 0.0}
+            for way, items, ask in ways(port, grpc_address, rows)
+        ]
+        for each in found:
+            each["ask"]()
+        for _ in range(ROUNDS):
+            for each in found:
+                calls = max(CALLS // each["items"], 20)
+                before_s, start_s = cpu_s(process.pid), time.perf_counter()
+                for _ in range(calls):
+                    each["ask"]()
+                done = calls * each["items"]
+                each["wall"].append((time.perf_counter() - start_s) / done * 1e6)
+                each["cpu"] += (cpu_s(process.pid) - before_s) / done * 1e6 / ROUNDS
+    return [
+        {
+            "way": each["way"],
+            "items": each["items"],
+            "wall_us": statistics.median(each["wall"]),
+            "wall_us_min": min(each["wall"]),
+            "server_us": each["cpu"],
+        }
+        for each in found
+    ]
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        record_index.write(Path(folder), count=4_000, asked=ITEMS)
+        rows = json.loads(Path(record_index.ROWS).read_text())
+        table = measure(
+            Path(folder) / record_index.INDEX, np.array(rows, dtype=np.float32)
+        )
+    if arguments.json:
+        print(json.dumps({"machine": describe(), "ways": table}))
+        return
+    print(describe())
+    print(f"{'way':<28} {'items':>5} {'wall_us':>9} {'least':>9} {'server_us':>10}")
+    for row in table:
+        print(
+            f"{row['way']:<28} {row['items']:>5} {row['wall_us']:>9.1f} "
+            f"{row['wall_us_min']:>9.1f} {row['server_us']:>10.1f}"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""What one cheap request takes in process, from its body's bytes to the answer's.
+
+python -m benchmarks.serving.bench_path            prints microseconds
+python -m benchmarks.serving.bench_path --json     one JSON object, for the record
+
+The index of bench_server: 14 numbers, 500 trees, a different row for every call. Times
+are the thread's own, the least of many rounds, so that other programs show least.
+`ordinary` is what the ASGI way calls for the same request, without ASGI. Sending,
+counting and HTTP are not in either.
+"""
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from polydom.indexer import Index
+from polydom.models.trees.self_test import TRUST
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Caller
+from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.metrics import Metrics
+from polydom.server.runtime.model import Serving
+from polydom.server.runtime.warm_up import WarmUp
+from polydom.server.runtime.work_queue import WorkQueue
+from polydom.server.schema.predict import encode
+from polydom.server.settings import Settings
+from polydom.server.v1.decode import decode_ask
+
+from ..machine import describe
+from . import record_index
+
+ROUNDS = 50
+HEADERS = ((b"host", b"127.0.0.1:8000"), (b"content-type", b"application/json"))
+
+
+def least_us(call: Callable[[Any], Any], arguments: list[Any]) -> float:
+    """Microseconds per call in the fastest round."""
+    rounds = []
+    for _ in range(ROUNDS):
+        start_s = time.thread_time()
+        for argument in arguments:
+            call(argument)
+        rounds.append((time.thread_time() - start_s) / len(arguments))
+    return min(rounds) * 1e6
+
+
+def measure(folder: Path) -> dict[str, float]:
+    """Microseconds of the whole and of its parts."""
+    record_index.write(folder)
+    index = Index.load(folder / record_index.INDEX)
+    assert index.package is not None
+    engine = Engine(index, index.package.extractor())
+    WarmUp(engine).run()
+    desk = Desk(engine, Settings())
+    serving = Serving(desk, WorkQueue(), Metrics())
+    serving.ready = True
+    rows = json.loads((folder / record_index.ROWS).read_text())
+    asks = [{"record": record_index.record(row), "budget_ms": 50} for row in rows]
+    bodies = [json.dumps(ask).encode() for ask in asks]
+    now, caller = time.monotonic, Caller()
+    reader = desk.reader
+    assert reader is not None
+
+    def quick(body: bytes) -> bytes:
+        read = reader.read(body)
+        assert read is not None
+        answered = serving.answer_at_once(read, now(), caller)
+        assert answered is not None
+        return encode(desk.answer(*answered))
+
+    def ordinary(body: bytes) -> bytes:
+        ask = decode_ask(HEADERS, b"", body, "record")
+        answered = serving.answer_at_once(ask, now(), caller)
+        assert answered is not None
+        return encode(desk.answer(*answered))
+
+    model: Any = index.package.models[1]
+    layout = model.scorer.layout
+    enter, at = layout.enter, layout.at
+    singles = list(np.array(rows, np.float32))
+    outcomes = []
+    for body in bodies:
+        read = reader.read(body)
+        assert read is not None
+        answered = serving.answer_at_once(read, now(), caller)
+        assert answered is not None
+        outcomes.append(answered)
+    kernel_us = least_us(lambda row: enter(row, at), singles)
+    facts = {
+        f"{TRUST.kernels} kernel": kernel_us,
+        "model": least_us(model.answer, singles),
+        "read": least_us(reader.read, bodies),
+        "encode": least_us(encode, [desk.answer(*one) for one in outcomes]),
+        "whole": least_us(quick, bodies),
+        "ordinary": least_us(ordinary, bodies),
+        "counting": least_us(lambda one: serving.sent(*one), outcomes),
+    }
+    facts["whole beyond the kernel"] = facts["whole"] - kernel_us
+    return facts
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    with tempfile.TemporaryDirectory() as folder:
+        facts = measure(Path(folder))
+    if arguments.json:
+        print(json.dumps({"machine": describe(), "us": facts}))
+        return 0
+    print(describe())
+    for name, value in facts.items():
+        print(f"{name:26} {value:8.2f} us")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,336 @@
+"""Requests per second of a cheap model, against other servers, one core each.
+
+python -m benchmarks.serving.bench_server                        prints tables
+python -m benchmarks.serving.bench_server --json                 one JSON object, for the record
+python -m benchmarks.serving.bench_server --venv mlserver=DIR    adds a peer installed in DIR
+python -m benchmarks.serving.bench_server --memory 1000000       adds memory before and after
+
+One record of 14 numbers, a LightGBM ensemble of 500 trees of depth 5. Each server runs
+on one core and the generator on another; a server that is not being measured is
+stopped with a signal. All get the same requests, 1,000 different rows in turn (but
+MLServer, which has a protocol of its own), and each must answer them with the booster's
+own decision before it is timed; `hello` and `echo` have no model. The rates come from
+wrk where it is installed and else from open_loop.py, whose limit is lower. `cpu_us` is
+the server's processor time per request, which other programs disturb least.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import shutil
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..machine import describe
+from . import record_index
+from .open_loop import Exchange, Load, latencies_s
+
+HERE = Path(__file__).resolve().parent
+OWN = ("polydom", "polydom_unmetered", "hello", "echo", "lightgbm", "sklearn")
+ELSEWHERE = ("litserve", "mlserver", "bentoml")
+MODELLESS = ("hello", "echo")
+CONNECTIONS = (1, 32)
+START_S = 90.0
+DECIDED = 1e-6  # shares this near to 1/2 may be rounded to either side
+WRK = """
+local requests, k = {}, 0
+for line in io.lines("%s") do
+  local head = {["content-type"] = "application/json"}
+  requests[#requests + 1] = {line, head}
+end
+init = function(arguments)
+  for i, r in ipairs(requests) do requests[i] = wrk.format("POST", "%s", r[2], r[1]) end
+end
+request = function()
+  k = k %% #requests + 1
+  return requests[k]
+end
+done = function(summary, latency, all)
+  local e = summary.errors
+  local wrong = e.connect + e.read + e.write + e.status + e.timeout
+  io.write(string.format("\\n%%d %%d %%d %%d %%d\\n", summary.requests,
+    summary.duration, latency:percentile(50), latency:percentile(99), wrong))
+end
+"""
+
+
+@dataclass
+class Contender:
+    """A server process, and what was measured of it by number of connections."""
+
+    name: str
+    port: int
+    process: subprocess.Popen[bytes]
+    bodies: list[bytes]
+    path: str
+    runs: dict[int, list[dict[str, float]]] = field(default_factory=dict)
+
+    def requests(self) -> list[bytes]:
+        """Whole requests, as wrk makes them."""
+        return [
+            b"POST %b HTTP/1.1\r\nhost: 127.0.0.1:%d\r\ncontent-length: %d\r\n"
+            b"content-type: application/json\r\n\r\n%b"
+            % (self.path.encode(), self.port, len(body), body)
+            for body in self.bodies
+        ]
+
+    def pause(self) -> None:
+        os.killpg(self.process.pid, signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        os.killpg(self.process.pid, signal.SIGCONT)
+
+    def cpu_s(self) -> float:
+        """Seconds of processor time that the server's processes have used."""
+        ticks = 0
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                if int(fields[2]) == self.process.pid:  # its process group
+                    ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def memory_bytes(self) -> int:
+        """Resident bytes of the server's process."""
+        pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def free_port() -> int:
+    """A port with two free neighbours, most likely."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@contextlib.contextmanager
+def started(
+    name: str, python: str, folder: Path, core: int | None
+) -> Iterator[Contender]:
+    """Start a contender on one core; it answers when this begins."""
+    port = free_port()
+    command = [python, str(HERE / "peer_servers.py"), name, str(port), str(folder)]
+    if core is not None:
+        command = ["taskset", "-c", str(core), *command]
+    log = (folder / f"{name}.log").open("wb")
+    process = subprocess.Popen(
+        command, stdout=log, stderr=log, start_new_session=True, cwd=folder
+    )
+    bodies, path = payloads(name, folder)
+    contender = Contender(name, port, process, bodies, path)
+    try:
+        wait_for(contender)
+        yield contender
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            contender.go_on()
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        log.close()
+
+
+def payloads(name: str, folder: Path) -> tuple[list[bytes], str]:
+    """Bodies and path of the contender's requests."""
+    rows = json.loads((folder / record_index.ROWS).read_text())
+    if name != "mlserver":
+        asks = [{"record": record_index.record(row), "budget_ms": 50} for row in rows]
+        return [json.dumps(ask).encode() for ask in asks], "/v1/predict"
+    inputs: dict[str, Any] = {"name": "x", "shape": [1, 14], "datatype": "FP32"}
+    asks = [{"inputs": [inputs | {"data": row}]} for row in rows]
+    return [json.dumps(ask).encode() for ask in asks], "/v2/models/records/infer"
+
+
+def wait_for(contender: Contender) -> None:
+    """Return once it answers a request with 200."""
+    end_s = time.monotonic() + START_S
+    while time.monotonic() < end_s and contender.process.poll() is None:
+        with contextlib.suppress(OSError, ValueError):
+            load = Load(contender.port, contender.requests()[:1], 1)
+            if load.closed(0.0001)[0].status == 200:
+                return
+        time.sleep(0.2)
+    raise TimeoutError(f"it did not answer; see {contender.name}.log")
+
+
+def check(contender: Contender, shares: list[float]) -> None:
+    """Refuse a server whose decisions are not the booster's."""
+    load = Load(contender.port, contender.requests(), 1)
+    exchanges = {e.number: e for e in load.open(200, len(shares) / 200)}
+    for number, share in enumerate(shares):
+        found = decision(contender.name, exchanges[number])
+        if abs(share - 0.5) > DECIDED and found != (share > 0.5):
+            raise ValueError(f"row {number}: it answered {found} where {share} was due")
+
+
+def decision(name: str, exchange: Exchange) -> bool:
+    """Whether an answer is the second class."""
+    if exchange.status != 200:
+        raise ValueError(f"it answered with {exchange.status}: {exchange.body[:200]!r}")
+    answer = json.loads(exchange.body)
+    if name == "mlserver":
+        return bool(answer["outputs"][0]["data"][0] > 0.5)
+    return bool(answer["label"] == record_index.LABELS[1])
+
+
+def saturate(
+    contender: Contender, connections: int, seconds: float, folder: Path
+) -> None:
+    """Measure what it answers when every connection always waits for an answer."""
+    contender.go_on()
+    measure = with_wrk if shutil.which("wrk") else with_own
+    before_s = contender.cpu_s()
+    measured = measure(contender, connections, seconds, folder)
+    measured["cpu_us"] = (contender.cpu_s() - before_s) / measured["count"] * 1e6
+    contender.runs.setdefault(connections, []).append(measured)
+    contender.pause()
+
+
+def with_wrk(
+    contender: Contender, connections: int, seconds: float, folder: Path
+) -> dict[str, float]:
+    bodies, script = folder / f"{contender.name}.txt", folder / f"{contender.name}.lua"
+    bodies.write_bytes(b"\n".join(contender.bodies))
+    script.write_text(WRK % (bodies, contender.path))
+    done = subprocess.run(
+        [
+            *("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", f"-s{script}"),
+            f"http://127.0.0.1:{contender.port}",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    count, took_us, p50_us, p99_us, wrong = map(
+        int, done.stdout.split("\n")[-2].split()
+    )
+    return {
+        "count": count,
+        "rate": count / took_us * 1e6,
+        "p50_us": p50_us,
+        "p99_us": p99_us,
+        "wrong": wrong,
+    }
+
+
+def with_own(
+    contender: Contender, connections: int, seconds: float, folder: Path
+) -> dict[str, float]:
+    exchanges = Load(contender.port, contender.requests(), connections).closed(seconds)
+    took_s = latencies_s(exchanges)
+    return {
+        "count": len(exchanges),
+        "rate": len(exchanges) / seconds,
+        "p50_us": float(np.quantile(took_s, 0.5)) * 1e6,
+        "p99_us": float(np.quantile(took_s, 0.99)) * 1e6,
+        "wrong": sum(exchange.status != 200 for exchange in exchanges),
+    }
+
+
+def grow(contender: Contender, requests: int, folder: Path) -> dict[str, float]:
+    """Resident megabytes before and after so many requests, in four parts."""
+    contender.go_on()
+    saturate(contender, CONNECTIONS[-1], 2, folder)
+    contender.go_on()
+    megabytes, asked = [contender.memory_bytes() / 1e6], 0.0
+    while asked < requests:
+        measured = with_wrk(contender, CONNECTIONS[-1], 5, folder)
+        asked += measured["rate"] * 5
+        megabytes.append(contender.memory_bytes() / 1e6)
+    contender.pause()
+    return {"requests": asked, "before_mb": megabytes[0], "after_mb": megabytes[-1]}
+
+
+def summary(contenders: list[Contender]) -> list[dict[str, Any]]:
+    """Medians over the rounds, and the median ratio to `hello` in the same round."""
+    hello = next(c for c in contenders if c.name == "hello")
+    table = []
+    for contender in contenders:
+        line: dict[str, Any] = {"name": contender.name}
+        for count, runs in contender.runs.items():
+            for name in ("rate", "p50_us", "p99_us", "cpu_us"):
+                line[f"{name} c={count}"] = statistics.median(r[name] for r in runs)
+            pairs = list(zip(runs, hello.runs[count], strict=True))
+            for name in ("rate", "p50_us", "cpu_us"):
+                line[f"{name}/hello c={count}"] = statistics.median(
+                    own[name] / other[name] for own, other in pairs
+                )
+            line["wrong"] = line.get("wrong", 0) + sum(r["wrong"] for r in runs)
+        table.append(line)
+    return table
+
+
+def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """Start everything there is, check it, measure it in rounds."""
+    shares = record_index.write(folder, asked=arguments.rows)
+    pythons = dict.fromkeys(OWN, sys.executable)
+    for option in arguments.venv:
+        name, _, place = option.partition("=")
+        pythons[name] = str(Path(place) / "bin" / "python")
+    missing = {name: "no --venv names it" for name in ELSEWHERE if name not in pythons}
+    pinned = hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) > 1
+    if pinned:
+        os.sched_setaffinity(0, {0})
+    contenders: list[Contender] = []
+    facts: dict[str, Any] = {"machine": describe(), "missing": missing}
+    with contextlib.ExitStack() as stack:
+        for name, python in pythons.items():
+            if arguments.only and name not in arguments.only:
+                continue
+            try:
+                server = started(name, python, folder, 1 if pinned else None)
+                contender = stack.enter_context(server)
+                if name not in MODELLESS:
+                    check(contender, shares[: arguments.checked])
+            except (OSError, TimeoutError, ValueError) as error:
+                missing[name] = str(error)
+                continue
+            contender.pause()
+            contenders.append(contender)
+        for _ in range(arguments.rounds):
+            for connections in CONNECTIONS:
+                for contender in contenders:
+                    saturate(contender, connections, arguments.seconds, folder)
+        facts["table"] = summary(contenders)
+        if arguments.memory:
+            facts["memory"] = grow(contenders[0], arguments.memory, folder)
+    return facts
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--venv", action="append", default=[], metavar="NAME=FOLDER")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="leave others out")
+    parser.add_argument("--seconds", type=int, default=1, help="of each run")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=1000, help="different requests")
+    parser.add_argument("--checked", type=int, default=50, help="answers compared")
+    parser.add_argument("--memory", type=int, default=0, metavar="REQUESTS")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        facts = run(arguments, Path(folder))
+    if arguments.json:
+        print(json.dumps(facts))
+        return 0
+    for line in facts.pop("table"):
+        print(line.pop("name"))
+        for name, value in line.items():
+            print(f"    {name:20} {value:12,.2f}")
+    for name, value in facts.items():
+        print(f"{name}: {value}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
