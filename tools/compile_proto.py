@@ -1,6 +1,6 @@
-"""Compiles server/inference.proto; needs grpcio-tools, which the server does not.
+"""Compiles server/oip/inference.proto; needs grpcio-tools, which the server does not.
 
-python -m tools.compile_proto       writes server/inference.binpb
+python -m tools.compile_proto       writes server/oip/inference.binpb
 
 A descriptor and no generated classes: those check protobuf's version, and clash with a
 client's own messages of the same names in one process.
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
 from grpc_tools import protoc
 
-PROTO = Path(__file__).resolve().parents[1] / "server" / "inference.proto"
+PROTO = Path(__file__).resolve().parents[1] / "server" / "oip" / "inference.proto"
 
 
 def compile_proto() -> FileDescriptorProto:

@@ -9,9 +9,10 @@ import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks.places import DATA
+
 from .scenes import load
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 COSTS = DATA / "ann_thyroid_costs" / "ann-thyroid.cost"
 FTI_TESTS = ("TT4", "T4U")  # what the last column is computed from
 

@@ -1,6 +1,6 @@
 """Values and times of every feature of ICSP's scenes, recorded once and kept.
 
-python -m benchmarks.data.recording CACHE --rounds 4     records, goes on where it stopped
+python -m benchmarks.data.recording CACHE --rounds 4  records, goes on where it stopped
 
 What is replayed later is what one thread really took: CPU seconds of every step and
 feature of every image, in a shuffled order, once. Times of the processor and not of the

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from PIL import Image
 
-FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "scene15"
+from benchmarks.places import DATA
+
+FOLDER = DATA / "scene15"
 SCALES = (0.5, 1.0, 1.5, 2.0)
 QUALITY = 90
 

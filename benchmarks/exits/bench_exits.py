@@ -1,8 +1,8 @@
 """What exits save: mean cost per answer against accuracy, on items kept for that.
 
-python -m benchmarks.exits.bench_exits                     scenes, films, thyroid: tables
-python -m benchmarks.exits.bench_exits --sets thyroid      one of them
-python -m benchmarks.exits.bench_exits --json              one JSON object, for the record
+python -m benchmarks.exits.bench_exits                 scenes, films, thyroid: tables
+python -m benchmarks.exits.bench_exits --sets thyroid  one of them
+python -m benchmarks.exits.bench_exits --json          one JSON object, for the record
 
 An index is built of three quarters of the items, once without exits and once for each
 share of changed answers. Every item of the rest passes all checkpoints of the most
@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from benchmarks.places import ROOT
 from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
@@ -39,7 +40,6 @@ from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Question
 
 from ..data.kept_items import (
-    DATA,
     FTI_TESTS,
     KEPT,
     thyroid_costs,
@@ -48,6 +48,7 @@ from ..data.kept_items import (
 )
 from ..data.recording import FEATURES
 from ..machine import describe
+from ..places import DATA
 
 ALPHAS = (None, 0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
 TEXT_FEATURES = [
@@ -107,7 +108,7 @@ def project(name: str, alpha: float | None) -> Project:
             **about[name],
             **({} if alpha is None else {"exits": {"alpha": alpha}}),
         },
-        folder=Path(__file__).resolve().parent,
+        folder=ROOT / "benchmarks" / "data",
     )
 
 

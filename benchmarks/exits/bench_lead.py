@@ -1,9 +1,9 @@
 """How many rounds exits by a class's lead take, against LightGBM's own early stop.
 
-python -m benchmarks.exits.bench_lead DATA                tables and times, a set at a time
-python -m benchmarks.exits.bench_lead DATA --sets mnist   only one
-python -m benchmarks.exits.bench_lead DATA --untimed      counts alone, which load cannot move
-python -m benchmarks.exits.bench_lead DATA --json         one JSON object, for the record
+python -m benchmarks.exits.bench_lead DATA               tables and times, a set at a time
+python -m benchmarks.exits.bench_lead DATA --sets mnist  only one
+python -m benchmarks.exits.bench_lead DATA --untimed     counts alone, which load cannot move
+python -m benchmarks.exits.bench_lead DATA --json        one JSON object, for the record
 
 DATA holds the folders covtype20k (7 classes) and mnist (10, at 14 x 14 pixels). The
 model is LightGBM, 100 rounds of a tree of 31 leaves for each class.

@@ -1,7 +1,7 @@
 """How often a promised rate of changed decisions is broken.
 
-python -m benchmarks.exits.bench_promise DATA             a line per data set and alpha
-python -m benchmarks.exits.bench_promise DATA --json      one JSON object, for the record
+python -m benchmarks.exits.bench_promise DATA         a line per data set and alpha
+python -m benchmarks.exits.bench_promise DATA --json  one JSON object, for the record
 
 The test rows of each set stand for the population, so that every schedule's true rate
 is known. Calibration rows are drawn from them with replacement, `RESAMPLINGS` times;

@@ -1,10 +1,10 @@
 """How many base models an early exit takes, at equal changed decisions on test rows.
 
-python -m benchmarks.exits.bench_qwyc DATA                    all data sets, one table each
-python -m benchmarks.exits.bench_qwyc DATA --sets adult       only some
-python -m benchmarks.exits.bench_qwyc DATA --json             one JSON object, for the record
-python -m benchmarks.exits.bench_qwyc --from RECORD           tables of a kept JSON object
-python -m benchmarks.exits.bench_qwyc DATA --plot FOLDER      three PNGs a data set
+python -m benchmarks.exits.bench_qwyc DATA                all data sets, one table each
+python -m benchmarks.exits.bench_qwyc DATA --sets adult   only some
+python -m benchmarks.exits.bench_qwyc DATA --json         one JSON object, for the record
+python -m benchmarks.exits.bench_qwyc --from RECORD       tables of a kept JSON object
+python -m benchmarks.exits.bench_qwyc DATA --plot FOLDER  three PNGs a data set
 
 DATA holds the folders adult, higgs, covtype20k and mnist. The model is LightGBM, 500
 trees of depth 5, learning rate 0.05, trained on the training rows.

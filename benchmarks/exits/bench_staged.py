@@ -41,8 +41,9 @@ from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 
-from ..data.kept_items import DATA, FTI_TESTS, thyroid_costs, thyroid_names
+from ..data.kept_items import FTI_TESTS, thyroid_costs, thyroid_names
 from ..machine import describe
+from ..places import DATA
 from .bench_exits import cegb, table
 from .bench_qwyc import load_adult
 from .staged_boosting import train_staged

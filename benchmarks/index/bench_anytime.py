@@ -1,9 +1,9 @@
 """Any-time Poly-Dom against plain Poly-Dom and Greedy, on recorded times of scenes.
 
-python -m benchmarks.index.bench_anytime                one size per image, about 3 minutes
-python -m benchmarks.index.bench_anytime --rounds 4     all four sizes of every image
-python -m benchmarks.index.bench_anytime --plot DIR     draws the figure there too
-python -m benchmarks.index.bench_anytime --json         one JSON object, for the record
+python -m benchmarks.index.bench_anytime             one size per image, about 3 minutes
+python -m benchmarks.index.bench_anytime --rounds 4  all four sizes of every image
+python -m benchmarks.index.bench_anytime --plot DIR  draws the figure there too
+python -m benchmarks.index.bench_anytime --json      one JSON object, for the record
 
 A simulation over real times: values and CPU seconds of every feature of every image are
 recorded once (recording.py), then plans are replayed against the recorded seconds, so

@@ -1,8 +1,8 @@
 """Poly-Dom, Greedy and ICSP's baselines by its four metrics, on its scenes.
 
-python -m benchmarks.index.bench_polydom_scenes               prints tables, about 3 minutes
-python -m benchmarks.index.bench_polydom_scenes --rounds 4    all four sizes of every image
-python -m benchmarks.index.bench_polydom_scenes --plot DIR    draws the figures there too
+python -m benchmarks.index.bench_polydom_scenes             prints tables, about 3 minutes
+python -m benchmarks.index.bench_polydom_scenes --rounds 4  all four sizes of every image
+python -m benchmarks.index.bench_polydom_scenes --plot DIR  draws the figures there too
 
 All 8,192 sets of 13 features are trained once (a linear discriminant, scene_sets.py)
 and kept, so that every search only looks accuracies up. Costs are those recorded

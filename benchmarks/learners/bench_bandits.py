@@ -30,8 +30,9 @@ from polydom.models.selection.race import Outcome, Race
 from polydom.models.selection.successive_halving import successive_halving, uniform
 
 from .. import machine
+from ..places import DATA
 from .bandits import exp3, lil_ucb, lucb, successive_elimination, successive_rejects
-from .learning_sets import DATA, mnist
+from .learning_sets import mnist
 
 Floats = NDArray[np.float64]
 Parts = tuple[tuple[Floats, Floats], ...]  # train, valid, test

@@ -1,9 +1,9 @@
 """What choosing a learner costs, and what it loses, against training them all.
 
 python -m benchmarks.learners.bench_selection run higgs --seed 0 --strategy record
-python -m benchmarks.learners.bench_selection run                 every piece not yet measured
-python -m benchmarks.learners.bench_selection table [--json]      what has been measured so far
-python -m benchmarks.learners.bench_selection replay [--json]     strategies over the recordings
+python -m benchmarks.learners.bench_selection run              every piece not yet measured
+python -m benchmarks.learners.bench_selection table [--json]   what has been measured so far
+python -m benchmarks.learners.bench_selection replay [--json]  strategies over the recordings
 python -m benchmarks.learners.bench_selection plot higgs --seed 0 curves and allocations (PNG)
 
 Each measured piece (set, seed, portfolio, strategy) is a line of `--results`; pieces

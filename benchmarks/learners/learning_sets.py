@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
+from benchmarks.places import DATA
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
 def higgs(folder: Path) -> Rows:

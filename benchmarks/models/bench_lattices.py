@@ -1,9 +1,9 @@
 """Lattices: what one row costs, how many of them QWYC leaves out, what they promise.
 
-python -m benchmarks.models.bench_lattices DATA                        all tables
-python -m benchmarks.models.bench_lattices DATA --parts rows           one of them
-python -m benchmarks.models.bench_lattices DATA --tensorflow PYTHON    TensorFlow beside ours
-python -m benchmarks.models.bench_lattices DATA --json                 one JSON object
+python -m benchmarks.models.bench_lattices DATA                      all tables
+python -m benchmarks.models.bench_lattices DATA --parts rows         one of them
+python -m benchmarks.models.bench_lattices DATA --tensorflow PYTHON  TensorFlow beside ours
+python -m benchmarks.models.bench_lattices DATA --json               one JSON object
 
 Rows: random lattices over 30 columns, pinned to one core; of every contender's means in
 `ROUNDS` short rounds, taken in turn, the least. The early exit follows limits that stop

@@ -38,8 +38,8 @@ from polydom.server.schema.batch import Totals
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import serving
 
-from ..index.bench_demo import PROJECT
 from ..machine import describe
+from ..places import DEMO
 
 PARTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)  # of what the best plans for all would cost
 LISTED = 30
@@ -55,7 +55,7 @@ class Held:
         index = replace(index, package=replace(index.package, meta=meta))
         assert index.package is not None
         self.engine = Engine(index, index.package.extractor())
-        data = load_data(Project.load(PROJECT))
+        data = load_data(Project.load(DEMO))
         ((_, rows),) = split(data, seed=0, held_out=0.25, folds=None)
         self.items: list[Item] = [data.items[row] for row in rows]
         self.labels = [data.labels[data.codes[row]] for row in rows]
@@ -229,7 +229,7 @@ def main(argv: list[str] | None = None) -> int:
         folder = Path(name)
         path = args.index or folder / "digits.pdx"
         if not path.exists():
-            build(PROJECT, output=path, cache=folder / "cache")
+            build(DEMO, output=path, cache=folder / "cache")
         rows = compare(Held(Index.load(path)))
         streamed = stream(args.stream, folder) if args.stream else {}
     if args.json:

@@ -1,8 +1,8 @@
 """Whether budgets hold on another machine than the build's, and on one that slows down.
 
-python -m benchmarks.serving.bench_drift            builds, asks, prints two tables
-python -m benchmarks.serving.bench_drift --load     a third table, from a server under load
-python -m benchmarks.serving.bench_drift --json     one JSON object, for the record
+python -m benchmarks.serving.bench_drift         builds, asks, prints two tables
+python -m benchmarks.serving.bench_drift --load  a third table, from a server under load
+python -m benchmarks.serving.bench_drift --json  one JSON object, for the record
 
 The first table asks the server's engine, without HTTP, with the demo's index as it is
 and with all its costs halved or doubled, as if it had been built on a machine twice as
@@ -32,6 +32,7 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from benchmarks.places import DEMO
 from polydom.features.items import Item, image_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
@@ -49,7 +50,6 @@ from ..data.stages import Stages
 from ..machine import describe
 from . import busy_phases
 
-PROJECT = Path(__file__).resolve().parents[1] / "docs" / "demo" / "PROJECT.toml"
 SPEEDS = (0.5, 1.0, 2.0)
 BUDGETS_MS = (0.5, 0.75, 1.0, 1.5)
 MODES = {
@@ -195,7 +195,7 @@ def slowed_down(
 
 def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """Build and ask."""
-    plan = Project.load(PROJECT)
+    plan = Project.load(DEMO)
     path = folder / "digits.pdx"
     if path.exists():
         index = Index.load(path)

@@ -1,8 +1,8 @@
 """Whether a server that is asked ten times what it can do still says so at once.
 
-python -m benchmarks.serving.bench_flood                    prints a table
-python -m benchmarks.serving.bench_flood --json             one JSON object, for the record
-python -m benchmarks.serving.bench_flood --ways new oip     some ways of asking only
+python -m benchmarks.serving.bench_flood                 prints a table
+python -m benchmarks.serving.bench_flood --json          one JSON object, for the record
+python -m benchmarks.serving.bench_flood --ways new oip  some ways of asking only
 
 The index of bench_server, whose plans cost microseconds, so that reading and writing is
 what runs out first. A load of 1 is the rate of a closed loop. Requests then come at

@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.places import ROOT
 from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
@@ -66,7 +67,7 @@ def project(arguments: argparse.Namespace) -> Project:
             "search": {"alpha": 1.05, "held_out": 0.25},
             "seed": 0,
         },
-        folder=Path(__file__).resolve().parent,
+        folder=ROOT / "benchmarks" / "data",
     )
 
 

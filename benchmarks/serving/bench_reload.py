@@ -1,8 +1,8 @@
 """Whether replacing an index under load makes answers late.
 
-python -m benchmarks.serving.bench_reload              builds the demo's index, about 30 s
-python -m benchmarks.serving.bench_reload INDEX.pdx    of one that is there
-python -m benchmarks.serving.bench_reload --json       one JSON object, for the record
+python -m benchmarks.serving.bench_reload            builds the demo's index, about 30 s
+python -m benchmarks.serving.bench_reload INDEX.pdx  of one that is there
+python -m benchmarks.serving.bench_reload --json     one JSON object, for the record
 
 One client asks with one connection, one request after the other, first of a server that
 is left alone, then of the same server while its file is replaced and SIGHUP sent again
@@ -29,7 +29,8 @@ from polydom.indexer import Index, build
 from tests.support.servers import ask, serving
 
 from ..machine import describe
-from .bench_workers import PROJECT, body_of
+from ..places import DEMO
+from .bench_workers import body_of
 
 SECONDS = 10.0
 BUDGET_MS = 10.0
@@ -118,7 +119,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "served.pdx")
         if args.index is None:
-            build(PROJECT, output=path, cache=Path(folder, "cache"))
+            build(DEMO, output=path, cache=Path(folder, "cache"))
         else:
             Index.load(args.index).save(path)
         runs = measure(path)

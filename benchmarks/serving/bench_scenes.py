@@ -1,7 +1,7 @@
 """Accuracy against budget on ICSP's scenes, and whether the budgets hold.
 
-python -m benchmarks.serving.bench_scenes            builds, serves, asks, prints two tables
-python -m benchmarks.serving.bench_scenes --json     one JSON object, for the record
+python -m benchmarks.serving.bench_scenes         builds, serves, asks, prints two tables
+python -m benchmarks.serving.bench_scenes --json  one JSON object, for the record
 
 The index is built, and its sets are chosen, on three quarters of the images; the others
 are sent to a real server over one connection, one at a time, at every budget.
@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.places import ROOT
 from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
@@ -65,7 +66,7 @@ def project(arguments: argparse.Namespace) -> Project:
             },
             "seed": arguments.seed,
         },
-        folder=Path(__file__).resolve().parent,
+        folder=ROOT / "benchmarks" / "data",
     )
 
 

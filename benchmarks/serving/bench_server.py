@@ -1,9 +1,9 @@
 """Requests per second of a cheap model, against other servers, one core each.
 
-python -m benchmarks.serving.bench_server                        prints tables
-python -m benchmarks.serving.bench_server --json                 one JSON object, for the record
-python -m benchmarks.serving.bench_server --venv mlserver=DIR    adds a peer installed in DIR
-python -m benchmarks.serving.bench_server --memory 1000000       adds memory before and after
+python -m benchmarks.serving.bench_server                      prints tables
+python -m benchmarks.serving.bench_server --json               one JSON object, for the record
+python -m benchmarks.serving.bench_server --venv mlserver=DIR  adds a peer installed in DIR
+python -m benchmarks.serving.bench_server --memory 1000000     adds memory before and after
 
 One record of 14 numbers, a LightGBM ensemble of 500 trees of depth 5. Each server runs
 on one core and the generator on another; a server that is not being measured is
@@ -33,11 +33,13 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.places import ROOT
+
 from ..machine import describe
 from . import record_index
 from .open_loop import Exchange, Load, latencies_s
 
-HERE = Path(__file__).resolve().parent
+PEERS = ROOT / "benchmarks" / "peers"
 OWN = ("polydom", "polydom_unmetered", "hello", "echo", "lightgbm", "sklearn")
 ELSEWHERE = ("litserve", "mlserver", "bentoml")
 MODELLESS = ("hello", "echo")
@@ -120,7 +122,7 @@ def started(
 ) -> Iterator[Contender]:
     """Start a contender on one core; it answers when this begins."""
     port = free_port()
-    command = [python, str(HERE / "peer_servers.py"), name, str(port), str(folder)]
+    command = [python, str(PEERS / "peer_servers.py"), name, str(port), str(folder)]
     if core is not None:
         command = ["taskset", "-c", str(core), *command]
     log = (folder / f"{name}.log").open("wb")

@@ -1,8 +1,8 @@
 """How much memory each worker of one server adds, beside the index that all map.
 
-python -m benchmarks.serving.bench_workers             builds the demo's index, about 30 s
-python -m benchmarks.serving.bench_workers INDEX.pdx   of one that is there
-python -m benchmarks.serving.bench_workers --json      one JSON object, for the record
+python -m benchmarks.serving.bench_workers            builds the demo's index, about 30 s
+python -m benchmarks.serving.bench_workers INDEX.pdx  of one that is there
+python -m benchmarks.serving.bench_workers --json     one JSON object, for the record
 
 Linux alone says what processes share (/proc/PID/smaps_rollup). Rss counts shared pages
 in every process, Pss divides them among those that share them, and Uss is what ends
@@ -18,12 +18,12 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from benchmarks.places import DEMO
 from polydom.indexer import Index, build
 from tests.support.servers import ask, serving
 
 from ..machine import describe
 
-PROJECT = Path(__file__).resolve().parents[1] / "docs" / "demo" / "PROJECT.toml"
 COUNTS = (1, 2, 4)
 # enough that each of the workers gets some
 REQUESTS = 400
@@ -84,7 +84,7 @@ def main() -> int:
         path = args.index
         if path is None:
             path = Path(folder, "digits.pdx")
-            build(PROJECT, output=path, cache=Path(folder, "cache"))
+            build(DEMO, output=path, cache=Path(folder, "cache"))
         runs = {count: measure(path, count) for count in COUNTS}
         size = path.stat().st_size / 1e6
     if args.json:

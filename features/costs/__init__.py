@@ -1,1 +1,1 @@
-"""What features cost: timing them, fitting curves to the times, polynomials of sizes."""
+"""What features cost: timing them, and fitting polynomials of sizes to the times."""

@@ -1,1 +1,1 @@
-"""Features of images and texts that projects can choose from, of very different cost."""
+"""Features of images and texts to choose from, of very different cost."""

@@ -55,7 +55,8 @@ class CellLookup(SizeLookup[Pair]):
     levels : (K,) int32
         Equal where ranks are equally accurate, ascending.
     coefficients : (K, T) float64
-        Cost polynomial of each ranked candidate (features/costs/polynomials.py), seconds.
+        Cost polynomial of each ranked candidate, seconds; terms are in the order of
+        features/costs/polynomials.py.
     rows : (K,) int64
         The candidates' rows in the input, least accurate first.
     """

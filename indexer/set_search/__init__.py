@@ -1,1 +1,1 @@
-"""Which feature sets to train: Poly-Dom (ICSP, algorithm 2) and Greedy (algorithm 4)."""
+"""Which feature sets to train: Poly-Dom (ICSP, algorithm 2), Greedy (4)."""

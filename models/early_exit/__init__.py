@@ -1,1 +1,1 @@
-"""An ensemble as a sum of base models, and evaluators that stop where a schedule says so."""
+"""Ensembles as sums of base models, and evaluators that stop as a schedule says."""

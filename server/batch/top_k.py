@@ -22,7 +22,7 @@ from ..errors import TooLarge
 from .account import Bulk, Dish, Result, carry_out
 
 # What is kept from the first round: the best plans of so many items for each place on
-# the list, but no more than this share of the budget (benchmarks/serving/bench_batch.py).
+# the list, but no more than this share of the budget (bench_batch).
 IMPROVED, MOST = 1, 0.5
 # Candidates kept for each place on the list, and at least this many more.
 KEPT, AT_LEAST = 8, 64

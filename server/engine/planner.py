@@ -26,7 +26,7 @@ from .request import Question
 Clock = Callable[[], float]
 
 # How much every waiting request raises the price of a second, in mean gains of
-# accuracy per second of budget; chosen by simulation (tests/server/engine/test_pressure.py).
+# accuracy per second of budget; chosen by simulation (test_pressure).
 PRESSURE = 0.2
 # Sizes of which the most accurate row is remembered; records have one, and images of
 # one camera few.

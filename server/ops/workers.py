@@ -76,7 +76,7 @@ class Workers:
     count
         How many workers there are.
     folder
-        Where their sockets are (peers.py).
+        Where their sockets are (worker_metrics.py).
     """
 
     def __init__(

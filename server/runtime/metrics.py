@@ -1,4 +1,4 @@
-"""What a server counts, on the event loop; exposition.py shows it to Prometheus.
+"""What a server counts, on the event loop; http/prometheus.py shows it to Prometheus.
 
 Requests only add to plain numbers, which costs them well under a microsecond each; the
 Prometheus library's own counters take locks and several times as long.

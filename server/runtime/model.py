@@ -26,7 +26,7 @@ from .work_queue import WorkQueue
 
 # A plan that costs no more than this is carried out on the event loop if nothing
 # waits: two changes of thread cost more, and the loop is kept from reading requests no
-# longer than the computing thread may keep the interpreter from it (app.py).
+# longer than the computing thread may keep the interpreter from it (server/app.py).
 QUICK_S = 0.0005
 # Where more than this share of a budget would be kept for what follows the plan, it is
 # weighed how much is: else a busy machine answers small budgets with the prior, all.

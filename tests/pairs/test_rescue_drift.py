@@ -19,10 +19,11 @@ from polydom.server.engine.execution import Execution, answer, begin
 from polydom.server.engine.request import Question
 from polydom.server.errors import Abandoned
 from tests.server.engine.test_planner import Clock, slow_engine
+from tests.support.places import ROOT
 from tests.support.served import HAM, WIDTHS, make_index
 from tests.support.servers import ask, serving
 
-SLOW_FILE = Path(__file__).with_name("slow_features.py")
+SLOW_FILE = ROOT / "tests" / "support" / "slow_features.py"
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 
 

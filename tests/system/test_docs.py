@@ -36,9 +36,9 @@ from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema.facts import IndexFacts, ModelFacts
 from polydom.server.schema.predict import Answer, Ask
 from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, Settings
+from tests.support.places import DOCS
 from tests.support.served import FEATURES_FILE, save_index
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
 WIRE = (DOCS / "wire-format.md").read_text(encoding="utf-8")
 FILE = (DOCS / "file-format.md").read_text(encoding="utf-8")
 OIP = (DOCS / "oip.md").read_text(encoding="utf-8")

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
+from tests.support.places import ROOT
+
 ROOMS = ("features", "models", "indexer", "server")
 SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 
 # ruff asks every public name and package for a docstring (D), import-linter for layers.
-FREE_OF_CIRCLES = ("features", "indexer")
 # What only a user imports, or nobody: the rooms' exports count as imports.
 ENTRIES = {
     "polydom.models.selection.obms": "OBMS, for model classes of one's own",
@@ -37,8 +37,7 @@ MODULES = {name_of(path): path for path in SOURCES}
 
 def is_kernel(path: Path) -> bool:
     """Whether a module holds compiled code, and how it is declared."""
-    named = path.name.endswith("_kernels.py") or path.name == "declare.py"
-    return named or "kernels" in path.parts
+    return "kernels" in path.parts
 
 
 def imports(path: Path) -> Iterator[str]:
@@ -68,7 +67,7 @@ def test_module_keeps_the_house_rules(path: Path) -> None:
     assert not imported & set(ROOMS), "rooms are imported as polydom.* or relatively"
 
 
-@pytest.mark.parametrize("room", FREE_OF_CIRCLES)
+@pytest.mark.parametrize("room", ROOMS)
 def test_no_modules_import_each_other_in_a_circle(room: str) -> None:
     graph = {
         name: MODULES.keys() & set(imports(path)) - {name}

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import projects
-
-ROOT = Path(__file__).resolve().parents[1]
+from tests.support.places import ROOT
 
 
 def run(arguments: list[str | Path], folder: Path) -> str:

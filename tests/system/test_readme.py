@@ -13,8 +13,8 @@ import pytest
 from PIL import Image, ImageDraw
 
 from tests.support import servers
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PER_CLASS = 10
 

@@ -207,7 +207,7 @@ def test_every_kind_of_index_holds_what_it_promises(zoo: Mapping[str, Path]) -> 
 def test_drawn_edits_are_refused_or_hold_what_they_promise(
     zoo: Mapping[str, Path], tmp_path: Path
 ) -> None:
-    """`benchmarks/index/fuzz_index.py` makes as many as are wanted, with indices checked."""
+    """`fuzz_index` makes as many as are wanted, with indices checked."""
     contents = [content(path) for path in zoo.values()]
     path, served = tmp_path / "edited.pdx", 0
     for number in range(EDITS):

@@ -1,7 +1,8 @@
 """Compiled search of cells of sizes of two numbers, (a, b).
 
-A kernel never allocates, never raises and never checks: `cells.py` validates once,
-when a look-up is made. Cost polynomials are in the order of `features/costs/polynomials.py`.
+A kernel never allocates, never raises and never checks: `pair_lookup.py` validates
+once, when a look-up is made. Cost polynomials are in the order of
+`features/costs/polynomials.py`.
 """
 
 import numpy as np

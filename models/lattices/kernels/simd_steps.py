@@ -6,7 +6,7 @@ rounds between a product and a sum. What is rounded is rounded as `_lattice_kern
 does: the same bits, whatever the machine.
 
 The vectors are LLVM's own, for any processor: it cuts them to what the machine has.
-Addresses are trusted; `lattice_layout.py` makes what is there.
+Addresses are trusted; `packed.py` makes what is there.
 """
 
 from typing import Any

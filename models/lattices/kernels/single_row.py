@@ -7,7 +7,7 @@ lattice in each lane: its inputs are sorted, which gives the vertices of the sim
 that holds them, or all its vertices are halved input by input.
 
 The kernels take the address of a table of addresses, as those in `_layout_kernels` do,
-and trust what they find there: `lattice_layout.py` makes it. Shapes: D columns of P
+and trust what they find there: `packed.py` makes it. Shapes: D columns of P
 keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices, G groups.
 """
 

@@ -2,7 +2,7 @@
 
 X (N, width) are full rows; a preparation takes the model's inputs out of them and
 scales them, in scikit-learn's order of operations, so that the results are the same
-bits. Nothing is checked here; `prepare.py` does.
+bits. Nothing is checked here; `preparation.py` does.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Instructions of AVX-512 with VBMI, as steps of the kernels in `_lane_kernels.py`.
+"""Instructions of AVX-512 with VBMI, as steps of the kernels in `simd.py`.
 
 Intel has them from Ice Lake on, AMD from Zen 4 on. Where a processor lacks them, or
 numba may not use them, `VECTORS` is false and nothing here may be compiled. Addresses

@@ -7,7 +7,7 @@ taken from its left or its right child. No row waits for its path, a tree's test
 in the first cache for the whole block, and one leaf per row and tree is looked up.
 
 The vectors are LLVM's own, for any processor: it cuts them to what the machine has.
-`blocks.py` lays out the trees and is trusted.
+`trees/batch.py` lays out the trees and is trusted.
 """
 
 from typing import Any, NamedTuple

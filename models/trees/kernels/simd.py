@@ -9,8 +9,8 @@ for is the sum, which keeps the trees' order.
 
 Thresholds below a value are counted in two steps of 16: pivots, then those between two
 of them. Where `_vector_kernels.VECTORS` is false nothing here is compiled and nothing
-may be called. Each kernel answers as the one of `_layout_kernels.py` that it names, to
-the same bit. `lanes.py`, which has an example, makes what lies at the addresses.
+may be called. Each kernel answers as the one of `packed.py` that it names, to
+the same bit. `trees/simd.py`, which has an example, makes what lies at the addresses.
 """
 
 from typing import Any, NamedTuple

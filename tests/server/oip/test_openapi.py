@@ -5,7 +5,6 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,10 +19,11 @@ from polydom.server.oip.openapi import OIP_STRUCTS, InferAnswer, describe_oip
 from polydom.server.oip.parameters import KEPT_MAX_S, Terms
 from polydom.server.oip.tensors import DTYPES, MAX_ELEMENTS
 from polydom.server.settings import Settings
+from tests.support.places import DOCS
 from tests.support.served import FEATURES_FILE, SPAM, make_index, save_index
 from tests.support.servers import STOP_S, serving
 
-OIP = (Path(__file__).resolve().parents[1] / "docs" / "oip.md").read_text("utf-8")
+OIP = (DOCS / "oip.md").read_text("utf-8")
 
 
 @pytest.fixture(scope="module")

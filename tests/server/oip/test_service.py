@@ -4,16 +4,14 @@ import json
 import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.places import ROOT
 from tests.support.served import FEATURES_FILE
 from tests.support.servers import serving
 from tests.support.three_kinds import save_three
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
