@@ -9,8 +9,7 @@ import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.places import DATA
-
+from ..places import DATA
 from .scenes import load
 
 COSTS = DATA / "ann_thyroid_costs" / "ann-thyroid.cost"

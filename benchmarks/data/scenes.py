@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from benchmarks.places import DATA
+from ..places import DATA
 
 FOLDER = DATA / "scene15"
 SCALES = (0.5, 1.0, 1.5, 2.0)

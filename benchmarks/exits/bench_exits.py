@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.places import ROOT
 from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
@@ -48,7 +47,7 @@ from ..data.kept_items import (
 )
 from ..data.recording import FEATURES
 from ..machine import describe
-from ..places import DATA
+from ..places import DATA, ROOT
 
 ALPHAS = (None, 0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
 TEXT_FEATURES = [

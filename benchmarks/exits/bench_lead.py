@@ -33,15 +33,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.early_exit.ensemble import Ensemble
-from polydom.models.early_exit.whole_sums import whole_sums
-from polydom.models.importers.compile import compile_ensemble
+from polydom.models.early_exit.ensemble import Ensemble, compile_ensemble
 from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.costs import ModelCosts
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import order_by_margin_impurity
 from polydom.models.qwyc.running_sums import MarginTrack
 from polydom.models.qwyc.schedule import LeadSchedule
+from polydom.models.scoring.whole_sums import whole_sums
 
 from ..machine import describe
 from ..models.bench_trees import choose_row, measure, us

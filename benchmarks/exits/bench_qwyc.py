@@ -33,8 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.early_exit.ensemble import Ensemble
-from polydom.models.importers.compile import compile_ensemble
+from polydom.models.early_exit.ensemble import Ensemble, compile_ensemble
 from polydom.models.qwyc.algorithms import errors_allowed
 from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.costs import ModelCosts

@@ -18,7 +18,7 @@ from polydom.indexer.building.readers import make_item
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.models.importers.compile import compile_ensemble
+from polydom.models.early_exit.ensemble import compile_ensemble
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 from polydom.server.engine import execution as attempt

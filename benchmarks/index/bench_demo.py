@@ -12,11 +12,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.places import DEMO
 from polydom.indexer import build
 
 from ..data.stages import Stages
 from ..machine import describe
+from ..places import DEMO
 
 REPEATS = 3
 

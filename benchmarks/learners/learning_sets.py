@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.places import DATA
+from ..places import DATA
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
 

@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.importers.compile import compile_ensemble
+from polydom.models.early_exit.ensemble import compile_ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.fit import Method, Sides, fit_schedule

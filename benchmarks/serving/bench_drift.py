@@ -32,7 +32,6 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.places import DEMO
 from polydom.features.items import Item, image_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
@@ -48,6 +47,7 @@ from polydom.server.settings import Settings
 
 from ..data.stages import Stages
 from ..machine import describe
+from ..places import DEMO
 from . import busy_phases
 
 SPEEDS = (0.5, 1.0, 2.0)

@@ -31,7 +31,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.places import ROOT
 from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
@@ -44,6 +43,7 @@ from polydom.server.settings import Settings
 
 from ..data.scenes import FOLDER
 from ..machine import describe
+from ..places import ROOT
 from .open_loop import Exchange, Load, latencies_s
 
 FEATURES = ("thumbnail", "moments", "edge_density", "hog", "local_binary_patterns")

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.places import ROOT
 from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
@@ -32,6 +31,7 @@ from ..data.recording import FEATURES
 from ..data.scenes import FOLDER
 from ..data.stages import Stages
 from ..machine import describe
+from ..places import ROOT
 
 BUDGETS_MS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)
 ASKED = 500

@@ -33,9 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.places import ROOT
-
 from ..machine import describe
+from ..places import ROOT
 from . import record_index
 from .open_loop import Exchange, Load, latencies_s
 

@@ -18,11 +18,11 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from benchmarks.places import DEMO
 from polydom.indexer import Index, build
 from tests.support.servers import ask, serving
 
 from ..machine import describe
+from ..places import DEMO
 
 COUNTS = (1, 2, 4)
 # enough that each of the workers gets some

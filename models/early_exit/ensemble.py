@@ -1,6 +1,7 @@
 """Models as sums of base models, of which some can be left out."""
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -8,6 +9,9 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
 
+from ..importers.compile import compile_model, read_file
+from ..importers.from_lightgbm import read_lightgbm
+from ..importers.from_xgboost import read_xgboost
 from ..scoring.classifier import BaseModels, Classifier, PackedTerms, SumOfTerms
 from ..scoring.model import Rows
 from ..scoring.rows import take_rows
@@ -315,3 +319,28 @@ def check_bias(
             f"the schedule's bias is not this ensemble's: class {classes[k]!r} begins "
             f"at {given[k]:g} instead of {own[k]:g}"
         )
+
+
+def compile_ensemble(source: Any) -> Ensemble:
+    """Compile an ensemble whose base models can be evaluated one by one.
+
+    Parameters
+    ----------
+    source
+        A fitted classifier that `compile_model` takes, if it is linear, or a sum of
+        trees or lattices; or the path of a LightGBM text file or of an XGBoost JSON
+        or UBJSON file (`save_model`), which are read without their packages.
+
+    Raises
+    ------
+    BadModel
+        If it is neither.
+    OSError
+        If the file cannot be read.
+    """
+    if isinstance(source, str | Path):
+        return as_ensemble(read_file(Path(source), read_lightgbm, read_xgboost))
+    model = compile_model(source)
+    if not isinstance(model, Classifier):
+        raise BadModel(f"a {model.kind} model is no sum of base models")
+    return as_ensemble(model)

@@ -11,8 +11,8 @@ from ..scoring.classifier import BaseModels, Classifier, PackedTerms
 from ..scoring.model import Rows
 from ..scoring.rows import DENSE, SINGLE, take_row, take_rows
 from ..scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins
+from ..scoring.whole_sums import whole_sums
 from ..trees.row_by_number import bind
-from .whole_sums import whole_sums
 
 NO_WIDTH = 2**62  # of rows for a kernel that there is not
 

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ..early_exit.ensemble import Ensemble, as_ensemble
 from ..scoring.classifier import Classifier
+from ..scoring.library_classes import is_one_of, named
 from ..scoring.model import Model
 from ..scoring.preparation import (
     TRANSFORMERS,
@@ -19,7 +19,6 @@ from ..scoring.preparation import (
     check_transformer,
     compile_preparation,
 )
-from .class_homes import is_one_of, named
 from .comparison import check_decisions
 from .from_lightgbm import read_lightgbm
 from .from_sklearn_linear import COMPILERS as LINEAR
@@ -57,31 +56,6 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     if isinstance(model, Classifier):
         check_decisions(estimator, model, model.scorer, places)
     return model
-
-
-def compile_ensemble(source: Any) -> Ensemble:
-    """Compile an ensemble whose base models can be evaluated one by one.
-
-    Parameters
-    ----------
-    source
-        A fitted classifier that `compile_model` takes, if it is linear, or a sum of
-        trees or lattices; or the path of a LightGBM text file or of an XGBoost JSON
-        or UBJSON file (`save_model`), which are read without their packages.
-
-    Raises
-    ------
-    BadModel
-        If it is neither.
-    OSError
-        If the file cannot be read.
-    """
-    if isinstance(source, str | Path):
-        return as_ensemble(read_file(Path(source), read_lightgbm, read_xgboost))
-    model = compile_model(source)
-    if not isinstance(model, Classifier):
-        raise BadModel(f"a {model.kind} model is no sum of base models")
-    return as_ensemble(model)
 
 
 def read_file(

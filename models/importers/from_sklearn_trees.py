@@ -17,10 +17,10 @@ from ..scoring.kernels.link import (
     POSITIVE,
     SOFTMAX,
 )
+from ..scoring.library_classes import is_one_of
 from ..scoring.preparation import Preparation
 from ..trees.nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
 from ..trees.trees import join
-from .class_homes import is_one_of
 
 
 def read_tree(

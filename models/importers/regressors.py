@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
+from ..scoring.library_classes import is_one_of, named
 from ..scoring.preparation import inputs_of
 from ..trees.nodes import Tree
 from ..trees.trees import Trees, join
-from .class_homes import is_one_of, named
 from .compile import read_file
 from .from_lightgbm import read_lightgbm_regressor
 from .from_sklearn_trees import boosted_trees, fitted_trees, hist_trees

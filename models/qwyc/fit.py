@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..early_exit.whole_sums import whole_sums
+from ..scoring.whole_sums import whole_sums
 from .algorithms import QuitFitter, fit_jointly
 from .calibration import Fitter, check_rate, fit
 from .costs import ModelCosts

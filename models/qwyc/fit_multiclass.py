@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..early_exit.whole_sums import whole_sums
+from ..scoring.whole_sums import whole_sums
 from .calibration import check_rate, fit
 from .costs import ModelCosts
 from .optimal_stopping import Stopping

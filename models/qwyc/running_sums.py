@@ -6,7 +6,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..early_exit.whole_sums import whole_sums
+from ..scoring.whole_sums import whole_sums
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]

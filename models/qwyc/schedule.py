@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..early_exit.whole_sums import whole_sums
 from ..scoring.rows import as_numbers
+from ..scoring.whole_sums import whole_sums
 from .kernels.walk import walk, walk_margins
 
 Floats = NDArray[np.float64]

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel, BadRow
 
-from ..importers.class_homes import is_one_of, named
 from .kernels.preparation import (
     AFFINE,
     BINARISE,
@@ -25,6 +24,7 @@ from .kernels.preparation import (
     SUM_NORM,
     prepare,
 )
+from .library_classes import is_one_of, named
 from .model import Rows
 from .stored_arrays import Stored
 

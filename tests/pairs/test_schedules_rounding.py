@@ -11,9 +11,9 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from polydom.features.errors import BadInput
 from polydom.models import compile_ensemble
-from polydom.models.early_exit.whole_sums import whole_sums
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
+from polydom.models.scoring.whole_sums import whole_sums
 from tests.support import oracles
 from tests.support.agreement import bundled
 

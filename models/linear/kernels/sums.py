@@ -1,6 +1,7 @@
 """Compiled models that are sums over their inputs.
 
-Z (N, d) are prepared rows. Nothing is checked here; `linear.py` and `naive_bayes.py` do.
+Z (N, d) are prepared rows. Nothing is checked here; `linear.py` and `naive_bayes.py`
+do.
 """
 
 import math

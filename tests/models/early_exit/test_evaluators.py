@@ -18,8 +18,7 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models.early_exit.ensemble import Ensemble
-from polydom.models.importers.compile import compile_ensemble
+from polydom.models.early_exit.ensemble import Ensemble, compile_ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from polydom.models.qwyc.schedule import LeadSchedule, Schedule

@@ -21,10 +21,10 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from polydom.features.errors import BadModel
 from polydom.models import compile_model, compile_regressor
-from polydom.models.importers.class_homes import HOME_OF
 from polydom.models.importers.comparison import ROWS, draw_rows
 from polydom.models.importers.compile import COMPILERS, compilable
 from polydom.models.importers.regressors import COMPILERS as REGRESSORS
+from polydom.models.scoring.library_classes import HOME_OF
 from polydom.models.scoring.preparation import TRANSFORMERS
 from tests.support.agreement import bundled
 from tests.support.boosters import lgbm, xgb

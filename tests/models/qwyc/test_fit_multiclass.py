@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.early_exit.feature_stages import cut_stages
-from polydom.models.early_exit.whole_sums import whole_sums
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from polydom.models.qwyc.kernels.scan import BINS, measure_margin_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import AHEAD
 from polydom.models.qwyc.running_sums import MarginTrack, margins_of
+from polydom.models.scoring.whole_sums import whole_sums
 from tests.support import oracles
 from tests.support.votes import drawn_class_scores, noisy_rounds
 
