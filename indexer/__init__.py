@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Candidate", "Index", "Project", "build", "search"]
 
-_LAZY = {"Project": ".project", "build": ".builder", "search": ".lattice"}
+_LAZY = {
+    "Project": ".building.project",
+    "build": ".building.build",
+    "search": ".set_search.poly_dom",
+}
 
 
 def __getattr__(name: str) -> Any:

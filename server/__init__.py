@@ -23,17 +23,17 @@ __all__ = [
     "score_items",
 ]
 
-_MODULES = {
-    "AsyncClient": "async_client",
-    "Client": "client",
-    "Scorer": "score",
-    "Settings": "settings",
-    "create_app": "app",
-    "score_items": "score",
+_LAZY = {
+    "AsyncClient": ".client.aio",
+    "Client": ".client.sync",
+    "Scorer": ".scoring.items",
+    "Settings": ".settings",
+    "create_app": ".app",
+    "score_items": ".scoring.items",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return getattr(import_module(f".{_MODULES[name]}", __name__), name)
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
