@@ -6,6 +6,18 @@ from collections.abc import Sequence
 from polydom.features.errors import PolydomError
 from polydom.indexer.commands.app import app
 
+from .cli.score import score
+from .cli.serve import plan, polydom, predict, serve
+
+app.callback()(polydom)
+for command, example in (
+    (serve, "serve my.pdx --budget-ms 20 --port 8000"),
+    (plan, "plan my.pdx --size 120000 --budget-ms 5"),
+    (predict, "predict my.pdx cat.jpg --budget-ms 5"),
+    (score, "score my.pdx photos/ -o labels.parquet -b 60s"),
+):
+    app.command(epilog=f"Example: polydom {example}")(command)
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; 0 when done, 1 for a known error, 2 for wrong usage."""

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from polydom.features.errors import BadInput
-from polydom.indexer.commands.app import IndexFile, app
+from polydom.indexer.commands.app import IndexFile
 
 from .serve import FeatureFiles
 
@@ -22,7 +22,6 @@ class OnError(Enum):
     STOP = "stop"
 
 
-@app.command(epilog="Example: polydom score my.pdx photos/ -o labels.parquet -b 60s")
 def score(
     index: IndexFile,
     items: Annotated[

@@ -11,7 +11,7 @@ import typer
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import SIZE_NAMES
 from polydom.features.sizes import Size, read_size
-from polydom.indexer.commands.app import AsJson, IndexFile, app
+from polydom.indexer.commands.app import AsJson, IndexFile
 
 if TYPE_CHECKING:
     from polydom.indexer.index.index import Index
@@ -39,7 +39,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def polydom(
     show_version: Annotated[
         bool,
@@ -107,7 +106,6 @@ AdminTokenFile = Annotated[
 PemFile = Annotated[Path | None, typer.Option(metavar="FILE", help="PEM, for TLS.")]
 
 
-@app.command(epilog="Example: polydom serve my.pdx --budget-ms 20 --port 8000")
 def serve(
     indexes: Indexes,
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
@@ -202,7 +200,6 @@ def _read_size(text: str) -> Size:
         ) from None
 
 
-@app.command(epilog="Example: polydom plan my.pdx --size 120000 --budget-ms 5")
 def plan(
     index: IndexFile,
     size: Annotated[
@@ -227,7 +224,6 @@ def plan(
     typer.echo(json.dumps(facts) if as_json else table_of(facts))
 
 
-@app.command(epilog="Example: polydom predict my.pdx cat.jpg --budget-ms 5")
 def predict(
     index: IndexFile,
     items: Annotated[
