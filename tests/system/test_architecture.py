@@ -1,0 +1,39 @@
+"""The map of the code is that of the code: pictures, and the files that it names."""
+
+import re
+
+import pytest
+
+from tests.support.places import DOCS, ROOT
+from tools import draw_architecture
+
+PAGE = (DOCS / "architecture.md").read_text("utf-8")
+
+
+def test_pictures_are_up_to_date() -> None:
+    why = "run python -m tools.draw_architecture"
+    assert draw_architecture.drawn(PAGE) == PAGE, why
+
+
+def test_every_file_it_names_is_there() -> None:
+    places = [ROOT, *(ROOT / room for room in draw_architecture.ROOMS)]
+    named = set(re.findall(r"`(\w+/[\w/]*(?:\.py|\.toml)?)`", PAGE)) - {"kernels/"}
+    assert len(named) > 40
+    for name in named:
+        assert any((place / name).exists() for place in places), name
+
+
+def test_a_hop_that_nothing_imports_is_refused() -> None:
+    known = draw_architecture.modules()
+    with pytest.raises(SystemExit, match=r"server\.settings is not imported"):
+        draw_architecture.way(["features.items", "server.settings"], known)
+
+
+def test_arrows_that_follow_from_others_are_left_out() -> None:
+    edges = {"a": {"b", "c"}, "b": {"c", "d"}, "c": {"d"}, "d": set[str]()}
+    assert draw_architecture.reduced(edges) == {
+        "a": {"b"},
+        "b": {"c"},
+        "c": {"d"},
+        "d": set(),
+    }
