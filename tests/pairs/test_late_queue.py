@@ -33,7 +33,7 @@ from tests.server.engine.test_planner import (
     extractor_of,
     slow_engine,
 )
-from tests.support import oracles
+from tests.support.oracles.engine import queue_order
 from tests.support.served import make_index
 from tests.support.servers import ask, serving
 
@@ -177,7 +177,7 @@ def test_queue_with_late_work_agrees_with_its_slow_twin(
         queue.post(due_s, work("timely", number, cost_s))
     queue.start()
     queue.stop()
-    assert done == oracles.queue_order([due for due, _ in posts], late, LATE_SHARE)
+    assert done == queue_order([due for due, _ in posts], late, LATE_SHARE)
     assert queue.late == 0
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.qwyc.schedule import LeadSchedule, Schedule
-from tests.support import oracles
+from tests.support.oracles.early_exit import walk_early, walk_leads
 from tests.support.votes import drawn_class_scores, drawn_scores
 
 Floats = NDArray[np.float64]
@@ -50,7 +50,7 @@ def test_evaluate_agrees_with_adding_up_by_hand(
     bounds = np.array([data.draw(pairs) for _ in order]) / 4
     schedule = Schedule(np.array(order), bounds[:, 0].copy(), bounds[:, 1].copy(), 0.25)
     decisions, used = schedule.evaluate(scores)
-    slow = oracles.walk_early(scores, order, bounds[:, 0], bounds[:, 1], 0.25)
+    slow = walk_early(scores, order, bounds[:, 0], bounds[:, 1], 0.25)
     assert (decisions.tolist(), used.tolist()) == slow
 
 
@@ -72,7 +72,7 @@ def test_evaluate_by_margin_agrees_with_adding_up_by_hand(
     bias = [0.25 * k for k in range(classes)]
     schedule = LeadSchedule(np.array(order), np.array(margin), np.array(bias))
     choices, used = schedule.evaluate(scores)
-    slow = [oracles.walk_leads(row, order, margin, bias) for row in scores]
+    slow = [walk_leads(row, order, margin, bias) for row in scores]
     assert list(zip(choices.tolist(), used.tolist(), strict=True)) == slow
 
 

@@ -15,7 +15,7 @@ from polydom.models.selection.successive_halving import (
     successive_halving,
     uniform,
 )
-from tests.support import oracles
+from tests.support.oracles.learner_races import successive_halving_on_table
 
 Loss = Callable[[int], float]
 
@@ -97,7 +97,7 @@ def test_halving_agrees_with_the_figure(count: int, spare: int, seed: int) -> No
     # Whole tenths, so that arms tie; of equals the earlier-ranked goes on.
     table = np.random.default_rng(seed).integers(0, 10, (count, budget + 1)) / 10
     chosen = successive_halving(table_race(table), budget=budget)
-    assert int(chosen) == oracles.successive_halving(table.tolist(), budget)
+    assert int(chosen) == successive_halving_on_table(table.tolist(), budget)
 
 
 def test_uniform_observes_each_loss_once() -> None:
