@@ -17,7 +17,7 @@ from benchmarks.learners.bandits import (
 )
 from polydom.features.errors import BadInput
 from polydom.models.selection.race import Race
-from tests.models.selection.test_successive_halving import converging, race, table_race
+from tests.support.loss_races import converging, race, table_race
 from tests.support.oracles.bandits import (
     exp3_on_table,
     lil_ucb_on_table,

@@ -20,7 +20,8 @@ from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import Answer, Ask
 from polydom.server.settings import Settings
-from tests.server.engine.test_planner import Clock, extractor_of
+from tests.support.clock import Clock
+from tests.support.engines import extractor_of
 from tests.support.oracles.engine import right_in_time
 from tests.support.served import make_index
 

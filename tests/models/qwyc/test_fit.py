@@ -22,10 +22,9 @@ from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import SumTrack
 from polydom.models.qwyc.schedule import Promise, Schedule
 from polydom.models.qwyc.undecided import Pool
-from tests.models.qwyc.test_schedule import SCHEDULE, SCORES
 from tests.support.oracles.early_exit import walk_early
 from tests.support.oracles.qwyc import cheapest_stop, impurity_after, quit_when_you_can
-from tests.support.votes import drawn_scores, noisy_votes
+from tests.support.votes import SCHEDULE, SCORES, drawn_scores, noisy_votes
 
 Floats = NDArray[np.float64]
 

@@ -12,15 +12,10 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 from polydom.models.qwyc.schedule import LeadSchedule, Schedule
 from tests.support.oracles.early_exit import walk_early, walk_leads
-from tests.support.votes import drawn_class_scores, drawn_scores
+from tests.support.votes import SCHEDULE, SCORES, drawn_class_scores, drawn_scores
 
 Floats = NDArray[np.float64]
 
-# Two base models: the first settles rows below -1 and above 1, the second the rest.
-SCORES = np.array([[-2.0, 0.5], [-1.5, 1.0], [-0.5, 1.0], [0.5, -1.0], [2.0, -0.5]])
-SCHEDULE = Schedule(
-    np.array([0, 1]), np.array([-1.0, -np.inf]), np.array([1.0, np.inf]), 0.0
-)
 # Class 0 leads by 3 at once; class 2 overtakes class 1 with the second base model.
 CLASS_SCORES = np.array([[[3.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0, 1.5, 0], [0, 0, 2]]])
 BY_MARGIN = LeadSchedule(np.array([0, 1]), np.array([2.0, np.inf]), np.zeros(3))

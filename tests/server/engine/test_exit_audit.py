@@ -12,13 +12,8 @@ from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.exit_audit import TIMES, Audit
 from polydom.server.engine.planner import Engine, promised_alpha
-from tests.server.engine.test_planner import (
-    INDEX,
-    Clock,
-    ask,
-    extractor_of,
-    with_margins,
-)
+from tests.support.clock import Clock
+from tests.support.engines import INDEX, ask, extractor_of, with_margins
 from tests.support.oracles.engine import audit_alarm
 
 
