@@ -17,8 +17,14 @@ from benchmarks.learners.bandits import (
 )
 from polydom.features.errors import BadInput
 from polydom.models.selection.race import Race
-from tests.models.selection.test_successive_halving import converging, race, table_race
-from tests.support import oracles
+from tests.support.loss_races import converging, race, table_race
+from tests.support.oracles.bandits import (
+    exp3_on_table,
+    lil_ucb_on_table,
+    lucb_on_table,
+    successive_elimination_on_table,
+    successive_rejects_on_table,
+)
 
 RIVALS = [successive_rejects, successive_elimination, lucb, lil_ucb, exp3]
 rivals = pytest.mark.parametrize("strategy", RIVALS)
@@ -86,7 +92,7 @@ def test_rejects_agrees_with_its_phases(count: int, spare: int, seed: int) -> No
     table = np.random.default_rng(seed).random((count, count + spare + 1))
     contest = table_race(table)
     chosen = successive_rejects(contest, budget=count + spare)
-    assert int(chosen) == oracles.successive_rejects(table.tolist(), count + spare)
+    assert int(chosen) == successive_rejects_on_table(table.tolist(), count + spare)
 
 
 def test_rejects_observes_a_loss_per_remaining_arm_and_phase() -> None:
@@ -102,7 +108,7 @@ def test_elimination_agrees_with_its_rule(count: int, spare: int, seed: int) -> 
     means = np.random.default_rng(seed).random((count, 1)) * 10
     table = means + np.random.default_rng(seed + 1).random((count, budget + 1))
     chosen = successive_elimination(table_race(table), budget=budget)
-    assert int(chosen) == oracles.successive_elimination(table.tolist(), budget, 0.05)
+    assert int(chosen) == successive_elimination_on_table(table.tolist(), budget, 0.05)
 
 
 def test_elimination_observes_a_loss_per_doubling() -> None:
@@ -117,7 +123,7 @@ def test_lucb_agrees_with_its_rule(count: int, spare: int, seed: int) -> None:
     table = np.random.default_rng(seed).random((count, budget + 1)) * 4
     contest = table_race(table)
     chosen = lucb(contest, budget=budget)
-    expected, pulls = oracles.lucb(table.tolist(), budget, 0.05)
+    expected, pulls = lucb_on_table(table.tolist(), budget, 0.05)
     assert int(chosen) == expected
     assert [contest.had(str(i)) for i in range(count)] == pulls
 
@@ -135,7 +141,7 @@ def test_lil_ucb_agrees_with_its_rule(count: int, spare: int, seed: int) -> None
     table = np.random.default_rng(seed).random((count, budget + 1)) * 4
     contest = table_race(table)
     chosen = lil_ucb(contest, budget=budget)
-    expected, pulls = oracles.lil_ucb(table.tolist(), budget)
+    expected, pulls = lil_ucb_on_table(table.tolist(), budget)
     assert int(chosen) == expected
     assert [contest.had(str(i)) for i in range(count)] == pulls
 
@@ -146,7 +152,7 @@ def test_exp3_agrees_with_its_rule(count: int, spare: int, seed: int) -> None:
     table = np.random.default_rng(seed).random((count, budget + 1)) * 1.5
     contest = table_race(table)
     chosen = exp3(contest, budget=budget, seed=seed)
-    expected, pulls = oracles.exp3(table.tolist(), budget, seed)
+    expected, pulls = exp3_on_table(table.tolist(), budget, seed)
     assert int(chosen) == expected
     assert [contest.had(str(i)) for i in range(count)] == pulls
 

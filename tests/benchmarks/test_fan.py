@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks.exits.fan import FanSchedule, fit_fan, tabulate
-from tests.support import oracles
+from tests.support.oracles.fan import fan_early
 from tests.support.votes import drawn_scores, noisy_votes
 
 Floats = NDArray[np.float64]
@@ -26,7 +26,7 @@ def test_fan_agrees_with_a_hash_map_per_position(
     tables = tabulate(fitted, np.array(order), width)
     fan = FanSchedule(np.array(order), *tables, width, spreads, 0.0)
     decisions, used = fan.evaluate(scores)
-    slow = oracles.fan_early(fitted, scores, order, width, spreads, 0.0)
+    slow = fan_early(fitted, scores, order, width, spreads, 0.0)
     # A mean's last bit may decide a row that lies exactly at its bin's limit.
     near = np.array([exactly_at_a_limit(fan, row) for row in scores])
     same = (decisions == slow[0]) & (used == slow[1])

@@ -14,7 +14,7 @@ from polydom.models.early_exit.feature_stages import cut_stages
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from tests.support.agreement import bundled
-from tests.support.oracles import boost_in_stages
+from tests.support.oracles.staged_boosting import boost_in_stages
 
 STAGES, ROUNDS = [[4, 9], [0], [2, 7, 12]], [3, 2, 4]
 STARTS = [slice(0, 3), slice(3, 5), slice(5, 9)]

@@ -18,7 +18,7 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, Step, feature, step
 from polydom.features.items import Item, record_item, text_item
 from polydom.features.samples import sample_items
-from tests.support import oracles
+from tests.support.oracles.extract import feature_value
 
 CALLS: list[str] = []  # names of the functions below, as they run
 
@@ -151,7 +151,7 @@ def test_compute_agrees_with_running_everything_afresh(
     extraction = extractor.begin(item, row)
     for position in data.draw(st.permutations(range(len(features)))):
         extraction.compute(position)
-        expected = oracles.feature_value(features[position], "2")
+        expected = feature_value(features[position], "2")
         assert row[extractor.columns(position)].tolist() == expected
 
 

@@ -20,8 +20,9 @@ from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import Answer, Ask
 from polydom.server.settings import Settings
-from tests.server.engine.test_planner import Clock, extractor_of
-from tests.support import oracles
+from tests.support.clock import Clock
+from tests.support.engines import extractor_of
+from tests.support.oracles.engine import right_in_time
 from tests.support.served import make_index
 
 TEXT_100 = "x" * 100  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms, times the scale
@@ -111,7 +112,7 @@ def test_what_is_kept_gives_most_right_answers_in_time(
     kept_s = weigh(levels, accuracy)
     worths = [accuracy(level.seconds) for level in levels]
     best = max(level.chance for level in levels if level.seconds == kept_s)
-    assert best * accuracy(kept_s) == oracles.right_in_time(levels, worths)
+    assert best * accuracy(kept_s) == right_in_time(levels, worths)
 
 
 def test_what_is_of_no_use_is_not_weighed_in() -> None:

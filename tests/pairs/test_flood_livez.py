@@ -17,8 +17,8 @@ import pytest
 from polydom.server.http.protocol import LONGEST_HEAD, framing_of
 from polydom.server.runtime.admission import LEAST
 from tests.support import records
+from tests.support.raw_http import statuses
 from tests.support.servers import STOP_S, serving
-from tests.system.test_hostile import statuses
 
 Server = tuple["subprocess.Popen[str]", int]
 COUNT = 120

@@ -23,7 +23,8 @@ from polydom.indexer.exits.fit import fit_exits
 from polydom.models.qwyc.calibration import calibrate, most_changed, upper_bound
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
-from tests.support import oracles, projects
+from tests.support import projects
+from tests.support.oracles.qwyc import chance_of_so_few
 from tests.support.progresses import Stages
 
 ALPHA, CONFIDENCE = 0.05, 0.95
@@ -91,7 +92,7 @@ def test_most_changed_agrees_with_trying_every_number(
     groups = np.repeat(np.arange(len(sizes)), sizes)
     most = most_changed(len(groups), alpha, confidence, groups)
     for changed in range(len(groups)):
-        chance = oracles.chance_of_so_few(sizes, changed, alpha)
+        chance = chance_of_so_few(sizes, changed, alpha)
         if abs(chance - (1 - confidence)) > 1e-9:
             assert (chance <= 1 - confidence) == (changed <= most)
 

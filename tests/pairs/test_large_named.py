@@ -14,6 +14,7 @@ from polydom.server.app import create_app
 from polydom.server.schema.bounds import LARGE
 from tests.support.served import FEATURES_FILE
 from tests.support.three_kinds import save_three
+from tests.support.waiting import until_ready
 
 LONG = "x" * (2 * LARGE)
 ENCODINGS: dict[str, Callable[[Any], Any]] = {
@@ -28,8 +29,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     served = {name: paths[name] for name in ("records", "texts", "images")}
     app: FastAPI = create_app(served, features=[FEATURES_FILE])
     with TestClient(app) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         yield client
 
 
@@ -67,8 +67,7 @@ def test_a_long_text_that_looks_like_a_request_is_a_text(tmp_path: Path) -> None
     served = {name: paths[name] for name in ("texts", "records")}
     body = json.dumps({"model": "records", "text": LONG})
     with TestClient(create_app(served, features=[FEATURES_FILE])) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         for kind in ("text/plain", "application/octet-stream"):
             reply = client.post(
                 "/v1/predict", content=body, headers={"content-type": kind}

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import begin
 from polydom.server.engine.outcome import Outcome
@@ -24,20 +23,19 @@ from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import LATE_SHARE, WorkQueue
 from polydom.server.schema.predict import Ask
 from polydom.server.settings import Settings
-from tests.pairs.test_rescue_drift import SLOW_FILE, slow_index
-from tests.server.engine.test_anytime import FAST, typical_index
-from tests.server.engine.test_anytime import make_engine as course_engine
-from tests.server.engine.test_planner import (
+from tests.support.clock import Clock
+from tests.support.engines import (
     AS_PROMISED,
-    Clock,
+    FAST,
+    TEXT_100,
     extractor_of,
     slow_engine,
+    typical_engine,
 )
-from tests.support import oracles
-from tests.support.served import make_index
+from tests.support.oracles.engine import queue_order
+from tests.support.served import SLOW_FILE, make_index, save_slow_index
 from tests.support.servers import ask, serving
 
-TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 LATE = {"on_infeasible": "cheapest", "min_accuracy": 0.95}
 
 
@@ -50,7 +48,7 @@ def test_a_server_answers_in_time_though_much_that_is_late_waits(
     """
     terms = {"budget_ms": 0, "on_infeasible": "cheapest", "min_accuracy": 0.6}
     late = json.dumps({"text": "40 ms", **terms}).encode()
-    index = slow_index(tmp_path, scale=200.0)
+    index = save_slow_index(tmp_path, scale=200.0)
     with serving(index, "--features", str(SLOW_FILE)) as (_, port):
         answers, begun = list[dict[str, Any]](), threading.Event()
 
@@ -177,7 +175,7 @@ def test_queue_with_late_work_agrees_with_its_slow_twin(
         queue.post(due_s, work("timely", number, cost_s))
     queue.start()
     queue.stop()
-    assert done == oracles.queue_order([due for due, _ in posts], late, LATE_SHARE)
+    assert done == queue_order([due for due, _ in posts], late, LATE_SHARE)
     assert queue.late == 0
 
 
@@ -209,7 +207,7 @@ def test_what_no_deadline_drives_waits_no_longer_than_the_largest_budget() -> No
 def test_a_course_leaves_what_is_over_to_those_who_come(come: bool, row: int) -> None:
     """What surely fitted at first is computed; what fast features leave is theirs."""
     question = Question(TEXT_100, Deadline(50.0, 4.5e-3))
-    engine = course_engine(FAST, typical_index())
+    engine = typical_engine(FAST)
     outcome = begin(engine, question, 0, lambda: int(come)).run()
     assert outcome.row == row
     assert outcome.reason == ("pressure" if come else "budget")

@@ -29,8 +29,9 @@ from polydom.models.scoring.classifier import Head
 from polydom.models.scoring.kernels.link import LARGEST, SOFTMAX
 from polydom.models.scoring.prior import Prior
 from polydom.server.app import create_app
-from tests.server.runtime.test_known_columns import stored
 from tests.support.agreement import bundled
+from tests.support.free_records import stored
+from tests.support.waiting import until_ready
 
 X, Y = bundled("wine")
 X = (X - X.min(axis=0)) / np.ptp(X, axis=0)
@@ -174,8 +175,7 @@ def test_server_refuses_a_record_with_a_gap_its_model_cannot_take(
     tmp_path: Path,
 ) -> None:
     with TestClient(create_app(save_bare(tmp_path))) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         whole = {"age": 31, "height": 2, "income": 3}
         reply = client.post("/v1/predict", json={"record": whole})
         assert reply.status_code == 200

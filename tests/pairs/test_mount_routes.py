@@ -98,6 +98,7 @@ def asking(app: Any, probe: str) -> Iterator[TestClient]:
         while (reply := client.get(probe)).status_code != 200:
             assert reply.status_code == 503
             assert time.monotonic() < until_s
+            time.sleep(0.01)
         yield client
 
 
@@ -237,8 +238,9 @@ async def serve(
     )
     server = uvicorn.Server(config)
     serving = asyncio.ensure_future(server.serve())
-    while not (server.started and inner.state.repository.ready):
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE_S):
+        while not (server.started and inner.state.repository.ready):
+            await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
 
     def ask() -> list[str]:

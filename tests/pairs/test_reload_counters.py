@@ -18,10 +18,10 @@ from polydom.server.http.prometheus import render
 from polydom.server.runtime.metrics import EngineCounts, EngineTotals
 from polydom.server.runtime.repository import Repository
 from polydom.server.schema.predict import Ask
-from tests.pairs.test_reload_files import wait_for
-from tests.server.runtime.test_repository import run, save, started
-from tests.support.served import FEATURES_FILE, HAM
+from tests.support.repositories import run, started
+from tests.support.served import FEATURES_FILE, HAM, save
 from tests.support.servers import ask, serving
+from tests.support.waiting import until_ready, wait_until
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 # What may fall: these are no counts.
@@ -113,7 +113,7 @@ def test_no_count_of_a_real_server_falls_at_a_reload(tmp_path: Path) -> None:
                 "polydom_reloads_total",
                 frozenset({("model", "tiny"), ("result", "ok")}),
             )
-            wait_for(lambda n=number, k=key: scrape(port)[k] == n, process)  # type: ignore[misc]
+            wait_until(lambda n=number, k=key: scrape(port)[k] == n, process)  # type: ignore[misc]
             assert fell(before, scrape(port)) == []
 
 
@@ -159,8 +159,7 @@ def test_answers_of_batches_are_counted_by_the_event_loop_alone(
 
     app = create_app(path, features=[FEATURES_FILE])
     with TestClient(app) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         metrics = app.state.repository.metrics("a")
         metrics.answers = Loud()
         items = [{"text": HAM}] * 200

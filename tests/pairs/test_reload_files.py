@@ -5,9 +5,7 @@ import os
 import signal
 import subprocess
 import threading
-import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,15 +14,15 @@ from prometheus_client import parser
 from polydom.indexer.index.pdx import read_file, write_file
 from polydom.server.errors import ReloadFailed
 from polydom.server.runtime import repository as repository_module
-from tests.server.runtime.test_repository import run, save, started
 from tests.support.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED
-from tests.support.served import FEATURES_FILE, HAM, SPAM
-from tests.support.servers import ask, serving
+from tests.support.repositories import run, started
+from tests.support.served import FEATURES_FILE, HAM, SPAM, save
+from tests.support.servers import STOP_S, ask, serving
+from tests.support.waiting import wait_until
 
 # of processes, which kernels have no part in: once is enough
 pytestmark = pytest.mark.jit
 OWN = f"--features={FEATURES_FILE}"
-STOP_S, WAIT_S = 20, 60
 WORKERS = pytest.param(
     ("--workers=2",), marks=pytest.mark.skipif(not hasattr(os, "fork"), reason="fork")
 )
@@ -55,14 +53,6 @@ def counted(port: int, result: str) -> float:
         for sample in family.samples
         if sample.name == "polydom_reloads_total" and sample.labels["result"] == result
     )
-
-
-def wait_for(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    end_s = time.monotonic() + WAIT_S
-    while not true():
-        assert process.poll() is None
-        assert time.monotonic() < end_s
-        time.sleep(0.02)
 
 
 def stopped(process: subprocess.Popen[str]) -> str:
@@ -107,9 +97,9 @@ def test_a_served_file_changed_in_place_changes_no_answer(
             done.set()
             asking.join()
         assert not wrong
-        wait_for(lambda: both_ready(port, options), process)
+        wait_until(lambda: both_ready(port, options), process)
         process.send_signal(signal.SIGHUP)
-        wait_for(lambda: counted(port, "failed") == 1 + len(options), process)
+        wait_until(lambda: counted(port, "failed") == 1 + len(options), process)
         assert labels(port) == before
         said = stopped(process)
     assert "Traceback" not in said
@@ -126,18 +116,18 @@ def test_no_file_that_is_reloaded_ends_a_server(
     hostile = [*UNEXPECTED.values(), LOUD_ONES["feature"], *map(DEAR.get, names)]
     with serving(path, OWN, *options) as (process, port):
         before = labels(port)
-        wait_for(lambda: both_ready(port, options), process)
+        wait_until(lambda: both_ready(port, options), process)
         for number, make in enumerate(hostile, start=1):
             assert make is not None
             make(tmp_path / "new.pdx")
             (tmp_path / "new.pdx").replace(path)
             process.send_signal(signal.SIGHUP)
             failed = number * (1 + len(options))
-            wait_for(lambda n=failed: counted(port, "failed") == n, process)  # type: ignore[misc]
+            wait_until(lambda n=failed: counted(port, "failed") == n, process)  # type: ignore[misc]
             assert labels(port) == before
         save(path, 0.9)
         process.send_signal(signal.SIGHUP)
-        wait_for(lambda: labels(port) != before, process)
+        wait_until(lambda: labels(port) != before, process)
         said = stopped(process)
     assert "Traceback" not in said
     assert "ended with" not in said
@@ -170,15 +160,15 @@ def test_workers_outlive_what_kills_who_loads_it(
     own = f"--features={trap(tmp_path, what)}"
     with serving(path, OWN, own, "--workers=2") as (process, port):
         before = labels(port)
-        wait_for(lambda: both_ready(port, ("--workers",)), process)
+        wait_until(lambda: both_ready(port, ("--workers",)), process)
         (tmp_path / "set").touch()
         process.send_signal(signal.SIGHUP)
-        wait_for(lambda: counted(port, "failed") == 2, process)
+        wait_until(lambda: counted(port, "failed") == 2, process)
         assert labels(port) == before
         (tmp_path / "set").unlink()
         save(path, 0.9)
         process.send_signal(signal.SIGHUP)
-        wait_for(lambda: labels(port) != before, process)
+        wait_until(lambda: labels(port) != before, process)
         said = stopped(process)
     assert f"nothing is reloaded: the process that tried the files ended with {code}, "
     assert f"ended with {code}" in said
@@ -193,10 +183,10 @@ def test_a_server_stops_though_a_file_is_being_loaded(
     slow = trap(tmp_path, f"pathlib.Path({str(begun)!r}).touch(); time.sleep(600)")
     with serving(path, OWN, f"--features={slow}", *options) as (process, port):
         before = labels(port)
-        wait_for(lambda: both_ready(port, options), process)
+        wait_until(lambda: both_ready(port, options), process)
         (tmp_path / "set").touch()
         process.send_signal(signal.SIGHUP)
-        wait_for(begun.exists, process)
+        wait_until(begun.exists, process)
         assert labels(port) == before
         assert not stopped(process)
 
@@ -208,7 +198,7 @@ def test_a_storm_of_signals_to_reload_is_obeyed_a_few_times(
     path = save(tmp_path / "tiny.pdx")
     log = tmp_path / "log"
     with serving(path, OWN, *options, log=log) as (process, port):
-        wait_for(lambda: both_ready(port, options), process)
+        wait_until(lambda: both_ready(port, options), process)
         path.with_suffix(".new").write_bytes(b"no index" * 9)
         path.with_suffix(".new").replace(path)
         for _ in range(600):
@@ -276,7 +266,7 @@ def test_workers_share_the_copy_that_was_made_before_they_were_forked(
     noise = np.random.default_rng(0).integers(0, 256, size, np.uint8)
     write_file(path, meta, {**arrays, "more": noise})
     with serving(path, OWN, "--workers=2") as (process, port):
-        wait_for(lambda: both_ready(port, ("--workers",)), process)
+        wait_until(lambda: both_ready(port, ("--workers",)), process)
         listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
         assert len(listed.split()) == 2
         for pid in listed.split():

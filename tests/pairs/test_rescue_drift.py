@@ -9,35 +9,16 @@ import pytest
 
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
-from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
-from polydom.features.loading import load_features
-from polydom.indexer.index.stored_features import StoredFeature
 from polydom.server.batch.account import Bulk
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.execution import Execution, answer, begin
 from polydom.server.engine.request import Question
 from polydom.server.errors import Abandoned
-from tests.server.engine.test_planner import Clock, slow_engine
-from tests.support.places import ROOT
-from tests.support.served import HAM, WIDTHS, make_index
+from tests.support.clock import Clock
+from tests.support.engines import TEXT_100, slow_engine
+from tests.support.served import HAM, SLOW_FILE, WIDTHS, save_slow_index
 from tests.support.servers import ask, serving
-
-SLOW_FILE = ROOT / "tests" / "support" / "slow_features.py"
-TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
-
-
-def slow_index(folder: Path, scale: float = 1.0) -> Path:
-    """The usual index, whose first feature takes 12 ms where it says 1."""
-    index = make_index(scale=scale)
-    assert index.package is not None
-    features = tuple(
-        StoredFeature(f.name, width, fingerprint(f), False)
-        for f, width in zip(load_features([], [SLOW_FILE]), WIDTHS, strict=True)
-    )
-    path = folder / "slow.pdx"
-    replace(index, package=replace(index.package, features=features)).save(path)
-    return path
 
 
 @pytest.mark.parametrize("path", ["/v1/predict", "/v2/models/slow/infer"])
@@ -50,7 +31,7 @@ def test_a_server_learns_from_plans_that_end_after_their_answers(
     if path.startswith("/v2"):
         body = {"inputs": inputs, "parameters": {"budget_ms": 10.0}}
     encoded = json.dumps(body).encode()
-    with serving(slow_index(tmp_path), "--features", str(SLOW_FILE)) as (_, port):
+    with serving(save_slow_index(tmp_path), "--features", str(SLOW_FILE)) as (_, port):
         for _ in range(400):
             assert ask(port, "POST", path, encoded)[0] == 200
             _, facts = ask(port, "GET", "/v1/index")

@@ -14,8 +14,8 @@ from polydom.models import compile_ensemble
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from polydom.models.scoring.whole_sums import whole_sums
-from tests.support import oracles
 from tests.support.agreement import bundled
+from tests.support.oracles.early_exit import add_up, walk_early, walk_leads
 
 Floats = NDArray[np.float64]
 
@@ -43,9 +43,9 @@ def tied_scores(draw: st.DrawFn) -> tuple[Floats, float]:
 def test_whole_sums_are_added_one_by_one(case: tuple[Floats, float]) -> None:
     scores, start = case
     found = whole_sums(scores)
-    assert found.tolist() == [oracles.add_up(row) for row in scores]
+    assert found.tolist() == [add_up(row) for row in scores]
     begun = whole_sums(scores, start)
-    assert begun.tolist() == [oracles.add_up(row, start) for row in scores]
+    assert begun.tolist() == [add_up(row, start) for row in scores]
 
 
 @given(
@@ -58,7 +58,7 @@ def test_alpha_holds_on_the_fitted_rows_by_the_evaluators_own_count(
     case: tuple[Floats, float], method: Any, alpha: float, sides: Any
 ) -> None:
     scores, threshold = case
-    whole = np.array([oracles.add_up(row) >= threshold for row in scores])
+    whole = np.array([add_up(row) >= threshold for row in scores])
     assume(whole.any() and not whole.all())
     order: Any = np.arange(scores.shape[1])[::-1] if method == "fixed" else None
     schedule = fit_schedule(
@@ -69,7 +69,7 @@ def test_alpha_holds_on_the_fitted_rows_by_the_evaluators_own_count(
     assert np.mean(decisions != whole) <= alpha
     last = used == scores.shape[1]
     np.testing.assert_array_equal(decisions[last], whole[last])
-    slow = oracles.walk_early(
+    slow = walk_early(
         scores, schedule.order.tolist(), schedule.lower, schedule.upper, threshold
     )
     assert (decisions.tolist(), used.tolist()) == slow
@@ -83,7 +83,7 @@ def test_alpha_holds_on_the_fitted_rows_of_more_classes(
     scores = data.draw(st.composite(drawn)(shape=shape))
     bias = data.draw(st.composite(drawn)(shape=shape[2:]))
     whole = [
-        int(np.argmax([oracles.add_up(row[:, k], bias[k]) for k in range(shape[2])]))
+        int(np.argmax([add_up(row[:, k], bias[k]) for k in range(shape[2])]))
         for row in scores
     ]
     schedule = fit_lead_schedule(scores, alpha, bias=bias)
@@ -92,7 +92,7 @@ def test_alpha_holds_on_the_fitted_rows_of_more_classes(
     assert np.mean(choices != whole) <= alpha
     for i, row in enumerate(scores):
         order = schedule.order.tolist()
-        slow = oracles.walk_leads(row, order, schedule.margin, bias)
+        slow = walk_leads(row, order, schedule.margin, bias)
         assert slow == (choices[i], used[i])
 
 

@@ -25,6 +25,7 @@ from polydom.server.http.protocol import RawRequest
 from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt
 from tests.support import records
+from tests.support.waiting import until_ready
 
 JSON = {"content-type": "application/json"}
 MSGPACK = {"content-type": "application/msgpack"}
@@ -216,8 +217,7 @@ def entrances(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Entrances]:
     port = free_port("127.0.0.1", 0)
     app = create_app(records.save_index(folder), grpc_at=GrpcAt("127.0.0.1", port))
     with TestClient(app) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         yield Entrances(folder, client, port)
 
 

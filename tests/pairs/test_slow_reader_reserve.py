@@ -20,7 +20,8 @@ from polydom.server.runtime.codec import Desk
 from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.settings import Settings
-from tests.server.engine.test_planner import Clock, extractor_of
+from tests.support.clock import Clock
+from tests.support.engines import extractor_of
 from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
 from tests.support.servers import ask, serving
 

@@ -7,11 +7,20 @@ from pathlib import Path
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
+from tests.support.raw_http import request, send, statuses
 from tests.support.served import FEATURES_FILE, SPAM, save_index
 from tests.support.servers import STOP_S, serving
-from tests.system.test_hostile import request, send, statuses
+from tests.support.waiting import wait_until
 
 BODY = json.dumps({"text": SPAM}).encode()
+
+
+def has_stopped(client: triton.InferenceServerClient) -> bool:
+    try:
+        client.is_server_live()
+    except InferenceServerException:
+        return True
+    return False
 
 
 def test_grpc_stops_while_a_request_over_http_is_still_under_way(
@@ -28,12 +37,8 @@ def test_grpc_stops_while_a_request_over_http_is_still_under_way(
             with triton.InferenceServerClient(address) as client:
                 assert client.is_server_live()
                 process.terminate()
-                stopped = False
-                while not stopped:  # or the rest of the request comes too late
-                    try:
-                        client.is_server_live()
-                    except InferenceServerException:
-                        stopped = True
+                # or the rest of the request comes too late
+                wait_until(lambda: has_stopped(client))
             connection.sendall(whole[-9:])
             assert statuses(connection.recv(1 << 16)) == [200]
         process.communicate(timeout=STOP_S)

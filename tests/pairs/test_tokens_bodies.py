@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from polydom.server.oip.rest import SMALL_BODY
+from tests.support.raw_http import failure, request, send
 from tests.support.served import FEATURES_FILE, save_index
 from tests.support.servers import serving
-from tests.system.test_hostile import failure, request, send
 
 USER, ADMIN = "a-token-of-some-user-of-models", "an-admin-token-of-32-characters0"
 CHANGES = ("load", "unload")

@@ -11,8 +11,7 @@ import pytest
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
-from tests.server.runtime.test_repository import save
-from tests.support.served import FEATURES_FILE, SPAM
+from tests.support.served import FEATURES_FILE, SPAM, save
 from tests.support.servers import STOP_S, ask, serving
 
 ADMIN = "an-admin-token-for-tests"

@@ -15,6 +15,7 @@ from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.server.app import create_app
 from polydom.server.settings import Settings
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+from tests.support.waiting import until_ready
 
 TEXT = {"content-type": "text/plain"}
 PROBES = {"/livez", "/readyz", "/metrics"}
@@ -24,8 +25,7 @@ def serve(path: Path, **settings: Any) -> Iterator[TestClient]:
     """Run the application of the index at `path` until it is ready, and so on."""
     app = create_app(path, features=[FEATURES_FILE], settings=Settings(**settings))
     with TestClient(app) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         yield client
 
 

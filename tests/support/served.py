@@ -33,6 +33,7 @@ from polydom.models.importers.compile import compile_model
 from polydom.models.scoring.prior import Prior
 
 FEATURES_FILE = Path(__file__).with_name("tiny_features.py")
+SLOW_FILE = Path(__file__).with_name("slow_features.py")
 WIDTHS = (1, 2, 1)
 ORDERS: tuple[tuple[int, ...], ...] = ((), (0,), (0, 1), (0, 1, 2))
 MASKS = (0b000, 0b001, 0b011, 0b111)
@@ -119,4 +120,26 @@ def save_index(folder: Path, unit: str = "s") -> Path:
     """Write the index above into a folder; its path."""
     path = folder / "tiny.pdx"
     make_index(unit).save(path)
+    return path
+
+
+def save(path: Path, best: float = 0.95) -> Path:
+    """Write the tiny index with another accuracy of its best row."""
+    index = make_index()
+    accuracies = np.array([*ACCURACIES[:-1], best])
+    costs = index.coefficients
+    Index.from_candidates(costs, accuracies, index.sizes, index.package).save(path)
+    return path
+
+
+def save_slow_index(folder: Path, scale: float = 1.0) -> Path:
+    """The usual index, whose first feature takes 12 ms where it says 1."""
+    index = make_index(scale=scale)
+    assert index.package is not None
+    features = tuple(
+        StoredFeature(f.name, width, fingerprint(f), False)
+        for f, width in zip(load_features([], [SLOW_FILE]), WIDTHS, strict=True)
+    )
+    path = folder / "slow.pdx"
+    replace(index, package=replace(index.package, features=features)).save(path)
     return path

@@ -6,13 +6,16 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.support.served import HAM
+from tests.support.waiting import wait_until
+
 POLYDOM = (sys.executable, "-m", "polydom.server")
 STOP_S = 20
+ADMIN = "an-admin-token-for-tests"
 
 
 def polydom(arguments: Sequence[str], folder: Path) -> str:
@@ -48,9 +51,7 @@ def serving(
         found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
         assert found, (line, process.communicate(timeout=STOP_S))
         port = int(found[1])
-        while ask(port, "GET", "/readyz")[0] != 200:
-            assert process.poll() is None
-            time.sleep(0.02)
+        wait_until(lambda: ask(port, "GET", "/readyz")[0] == 200, process)
         yield process, port
     finally:
         process.kill()
@@ -69,3 +70,15 @@ def ask(
         return reply.status, json.loads(reply.read())
     finally:
         connection.close()
+
+
+def version_of(port: int) -> str:
+    status, answer = ask(
+        port, "POST", "/v1/predict", HAM.encode(), content_type="text/plain"
+    )
+    assert status == 200
+    return str(answer["index_version"])
+
+
+def reload(port: int, token: str) -> tuple[int, dict[str, object]]:
+    return ask(port, "POST", "/v1/admin/reload", authorization=f"Bearer {token}")

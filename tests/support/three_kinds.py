@@ -17,7 +17,7 @@ from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.importers.compile import compile_model
 from polydom.models.scoring.prior import Prior
-from tests.server.runtime.test_known_columns import save_records
+from tests.support.free_records import save_records
 from tests.support.served import save_index
 
 CELLS = 64

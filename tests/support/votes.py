@@ -5,7 +5,15 @@ from hypothesis import assume
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from polydom.models.qwyc.schedule import Schedule
+
 Floats = NDArray[np.float64]
+
+# Two base models: the first settles rows below -1 and above 1, the second the rest.
+SCORES = np.array([[-2.0, 0.5], [-1.5, 1.0], [-0.5, 1.0], [0.5, -1.0], [2.0, -0.5]])
+SCHEDULE = Schedule(
+    np.array([0, 1]), np.array([-1.0, -np.inf]), np.array([1.0, np.inf]), 0.0
+)
 
 
 @st.composite

@@ -34,8 +34,8 @@ from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOF
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.prior import Prior
-from tests.server.runtime.test_known_columns import save_records
 from tests.support import served
+from tests.support.free_records import save_records
 
 NAMES = ("a", "b", "c", "d", "e")
 GROUPS = ((0, 1), (2,), (3, 4))  # columns of each feature

@@ -38,6 +38,7 @@ from polydom.server.schema.predict import Answer, Ask
 from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, Settings
 from tests.support.places import DOCS
 from tests.support.served import FEATURES_FILE, save_index
+from tests.support.waiting import until_ready
 
 WIRE = (DOCS / "wire-format.md").read_text(encoding="utf-8")
 FILE = (DOCS / "file-format.md").read_text(encoding="utf-8")
@@ -106,8 +107,7 @@ def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     )
     labels: dict[str, set[str]] = {}
     with TestClient(app) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         client.post("/v1/predict", json={"text": "hi", "budget_ms": 900})
         client.post("/v1/predict", json={"text": "hi", "budget_ms": -1})
         text = client.get("/metrics").text

@@ -7,11 +7,12 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from polydom.features.errors import CannotWrite, PolydomError
+from polydom.indexer.index.pdx import write_file
 from polydom.server.__main__ import main
-from tests.indexer.index.test_pdx import written
 from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
 
 resource = pytest.importorskip("resource", reason="needs limits of a Unix process")
@@ -34,7 +35,8 @@ def full(*_: object) -> None:
 
 
 def test_an_index_that_cannot_be_written_is_named(tmp_path: Path) -> None:
-    before = written(tmp_path / "a.pdx")
+    write_file(tmp_path / "a.pdx", {"name": "test"}, {"ones": np.ones(5)})
+    before = (tmp_path / "a.pdx").read_bytes()
     with (
         files_of(1000),
         pytest.raises(CannotWrite, match=r"a\.pdx cannot be written: File too large"),

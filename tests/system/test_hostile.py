@@ -18,17 +18,15 @@ import pytest
 from polydom.server.app import describe_routes
 from polydom.server.errors import STATUSES
 from polydom.server.http.tokens import OPEN_PATHS
+from tests.support.raw_http import INSIDE, failure, request, send, statuses
 from tests.support.served import FEATURES_FILE, SPAM
 from tests.support.servers import STOP_S, ask, serving
 from tests.support.three_kinds import picture, save_three
 
-JSON = b"application/json"
 PREDICT, BATCH = b"/v1/predict", b"/v1/batch?budget_ms=50"
 INFER = b"/v2/models/texts/infer"
 DEEP = b"[" * 100_000 + b"]" * 100_000
 TOKEN = "a-token-of-some-user-of-models"
-# Paths, tracebacks and classes are nobody's business.
-INSIDE = re.compile(r"Traceback|File \"|\.py\b|/[a-z]+/[a-z]+/|\w(Error|Exception)\b")
 
 
 @pytest.fixture(scope="module")
@@ -48,45 +46,6 @@ def is_well(port: int, **headers: str) -> None:
     body = json.dumps({"text": SPAM}).encode()
     status, answer = ask(port, "POST", "/v1/predict", body, **headers)
     assert (status, answer.get("label")) == (200, "spam"), answer
-
-
-def send(port: int, *pieces: bytes) -> bytes:
-    """All that comes back on one connection until the server closes it."""
-    got = b""
-    with socket.create_connection(("127.0.0.1", port), STOP_S) as connection:
-        with contextlib.suppress(OSError):  # it may have had enough already
-            for piece in pieces:
-                connection.sendall(piece)
-        with contextlib.suppress(ConnectionResetError):
-            while more := connection.recv(1 << 16):
-                got += more
-    return got
-
-
-def request(
-    path: bytes, body: bytes, *lines: bytes, kind: bytes = JSON, close: bool = True
-) -> bytes:
-    head = [b"POST %b HTTP/1.1" % path, b"host: x", b"content-type: " + kind, *lines]
-    head += [b"content-length: %d" % len(body)]
-    head += [b"connection: close"] * close
-    return b"\r\n".join([*head, b"", body])
-
-
-def statuses(replies: bytes) -> list[int]:
-    """Of every answer on a connection, in order."""
-    return [int(found) for found in re.findall(rb"HTTP/1\.1 (\d+) ", replies)]
-
-
-def failure(reply: bytes) -> tuple[int, str]:
-    """Status and code of the only answer, which is an error in the usual form."""
-    (status,) = statuses(reply)
-    head, _, body = reply.partition(b"\r\n\r\n")
-    assert b"content-type: application/json" in head
-    said = json.loads(body)
-    assert said.keys() == {"error", "code"}
-    assert said["error"]
-    assert not INSIDE.search(said["error"]), said
-    return status, said["code"]
 
 
 GET = b"GET /livez HTTP/1.1\r\nhost: x\r\n"

@@ -25,8 +25,9 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.pdx import read_file, write_file
 from polydom.server.__main__ import main
 from polydom.server.runtime.repository import Repository
-from tests.support import hostile_files, oracles, served
+from tests.support import hostile_files, served
 from tests.support.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED, sparse
+from tests.support.oracles.containers import count_entries
 
 ALLOWED_S = 5.0
 SPARE_BYTES = 64 * MIB
@@ -177,7 +178,7 @@ PLAIN = st.recursive(
 @given(PLAIN, st.binary(max_size=3))
 def test_entries_are_counted_without_decoding(plain: Any, behind: bytes) -> None:
     header = msgspec.msgpack.encode(plain)
-    entries, containers = oracles.count_entries(plain)
+    entries, containers = count_entries(plain)
     for less_entries, less_containers in ((0, 0), (1, 0), (0, 1)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(pdx, "MAX_ENTRIES", entries - less_entries)

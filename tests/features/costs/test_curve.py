@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polydom.features.costs import quantile
 from polydom.features.costs.curve import CostCurve, CostTable
 from polydom.features.errors import BadInput
-from tests.support import oracles
+from tests.support.oracles.costs import cost_of_set, least_pinball_loss, pinball_loss
 
 Floats = NDArray[np.float64]
 
@@ -176,8 +176,8 @@ def test_minimise_agrees_with_trying_every_corner(
     found = quantile.minimise(sizes, seconds, scale, share, degree)
     assert np.all(found >= 0)
     fitted = np.polynomial.polynomial.polyval(sizes, found)
-    loss = oracles.pinball_loss((seconds - fitted) / scale, share)
-    least = oracles.least_pinball_loss(sizes, seconds, scale, share, degree)
+    loss = pinball_loss((seconds - fitted) / scale, share)
+    least = least_pinball_loss(sizes, seconds, scale, share, degree)
     assert loss == pytest.approx(least, rel=1e-7, abs=1e-9)
 
 
@@ -194,7 +194,7 @@ def test_minimise_is_exact_where_most_times_only_pull(
     def loss() -> float:
         found = quantile.minimise(sizes, seconds, scale, share, degree)
         fitted = np.polynomial.polynomial.polyval(sizes, found)
-        return oracles.pinball_loss(seconds - fitted, share)
+        return pinball_loss(seconds - fitted, share)
 
     with_few = loss()
     monkeypatch.setattr(quantile, "AT_ONCE", 4000)
@@ -261,7 +261,7 @@ def test_table_agrees_with_adding_up_each_set(table: CostTable) -> None:
     masks = np.arange(1 << len(table.needs), dtype=np.uint64)
     for mask, cost in zip(masks.tolist(), table.of_many(masks), strict=True):
         chosen = [k for k in range(len(table.needs)) if mask >> k & 1]
-        expected = oracles.cost_of_set(
+        expected = cost_of_set(
             table.feature_coefficients.tolist(),
             table.step_coefficients.tolist(),
             table.needs,

@@ -15,19 +15,9 @@ from polydom.features.errors import BadFeature, BadInput
 from polydom.features.extract import Extractor
 from polydom.features.feature import feature, step
 from polydom.features.items import text_item
+from tests.support.clock import Clock
 
-
-class Clock:
-    """A clock that moves only when the functions below work."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-CLOCK = Clock()
+CLOCK = Clock(0.0)
 CALLS: list[tuple[str, str]] = []  # the functions below and their inputs, as they run
 
 

@@ -14,7 +14,7 @@ from polydom.features.costs.polynomials import (
     exponents,
     monomials,
 )
-from tests.support import oracles
+from tests.support.oracles.costs import exact_pair_cost
 
 SIDES = st.floats(1e-3, 1e5)
 TEN = st.lists(st.floats(0, 9), min_size=10, max_size=10)
@@ -48,7 +48,7 @@ def test_cost_of_one_number_is_its_polynomial() -> None:
 def test_cost_of_two_numbers_is_the_sum_of_its_terms(
     coefficients: list[float], a: float, b: float
 ) -> None:
-    exact = oracles.exact_pair_cost(coefficients, a, b)
+    exact = exact_pair_cost(coefficients, a, b)
     assert abs(Fraction(cost_at(coefficients, (a, b))) - exact) <= exact * 1e-14
     many = costs_at(np.array([coefficients, coefficients]), (a, b))
     assert many == pytest.approx(float(exact))

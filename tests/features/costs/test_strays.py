@@ -22,7 +22,7 @@ from polydom.features.costs.strays import (
     without_strays,
 )
 from polydom.features.errors import BadInput
-from tests.support import oracles
+from tests.support.oracles.costs import strays
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ def test_strays_agree_with_looking_at_every_time(
     found = strays_of(
         seconds.astype(float), usually.astype(float), quantile, items if named else None
     )
-    slow = oracles.strays(
+    slow = strays(
         seconds.tolist(), usually.tolist(), quantile, items.tolist() if named else None
     )
     assert found.tolist() == slow

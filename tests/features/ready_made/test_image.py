@@ -25,7 +25,11 @@ from polydom.features.ready_made.picture import (
     decode_small,
     thickened,
 )
-from tests.support import oracles
+from tests.support.oracles.image import (
+    contrast_of_pairs,
+    likeness_of_blocks,
+    means_of_bands,
+)
 
 Pixels = NDArray[np.uint8]
 
@@ -260,8 +264,8 @@ def test_moments_of_shape_do_not_change_with_its_place_or_size() -> None:
 @pytest.mark.parametrize("side", [16, 17, 31, 100])
 def test_projections_are_the_means_of_bands(side: int) -> None:
     pixels = GREY[:side, : side + 5]
-    expected = oracles.means_of_bands((pixels / 255).mean(axis=1).tolist(), 16)
-    expected += oracles.means_of_bands((pixels / 255).mean(axis=0).tolist(), 16)
+    expected = means_of_bands((pixels / 255).mean(axis=1).tolist(), 16)
+    expected += means_of_bands((pixels / 255).mean(axis=0).tolist(), 16)
     np.testing.assert_allclose(compute("projections", pixels), expected, rtol=1e-5)
 
 
@@ -328,7 +332,7 @@ def test_local_binary_patterns_tell_the_quarters_apart() -> None:
 
 def test_cooccurrence_agrees_with_counting_pairs() -> None:
     pixels = GREY[:20, :24]
-    contrast = oracles.contrast_of_pairs(pixels // 16, 2)
+    contrast = contrast_of_pairs(pixels // 16, 2)
     assert compute("cooccurrence", pixels)[4] == pytest.approx(contrast, rel=1e-4)
 
 
@@ -365,7 +369,7 @@ def test_self_similarity_agrees_with_comparing_every_pair() -> None:
     pixels = np.kron(GREY[:7, :9], np.ones((16, 16), np.uint8))
     pixels[:40, :60] = GREY[:40, :60]
     blocks = image.quarter(image.half(pixels))
-    expected = oracles.likeness_of_blocks(blocks, 4)
+    expected = likeness_of_blocks(blocks, 4)
     found = compute("self_similarity", pixels).reshape(2, 16)
     np.testing.assert_allclose(found, expected, atol=2 / 63)
 

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.features.ready_made import text as module
-from tests.support import oracles
+from tests.support.oracles.text import (
+    bag_of_hashes,
+    casing,
+    hashes_of_runs,
+    mixed,
+    type_token,
+)
 
 EXTRACTOR = Extractor.probe(module.FEATURES, text_item("Some words."))
 ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=200)
@@ -103,7 +109,7 @@ def test_casing_tells_shouting_from_names(text: str, expected: list[float]) -> N
 
 @given(ASCII | ANY_TEXT)
 def test_casing_agrees_with_going_letter_by_letter(text: str) -> None:
-    assert compute("casing", text) == pytest.approx(oracles.casing(text), rel=1e-5)
+    assert compute("casing", text) == pytest.approx(casing(text), rel=1e-5)
 
 
 def test_urls_numbers_counts_each_pattern() -> None:
@@ -153,7 +159,7 @@ def test_words_are_split_at_all_punctuation() -> None:
 
 @given(ASCII)
 def test_type_token_agrees_with_going_word_by_word(text: str) -> None:
-    expected = oracles.type_token(words_of(text))
+    expected = type_token(words_of(text))
     assert compute("type_token", text) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
@@ -179,7 +185,7 @@ def test_readability_finds_long_sentences_harder() -> None:
 def test_hashed_words_agrees_with_hashing_word_by_word(text: str) -> None:
     hashes = [zlib.crc32(word) for word in words_of(text)]
     for name, bits in (("hashed_words", 7), ("hashed_vocabulary", 10)):
-        expected = oracles.bag(hashes, bits)
+        expected = bag_of_hashes(hashes, bits)
         assert compute(name, text) == pytest.approx(expected, rel=1e-5)
 
 
@@ -187,10 +193,10 @@ def test_hashed_words_agrees_with_hashing_word_by_word(text: str) -> None:
 def test_hashed_word_pairs_agrees_with_hashing_pair_by_pair(text: str) -> None:
     hashes = [zlib.crc32(word) for word in words_of(text)]
     pairs = [
-        oracles.mixed((first * 0x9E3779B1 + second) % 2**32)
+        mixed((first * 0x9E3779B1 + second) % 2**32)
         for first, second in itertools.pairwise(hashes)
     ]
-    expected = oracles.bag(pairs, 7)
+    expected = bag_of_hashes(pairs, 7)
     assert compute("hashed_word_pairs", text) == pytest.approx(expected, rel=1e-5)
 
 
@@ -200,7 +206,7 @@ def test_hashed_ngrams_agrees_with_hashing_one_by_one(text: str) -> None:
     expected = [
         weight
         for length in (3, 5)
-        for weight in oracles.bag(oracles.hashes_of_runs(data, length), 7)
+        for weight in bag_of_hashes(hashes_of_runs(data, length), 7)
     ]
     assert compute("hashed_ngrams", text) == pytest.approx(expected, rel=1e-5)
 

@@ -23,6 +23,7 @@ from polydom.models.selection.race import Race
 from polydom.server.app import create_app
 from tests.support import projects, servers
 from tests.support.progresses import Stages
+from tests.support.waiting import until_ready
 
 pytestmark = pytest.mark.jit
 
@@ -147,8 +148,7 @@ def test_build_for_known_budgets_keeps_what_they_buy_and_serves_it(
             assert best.accuracy == whole.best(size, budget).accuracy
     with TestClient(create_app({"fixed": path})) as client:
         asked = {"text": "WIN a prize " * 20, "budget_ms": 1000}
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         answer = client.post("/v1/predict", json=asked).json()
     assert answer["label"] in ("ham", "spam")
     assert answer["expected_accuracy"] == index.accuracies.max()

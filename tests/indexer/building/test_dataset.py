@@ -27,7 +27,7 @@ from polydom.indexer.building.dataset import (
 from polydom.indexer.building.project import Data, Project
 from polydom.indexer.building.readers import make_item
 from polydom.indexer.commands.app import app
-from tests.support import oracles
+from tests.support.oracles.building import deal_groups
 from tests.support.progresses import Stages
 
 
@@ -268,7 +268,7 @@ def test_dealing_agrees_with_trying_every_part(
 ) -> None:
     codes, groups = np.array(items, np.int64).T
     found = deal(codes, groups, parts, seed)
-    assert found.tolist() == oracles.deal(codes.tolist(), groups.tolist(), parts, seed)
+    assert found.tolist() == deal_groups(codes.tolist(), groups.tolist(), parts, seed)
 
 
 @given(ITEMS, st.integers(1, 6))

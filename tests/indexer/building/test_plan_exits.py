@@ -26,7 +26,8 @@ from polydom.server.engine.budget import Allowance
 from polydom.server.engine.execution import answer
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Question
-from tests.support import oracles, projects
+from tests.support import projects
+from tests.support.oracles.building import out_of_sample
 from tests.support.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
 
 WITH_EXITS = (
@@ -138,9 +139,7 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
         leads, choices = trainer.answers(masks)
         for row, mask in enumerate(masks):
             used = values[:, columns_of(trainer.task.starts, mask)]
-            slow = oracles.out_of_sample(
-                used, dataset.codes.tolist(), builder.splits(dataset)
-            )
+            slow = out_of_sample(used, dataset.codes.tolist(), builder.splits(dataset))
             assert choices[:, row].tolist() == slow[1]
             assert leads[:, row] == pytest.approx(slow[0], abs=1e-9)
 

@@ -13,7 +13,7 @@ from polydom.features.errors import BadInput
 from polydom.indexer.exits.checkpoints import Answers, Exits
 from polydom.indexer.exits.fit import CheckpointTrack, fit_exits
 from polydom.models.qwyc.optimal_stopping import Stopping
-from tests.support import oracles
+from tests.support.oracles.early_exit import exit_of
 
 NEVER = math.inf
 
@@ -57,7 +57,7 @@ def test_evaluate_does_what_going_on_by_hand_does(
     margins = [*(q / 4 for q in quarters), NEVER]
     choices, at = Exits(np.array(margins)).evaluate(answers)
     slow = [
-        oracles.exit_of(leads, given, margins)
+        exit_of(leads, given, margins)
         for leads, given in zip(
             answers.leads.tolist(), answers.choices.tolist(), strict=True
         )

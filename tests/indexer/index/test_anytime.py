@@ -15,7 +15,7 @@ from polydom.indexer.set_search.feature_order import (
     order_features,
     prefixes,
 )
-from tests.support import oracles
+from tests.support.oracles.anytime import expected_accuracy
 
 M, STEPS = 4, 2
 NEEDS = ((), (0,), (0, 1), (1,))
@@ -145,7 +145,7 @@ def test_onward_chooses_as_the_slow_twin(
     orders, fallbacks = _orders(onward)
     row = onward.target(onward.at(1.0), done, left, careful=careful)
     worths = [
-        oracles.expected_accuracy(
+        expected_accuracy(
             order,
             [accuracies[answer] for answer in answers],
             lambda feature: float(costs[feature]),

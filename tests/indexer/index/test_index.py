@@ -14,8 +14,9 @@ from polydom.features.sizes import Size
 from polydom.indexer import Candidate, Index
 from polydom.indexer.index.machine_factors import Factors
 from polydom.indexer.index.pdx import read_file, write_file
-from tests.support import oracles, served
+from tests.support import served
 from tests.support.curves import RECTANGLE, Candidates, pair_candidates
+from tests.support.oracles.lookups import best_accuracy
 
 # 1 ms at accuracy 0.7; 2 ms + 1 us * n at 0.9
 INDEX = Index.from_candidates([[1e-3, 0.0], [2e-3, 1e-6]], [0.7, 0.9], (1, 10_000))
@@ -74,7 +75,7 @@ def test_best_agrees_with_trying_every_candidate(
     index = Index.from_candidates(coefficients, accuracies, (1, 8))
     size = data.draw(st.floats(1, 8))
     budget_s = data.draw(st.one_of(st.floats(0, 900), st.integers(0, 900)))
-    expected = oracles.best_accuracy(index.coefficients, accuracies, size, budget_s)
+    expected = best_accuracy(index.coefficients, accuracies, size, budget_s)
     if expected is None:
         with pytest.raises(NothingFits):
             index.best(size, budget_s)

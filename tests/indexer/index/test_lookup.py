@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer.index.lookup import Lookup
-from tests.support import oracles
 from tests.support.curves import SIZES, Candidates, candidates
+from tests.support.oracles.skyline import exact_crossings, exact_skyline, horner
 
 Floats = NDArray[np.float64]
 Array = NDArray[np.generic]
@@ -23,7 +23,7 @@ ACCURACIES = np.array([0.8, 0.65, 0.76, 0.7])
 def sizes_worth_asking(coefficients: Floats, lookup: Lookup) -> list[float]:
     """Every breakpoint and crossing, just beside them, in between, and the ends."""
     points = sorted(
-        {*lookup.breakpoints, *oracles.exact_crossings(coefficients.tolist(), SIZES)}
+        {*lookup.breakpoints, *exact_crossings(coefficients.tolist(), SIZES)}
     )
     beside = [math.nextafter(n, side) for n in points for side in (-9, 9)]
     ends = [SIZES[0], *points, SIZES[1]]
@@ -36,7 +36,7 @@ def test_best_holds_the_budget_and_misses_nothing_that_fits(drawn: Candidates) -
     coefficients, accuracies = drawn
     lookup = Lookup.build(coefficients, accuracies, SIZES)
     for n in sizes_worth_asking(coefficients, lookup):
-        costs = [oracles.horner(row, n) for row in coefficients]
+        costs = [horner(row, n) for row in coefficients]
         beside = [math.nextafter(c, side) for c in costs for side in (-9.0, 1e9)]
         for budget in {*costs, *beside, 0.0, math.inf}:
             row = lookup.best(n, budget)
@@ -54,7 +54,7 @@ def test_skyline_is_that_of_sorting_all_candidates(drawn: Candidates) -> None:
         n = low + 0.377 * (high - low)
         if low < n < high:
             curves, values = coefficients.tolist(), accuracies.tolist()
-            expected = oracles.exact_skyline(curves, values, n)
+            expected = exact_skyline(curves, values, n)
             assert lookup.skyline(n).tolist() == expected
 
 

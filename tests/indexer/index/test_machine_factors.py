@@ -22,7 +22,7 @@ from polydom.indexer.index.machine_factors import (
     upper_median,
 )
 from polydom.indexer.index.machine_times import finish, pace_of, time_features
-from tests.support import oracles
+from tests.support.oracles.machine import upper_median_by_counting
 
 Floats = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ def test_upper_median_agrees_with_counting_heads(
     values: list[float], confidence: float
 ) -> None:
     found = upper_median(np.array(values), confidence)
-    assert found == oracles.upper_median(values, confidence)
+    assert found == upper_median_by_counting(values, confidence)
     assert found >= np.median(values) or len(values) % 2 == 0
 
 

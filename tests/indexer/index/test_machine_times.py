@@ -20,19 +20,9 @@ from polydom.indexer.index.machine_times import (
     time_models,
 )
 from polydom.models.scoring.prior import Prior
+from tests.support.clock import Clock
 
-
-class Clock:
-    """A clock that moves only when the functions below work."""
-
-    def __init__(self) -> None:
-        self.now_s = 0.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-CLOCK = Clock()
+CLOCK = Clock(0.0)
 
 
 def work(seconds: float) -> None:

@@ -12,8 +12,8 @@ from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer.index.pair_lookup import LONGEST_RUN, CellLookup
 from polydom.indexer.skyline.pairs import control_values
-from tests.support import oracles
 from tests.support.curves import RECTANGLE, Candidates, pair_candidates
+from tests.support.oracles.lookups import most_accurate_pairs, pair_skyline
 
 Floats = NDArray[np.float64]
 Array = NDArray[np.generic]
@@ -53,7 +53,7 @@ def check_best(drawn: Candidates, lookup: CellLookup, size: Pair) -> None:
         assert row < 0 or cost_at(coefficients[row].tolist(), size) <= budget
         best = accuracies[row] if row >= 0 else -1.0
         surely = Fraction(min(budget, 1e9)) * (1 - Fraction(1, 10**12))
-        assert best >= oracles.most_accurate_pairs(
+        assert best >= most_accurate_pairs(
             coefficients.tolist(), accuracies.tolist(), size, surely
         )
 
@@ -86,7 +86,7 @@ def test_skyline_is_that_of_sorting_all_candidates(
     costs = [cost_at(coefficients[row].tolist(), size) for row in rows]
     assert costs == sorted(costs)
     assert (np.diff(accuracies[rows]) > 0).all()
-    exact = oracles.pair_skyline(coefficients.tolist(), accuracies.tolist(), size)
+    exact = pair_skyline(coefficients.tolist(), accuracies.tolist(), size)
     # Rounding may part two equal costs, or join two that hardly differ.
     for accuracy in set(exact) ^ set(accuracies[rows].tolist()):
         (twin,) = {*np.flatnonzero(accuracies == accuracy)[:1]}

@@ -3,12 +3,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.indexer.set_search.feature_order import order_features
-from tests.support import oracles
+from tests.support.oracles.set_search import CostOf, area_of_order, largest_chain_area
 
 M = 4
 
 
-def additive(costs: list[float]) -> oracles.CostOf:
+def additive(costs: list[float]) -> CostOf:
     return lambda mask: sum(c for f, c in enumerate(costs) if mask >> f & 1)
 
 
@@ -75,6 +75,6 @@ def test_order_is_a_chain_with_the_largest_area(
             ]
             assert masks[answer] & ~done == 0
             assert accuracies[answer] == max(within)
-        area = oracles.area_of_order(order, masks, accuracies, additive(costs))
-        best = oracles.largest_chain_area(row, masks, accuracies, additive(costs))
+        area = area_of_order(order, masks, accuracies, additive(costs))
+        best = largest_chain_area(row, masks, accuracies, additive(costs))
         assert area >= best - 1e-9

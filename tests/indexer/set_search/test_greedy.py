@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from benchmarks.index.lookup_rivals import GreedyLookup
 from polydom.features.errors import BadInput
 from polydom.indexer.set_search.greedy import search_greedy
-from tests.support import oracles
+from tests.support.oracles.set_search import greedy_sequence
+from tests.support.oracles.skyline import horner
 
 M = 4
 COSTS = [1.0, 2.0, 4.0, 8.0]
@@ -65,7 +66,7 @@ def test_greedy_finds_the_sequence_of_every_lambda(
         end = min(high, low + 10)
         within = low + place * (end - low)
         if end - low > 1e-9:
-            expected = oracles.greedy_sequence(M, known, price, within)
+            expected = greedy_sequence(M, known, price, within)
             assert features == expected
 
 
@@ -123,7 +124,7 @@ def test_greedy_lookup_adds_features_while_the_budget_lasts() -> None:
 def test_greedy_lookup_holds_the_budget(size: float, budget: float) -> None:
     lookup = GreedyLookup.build(search_greedy(M, accuracy, cost), curves, size=1.0)
     row = lookup.best(size, budget)
-    assert oracles.horner(lookup.coefficients[row].tolist(), size) <= budget
+    assert horner(lookup.coefficients[row].tolist(), size) <= budget
 
 
 def test_greedy_lookup_is_nothing_when_not_even_the_empty_set_fits() -> None:

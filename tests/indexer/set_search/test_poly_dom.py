@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 from polydom.indexer.set_search import poly_dom as lattice
 from polydom.indexer.set_search import sandwich as bounds
 from polydom.indexer.set_search.poly_dom import LatticeSearch
-from tests.support import oracles
+from tests.support.oracles.set_search import count_open, expand_lattice, smallest_alpha
 
 ALPHAS = st.sampled_from([1.0, 1.01, 1.1, 1.5, 2.0])
 TOLERANCES = st.sampled_from([0.0, 0.0, 0.05, 0.3])
@@ -142,9 +142,7 @@ def test_search_expands_what_comparing_all_pairs_expands(
 ) -> None:
     m = features(accuracies)
     search = lattice.search(m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance)
-    assert set(search.expanded) == oracles.expand_lattice(
-        m, accuracies, alpha, tolerance
-    )
+    assert set(search.expanded) == expand_lattice(m, accuracies, alpha, tolerance)
 
 
 @given(accuracies=monotone_accuracies(), alpha=ALPHAS)
@@ -253,7 +251,7 @@ def test_search_under_a_budget_reports_a_bound_that_holds(
     if math.isfinite(search.alpha):
         assert_guaranteed(search, accuracies)
     if not search.complete:
-        assert search.alpha <= oracles.smallest_alpha(m, search.expanded, tolerance) * (
+        assert search.alpha <= smallest_alpha(m, search.expanded, tolerance) * (
             1 + 1e-12
         )
     else:
@@ -327,7 +325,7 @@ def test_search_tells_how_many_trainings_there_can_be_at_most(
     parts: list[int] = []
 
     def accuracy(masks: list[int]) -> Iterable[float]:
-        most = oracles.count_open(trained, m, alpha, tolerance)
+        most = count_open(trained, m, alpha, tolerance)
         left = most if budget is None else min(most, budget - len(trained))
         parts.extend(range(left - 1, left - 1 - len(masks), -1))
         for mask in masks:

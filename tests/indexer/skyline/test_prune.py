@@ -11,13 +11,18 @@ from polydom.features.errors import BadInput
 from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.skyline.pairs import prune_pairs
 from polydom.indexer.skyline.prune import prune
-from tests.support import oracles
 from tests.support.curves import (
     RECTANGLE,
     SIZES,
     Candidates,
     candidates,
     pair_candidates,
+)
+from tests.support.oracles.skyline import (
+    exact_crossings,
+    exact_skyline,
+    horner,
+    prune_by_pairs,
 )
 
 BUDGETS = st.sampled_from([1.0, 2.0, 20.0]) | st.floats(1e-3, 100)
@@ -27,7 +32,7 @@ BUDGETS = st.sampled_from([1.0, 2.0, 20.0]) | st.floats(1e-3, 100)
 def test_prune_keeps_what_comparing_all_pairs_keeps(drawn: Candidates) -> None:
     coefficients, accuracies = drawn
     kept = prune(coefficients, accuracies, SIZES).tolist()
-    assert kept == oracles.prune(coefficients.tolist(), accuracies.tolist(), SIZES)
+    assert kept == prune_by_pairs(coefficients.tolist(), accuracies.tolist(), SIZES)
 
 
 def test_prune_keeps_a_candidate_that_two_others_dominate_only_together() -> None:
@@ -68,11 +73,11 @@ def test_prune_for_one_size_keeps_its_skyline_alone(
 ) -> None:
     coefficients, accuracies = drawn
     kept = prune(coefficients, accuracies, (size, size))
-    skyline = oracles.exact_skyline(coefficients.tolist(), accuracies.tolist(), size)
+    skyline = exact_skyline(coefficients.tolist(), accuracies.tolist(), size)
     assert kept.tolist() == sorted(skyline)
     lookup = Lookup.build(coefficients[kept], accuracies[kept], (size, size))
     assert len(lookup.stays) == len(kept)
-    costs = [oracles.horner(row, size) for row in coefficients.tolist()]
+    costs = [horner(row, size) for row in coefficients.tolist()]
     for budget in [*costs, *(math.nextafter(c, -1) for c in costs), 0.0, math.inf]:
         row = lookup.best(size, budget)
         fits = [a for a, c in zip(accuracies, costs, strict=True) if c <= budget]
@@ -90,7 +95,7 @@ def test_prune_for_budgets_keeps_the_best_of_each_and_nothing_else(
     for n in sizes_to_look_at(
         [*coefficients.tolist(), [low, 0, 0, 0], [high, 0, 0, 0]]
     ):
-        costs = np.array([oracles.horner(row, n) for row in coefficients.tolist()])
+        costs = np.array([horner(row, n) for row in coefficients.tolist()])
         for budget in (low, min(low + share * (high - low), high), high):
             fits = accuracies[costs <= budget * (1 - 1e-11)]
             left = accuracies[kept][costs[kept] <= budget]
@@ -104,7 +109,7 @@ def test_prune_for_budgets_keeps_the_best_of_each_and_nothing_else(
 
 def sizes_to_look_at(curves: list[list[float]]) -> list[float]:
     """Sizes where curves meet, right beside those, and between them."""
-    points = sorted({*SIZES, *oracles.exact_crossings(curves, SIZES)})
+    points = sorted({*SIZES, *exact_crossings(curves, SIZES)})
     beside = [math.nextafter(n, side) for n in points for side in (-9, 9)]
     middles = [(a + b) / 2 for a, b in itertools.pairwise(points)]
     sizes = {*points, *beside, *middles}

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from polydom.indexer.skyline.skylines import Skylines, skylines_by_envelope
 from tests.support.curves import SIZES, Candidates, candidates
-from tests.support.oracles import skylines_by_sweep
+from tests.support.oracles.skyline import skylines_by_sweep
 
 
 def stays(skylines: Skylines) -> list[tuple[int, float, float]]:

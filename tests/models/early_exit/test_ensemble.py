@@ -31,9 +31,9 @@ from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.preparation import plain
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import join
-from tests.support import oracles
 from tests.support.agreement import bundled
 from tests.support.boosters import lgbm, xgb
+from tests.support.oracles.early_exit import early_decision
 
 READ = """
 import sys
@@ -151,7 +151,7 @@ def test_early_decisions_are_those_of_a_walk_by_hand(
     singles = exit_.choices(X.astype(np.float32))
     np.testing.assert_array_equal(singles, (chosen, used))
     for i, row in enumerate(scores):
-        positive, steps = oracles.early_decision(
+        positive, steps = early_decision(
             row,
             plan.order.tolist(),
             plan.lower.tolist(),

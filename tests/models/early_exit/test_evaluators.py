@@ -22,8 +22,8 @@ from polydom.models.early_exit.ensemble import Ensemble, compile_ensemble
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from polydom.models.qwyc.schedule import LeadSchedule, Schedule
-from tests.support import oracles
 from tests.support.agreement import bundled
+from tests.support.oracles.early_exit import walk_leads
 
 X_WINE, Y_WINE = bundled("wine")
 
@@ -99,7 +99,7 @@ def test_early_choices_are_those_of_a_walk_by_hand(
     chosen, used = exit_.choices(X)
     np.testing.assert_array_equal(exit_.choices(X.astype(np.float32)), (chosen, used))
     slow = [
-        oracles.walk_leads(row, schedule.order.tolist(), margin, ensemble.bias)
+        walk_leads(row, schedule.order.tolist(), margin, ensemble.bias)
         for row in scores
     ]
     assert list(zip(chosen.tolist(), used.tolist(), strict=True)) == slow

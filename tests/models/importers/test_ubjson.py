@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadModel
 from polydom.models.importers.ubjson import DEEPEST, is_ubj, read_ubj
-from tests.support import oracles
+from tests.support.oracles.ubjson import write_ubj
 
 
 def plain(value: Any) -> Any:
@@ -77,14 +77,14 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_what_an_obvious_writer_writes_is_read_again(value: Any) -> None:
-    assert plain(read_ubj(oracles.write_ubj(value))) == value
+    assert plain(read_ubj(write_ubj(value))) == value
 
 
 @given(VALUES, st.data())
 def test_damaged_data_are_refused_or_read_as_something_else(
     value: Any, data: st.DataObject
 ) -> None:
-    whole = bytearray(oracles.write_ubj([value]))
+    whole = bytearray(write_ubj([value]))
     cut = data.draw(st.integers(0, len(whole) - 1))
     with pytest.raises(BadModel, match="not a UBJSON file"):
         read_ubj(bytes(whole[:cut]))

@@ -18,8 +18,9 @@ from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.declare import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
 from polydom.models.scoring.preparation import plain
-from tests.support import oracles
 from tests.support.agreement import stored_and_loaded
+from tests.support.oracles.early_exit import early_decision
+from tests.support.oracles.lattices import calibrated_value, interpolated
 
 D = 5
 
@@ -69,7 +70,7 @@ def test_scores_are_sums_over_vertices_of_products_of_weights(
     largest = np.abs(lattices.vertices).max() * lattices.unit
     for i, t, r in np.ndindex(scores.shape):
         calibrated = [
-            oracles.calibrated(
+            calibrated_value(
                 float(X[i, j]),
                 lattices.knots[j].tolist(),
                 lattices.calibrations[t, s, :-1] / 2**20,
@@ -77,7 +78,7 @@ def test_scores_are_sums_over_vertices_of_products_of_weights(
             for s, j in enumerate(lattices.inputs[t])
         ]
         vertices = (lattices.vertices[t, r] * lattices.unit).tolist()
-        expected = oracles.interpolated(vertices, calibrated)
+        expected = interpolated(vertices, calibrated)
         assert scores[i, t, r] == pytest.approx(expected, abs=1e-5 * largest)
 
 
@@ -177,7 +178,7 @@ def test_early_decisions_are_those_of_a_walk_by_hand(seed: int, simplex: bool) -
     chosen, used = exit_.choices(X)
     np.testing.assert_array_equal(exit_.choices(X.astype(np.float64)), (chosen, used))
     for i, row in enumerate(scores):
-        positive, steps = oracles.early_decision(
+        positive, steps = early_decision(
             row,
             order.tolist(),
             plan.lower.tolist(),

@@ -30,7 +30,7 @@ from polydom.models.scoring.stops import (
     Never,
     Stops,
 )
-from tests.support import oracles
+from tests.support.oracles.lattices import calibrated_value, on_simplex
 
 WIDE = 12  # columns of the rows
 NEVER = np.inf
@@ -105,14 +105,14 @@ def test_a_simplex_gives_its_vertices_weights_that_are_exact(seed: int, S: int) 
         inputs = []
         for s, j in enumerate(lattices.inputs[t]):
             column = lattices.preparation.columns[j]
-            value = oracles.calibrated(
+            value = calibrated_value(
                 float(X[i, column]),
                 lattices.knots[j].tolist(),
                 lattices.calibrations[t, s, :-1] / 2**20,
             )
             # Exactly what it is rounded to, a whole number of 2^-20.
             inputs.append(Fraction(round(value * 2**20), 2**20))
-        expected = oracles.on_simplex(lattices.vertices[t, 0].tolist(), inputs)
+        expected = on_simplex(lattices.vertices[t, 0].tolist(), inputs)
         largest = float(np.abs(lattices.vertices[t]).max())
         # The calibrator's own place is rounded first, which moves it by one more part.
         near = pytest.approx(float(expected), abs=4 * S * largest / 2**20 + 1)
@@ -142,7 +142,7 @@ def test_interpolation_on_a_simplex_is_exact_but_for_one_rounding(
         1.0,
         simplex=True,
     )
-    exact = oracles.on_simplex(heights.tolist(), [Fraction(c, 2**20) for c in inputs])
+    exact = on_simplex(heights.tolist(), [Fraction(c, 2**20) for c in inputs])
     X = np.zeros((1, S), np.float32)
     assert lattices.raw(X)[0, 0] == round(exact)
     assert lattices.packed().raw(X)[0, 0] == round(exact)

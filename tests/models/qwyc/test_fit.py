@@ -22,9 +22,9 @@ from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import SumTrack
 from polydom.models.qwyc.schedule import Promise, Schedule
 from polydom.models.qwyc.undecided import Pool
-from tests.models.qwyc.test_schedule import SCHEDULE, SCORES
-from tests.support import oracles
-from tests.support.votes import drawn_scores, noisy_votes
+from tests.support.oracles.early_exit import walk_early
+from tests.support.oracles.qwyc import cheapest_stop, impurity_after, quit_when_you_can
+from tests.support.votes import SCHEDULE, SCORES, drawn_scores, noisy_votes
 
 Floats = NDArray[np.float64]
 
@@ -38,12 +38,12 @@ def test_qwyc_algorithm_1_agrees_with_trying_every_pair_of_thresholds(
     schedule = fit_schedule(
         scores, 0.0, alpha, method="qwyc", costs=costs, sides=sides, threads=1
     )
-    order, lower, upper = oracles.quit_when_you_can(
+    order, lower, upper = quit_when_you_can(
         scores, 0.0, int(alpha * len(scores)), costs, None, sides == "both"
     )
     assert schedule.order.tolist() == order
     decisions, used = schedule.evaluate(scores)
-    slow = oracles.walk_early(scores, order, lower, upper, 0.0)
+    slow = walk_early(scores, order, lower, upper, 0.0)
     assert (decisions.tolist(), used.tolist()) == slow
 
 
@@ -60,11 +60,11 @@ def test_qwyc_pays_a_feature_once(
         scores, 0.0, alpha, method="qwyc", feature_costs=prices, uses=reads
     )
     named = {k: {str(f): prices[f] for f in range(2) if reads[k, f]} for k in range(3)}
-    order, lower, upper = oracles.quit_when_you_can(
+    order, lower, upper = quit_when_you_can(
         scores, 0.0, int(alpha * len(scores)), np.ones(3), None, True, named
     )
     assert schedule.order.tolist() == order
-    slow = oracles.walk_early(scores, order, lower, upper, 0.0)
+    slow = walk_early(scores, order, lower, upper, 0.0)
     decisions, used = schedule.evaluate(scores)
     assert (decisions.tolist(), used.tolist()) == slow
 
@@ -123,11 +123,11 @@ def test_qwyc_algorithm_2_agrees_with_trying_every_pair_of_thresholds(
         scores, 0.0, alpha, method="fixed", order=order, sides=sides
     )
     assert schedule.order.tolist() == order
-    _, lower, upper = oracles.quit_when_you_can(
+    _, lower, upper = quit_when_you_can(
         scores, 0.0, int(alpha * len(scores)), [1.0] * 4, order, sides == "both"
     )
     decisions, used = schedule.evaluate(scores)
-    slow = oracles.walk_early(scores, order, lower, upper, 0.0)
+    slow = walk_early(scores, order, lower, upper, 0.0)
     assert (decisions.tolist(), used.tolist()) == slow
 
 
@@ -199,7 +199,7 @@ def test_stopping_finds_the_cheapest_cuts_of_two_models(
     track = SumTrack(scores, np.arange(2), scores.sum(axis=1) >= 0)
     stopping = Stopping(track, costs=costs, both=both)
     mean, wrong = stopping.outcome(stopping.cuts(price))
-    slow = oracles.cheapest_stop(scores, 0.0, costs, price, both)
+    slow = cheapest_stop(scores, 0.0, costs, price, both)
     assert mean * len(scores) + price * wrong == pytest.approx(slow)
 
 
@@ -256,7 +256,7 @@ def test_impurity_agrees_with_counting_by_hand(scores: Floats, start: int) -> No
         scores, pool.rows, sums, pool.positives, np.arange(3), least, most, out
     )
     slow = [
-        oracles.impurity_after(
+        impurity_after(
             sums, scores[pool.rows, k], pool.positive, least[k], most[k], BINS
         )
         for k in range(3)

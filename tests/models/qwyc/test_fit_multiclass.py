@@ -17,7 +17,7 @@ from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import AHEAD
 from polydom.models.qwyc.running_sums import MarginTrack, margins_of
 from polydom.models.scoring.whole_sums import whole_sums
-from tests.support import oracles
+from tests.support.oracles.qwyc import margin_impurity
 from tests.support.votes import drawn_class_scores, noisy_rounds
 
 Floats = NDArray[np.float64]
@@ -54,8 +54,7 @@ def test_margin_impurity_agrees_with_counting_by_hand(
         scores, np.arange(len(scores)), sums, chosen, np.arange(3), impurity
     )
     slow = [
-        oracles.margin_impurity(sums + scores[:, k], chosen.tolist(), BINS)
-        for k in range(3)
+        margin_impurity(sums + scores[:, k], chosen.tolist(), BINS) for k in range(3)
     ]
     np.testing.assert_allclose(impurity, slow)
 

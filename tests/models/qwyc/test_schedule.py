@@ -11,16 +11,11 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.qwyc.schedule import LeadSchedule, Schedule
-from tests.support import oracles
-from tests.support.votes import drawn_class_scores, drawn_scores
+from tests.support.oracles.early_exit import walk_early, walk_leads
+from tests.support.votes import SCHEDULE, SCORES, drawn_class_scores, drawn_scores
 
 Floats = NDArray[np.float64]
 
-# Two base models: the first settles rows below -1 and above 1, the second the rest.
-SCORES = np.array([[-2.0, 0.5], [-1.5, 1.0], [-0.5, 1.0], [0.5, -1.0], [2.0, -0.5]])
-SCHEDULE = Schedule(
-    np.array([0, 1]), np.array([-1.0, -np.inf]), np.array([1.0, np.inf]), 0.0
-)
 # Class 0 leads by 3 at once; class 2 overtakes class 1 with the second base model.
 CLASS_SCORES = np.array([[[3.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0, 1.5, 0], [0, 0, 2]]])
 BY_MARGIN = LeadSchedule(np.array([0, 1]), np.array([2.0, np.inf]), np.zeros(3))
@@ -50,7 +45,7 @@ def test_evaluate_agrees_with_adding_up_by_hand(
     bounds = np.array([data.draw(pairs) for _ in order]) / 4
     schedule = Schedule(np.array(order), bounds[:, 0].copy(), bounds[:, 1].copy(), 0.25)
     decisions, used = schedule.evaluate(scores)
-    slow = oracles.walk_early(scores, order, bounds[:, 0], bounds[:, 1], 0.25)
+    slow = walk_early(scores, order, bounds[:, 0], bounds[:, 1], 0.25)
     assert (decisions.tolist(), used.tolist()) == slow
 
 
@@ -72,7 +67,7 @@ def test_evaluate_by_margin_agrees_with_adding_up_by_hand(
     bias = [0.25 * k for k in range(classes)]
     schedule = LeadSchedule(np.array(order), np.array(margin), np.array(bias))
     choices, used = schedule.evaluate(scores)
-    slow = [oracles.walk_leads(row, order, margin, bias) for row in scores]
+    slow = [walk_leads(row, order, margin, bias) for row in scores]
     assert list(zip(choices.tolist(), used.tolist(), strict=True)) == slow
 
 

@@ -13,7 +13,11 @@ from polydom.features.errors import BadInput
 from polydom.models.selection.daub import daub, line_bound, monotone, slope
 from polydom.models.selection.daub_seconds import cost_at, daub_by_seconds
 from polydom.models.selection.race import Allocation, Outcome, Race
-from tests.support import oracles
+from tests.support.oracles.learner_races import (
+    cost_by_steps,
+    daub_allocations,
+    daub_rule_by_rule,
+)
 
 Curve = Callable[[int], float]
 
@@ -92,7 +96,7 @@ def test_daub_agrees_with_the_listing(seed: int, learners: int) -> None:
     curves = [curve(table) for table in tables]
     contest = race(curves)
     chosen = daub(contest, granularity=GRANULARITY, ratio=RATIO)
-    expected, log = oracles.daub_allocations(curves, N, GRANULARITY, RATIO)
+    expected, log = daub_allocations(curves, N, GRANULARITY, RATIO)
     assert [(int(line.learner), line.amount) for line in contest.log] == log
     assert int(chosen) == expected
 
@@ -271,7 +275,7 @@ def test_daub_by_seconds_agrees_with_its_rules(
         peer_factor=peer_factor,
         look_share=look_share,
     )
-    expected, log = oracles.daub_by_seconds(
+    expected, log = daub_rule_by_rule(
         score, seconds, learners, limit, worth, delta, growth, peer_factor, look_share
     )
     assert [(int(line.learner), line.amount) for line in contest.log] == log
@@ -371,7 +375,7 @@ def test_cost_at_agrees_with_adding_up_the_marginal_cost(
     amounts = [sum(steps[: k + 1]) for k in range(4)]
     points = list(zip(amounts, seconds, strict=False))
     curve = [line(n, 0.5, s) for n, s in points]
-    expected = oracles.cost_at(points, amounts[3])
+    expected = cost_by_steps(points, amounts[3])
     assert cost_at(curve, amounts[3]) == pytest.approx(expected, rel=1e-4)
 
 

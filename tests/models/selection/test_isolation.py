@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from polydom.models.selection.race import Race
 from polydom.models.selection.select import Running, Selection, select
 from tests.support import hard_learners as hard
 from tests.support.hard_learners import Counted, Does, KeepsALambda, StartsAProcess
+from tests.support.waiting import wait_until
 
 # of processes, which kernels have no part in: once is enough
 pytestmark = pytest.mark.jit
@@ -190,10 +190,7 @@ def test_a_training_that_is_stopped_takes_its_processes_along(tmp_path: Path) ->
     chosen = choose(learners, 1, 3.0)
     assert chosen.failed == {"starts": "TrainingDied: stopped after its 3 s"}
     stat = Path(f"/proc/{path.read_text()}/stat")
-    end = time.monotonic() + 60
-    while stat.exists() and stat.read_text().split()[2] != "Z":
-        assert time.monotonic() < end, "it still runs"
-        time.sleep(0.05)
+    wait_until(lambda: not stat.exists() or stat.read_text().split()[2] == "Z")
 
 
 def test_an_interrupt_does_not_wait_for_trainings() -> None:
@@ -203,7 +200,5 @@ def test_an_interrupt_does_not_wait_for_trainings() -> None:
     learners = {"bayes": GaussianNB(), "hangs": Does(hard.hang)}
     with pytest.raises(KeyboardInterrupt):
         choose(learners, 2, None, progress=interrupt)
-    deadline_s = time.monotonic() + 60
-    while multiprocessing.active_children():  # one may just have been started
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
+    # one may just have been started
+    wait_until(lambda: not multiprocessing.active_children())

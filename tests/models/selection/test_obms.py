@@ -23,7 +23,7 @@ from polydom.models.selection.obms import (
 from polydom.models.selection.race import Outcome, Race
 from polydom.models.selection.scores import MEASURES
 from polydom.models.selection.splits import split
-from tests.support import oracles
+from tests.support.oracles.learner_races import class_choices, coarse_grid_size
 
 Risk = Callable[[int], float]
 
@@ -83,7 +83,7 @@ def test_choose_class_agrees_with_the_algorithm(
     classes = {str(i): ModelClass(rows[i], penalties[i]) for i in range(len(limits))}
     contest = race({str(i): risk for i, risk in enumerate(risks)})
     found = choose_class(contest, classes, quanta=quanta, deviation=0.7)
-    expected = oracles.class_choices(risks, rows, penalties, quanta, 0.7)
+    expected = class_choices(risks, rows, penalties, quanta, 0.7)
     assert [int(line.learner) for line in contest.log] == expected
     assert found.chosen == str(max(range(len(limits)), key=expected.count))
 
@@ -112,7 +112,7 @@ def test_smallest_cover_satisfies_inequality_11_with_the_fewest(
     picked = smallest_cover(values, slack)
     for value in values:
         assert any(value <= values[k] <= (1 + slack) * value for k in picked)
-    assert len(picked) == oracles.coarse_grid_size(values, slack)
+    assert len(picked) == coarse_grid_size(values, slack)
 
 
 @given(

@@ -5,36 +5,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.selection.race import Outcome, Race
 from polydom.models.selection.successive_halving import (
     doubling,
     halvings,
     successive_halving,
     uniform,
 )
-from tests.support import oracles
-
-Loss = Callable[[int], float]
-
-
-def race(losses: list[Loss], limit: int | None = None) -> Race:
-    def arm(loss: Loss) -> Callable[[int], Outcome]:
-        return lambda pulls: Outcome(1 - loss(pulls))
-
-    arms = {str(i): arm(loss) for i, loss in enumerate(losses)}
-    return Race(arms, limit=limit, carries_on=True)
-
-
-def table_race(table: NDArray[np.float64]) -> Race:
-    return race([lambda pulls, row=row: float(row[pulls]) for row in table])  # type: ignore[misc]
-
-
-def converging(limit: float, sign: int, scale: float) -> Loss:
-    """A loss within scale / pulls of its limit, as far off it as that allows."""
-    return lambda pulls: limit + sign * scale / pulls
+from tests.support.loss_races import converging, race, table_race
+from tests.support.oracles.learner_races import successive_halving_on_table
 
 
 def needed_by_halving(limits: list[float], scale: float) -> float:
@@ -97,7 +77,7 @@ def test_halving_agrees_with_the_figure(count: int, spare: int, seed: int) -> No
     # Whole tenths, so that arms tie; of equals the earlier-ranked goes on.
     table = np.random.default_rng(seed).integers(0, 10, (count, budget + 1)) / 10
     chosen = successive_halving(table_race(table), budget=budget)
-    assert int(chosen) == oracles.successive_halving(table.tolist(), budget)
+    assert int(chosen) == successive_halving_on_table(table.tolist(), budget)
 
 
 def test_uniform_observes_each_loss_once() -> None:

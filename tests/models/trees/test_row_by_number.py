@@ -20,8 +20,7 @@ from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.self_test import Trust
 from polydom.models.trees.trees import Trees, join
-from tests.models.trees.test_self_test import Narrowing
-from tests.models.trees.test_simd import drawn_trees, rows_of
+from tests.support.drawn_trees import Narrowing, drawn_trees, rows_of
 
 
 def exits_of(trees: Trees, rule: int = POSITIVE) -> EarlyExit:

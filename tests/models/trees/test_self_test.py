@@ -19,7 +19,7 @@ from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.keys import TINY, Slots, find_slots
 from polydom.models.trees.self_test import ROWS, Trust, agree, edge_rows, walk_plainly
 from polydom.models.trees.trees import Trees
-from tests.models.trees.test_simd import drawn_trees, packed, rows_of
+from tests.support.drawn_trees import Narrowing, drawn_trees, packed, rows_of
 
 vectors = pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 VBMI")
 
@@ -131,15 +131,6 @@ def test_rows_of_trees_without_tests() -> None:
     none = np.zeros(0, np.int32)
     slots = Slots(none, none, none, np.array([-1, -1]), np.zeros(2, np.int32))
     assert (edge_rows(slots, 3) == 0).all()
-
-
-class Narrowing:
-    """A schedule whose limits come nearer and nearer to the threshold."""
-
-    def __init__(self, count: int) -> None:
-        self.order = np.random.default_rng(0).permutation(count)
-        self.upper = np.linspace(4.0, 0.1, count)
-        self.lower = -self.upper
 
 
 @pytest.mark.jit

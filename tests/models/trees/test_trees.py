@@ -37,7 +37,6 @@ from polydom.models.trees.nodes import (
     Tree,
 )
 from polydom.models.trees.trees import join
-from tests.support import oracles
 from tests.support.agreement import (
     BUNDLED,
     REAL,
@@ -46,6 +45,7 @@ from tests.support.agreement import (
     edge_rows,
     real,
 )
+from tests.support.oracles.trees import tree_value
 
 SHARES = {
     "tree": DecisionTreeClassifier(random_state=0),
@@ -275,7 +275,7 @@ def test_trees_of_any_shape_walk_as_by_hand(
         single=False,
     )
     X = np.array(rows)
-    expected = [0.25 + sum(oracles.tree_value(t, row) for t in trees) for row in rows]
+    expected = [0.25 + sum(tree_value(t, row) for t in trees) for row in rows]
     np.testing.assert_array_equal(scorer.raw(X)[:, 0], expected)
     if not np.isin(X, [1e-36]).any():
         singles = scorer.raw(X.astype(np.float32))[:, 0]

@@ -7,24 +7,13 @@ import pytest
 
 from polydom.features.errors import BadItem, PolydomError
 from polydom.features.items import Item, text_item
-from polydom.indexer.index.index import Index
 from polydom.server.batch.account import Bulk, Dish, Pace, carry_out
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Engine
-from tests.server.engine.test_planner import (
-    Clock,
-    extractor_of,
-    slow_engine,
-    with_margins,
-)
-from tests.support.served import make_index
+from tests.support.clock import Clock
+from tests.support.engines import extractor_of, money_engine, slow_engine, with_margins
 
 TEXT = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
-
-
-def money_engine() -> Engine:
-    index: Index = make_index("usd")
-    return Engine(index, extractor_of(index))
 
 
 def run(bulk: Bulk, count: int, chunk: int = 10) -> list[Outcome]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
 from polydom.server.batch.knapsack import Menu, Menus, make_menu, share_of, solve
-from tests.support import oracles
+from tests.support.oracles.batch import concave_hull, knapsack
 from tests.support.served import make_index
 
 Points = list[tuple[int, int]]
@@ -35,7 +35,7 @@ def test_menu_keeps_the_concave_hull() -> None:
 def test_menu_agrees_with_trying_every_line(plans: Points) -> None:
     menu = menu_of(plans)
     found = list(zip(menu.costs.tolist(), menu.accuracies.tolist(), strict=True))
-    assert found == oracles.concave_hull(plans)
+    assert found == concave_hull(plans)
     assert [plans[row] for row in menu.rows] == found
 
 
@@ -50,7 +50,7 @@ def test_solve_is_within_one_step_of_the_optimum(
     plans: list[Points], budget: int
 ) -> None:
     menus = [menu_of(of_one) for of_one in plans]
-    best = oracles.knapsack(plans, budget)
+    best = knapsack(plans, budget)
     found = solve(menus, budget)
     chosen = list(zip(menus, found.places, strict=True))
     assert found.cost == sum(menu.costs[place] for menu, place in chosen)

@@ -9,7 +9,7 @@ from polydom.server.batch.account import Bulk, Dish, Result, carry_out
 from polydom.server.batch.top_k import AT_LEAST, KEPT, Finalists, _bytes_of
 from polydom.server.engine.outcome import Outcome
 from polydom.server.errors import TooLarge
-from tests.server.batch.test_account import money_engine
+from tests.support.engines import money_engine
 
 ENGINE = money_engine()
 TEXTS = [f"{'free $$ ' * (k % 7)}{'word ' * (k % 5)}" for k in range(300)]

@@ -17,7 +17,6 @@ from polydom.server.client.messages import FromBatch, NoAnswer
 from polydom.server.client.sync import SocketConnection
 from polydom.server.errors import Unauthorized
 from polydom.server.schema.batch import Entry, ErrorEntry, Totals
-from tests.server.ops.test_server import pem  # noqa: F401  a fixture
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import POLYDOM, serving
 
@@ -228,7 +227,7 @@ def test_client_waits_so_long_for_the_whole_answer_and_not_for_each_byte() -> No
 
 
 def test_clients_ask_over_tls(
-    pem: Path,  # noqa: F811
+    pem: Path,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:

@@ -1,85 +1,42 @@
 """Attempts that ask after every feature what to compute next."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
-from polydom.features.feature import Feature
-from polydom.features.items import text_item
 from polydom.indexer.index.index import Index
 from polydom.server.engine.anytime import Course, make_onward
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.drift import Drift
 from polydom.server.engine.execution import answer, begin
-from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller, Question
 from polydom.server.errors import Abandoned
-from tests.support.served import FEATURES_FILE, WIDTHS, make_index
-
-TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms at worst
-HALF = np.full(4, 0.5)  # typical times of three features and a step
-
-
-def typical_index(shares: Any = HALF) -> Index:
-    index = make_index()
-    assert index.package is not None
-    return replace(index, package=replace(index.package, typical=np.array(shares)))
-
-
-class Clock:
-    """A clock that features move."""
-
-    def __init__(self) -> None:
-        self.now_s = 50.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def make_engine(seconds: Sequence[float], index: Index | None = None) -> Engine:
-    """An engine whose features take so long, whatever the index says."""
-    index, clock = index or typical_index(), Clock()
-
-    def slowed(feature: Feature, pause_s: float) -> Feature:
-        def function(*inputs: Any) -> Any:
-            clock.now_s += pause_s
-            return feature.function(*inputs)
-
-        return replace(feature, function=function)
-
-    assert index.package is not None
-    own = index.package.extractor([FEATURES_FILE])
-    features = [slowed(f, s) for f, s in zip(own.features, seconds, strict=True)]
-    return Engine(index, Extractor(features, WIDTHS), now=clock)
+from tests.support.engines import FAST, TEXT_100, typical_engine, typical_index
+from tests.support.served import WIDTHS, make_index
 
 
 def question(budget_s: float, **terms: Any) -> Question:
     return Question(TEXT_100, Deadline(50.0, budget_s), **terms)
 
 
-FAST = (0.5e-3, 0.5e-3, 0.5e-3)
-
-
 def test_course_spends_what_fast_features_leave_over() -> None:
-    outcome = answer(make_engine(FAST), question(4.5e-3))
+    outcome = answer(typical_engine(FAST), question(4.5e-3))
     assert (outcome.row, outcome.reason) == (2, "budget")
     assert outcome.predicted == pytest.approx(1.2e-3)  # of what surely fitted at first
     assert outcome.charged == pytest.approx(5.2e-3)
-    best = answer(make_engine(FAST), question(7e-3))
+    best = answer(typical_engine(FAST), question(7e-3))
     assert (best.row, best.reason) == (3, None)
-    unknown = answer(make_engine(FAST, typical_index([])), question(4.5e-3))
+    unknown = answer(typical_engine(FAST, typical_index([])), question(4.5e-3))
     assert (unknown.row, unknown.reason) == (1, "budget")
     assert unknown.charged == unknown.predicted
 
 
 def test_course_begins_nothing_that_may_be_late() -> None:
     # after length there are 2 ms left; marks and the step may take 3.6
-    engine = make_engine((0.5e-3, 9.0, 9.0))
+    engine = typical_engine((0.5e-3, 9.0, 9.0))
     assert answer(engine, question(2.5e-3)).row == 1
 
 
@@ -106,19 +63,19 @@ def test_course_begins_nothing_that_leads_to_no_better_answer(
 ) -> None:
     """After length and marks, which take 2.5 ms, words are begun if 4.1 are left."""
     seconds = (0.5e-3, 2e-3, 1e-3)
-    engine = make_engine(seconds, gap_index())
+    engine = typical_engine(seconds, gap_index())
     outcome = answer(engine, question(budget_s))
     assert outcome.row == row
     assert engine.now() - 50.0 == pytest.approx(sum(seconds[: 2 * row - 1]))
 
 
 def test_course_stops_when_a_feature_takes_too_long() -> None:
-    outcome = answer(make_engine((5e-3, 9.0, 9.0)), question(4.5e-3))
+    outcome = answer(typical_engine((5e-3, 9.0, 9.0)), question(4.5e-3))
     assert (outcome.row, outcome.reason) == (1, "budget")
 
 
 def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
-    attempt = begin(make_engine(FAST), question(4.5e-3))
+    attempt = begin(typical_engine(FAST), question(4.5e-3))
     assert attempt.longest == pytest.approx(4.5e-3)
     outcome = attempt.conclude()
     assert (outcome.row, outcome.reason) == (0, "overrun")
@@ -128,7 +85,7 @@ def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
     gone = Caller()
     gone.gone = True
     with pytest.raises(Abandoned):
-        begin(make_engine(FAST), question(4.5e-3, caller=gone)).run()
+        begin(typical_engine(FAST), question(4.5e-3, caller=gone)).run()
 
 
 @pytest.mark.parametrize(
@@ -137,7 +94,7 @@ def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
     ids=["others wait", "time does not reduce it", "the best plan fits"],
 )
 def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
-    attempt = begin(make_engine(FAST), Question(TEXT_100, budget), waiting)
+    attempt = begin(typical_engine(FAST), Question(TEXT_100, budget), waiting)
     assert attempt.longest == attempt.choice.cost
     outcome = attempt.run()
     assert outcome.row == attempt.choice.plan.row
@@ -145,11 +102,11 @@ def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
 
 
 def test_course_tells_the_drift_what_all_that_was_computed_should_take() -> None:
-    engine = make_engine(FAST)
+    engine = typical_engine(FAST)
     engine.drift = Drift(0.5)
     answer(engine, question(4.5e-3))
     assert (engine.drift.factor, engine.drift.plans) == (1.0, 1)
-    late = make_engine((5e-3, 9.0, 9.0))
+    late = typical_engine((5e-3, 9.0, 9.0))
     answer(late, question(4.5e-3))
     assert late.drift.factor > 1.0
 
@@ -159,7 +116,7 @@ def test_course_that_fails_or_is_left_tells_what_it_took() -> None:
         raise ValueError
 
     for seconds, exceeds in ((0.5e-3, False), (9e-3, True)):
-        engine = make_engine((0.5e-3, seconds, 0.5e-3))
+        engine = typical_engine((0.5e-3, seconds, 0.5e-3))
         first, marks, words = engine.extractor.features
         slow = marks.function
         broken = replace(marks, function=lambda *x, slow=slow: fail(slow(*x)))
@@ -167,7 +124,7 @@ def test_course_that_fails_or_is_left_tells_what_it_took() -> None:
         with pytest.raises(BadFeature):
             answer(engine, question(4.5e-3))
         assert engine.drift.plans == exceeds
-        attempt = begin(left := make_engine(FAST), question(4.5e-3))
+        attempt = begin(left := typical_engine(FAST), question(4.5e-3))
         length = left.extractor.features[0]
 
         def leave(*inputs: Any, own: Any = length, end: Any = attempt) -> Any:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.send_time import CHANCES, RESTING, WINDOW, Reserve
-from tests.support import oracles
+from tests.support.oracles.engine import reserve_after
 
 
 def test_deadline_counts_from_the_first_byte_and_keeps_its_reserve() -> None:
@@ -47,7 +47,7 @@ def test_reserve_agrees_with_its_slow_twin(
         reserve.add(seconds, now_s)
         timed.append((now_s, seconds))
     now_s += pause_s
-    usual, levels = oracles.reserve(measured_s, timed, now_s, CHANCES)
+    usual, levels = reserve_after(measured_s, timed, now_s, CHANCES)
     assert reserve.usual == pytest.approx(usual)
     assert reserve.at(now_s) == pytest.approx(levels[0])
     found = reserve.levels(now_s)

@@ -11,17 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, NothingFits
-from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.drift import FORGET_S, HOLD_S, LARGEST, LEAST_S, STEP, Drift
 from polydom.server.engine.execution import answer
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Question
-from tests.server.engine.test_planner import Clock, slow_engine
-from tests.support import oracles
+from tests.support.clock import Clock
+from tests.support.engines import TEXT_100, slow_engine
+from tests.support.oracles.engine import drift_after
 from tests.support.served import FEATURES_FILE, make_index
 
-TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 INDEX = make_index()
 
 
@@ -64,7 +63,7 @@ def test_drift_agrees_with_its_slow_twin(
         drift.add(exceeded, now_s)
         timed.append((exceeded, now_s))
     now_s += pause_s
-    expected = oracles.drift(timed, now_s, quantile, step, largest)
+    expected = drift_after(timed, now_s, quantile, step, largest)
     assert drift.at(now_s) == pytest.approx(expected, rel=1e-9)
     assert 1 <= drift.at(now_s) <= drift.factor <= largest * (1 + 1e-12)
     assert drift.plans == len(plans)

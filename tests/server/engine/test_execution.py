@@ -21,16 +21,16 @@ from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Question
 from polydom.server.errors import Abandoned
 from polydom.server.runtime.record_decoder import RecordReader
-from tests.server.engine.test_planner import (
+from tests.support import records
+from tests.support.clock import Clock
+from tests.support.engines import (
     INDEX,
     TEXT_100,
-    Clock,
     ask,
     extractor_of,
     slow_engine,
     with_margins,
 )
-from tests.support import records
 from tests.support.served import ACCURACIES, WIDTHS
 
 

@@ -12,14 +12,9 @@ from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.exit_audit import TIMES, Audit
 from polydom.server.engine.planner import Engine, promised_alpha
-from tests.server.engine.test_planner import (
-    INDEX,
-    Clock,
-    ask,
-    extractor_of,
-    with_margins,
-)
-from tests.support import oracles
+from tests.support.clock import Clock
+from tests.support.engines import INDEX, ask, extractor_of, with_margins
+from tests.support.oracles.engine import audit_alarm
 
 
 @given(
@@ -40,7 +35,7 @@ def test_audit_agrees_with_every_bet_counted_anew(
     assert audit.audited == sum(one is not None for one in exits)
     assert audit.changed == answers.count(True)
     drawn = [one is True for one in answers if one is not None]
-    assert audit.alarm == oracles.audit_alarm(drawn, alpha, TIMES, 50.0)
+    assert audit.alarm == audit_alarm(drawn, alpha, TIMES, 50.0)
 
 
 def test_exits_that_change_more_than_all_answers_may_keep_the_promise() -> None:

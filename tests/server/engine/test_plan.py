@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.server.engine.plan import make_plans
-from tests.support import oracles
+from tests.support.oracles.anytime import seconds_to_a_better_answer
 from tests.support.served import ORDERS, make_index
 
 INDEX = make_index()
@@ -69,7 +69,7 @@ def test_plan_agrees_with_adding_up_what_each_feature_costs(
     if k < len(ORDERS[row]):
         package = INDEX.package
         assert package is not None
-        expected = oracles.seconds_to_a_better_answer(package, INDEX.accuracies, row, k)
+        expected = seconds_to_a_better_answer(package, INDEX.accuracies, row, k)
         found = PLANS[row].worth_going_on(k, size, left)
         if not math.isclose(expected(size), left):
             assert found == (expected(size) <= left)

@@ -1,8 +1,6 @@
 """The engine spends what is left, watches the clock, and says what it did."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,67 +8,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import NothingFits
-from polydom.features.extract import Extractor
-from polydom.features.feature import Feature
 from polydom.features.items import text_item
-from polydom.indexer.index.index import Index
-from polydom.server.engine.budget import Allowance, Budget, Deadline
+from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.execution import answer
 from polydom.server.engine.plan import make_plans
 from polydom.server.engine.planner import Engine
 from polydom.server.engine.request import Caller, Question
 from polydom.server.errors import Abandoned, TooLittleLeft
+from tests.support.clock import Clock
+from tests.support.engines import (
+    AS_PROMISED,
+    IDLE,
+    INDEX,
+    TEXT_100,
+    ask,
+    extractor_of,
+    slow_engine,
+    with_margins,
+)
 from tests.support.served import (
     ACCURACIES,
-    FEATURES_FILE,
     HAM,
     MODEL_S,
     SPAM,
-    WIDTHS,
-    make_index,
     make_pair_index,
 )
-
-INDEX = make_index()
-TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
-
-
-class Clock:
-    """A clock that moves when told to."""
-
-    def __init__(self, now_s: float = 50.0) -> None:
-        self.now_s = now_s
-
-    def __call__(self) -> float:
-        return self.now_s
-
-
-def extractor_of(index: Index) -> Extractor:
-    assert index.package is not None
-    return index.package.extractor([FEATURES_FILE])
-
-
-def slow_engine(clock: Clock, seconds: Sequence[float], index: Index = INDEX) -> Engine:
-    """An engine whose features move the clock by so much, whatever they promise."""
-
-    def slowed(feature: Feature, pause_s: float) -> Feature:
-        def function(*inputs: Any) -> Any:
-            clock.now_s += pause_s
-            return feature.function(*inputs)
-
-        return replace(feature, function=function)
-
-    own = extractor_of(index)
-    features = [slowed(f, s) for f, s in zip(own.features, seconds, strict=True)]
-    return Engine(index, Extractor(features, WIDTHS), now=clock)
-
-
-def ask(engine: Engine, budget: Budget, **terms: Any) -> Any:
-    return answer(engine, Question(TEXT_100, budget, **terms))
-
-
-IDLE = (0.0, 0.0, 0.0)
-AS_PROMISED = (1e-3, 4e-3, 4e-3)
 
 
 @pytest.mark.parametrize(
@@ -281,15 +243,6 @@ def test_a_choice_holds_until_it_no_longer_fits() -> None:
     assert not engine.holds(choice, more, 50.0005)
     engine.drift.add(True, 50.0)
     assert not engine.holds(choice, question, 50.0)
-
-
-def with_margins(margins: float) -> Index:
-    """The index whose whole plan answers after each feature beyond this lead."""
-    package = INDEX.package
-    assert package is not None
-    never = tuple((math.inf,) * (len(order) + 1) for order in package.orders)
-    last = (math.inf, margins, margins, math.inf)
-    return replace(INDEX, package=replace(package, margins=(*never[:-1], last)))
 
 
 def test_checks_of_exits_count_in_what_lies_ahead() -> None:

@@ -21,19 +21,10 @@ from polydom.server.engine.rescaling import read_pace, rescale
 from polydom.server.runtime.facts import facts_of
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling
+from tests.support.clock import Clock
 from tests.support.served import FEATURES_FILE, SPAM, WIDTHS, make_index
 from tests.support.servers import ask, serving
-
-
-class Clock:
-    """A clock that moves when told to."""
-
-    def __init__(self) -> None:
-        self.now_s = 50.0
-
-    def __call__(self) -> float:
-        return self.now_s
-
+from tests.support.waiting import until_ready
 
 # seconds of the two samples on the machine of the build
 PACE = {
@@ -176,8 +167,7 @@ def test_a_server_says_how_it_rescaled(tmp_path: Path) -> None:
     paced_index().save(tmp_path / "tiny.pdx")
     app = create_app(tmp_path / "tiny.pdx", features=[FEATURES_FILE])
     with TestClient(app) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         facts = client.get("/v1/index").json()
         metrics = client.get("/metrics").text
         answer = client.post("/v1/predict", json={"text": SPAM, "budget_ms": 900})
@@ -209,7 +199,6 @@ def test_an_answer_says_where_its_size_was_never_seen(
     make_index().save(tmp_path / "tiny.pdx")
     app = create_app(tmp_path / "tiny.pdx", features=[FEATURES_FILE])
     with TestClient(app) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         answer = client.post("/v1/predict", json={"text": text, "budget_ms": 900})
     assert answer.json().get("size_in_range") is said

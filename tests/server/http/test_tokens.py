@@ -13,6 +13,7 @@ from polydom.server.app import create_app
 from polydom.server.errors import Unauthorized
 from polydom.server.http.tokens import OPEN_PATHS, Access, Tokens
 from tests.support.served import FEATURES_FILE, SPAM, save_index
+from tests.support.waiting import until_ready
 
 FIRST, SECOND = "a-token-of-some-length", "another.token/of+length=="
 
@@ -33,8 +34,7 @@ def client(file: Path, tmp_path: Path) -> Iterator[TestClient]:
     access = Access(tokens=Tokens.read(file))
     app = create_app(save_index(tmp_path), features=[FEATURES_FILE], access=access)
     with TestClient(app) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         yield client
 
 

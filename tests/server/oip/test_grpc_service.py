@@ -22,10 +22,10 @@ from polydom.server.http.tokens import Access
 from polydom.server.oip.grpc_messages import METHODS, SERVICE
 from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt
-from tests.server.ops.test_server import pem  # noqa: F401  a fixture
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import serving
 from tests.support.three_kinds import picture, save_three
+from tests.support.waiting import until_ready
 
 OWN = f"--features={FEATURES_FILE}"
 ADMIN = "an-admin-token-of-32-characters0"
@@ -300,8 +300,7 @@ def test_requests_above_what_may_wait_are_shed(tmp_path: Path) -> None:
         TestClient(app) as http,
         triton.InferenceServerClient(f"127.0.0.1:{at.port}") as client,
     ):
-        while http.get("/readyz").status_code != 200:
-            pass
+        until_ready(http)
         waiting = app.state.repository.settings.queue_limit
         app.state.repository.queue.waiting += waiting
         with pytest.raises(InferenceServerException, match="wait already") as raised:
@@ -311,7 +310,7 @@ def test_requests_above_what_may_wait_are_shed(tmp_path: Path) -> None:
         client.infer("texts", texts(SPAM), timeout=900_000)
 
 
-def test_service_speaks_tls_where_it_has_a_certificate(pem: Path) -> None:  # noqa: F811
+def test_service_speaks_tls_where_it_has_a_certificate(pem: Path) -> None:
     certificate, key = pem / "certificate", pem / "key"
     at = GrpcAt("127.0.0.1", free_port("127.0.0.1", 0), certificate, key)
     address = f"127.0.0.1:{at.port}"

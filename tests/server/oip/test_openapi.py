@@ -22,6 +22,7 @@ from polydom.server.settings import Settings
 from tests.support.places import DOCS
 from tests.support.served import FEATURES_FILE, SPAM, make_index, save_index
 from tests.support.servers import STOP_S, serving
+from tests.support.waiting import until_ready
 
 OIP = (DOCS / "oip.md").read_text("utf-8")
 
@@ -31,8 +32,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     path = save_index(tmp_path_factory.mktemp("index"))
     app = create_app({"mails": path}, features=[FEATURES_FILE])
     with TestClient(app) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         yield client
 
 

@@ -22,6 +22,7 @@ from polydom.server.settings import Settings
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import STOP_S, ask, serving
 from tests.support.three_kinds import picture, save_three
+from tests.support.waiting import until_ready
 
 OWN = f"--features={FEATURES_FILE}"
 INFER = "/v2/models/texts/infer"
@@ -300,8 +301,7 @@ def test_admins_load_and_unload_and_others_do_not(tmp_path: Path) -> None:
         {"texts": save_index(tmp_path)}, features=[FEATURES_FILE], access=access
     )
     with TestClient(app) as client:
-        while client.get("/v2/health/ready").status_code != 200:
-            pass
+        until_ready(client, "/v2/health/ready")
         assert client.get("/v2/models/texts", headers=user).status_code == 200
         assert client.get("/v2/models/texts").status_code == 401
         unload = "/v2/repository/models/texts/unload"
@@ -332,8 +332,7 @@ def test_admins_load_and_unload_and_others_do_not(tmp_path: Path) -> None:
 def test_requests_above_what_may_wait_are_shed(tmp_path: Path) -> None:
     app = create_app({"texts": save_index(tmp_path)}, features=[FEATURES_FILE])
     with TestClient(app) as client:
-        while client.get("/v2/health/ready").status_code != 200:
-            pass
+        until_ready(client, "/v2/health/ready")
         waiting = app.state.repository.settings.queue_limit
         app.state.repository.queue.waiting += waiting
         shed = client.post(INFER, content=body_of(parameters={"budget_ms": 900}))
@@ -350,8 +349,7 @@ def test_costs_that_are_no_time_are_shared_among_the_items(tmp_path: Path) -> No
         settings=Settings(),
     )
     with TestClient(app) as client:
-        while client.get("/v2/health/ready").status_code != 200:
-            pass
+        until_ready(client, "/v2/health/ready")
         given = {"name": "text", "shape": [2], "datatype": "BYTES", "data": [SPAM, HAM]}
         request = {"inputs": [given], "parameters": {"budget": 0.0025}}
         answer = client.post(INFER, json=request).json()

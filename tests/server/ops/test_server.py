@@ -1,37 +1,21 @@
 """A running server is reloaded, told to leave, and spoken to with TLS."""
 
-import contextlib
 import json
 import signal
 import ssl
 import subprocess
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from polydom.server.__main__ import main
-from tests.server.runtime.test_repository import save
-from tests.support.served import FEATURES_FILE, HAM, SPAM
-from tests.support.servers import POLYDOM, ask, serving
+from tests.support.served import FEATURES_FILE, SPAM, save
+from tests.support.servers import ADMIN, POLYDOM, ask, reload, serving, version_of
+from tests.support.waiting import wait_until
 
 OWN = f"--features={FEATURES_FILE}"
-ADMIN = "an-admin-token-for-tests"
-
-
-def version_of(port: int) -> str:
-    status, answer = ask(
-        port, "POST", "/v1/predict", HAM.encode(), content_type="text/plain"
-    )
-    assert status == 200
-    return str(answer["index_version"])
-
-
-def wait_until(true: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    while not true():
-        assert process.poll() is None
 
 
 @pytest.mark.parametrize("how", ["signal", "watch", "admin"])
@@ -56,10 +40,6 @@ def test_server_takes_a_new_file_while_requests_go_on(tmp_path: Path, how: str) 
     assert process.returncode == 0
     assert err.count("\n") == 1
     assert err.startswith("polydom: INFO: model tiny: version ")
-
-
-def reload(port: int, token: str) -> tuple[int, dict[str, object]]:
-    return ask(port, "POST", "/v1/admin/reload", authorization=f"Bearer {token}")
 
 
 def test_server_goes_on_with_what_it_has_where_a_file_is_bad(tmp_path: Path) -> None:
@@ -111,18 +91,6 @@ def test_server_that_leaves_says_so_and_still_answers(tmp_path: Path) -> None:
     assert [event["event"] for event in events] == ["start", "stop"]
     assert events[0]["models"] == ["tiny"]
     assert {"time", "level", "message", "pid"} <= events[0].keys()
-
-
-@pytest.fixture
-def pem(tmp_path: Path) -> Path:
-    """A certificate of 127.0.0.1 that it signed itself, and its key."""
-    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    made += ["-keyout", "key", "-out", "certificate", "-subj", "/CN=127.0.0.1"]
-    made += ["-addext", "subjectAltName=IP:127.0.0.1"]
-    with contextlib.suppress(FileNotFoundError):
-        subprocess.run(made, cwd=tmp_path, check=True, capture_output=True)
-        return tmp_path
-    pytest.skip("openssl is not here")
 
 
 @pytest.mark.parametrize(

@@ -3,17 +3,15 @@
 import os
 import signal
 import subprocess
-import time
 import urllib.request
 from pathlib import Path
 
 import pytest
 from prometheus_client import parser
 
-from tests.server.ops.test_server import ADMIN, reload, version_of, wait_until
-from tests.server.runtime.test_repository import save
-from tests.support.served import FEATURES_FILE, HAM
-from tests.support.servers import ask, serving
+from tests.support.served import FEATURES_FILE, HAM, save
+from tests.support.servers import ADMIN, ask, reload, serving, version_of
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 OWN = f"--features={FEATURES_FILE}"
@@ -70,8 +68,9 @@ def test_workers_are_replaced_when_they_die_and_end_with_their_parent(
         now = children(process)
         process.kill()
         process.wait(timeout=20)
-        while any(Path(f"/proc/{pid}/cmdline").exists() for pid in now):
-            time.sleep(0.01)
+        wait_until(
+            lambda: not any(Path(f"/proc/{pid}/cmdline").exists() for pid in now)
+        )
         assert process.stderr is not None
         assert "ended with -9" in process.stderr.read()
 

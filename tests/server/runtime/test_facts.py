@@ -1,36 +1,17 @@
 """What a server says of an index's early exits."""
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from polydom.indexer.index.index import Index
 from polydom.server.engine.planner import Engine
 from polydom.server.runtime.facts import facts_of, read_exits
 from polydom.server.schema.facts import ExitFacts, PlanExitFacts, Rescaling
-from tests.server.engine.test_planner import extractor_of, with_margins
+from tests.support.engines import BUILT, extractor_of, index_that_says
 from tests.support.served import make_index
 
-BUILT: dict[str, Any] = {
-    "alpha": 0.1,
-    "confidence": 0.9,
-    "fitted": 200,
-    "calibrated": 100,
-    "plans": [
-        {"row": 0, "early": 0.0, "saved": 0.0, "changed": 0.0},
-        {"row": 3, "early": 0.5, "saved": 0.25, "changed": 0.01},
-    ],
-}
 NAMES = ((), ("length",), ("length", "marks"), ("length", "marks", "words"))
-
-
-def index_that_says(built: Any) -> Index:
-    index = with_margins(0.0)
-    assert index.package is not None
-    meta = {**index.package.meta, "exits": built}
-    return replace(index, package=replace(index.package, meta=meta))
 
 
 def read(built: Any) -> ExitFacts | None:

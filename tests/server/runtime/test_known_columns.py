@@ -2,55 +2,16 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from sklearn.tree import DecisionTreeClassifier
 from starlette.testclient import TestClient
 
-from polydom.features.columns import columns
-from polydom.features.costs.curve import CostTable
 from polydom.features.errors import BadItem
-from polydom.features.fingerprint import fingerprint
-from polydom.indexer.index.index import Index
-from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.models.importers.compile import compile_model
-from polydom.models.scoring.prior import Prior
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
 from polydom.server.runtime.known_columns import SHOWN, KnownColumns
-
-GROUPS = {"person": ["age", "job"], "money": ["income", "age"]}
-
-
-def stored(name: str, names: list[str]) -> StoredFeature:
-    spec = {"columns": names, "vocabularies": {"job": ["baker", "clerk"]}}
-    feature = columns(name, names, vocabularies=spec["vocabularies"])  # type: ignore[arg-type]
-    return StoredFeature(name, len(names), fingerprint(feature), True, spec)
-
-
-def save_records(folder: Path) -> Path:
-    """An index of records that costs nothing: the young are refused."""
-    features = tuple(stored(name, names) for name, names in GROUPS.items())
-    tree = DecisionTreeClassifier().fit([[20.0], [50.0]], [0, 1])
-    package = Package(
-        kind="record",
-        labels=("no", "yes"),
-        features=features,
-        costs=CostTable(np.zeros((2, 1)), np.zeros((0, 1)), [(), ()], np.zeros(1)),
-        masks=np.array([0, 1], np.uint64),
-        orders=((), (0,)),
-        fallbacks=((0,), (0, 1)),
-        models=(Prior.fit(np.array([0, 0, 1])), compile_model(tree, np.array([0]))),
-        model_s=np.zeros(2),
-        overhead_s=0.0,
-        meta={"unit": "s", "samples": []},
-    )
-    path = folder / "records.pdx"
-    index = Index.from_candidates([[0.0], [1e-6]], [0.5, 0.9], (1, 1), package)
-    index.save(path)
-    return path
-
+from tests.support.free_records import save_records, stored
+from tests.support.waiting import until_ready
 
 REFUSED = [
     ({"agee": 31}, "the index knows no column 'agee'; did you mean 'age'?"),
@@ -62,8 +23,7 @@ REFUSED = [
 
 def test_app_refuses_records_that_do_not_suit_the_index(tmp_path: Path) -> None:
     with TestClient(create_app(save_records(tmp_path))) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         for record, message in REFUSED:
             reply = client.post("/v1/predict", json={"record": record})
             assert (reply.status_code, reply.json()["code"]) == (400, "bad_item")

@@ -22,8 +22,10 @@ from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import Ask
 from polydom.server.settings import Settings
-from tests.server.engine.test_planner import Clock, extractor_of
+from tests.support.clock import Clock
+from tests.support.engines import extractor_of
 from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
+from tests.support.waiting import until_ready
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 Samples = dict[Key, float]
@@ -33,8 +35,7 @@ Samples = dict[Key, float]
 def client(tmp_path: Path) -> Iterator[TestClient]:
     app = create_app(save_index(tmp_path), features=[FEATURES_FILE])
     with TestClient(app) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         yield client
 
 

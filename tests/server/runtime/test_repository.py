@@ -4,48 +4,17 @@ import asyncio
 import gc
 import math
 import weakref
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
 
-import numpy as np
 import pytest
 
 from polydom.features.errors import BadIndexFile
-from polydom.indexer.index.index import Index
 from polydom.server.engine.request import Caller
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
 from polydom.server.runtime.repository import Repository
 from polydom.server.schema.predict import Answer, Ask
-from tests.support.served import ACCURACIES, FEATURES_FILE, make_index
-
-T = TypeVar("T")
-OWN = [FEATURES_FILE]
-WAIT_S = 30
-
-
-def run(main: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(asyncio.wait_for(main, WAIT_S))
-
-
-def save(path: Path, best: float = 0.95) -> Path:
-    """Write the tiny index with another accuracy of its best row."""
-    index = make_index()
-    accuracies = np.array([*ACCURACIES[:-1], best])
-    costs = index.coefficients
-    Index.from_candidates(costs, accuracies, index.sizes, index.package).save(path)
-    return path
-
-
-@asynccontextmanager
-async def started(*paths: Path) -> AsyncIterator[Repository]:
-    repository = Repository.open(paths, features=OWN)
-    await repository.start()
-    try:
-        yield repository
-    finally:
-        await repository.stop()
+from tests.support.repositories import OWN, run, started
+from tests.support.served import save
 
 
 async def ask(repository: Repository, name: str | None = None) -> Answer:

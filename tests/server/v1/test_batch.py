@@ -21,9 +21,10 @@ from polydom.server.client.messages import NoAnswer
 from polydom.server.client.sync import Client
 from polydom.server.schema.batch import Entry, Totals
 from polydom.server.v1.batch import BATCH, RUNNING
-from tests.server.runtime.test_facts import BUILT, index_that_says
+from tests.support.engines import BUILT, index_that_says
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import ask, serving
+from tests.support.waiting import until_ready
 
 OWN = f"--features={FEATURES_FILE}"
 JSON_LINES, MSGPACK = "application/x-ndjson", "application/x-msgpack"
@@ -299,8 +300,7 @@ def test_batches_are_refused_while_many_are_computed(tmp_path: Path) -> None:
     app = create_app(save_index(tmp_path), features=[FEATURES_FILE])
     (endpoint,) = (r.endpoint for r in app.router.routes if r.path == BATCH)  # type: ignore[attr-defined]
     with TestClient(app) as client:
-        while client.get("/readyz").status_code != 200:
-            pass
+        until_ready(client)
         for _ in range(RUNNING):
             endpoint.slots.taken += 1
         sent: dict[str, Any] = {

@@ -1,0 +1,95 @@
+"""Engines of the small text index, whose features take as long as a test wants."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from polydom.features.extract import Extractor
+from polydom.features.feature import Feature
+from polydom.features.items import text_item
+from polydom.indexer.index.index import Index
+from polydom.server.engine.budget import Budget
+from polydom.server.engine.execution import answer
+from polydom.server.engine.planner import Engine
+from polydom.server.engine.request import Question
+from tests.support.clock import Clock
+from tests.support.served import FEATURES_FILE, WIDTHS, make_index
+
+INDEX = make_index()
+TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
+# What the three features take on a slow_engine.
+IDLE = (0.0, 0.0, 0.0)
+AS_PROMISED = (1e-3, 4e-3, 4e-3)
+FAST = (0.5e-3, 0.5e-3, 0.5e-3)
+HALF = np.full(4, 0.5)  # typical times of three features and a step
+
+
+def extractor_of(index: Index) -> Extractor:
+    assert index.package is not None
+    return index.package.extractor([FEATURES_FILE])
+
+
+def with_margins(margins: float) -> Index:
+    """The index whose whole plan answers after each feature beyond this lead."""
+    package = INDEX.package
+    assert package is not None
+    never = tuple((math.inf,) * (len(order) + 1) for order in package.orders)
+    last = (math.inf, margins, margins, math.inf)
+    return replace(INDEX, package=replace(package, margins=(*never[:-1], last)))
+
+
+def typical_index(shares: Any = HALF) -> Index:
+    index = make_index()
+    assert index.package is not None
+    return replace(index, package=replace(index.package, typical=np.array(shares)))
+
+
+def slow_engine(clock: Clock, seconds: Sequence[float], index: Index = INDEX) -> Engine:
+    """An engine whose features move the clock by so much, whatever they promise."""
+
+    def slowed(feature: Feature, pause_s: float) -> Feature:
+        def function(*inputs: Any) -> Any:
+            clock.now_s += pause_s
+            return feature.function(*inputs)
+
+        return replace(feature, function=function)
+
+    own = extractor_of(index)
+    features = [slowed(f, s) for f, s in zip(own.features, seconds, strict=True)]
+    return Engine(index, Extractor(features, WIDTHS), now=clock)
+
+
+def typical_engine(seconds: Sequence[float], index: Index | None = None) -> Engine:
+    """An engine that knows typical times, and goes on while there is time left."""
+    return slow_engine(Clock(), seconds, index or typical_index())
+
+
+def ask(engine: Engine, budget: Budget, **terms: Any) -> Any:
+    return answer(engine, Question(TEXT_100, budget, **terms))
+
+
+BUILT: dict[str, Any] = {
+    "alpha": 0.1,
+    "confidence": 0.9,
+    "fitted": 200,
+    "calibrated": 100,
+    "plans": [
+        {"row": 0, "early": 0.0, "saved": 0.0, "changed": 0.0},
+        {"row": 3, "early": 0.5, "saved": 0.25, "changed": 0.01},
+    ],
+}
+
+
+def index_that_says(built: Any) -> Index:
+    index = with_margins(0.0)
+    assert index.package is not None
+    meta = {**index.package.meta, "exits": built}
+    return replace(index, package=replace(index.package, meta=meta))
+
+
+def money_engine() -> Engine:
+    index = make_index("usd")
+    return Engine(index, extractor_of(index))

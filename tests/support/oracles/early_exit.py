@@ -1,0 +1,80 @@
+"""Slow twins of ensembles that stop early."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = Sequence[float] | NDArray[np.float64]
+
+
+def add_up(scores: Sequence[float] | NDArray[np.float64], start: float = 0.0) -> float:
+    """One after the other, as they stand; each addition rounds."""
+    total = start
+    for score in scores:
+        total += float(score)
+    return total
+
+
+def early_decision(
+    scores: Sequence[float],
+    order: Sequence[int],
+    lower: Sequence[float],
+    upper: Sequence[float],
+    threshold: float,
+) -> tuple[bool, int]:
+    """Add base scores one by one; the decision, and how many it took."""
+    total = 0.0
+    for t, base in enumerate(order):
+        total += scores[base]
+        if total < lower[t]:
+            return False, t + 1
+        if total > upper[t]:
+            return True, t + 1
+    return add_up(scores) > threshold, len(order)
+
+
+def walk_early(
+    scores: NDArray[np.float64],
+    order: Sequence[int],
+    lower: Numbers,
+    upper: Numbers,
+    threshold: float,
+) -> tuple[list[bool], list[int]]:
+    """QWYC, section 3: add up in order, stop outside the thresholds."""
+    decisions, used = [], []
+    for row in scores:
+        total = 0.0
+        for r, model in enumerate(order):
+            total += row[model]
+            if total < lower[r] or total > upper[r]:
+                decisions.append(bool(total > upper[r]))
+                break
+        else:
+            decisions.append(bool(add_up(row) >= threshold))
+        used.append(r + 1)
+    return decisions, used
+
+
+def walk_leads(
+    scores: NDArray[np.float64], order: Sequence[int], margin: Numbers, bias: Numbers
+) -> tuple[int, int]:
+    """Add base models up, one class at a time, until one leads by enough."""
+    sums = list(bias)
+    for r, model in enumerate(order):
+        sums = [total + float(scores[model, k]) for k, total in enumerate(sums)]
+        best, second = sorted(sums, reverse=True)[:2]
+        if best - second > margin[r]:
+            return sums.index(best), r + 1
+    sums = [add_up(scores[:, k], float(start)) for k, start in enumerate(bias)]
+    return sums.index(max(sums)), len(order)
+
+
+def exit_of(
+    leads: Sequence[float], choices: Sequence[int], margins: Sequence[float]
+) -> tuple[int, int]:
+    """Go past the checkpoints until one is sure: its choice, and which it was."""
+    for k in range(len(leads) - 1):
+        if leads[k] > margins[k]:
+            return choices[k], k
+    return choices[-1], len(leads) - 1

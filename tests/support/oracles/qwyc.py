@@ -1,0 +1,153 @@
+"""Slow twins of the fitting of early exits."""
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tests.support.oracles.early_exit import Numbers
+
+
+def stop_most(
+    sums: Sequence[float], positive: Sequence[bool], allowed: int, both: bool
+) -> tuple[int, int, float, float]:
+    """Every pair of thresholds between distinct sums: (stops, errors, lower, upper)."""
+    values = sorted(set(sums))
+    cuts = [(v + w) / 2 for v, w in itertools.pairwise(values)]
+    lows = [-math.inf, *cuts, values[-1] + 1]
+    highs = [values[0] - 1, *cuts, math.inf] if both else [math.inf]
+    best = (1, 0, 0.0, 0.0)
+    for lower, upper in itertools.product(lows, highs):
+        low = [s < lower for s in sums]
+        high = [s > upper for s in sums]
+        sides = zip(low, high, positive, strict=True)
+        errors = sum((a and p) or (b and not p) for a, b, p in sides)
+        if lower <= upper and errors <= allowed:
+            best = min(best, (-sum(low) - sum(high), errors, lower, upper))
+    stops, errors, lower, upper = best
+    return -stops, errors, lower, upper
+
+
+def quit_when_you_can(
+    scores: NDArray[np.float64],
+    threshold: float,
+    allowed: int,
+    costs: Numbers,
+    order: Sequence[int] | None,
+    both: bool,
+    features: Mapping[int, Mapping[str, float]] | None = None,
+) -> tuple[list[int], list[float], list[float]]:
+    """QWYC, Algorithm 1, or Algorithm 2 where an order is given.
+
+    `features` names and prices what each model reads, which is paid for once.
+    """
+    positive = scores.sum(axis=1) >= threshold
+    models = len(costs)
+    active = list(range(len(scores)))
+    sums = [0.0] * len(scores)
+    left = list(range(models)) if order is None else list(order)
+    chosen: list[int] = []
+    lower, upper = [-math.inf] * models, [math.inf] * models
+    paid: set[str] = set()
+    while len(left) > 1 and active:
+        tries = {}
+        for k in left if order is None else left[:1]:
+            reads = features[k] if features else {}
+            cost = costs[k] + sum(c for name, c in reads.items() if name not in paid)
+            tried = [sums[i] + scores[i, k] for i in active]
+            found = stop_most(tried, [bool(positive[i]) for i in active], allowed, both)
+            ratio = cost * len(active) / found[0] if found[0] else math.inf
+            tries[k] = (ratio, found)
+        k = min(tries, key=lambda k: tries[k][0])
+        r = len(chosen)
+        _, (_, errors, lower[r], upper[r]) = tries[k]
+        allowed -= errors
+        chosen.append(k)
+        paid.update(features[k] if features else ())
+        left.remove(k)
+        for i in active:
+            sums[i] += scores[i, k]
+        active = [i for i in active if lower[r] <= sums[i] <= upper[r]]
+    return chosen + left, lower, upper
+
+
+def impurity_after(
+    sums: Numbers,
+    added: Numbers,
+    positive: NDArray[np.bool_],
+    least: float,
+    most: float,
+    bins: int,
+) -> float:
+    """Sum n sqrt(q (1 - q)) over equal bins of the new sums; empty bins count too."""
+    tally: dict[int, list[int]] = {b: [0, 0] for b in range(bins)}
+    for s, f, p in zip(sums, added, positive, strict=True):
+        place = (s + f - least) * (bins / (most - least)) if most > least else 0.0
+        tally[int(min(max(place, 0), bins - 1))][int(p)] += 1
+    total = 0.0
+    for negatives, positives in tally.values():
+        n = negatives + positives
+        q = (positives + 0.5) / (n + 1)
+        total += n * math.sqrt(q * (1 - q))
+    return total
+
+
+def margin_impurity(
+    sums: NDArray[np.float64], chosen: Sequence[int], bins: int
+) -> float:
+    """Impurity as `measure_margin_impurity` has it, a row and a bin at a time."""
+    leads = [sorted(row)[-1] - sorted(row)[-2] for row in sums.tolist()]
+    leaders = [row.index(max(row)) for row in sums.tolist()]
+    scale = bins / max(leads) if max(leads) > 0 else 0.0
+    tally: dict[int, list[bool]] = {}
+    for value, leader, final in zip(leads, leaders, chosen, strict=True):
+        place = int(min(value * scale, bins - 1))
+        tally.setdefault(place, []).append(leader != final)
+    return sum(
+        len(wrong) * math.sqrt((sum(wrong) + 0.5) / (len(wrong) + 1))
+        for wrong in tally.values()
+    )
+
+
+def cheapest_stop(
+    scores: NDArray[np.float64],
+    threshold: float,
+    costs: Numbers,
+    price: float,
+    both: bool,
+) -> float:
+    """Least whole cost of two models in their own order, by trying every pair."""
+    positive = scores.sum(axis=1) >= threshold
+    first = scores[:, 0]
+    values = sorted(set(first))
+    cuts = [(v + w) / 2 for v, w in itertools.pairwise(values)]
+    lows = [-math.inf, *cuts, values[-1] + 1]
+    highs = [values[0] - 1, *cuts, math.inf] if both else [math.inf]
+    best = math.inf
+    for lower, upper in itertools.product(lows, highs):
+        if lower <= upper:
+            low, high = first < lower, first > upper
+            wrong = int((low & positive).sum() + (high & ~positive).sum())
+            onward = int((~low & ~high).sum())
+            best = min(best, len(first) * costs[0] + onward * costs[1] + price * wrong)
+    return best
+
+
+def chance_of_so_few(sizes: Sequence[int], changed: int, alpha: float) -> float:
+    """Chance that at most so many rows change, at most, where a share alpha does."""
+    count, rows, largest = len(sizes), sum(sizes), max(sizes)
+    chance = alpha * rows / (count * largest)
+    masses = [
+        math.comb(count, k) * chance**k * (1 - chance) ** (count - k)
+        for k in range(count + 1)
+    ]
+    if largest == 1:
+        return sum(masses[: changed + 1])
+    weight = changed / largest
+    ratios = [
+        sum(mass * max(a - k, 0) for k, mass in enumerate(masses)) / (a - weight)
+        for a in range(math.floor(weight) + 1, count + 2)
+    ]
+    return min(1.0, *ratios)

@@ -1,0 +1,27 @@
+"""Wait for what does not come at once, and not for ever."""
+
+import subprocess
+import time
+from collections.abc import Callable
+
+import pytest
+from starlette.testclient import TestClient
+
+WAIT_S = 60.0
+
+
+def wait_until(
+    true: Callable[[], object], process: subprocess.Popen[str] | None = None
+) -> None:
+    """Ask again and again until it is so, for a minute, while the process lives."""
+    end_s = time.monotonic() + WAIT_S
+    while not true():
+        assert process is None or process.poll() is None
+        if time.monotonic() > end_s:
+            pytest.fail(f"it did not become so within {WAIT_S:g} s")
+        time.sleep(0.01)
+
+
+def until_ready(client: TestClient, path: str = "/readyz") -> None:
+    """Wait until an application says that it is ready."""
+    wait_until(lambda: client.get(path).status_code == 200)
