@@ -12,7 +12,7 @@ from polydom.features.sizes import Size
 
 from ..index.package import Rows
 from ..progress import Tell
-from ..set_search import poly_dom as lattice
+from ..set_search import poly_dom
 from ..set_search.feature_order import answers_along, order_features, prefixes
 from ..set_search.greedy import GreedySearch, search_greedy
 from ..skyline.prune import prune
@@ -106,7 +106,7 @@ def search_sets(
         What a set's features cost at the size to optimise for; Poly-Dom needs none.
     """
     if search.method == "poly-dom":
-        found = lattice.search(
+        found = poly_dom.search(
             m,
             train,
             batch=True,
@@ -117,7 +117,7 @@ def search_sets(
             budget_s=search.seconds,
             progress=tell,
         )
-        return _of_lattice(found)
+        return _of_poly_dom(found)
     lambdas = LAMBDAS[search.method]
     greedy = search_greedy(
         m, train, cost_of, lambdas=lambdas, batch=True, progress=tell
@@ -125,7 +125,7 @@ def search_sets(
     return _of_greedy(search.method, m, greedy)
 
 
-def _of_lattice(search: lattice.LatticeSearch) -> Found:
+def _of_poly_dom(search: poly_dom.PolyDomSearch) -> Found:
     violations = search.violations
     facts = {
         "method": "poly-dom",

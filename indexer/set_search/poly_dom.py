@@ -44,7 +44,7 @@ class Sandwich:
 
 
 @dataclass(frozen=True)
-class LatticeSearch:
+class PolyDomSearch:
     """What `search` found.
 
     Attributes
@@ -211,10 +211,10 @@ class _State:
         self.cover_masks.append(covered[useful])
         self.cover_accuracies.append(values[useful])
 
-    def result(self, alpha: float, complete: bool) -> LatticeSearch:
+    def result(self, alpha: float, complete: bool) -> PolyDomSearch:
         covers = np.concatenate(self.cover_masks), np.concatenate(self.cover_accuracies)
         expanded = self.bounds.expanded()
-        return LatticeSearch(self.m, expanded, alpha, self.tolerance, complete, covers)
+        return PolyDomSearch(self.m, expanded, alpha, self.tolerance, complete, covers)
 
 
 def search(
@@ -229,7 +229,7 @@ def search(
     batch: bool = False,
     progress: Callable[[int, int | None], object] | None = None,
     now: Callable[[], float] = time.monotonic,
-) -> LatticeSearch:
+) -> PolyDomSearch:
     """Train the feature sets that may be the best choice for some size and budget.
 
     ICSP, algorithm 2: layer by layer from the empty set up and from the full set
