@@ -14,7 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.items import Item
-from polydom.indexer.index.machine_factors import FASTEST, SLOWEST, Factors, compare
+from polydom.indexer.index.machine_factors import (
+    FASTEST,
+    SLOWEST,
+    MachineFactors,
+    compare,
+)
 from polydom.indexer.index.machine_times import (
     BUSY,
     Pace,
@@ -124,7 +129,7 @@ def _weights(package: Package) -> dict[str, Any]:
     return dict(package.meta.get("weights", {"s": 1.0}))
 
 
-def _name(factors: Factors, engine: Engine) -> Rescaling:
+def _name(factors: MachineFactors, engine: Engine) -> Rescaling:
     steps, features = engine.extractor.steps, engine.extractor.features
     names = [step.name for step in steps], [feature.name for feature in features]
     return Rescaling(

@@ -16,7 +16,7 @@ from polydom.indexer.index.machine_factors import (
     CONFIDENCE,
     FASTEST,
     SLOWEST,
-    Factors,
+    MachineFactors,
     compare,
     rescale_costs,
     upper_median,
@@ -116,7 +116,7 @@ def test_compare_leaves_declared_seconds_alone() -> None:
 
 def test_costs_are_rescaled_where_they_were_measured() -> None:
     costs = CostTable([[5.0, 1.0], [3.0, 0.0]], [[2.0, 4.0]], [(0,), ()], [1.0, 0.0])
-    factors = Factors(3.0, np.array([0.5]), np.array([2.0, 10.0]), 7.0)
+    factors = MachineFactors(3.0, np.array([0.5]), np.array([2.0, 10.0]), 7.0)
     found = rescale_costs(costs, factors, np.array([4.0, 3.0]))
     np.testing.assert_array_equal(found.feature_coefficients, [[6, 2], [3, 0]])
     np.testing.assert_array_equal(found.step_coefficients, [[1, 2]])
@@ -126,7 +126,7 @@ def test_costs_are_rescaled_where_they_were_measured() -> None:
 
 def test_costs_stay_sound_where_more_is_declared_than_there_is() -> None:
     costs = CostTable([[5.0]], [[1.0]], [()], [1.0])
-    factors = Factors(1.0, np.ones(1), np.full(1, 2.0), 1.0)
+    factors = MachineFactors(1.0, np.ones(1), np.full(1, 2.0), 1.0)
     assert rescale_costs(costs, factors, np.array([9.0])).of(1) == [6]
 
 
