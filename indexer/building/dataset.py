@@ -213,7 +213,9 @@ def parts_of(held_out: float) -> int:
     return max(2, round(1 / held_out))
 
 
-def settle_rare(dataset: Dataset, terms: Data, fewest: int) -> tuple[Dataset, Rows]:
+def treat_rare_classes(
+    dataset: Dataset, terms: Data, fewest: int
+) -> tuple[Dataset, Rows]:
     """Do with rare classes what the project says.
 
     Parameters

@@ -17,7 +17,13 @@ from polydom.features.items import Item
 from polydom.features.sizes import read_size, split_near
 from polydom.models.scoring.model import Model
 
-from ..index.machine_times import Pace, compared_models, finish, pace_of, time_features
+from ..index.machine_times import (
+    MachineTimes,
+    compared_models,
+    finish,
+    medians_of,
+    time_features,
+)
 from ..index.machine_times import time_models as time_rows
 from ..progress import Progress, Tell, skip
 from .cache import Cache
@@ -251,9 +257,9 @@ class Measurer:
         meta, arrays = self._times(name, "timing models", count, take)
         return np.asarray(arrays["models"]), Load(*meta["load"])
 
-    def pace(
+    def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
-    ) -> Pace:
+    ) -> MachineTimes:
         """Time samples and models as a server will when it starts.
 
         Parameters
@@ -277,7 +283,7 @@ class Measurer:
             return {}, {"parts": parts, "models": evaluations}
 
         _, arrays = self._times(name, "timing samples", None, take)
-        return pace_of(arrays["parts"], arrays["models"], len(self.extractor.steps))
+        return medians_of(arrays["parts"], arrays["models"], len(self.extractor.steps))
 
 
 def cost_curves(

@@ -111,7 +111,9 @@ def remeasure(
         "measured": curves.load.worse(load).facts(),
     }
     if package.meta.get("samples"):
-        meta["pace"] = measurer.pace(carried_items(index), package.models).facts()
+        meta["pace"] = measurer.machine_times(
+            carried_items(index), package.models
+        ).facts()
     package = replace(
         package,
         costs=costs,

@@ -29,7 +29,7 @@ Train = Callable[[list[int]], Iterable[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchedSets:
     """What a search trained, and which of it may serve.
 
     Attributes
@@ -95,7 +95,7 @@ class Found:
 
 def search_sets(
     search: Search, m: int, train: Train, cost_of: CostOf, tell: Tell
-) -> Found:
+) -> SearchedSets:
     """Train the feature sets that the search named in the project needs.
 
     Parameters
@@ -125,7 +125,7 @@ def search_sets(
     return _of_greedy(search.method, m, greedy)
 
 
-def _of_poly_dom(search: poly_dom.PolyDomSearch) -> Found:
+def _of_poly_dom(search: poly_dom.PolyDomSearch) -> SearchedSets:
     violations = search.violations
     facts = {
         "method": "poly-dom",
@@ -142,10 +142,10 @@ def _of_poly_dom(search: poly_dom.PolyDomSearch) -> Found:
         },
     }
     sets = tuple(sorted(search.expanded))
-    return Found(search.expanded, sets, (), facts)
+    return SearchedSets(search.expanded, sets, (), facts)
 
 
-def _of_greedy(method: str, m: int, search: GreedySearch) -> Found:
+def _of_greedy(method: str, m: int, search: GreedySearch) -> SearchedSets:
     sequences = tuple(sequence.features for sequence in search.sequences)
     passed = {mask for features in sequences for mask in prefixes(features)}
     facts = {
@@ -158,4 +158,4 @@ def _of_greedy(method: str, m: int, search: GreedySearch) -> Found:
             for sequence in search.sequences
         ],
     }
-    return Found(search.expanded, tuple(sorted(passed)), sequences, facts)
+    return SearchedSets(search.expanded, tuple(sorted(passed)), sequences, facts)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
 
-from .machine_times import Pace
+from .machine_times import MachineTimes
 
 Floats = NDArray[np.float64]
 
@@ -36,7 +36,7 @@ class MachineFactors(NamedTuple):
     models: float
 
 
-def compare(build: Pace, parts: Floats, models: Floats) -> MachineFactors:
+def compare(build: MachineTimes, parts: Floats, models: Floats) -> MachineFactors:
     """Find the factors by which this machine is slower than the build's.
 
     Each is `upper_median` of the ratios of all rounds and samples: noise makes it

@@ -45,7 +45,7 @@ class TimedCall(NamedTuple):
     argument: Any
 
 
-class Pace(NamedTuple):
+class MachineTimes(NamedTuple):
     """Median seconds of the S samples on the machine of the build.
 
     Attributes
@@ -78,7 +78,7 @@ class Pace(NamedTuple):
         steps: int,
         declared: Sequence[bool],
         rows: int,
-    ) -> "Pace":
+    ) -> "MachineTimes":
         """Take what `facts` gave out of a header again.
 
         Raises
@@ -101,12 +101,12 @@ class Pace(NamedTuple):
             }
         except (TypeError, ValueError) as error:
             raise BadIndexFile("damaged: its sample times are not its own") from error
-        pace = cls(*arrays.values())
-        measured = pace.feature_s[:, ~np.array(declared, bool)]
-        for times in (pace.overhead_s, pace.step_s, measured, pace.model_s):
+        found = cls(*arrays.values())
+        measured = found.feature_s[:, ~np.array(declared, bool)]
+        for times in (found.overhead_s, found.step_s, measured, found.model_s):
             if not ((times > 0) & (times < inf)).all():
                 raise BadIndexFile("damaged: a sample time is no time above 0")
-        return pace
+        return found
 
 
 def time_features(
@@ -215,10 +215,10 @@ def compared_models(rows: int) -> list[int]:
     return [round(row) for row in spread.tolist()]
 
 
-def pace_of(parts: Floats, models: Floats, steps: int) -> Pace:
+def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
     """Take the medians of what `time_features` and `time_models` gave."""
     middle = np.median(parts, axis=0)
-    return Pace(
+    return MachineTimes(
         middle[:, 0],
         middle[:, 1 : 1 + steps],
         middle[:, 1 + steps :],

@@ -21,8 +21,8 @@ from polydom.indexer.building.dataset import (
     draw_groups,
     groups_of_classes,
     make_dataset,
-    settle_rare,
     split,
+    treat_rare_classes,
 )
 from polydom.indexer.building.project import Data, Project
 from polydom.indexer.building.readers import make_item
@@ -120,13 +120,13 @@ def terms(what: str, below: int | None = None) -> Data:
 def test_classes_that_are_not_rare_stay_as_they_are() -> None:
     before = dataset(a=4, b=9)
     for what in ("stop", "skip", "merge"):
-        after, rows = settle_rare(before, terms(what), 4)
+        after, rows = treat_rare_classes(before, terms(what), 4)
         assert after is before
         assert rows.tolist() == list(range(13))
 
 
 def test_rare_classes_are_left_out_and_said_to_be() -> None:
-    after, rows = settle_rare(dataset(a=5, b=3, c=9), terms("skip"), 4)
+    after, rows = treat_rare_classes(dataset(a=5, b=3, c=9), terms("skip"), 4)
     assert after.labels == ("a", "c")
     assert rows.tolist() == [*range(5), *range(8, 17)]
     assert np.bincount(after.codes).tolist() == [5, 9]
@@ -138,18 +138,18 @@ def test_rare_classes_are_left_out_and_said_to_be() -> None:
 
 
 def test_rare_classes_become_one() -> None:
-    after, rows = settle_rare(dataset(a=5, b=3, c=9, d=2), terms("merge"), 4)
+    after, rows = treat_rare_classes(dataset(a=5, b=3, c=9, d=2), terms("merge"), 4)
     assert after.labels == ("a", "c", "other")
     assert np.bincount(after.codes).tolist() == [5, 9, 5]
     assert rows.tolist() == list(range(19))
-    assert settle_rare(after, terms("merge"), 4)[0] is after
+    assert treat_rare_classes(after, terms("merge"), 4)[0] is after
 
 
 def test_more_than_dividing_needs_may_be_asked_for() -> None:
-    after, _ = settle_rare(dataset(a=5, b=3, c=9, d=8), terms("skip", 8), 4)
+    after, _ = treat_rare_classes(dataset(a=5, b=3, c=9, d=8), terms("skip", 8), 4)
     assert after.labels == ("c", "d")
     with pytest.raises(BadProject, match=r"class 'a' has 5 .* at least 8 of each"):
-        settle_rare(dataset(a=5, b=30), terms("stop", 8), 4)
+        treat_rare_classes(dataset(a=5, b=30), terms("stop", 8), 4)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_what_is_left_must_be_enough(
     what: str, counts: dict[str, int], message: str
 ) -> None:
     with pytest.raises(BadProject, match=message):
-        settle_rare(dataset(**counts), terms(what), 4)
+        treat_rare_classes(dataset(**counts), terms(what), 4)
 
 
 def table(folder: Path, rare: int, **more: Any) -> Project:
