@@ -102,7 +102,7 @@ def build(
 
     from ..building.build import build as build_index
     from ..building.project import Project
-    from .progress_bars import Bars
+    from .progress_bars import ProgressBars
     from .report import facts_of, show
 
     _refuse_place(output)
@@ -111,7 +111,7 @@ def build(
     plan = Project.load(project)
     if workers is not None:
         plan = msgspec.structs.replace(plan, workers=workers)
-    bars = Bars(Console(stderr=True))
+    bars = ProgressBars(Console(stderr=True))
     with _resumable(), chatter_to_stderr():
         index = build_index(
             plan, output=output, cache=cache, progress=bars, watch=bars.follow
@@ -150,13 +150,13 @@ def select(
     from ..building.build import Builder
     from ..building.cache import FOLDER, Cache
     from ..building.project import Project
-    from .progress_bars import Bars
+    from .progress_bars import ProgressBars
     from .report import plot_race, show_race
 
     find_strategy(strategy)
     if plot is not None:
         _refuse_place(plot)
-    bars = Bars(Console(stderr=True))
+    bars = ProgressBars(Console(stderr=True))
     plan = Project.load(project)
     kept = Cache(cache or plan.path(FOLDER))
     builder = Builder(plan, kept, bars, bars.follow)
@@ -197,7 +197,7 @@ def measure(
     from ..building.project import Project
     from ..building.remeasure import carried_items, project_items, remeasure
     from ..index.index import Index
-    from .progress_bars import Bars
+    from .progress_bars import ProgressBars
     from .report import escaped, facts_of, show_curves
 
     if not output.parent.is_dir():
@@ -209,7 +209,7 @@ def measure(
         remeasure(
             loaded,
             items,
-            Bars(Console(stderr=True)),
+            ProgressBars(Console(stderr=True)),
             files=[*(files or []), *(plan.feature_files if plan else [])],
             repeats=plan.costs.repeats if plan else None,
         ).save(output)

@@ -23,22 +23,22 @@ from ..progress import Tell
 FAST = 10.0  # steps a second; from here on fractions of them say nothing
 
 
-class Bars:
+class ProgressBars:
     """A Progress as one bar per stage; a line at its end where bars cannot be."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self._shown: Noted | None = None
+        self._shown: BarsWithNote | None = None
 
     @contextmanager
     def stage(self, name: str, total: int | None) -> Iterator[Tell]:
         """Show a bar while the stage lasts."""
-        with Noted(
+        with BarsWithNote(
             TextColumn("{task.description:<20}"),
             BarColumn(),
-            Count(),
+            StepsDone(),
             TimeElapsedColumn(),
-            Left(),
+            TimeLeft(),
             console=self.console,
         ) as bars:
             task = bars.add_task(
@@ -66,8 +66,8 @@ class Bars:
             self._shown.refresh()
 
 
-class Noted(Progress):
-    """Bars with a line below them."""
+class BarsWithNote(Progress):
+    """ProgressBars with a line below them."""
 
     note = ""
 
@@ -91,7 +91,7 @@ def latest(race: Race) -> str:
     return said
 
 
-class Count(ProgressColumn):
+class StepsDone(ProgressColumn):
     """Steps done, and of how many: `5/8`, `5 of at most 8`, or `5`.
 
     Of a stage without a step: that its work was kept.
@@ -109,7 +109,7 @@ class Count(ProgressColumn):
         return Text(f"{done}{between}{task.total:,.0f}")
 
 
-class Left(ProgressColumn):
+class TimeLeft(ProgressColumn):
     """Time that is left, perhaps at most; the rate where nobody knows."""
 
     def render(self, task: Task) -> Text:
