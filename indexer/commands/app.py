@@ -112,7 +112,7 @@ def build(
     if workers is not None:
         plan = msgspec.structs.replace(plan, workers=workers)
     bars = ProgressBars(Console(stderr=True))
-    with _resumable(), chatter_to_stderr():
+    with _resumable(), prints_to_stderr():
         index = build_index(
             plan, output=output, cache=cache, progress=bars, watch=bars.follow
         )
@@ -160,7 +160,7 @@ def select(
     plan = Project.load(project)
     kept = Cache(cache or plan.path(FOLDER))
     builder = Builder(plan, kept, bars, bars.follow)
-    with _resumable(), chatter_to_stderr():
+    with _resumable(), prints_to_stderr():
         facts = builder.select(strategy).facts
     if plot is not None:
         plot_race(facts, plot)
@@ -204,7 +204,7 @@ def measure(
         raise BadProject(f"{output}: there is no folder {output.parent}")
     loaded = Index.load(index)
     plan = None if data is None else Project.load(data)
-    with chatter_to_stderr():
+    with prints_to_stderr():
         items = project_items(loaded, plan) if plan else carried_items(loaded)
         remeasure(
             loaded,
@@ -263,7 +263,7 @@ def features(
 
     from polydom.features.loading import load_features, ready_made_features
 
-    with chatter_to_stderr():
+    with prints_to_stderr():
         found = [*ready_made_features(), *load_features([], files or [])]
     rows: list[dict[str, str]] = [
         {
@@ -306,7 +306,7 @@ def _resumable() -> Iterator[None]:
 
 
 @contextmanager
-def chatter_to_stderr() -> Iterator[None]:
+def prints_to_stderr() -> Iterator[None]:
     """Send to standard error what is printed meanwhile, by Python or compiled code.
 
     Also by processes started meanwhile. Standard output then holds the command's own
