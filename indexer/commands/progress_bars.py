@@ -67,7 +67,7 @@ class ProgressBars:
 
 
 class BarsWithNote(Progress):
-    """ProgressBars with a line below them."""
+    """Bars with a line below them."""
 
     note = ""
 

@@ -1451,7 +1451,7 @@ def boost_in_stages(
     return np.column_stack(added)
 
 
-def deal(
+def divide_groups(
     codes: Sequence[int], groups: Sequence[int], parts: int, seed: int
 ) -> list[int]:
     """Largest group first, each where its classes' shares are least so far."""

@@ -17,7 +17,7 @@ from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.dataset import (
     Dataset,
-    deal,
+    divide_groups,
     draw_groups,
     groups_of_classes,
     make_dataset,
@@ -267,14 +267,16 @@ def test_dealing_agrees_with_trying_every_part(
     items: list[tuple[int, int]], parts: int, seed: int
 ) -> None:
     codes, groups = np.array(items, np.int64).T
-    found = deal(codes, groups, parts, seed)
-    assert found.tolist() == oracles.deal(codes.tolist(), groups.tolist(), parts, seed)
+    found = divide_groups(codes, groups, parts, seed)
+    assert found.tolist() == oracles.divide_groups(
+        codes.tolist(), groups.tolist(), parts, seed
+    )
 
 
 @given(ITEMS, st.integers(1, 6))
 def test_no_group_is_divided(items: list[tuple[int, int]], parts: int) -> None:
     codes, groups = np.array(items, np.int64).T
-    found = deal(codes, groups, parts, 0)
+    found = divide_groups(codes, groups, parts, 0)
     assert ((found >= 0) & (found < parts)).all()
     for group in set(groups.tolist()):
         assert len(set(found[groups == group].tolist())) == 1
@@ -284,7 +286,7 @@ def test_no_group_is_divided(items: list[tuple[int, int]], parts: int) -> None:
 def test_single_items_are_dealt_evenly_class_by_class(
     codes: list[int], parts: int
 ) -> None:
-    found = deal(np.array(codes), np.arange(len(codes)), parts, 1)
+    found = divide_groups(np.array(codes), np.arange(len(codes)), parts, 1)
     for code in set(codes):
         held = Counter(found[np.array(codes) == code].tolist())
         counts = [held[part] for part in range(parts)]
@@ -297,7 +299,7 @@ def test_every_part_gets_a_class_of_as_many_groups(
 ) -> None:
     groups = np.repeat(np.arange(len(sizes)), sizes)
     codes = groups % 2
-    found = deal(codes, groups, parts, 0)
+    found = divide_groups(codes, groups, parts, 0)
     for code in (0, 1):
         if len(np.unique(groups[codes == code])) >= parts:
             assert set(found[codes == code].tolist()) == set(range(parts))
@@ -316,8 +318,8 @@ def test_parts_of_mixed_groups_are_about_as_fair_as_scikit_learns() -> None:
         sizes = [len(part) / 2000 for part in parts]
         return float(max(np.ptp(shares), np.ptp(sizes)))
 
-    dealt = deal(codes, groups, 5, 0)
-    own = unfairness([np.flatnonzero(dealt == part) for part in range(5)])
+    found = divide_groups(codes, groups, 5, 0)
+    own = unfairness([np.flatnonzero(found == part) for part in range(5)])
     folds = StratifiedGroupKFold(5, shuffle=True, random_state=0)
     theirs = unfairness([test for _, test in folds.split(codes, codes, groups)])
     assert own <= theirs + 0.01
@@ -327,9 +329,9 @@ def test_parts_of_mixed_groups_are_about_as_fair_as_scikit_learns() -> None:
 def test_a_table_of_434_000_rows_is_divided_at_once() -> None:
     codes = np.random.default_rng(0).integers(0, 7, 434_000)
     before = time.thread_time()
-    dealt = deal(codes, np.arange(len(codes)), 4, 0)
+    found = divide_groups(codes, np.arange(len(codes)), 4, 0)
     assert time.thread_time() - before < 10  # of 0.2; scikit-learn's takes 75
-    assert np.ptp(np.bincount(dealt)) <= 7
+    assert np.ptp(np.bincount(found)) <= 7
 
 
 @given(ITEMS, st.integers(0, 5))
