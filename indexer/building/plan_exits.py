@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadProject
 from polydom.models.qwyc.calibration import Groups, fewest_rows, lacking_rows
 
-from ..exits.checkpoints import Answers, Exits
+from ..exits.checkpoints import Answers, CheckpointExits
 from ..exits.fit import fit_exits
 from ..progress import Tell
 from ..set_search.feature_order import prefixes
-from .project import Exits as ExitTerms
+from .project import ExitTerms
 from .search_sets import CostOf
 
 Rows = NDArray[np.int64]
@@ -117,7 +117,7 @@ class PlanExitFitter:
             tell(row + 1, None)
         return PlanExits(tuple(margins), checks, self._report(facts))
 
-    def _fit(self, candidates: Rows, costs: NDArray[np.float64]) -> Exits:
+    def _fit(self, candidates: Rows, costs: NDArray[np.float64]) -> CheckpointExits:
         """Fit the exits of one plan, by checkpoint.
 
         Parameters
@@ -134,7 +134,7 @@ class PlanExitFitter:
         margins = np.full(len(candidates), np.inf)
         changes = np.flatnonzero(np.diff(candidates)) + 1  # checkpoints
         if len(changes) < 2:
-            return Exits(margins)
+            return CheckpointExits(margins)
         paid_from = np.append(0, changes[:-1] + 1)  # the first paid for each of them
         answering, fresh = candidates[changes], self.fresh
         margins[changes] = fit_exits(
@@ -145,10 +145,10 @@ class PlanExitFitter:
             calibration=None if fresh is None else fresh.of(answering),
             groups=None if fresh is None else fresh.groups,
         ).margins
-        return Exits(margins)
+        return CheckpointExits(margins)
 
     def _facts(
-        self, candidates: Rows, exits: Exits, steps: NDArray[np.float64]
+        self, candidates: Rows, exits: CheckpointExits, steps: NDArray[np.float64]
     ) -> dict[str, Any]:
         """Count how often a plan exits, and what that saves of its features' cost."""
         answers = _answers(self.leads, self.choices, candidates)

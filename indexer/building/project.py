@@ -208,7 +208,7 @@ class Costs(Part, frozen=True):
             )
 
 
-class Exits(Part, frozen=True):
+class ExitTerms(Part, frozen=True):
     """Whether a plan may answer before its features are all computed (QWYC).
 
     Attributes
@@ -237,7 +237,7 @@ class Project(Part, frozen=True):
     )
     search: Search = Search()
     costs: Costs = Costs()
-    exits: Exits = Exits()
+    exits: ExitTerms = ExitTerms()
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     workers: Positive | None = None
     folder: str = "."

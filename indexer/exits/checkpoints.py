@@ -53,7 +53,7 @@ class Answers:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exits:
+class CheckpointExits:
     """Leads beyond which the checkpoints of a plan answer.
 
     Attributes

@@ -10,7 +10,7 @@ from polydom.models.qwyc.calibration import check_rate, fit
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import Walk
 
-from .checkpoints import Answers, Exits
+from .checkpoints import Answers, CheckpointExits
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -51,7 +51,7 @@ def fit_exits(
     confidence: float | None = None,
     calibration: Answers | None = None,
     groups: Rows | None = None,
-) -> Exits:
+) -> CheckpointExits:
     """Find the leads at which a plan's checkpoints answer.
 
     Minimises the mean cost while at most `alpha` of the decisions are other than the
@@ -81,13 +81,13 @@ def fit_exits(
     if prices.shape != (count,) or not (np.isfinite(prices) & (prices >= 0)).all():
         raise BadInput(f"costs must be {count} finite numbers, none below 0")
     if not prices[1:].any():
-        return Exits(np.full(count, np.inf))
+        return CheckpointExits(np.full(count, np.inf))
     track = CheckpointTrack(answers)
     # free steps still have to end somewhere when prices are compared
     floor = prices.max() * 1e-9
     stopping = Stopping(track, costs=np.maximum(prices, floor), both=False)
 
-    def exits(lower: Floats, _: Floats) -> Exits:
-        return Exits(-lower * track.scale)
+    def exits(lower: Floats, _: Floats) -> CheckpointExits:
+        return CheckpointExits(-lower * track.scale)
 
     return fit(stopping, exits, alpha, confidence, calibration, groups)

@@ -16,7 +16,7 @@ from polydom.indexer.building.plan_exits import (
     PlanExitFitter,
     check_exits,
 )
-from polydom.indexer.building.project import Exits, Project
+from polydom.indexer.building.project import ExitTerms, Project
 from polydom.indexer.building.train_sets import columns_of
 from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import answers_of
@@ -39,7 +39,7 @@ confidence = 0.9
 )
 
 
-def fitter_of(terms: Exits) -> tuple[Index, PlanExitFitter]:
+def fitter_of(terms: ExitTerms) -> tuple[Index, PlanExitFitter]:
     index = make_index()
     package = index.package
     assert package is not None
@@ -55,8 +55,8 @@ def fitter_of(terms: Exits) -> tuple[Index, PlanExitFitter]:
     return index, PlanExitFitter(terms, leads[:half], choices[:half], fresh)
 
 
-@pytest.mark.parametrize("terms", [Exits(0.0), Exits(0.1), Exits(0.2, 0.9)])
-def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: Exits) -> None:
+@pytest.mark.parametrize("terms", [ExitTerms(0.0), ExitTerms(0.1), ExitTerms(0.2, 0.9)])
+def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: ExitTerms) -> None:
     index, fitter = fitter_of(terms)
     package = index.package
     assert package is not None
@@ -146,7 +146,7 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
 
 
 def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> None:
-    index, fitter = fitter_of(Exits(0.1))
+    index, fitter = fitter_of(ExitTerms(0.1))
     package = index.package
     assert package is not None
     prices = {0: 0.0, 1: 1.0, 3: 3.0, 7: 7.0}
@@ -199,21 +199,21 @@ def test_terms_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_confidence_that_so_few_items_cannot_give_is_refused_at_once() -> None:
-    check_exits(Exits(0.1, 0.9), np.arange(22))
-    check_exits(Exits(0.1), np.arange(0))
-    check_exits(Exits(), np.arange(0))
+    check_exits(ExitTerms(0.1, 0.9), np.arange(22))
+    check_exits(ExitTerms(0.1), np.arange(0))
+    check_exits(ExitTerms(), np.arange(0))
     with pytest.raises(BadProject, match=r"at least 22 independent .* there are 21"):
-        check_exits(Exits(0.1, 0.9), np.arange(21))
+        check_exits(ExitTerms(0.1, 0.9), np.arange(21))
     with pytest.raises(BadProject, match=r"at least 22 independent .* there are 0"):
-        check_exits(Exits(0.1, 0.9), np.arange(0))
+        check_exits(ExitTerms(0.1, 0.9), np.arange(0))
     with pytest.raises(BadProject, match=r"exits.alpha is 0"):
-        check_exits(Exits(0.0, 0.9), np.arange(1000))
+        check_exits(ExitTerms(0.0, 0.9), np.arange(1000))
 
 
 def test_items_of_few_groups_are_not_taken_for_many() -> None:
-    check_exits(Exits(0.1, 0.9), np.repeat(np.arange(22), 8))
+    check_exits(ExitTerms(0.1, 0.9), np.repeat(np.arange(22), 8))
     with pytest.raises(BadProject, match=r"there are 168 .* in 21 groups, which weigh"):
-        check_exits(Exits(0.1, 0.9), np.repeat(np.arange(21), 8))
+        check_exits(ExitTerms(0.1, 0.9), np.repeat(np.arange(21), 8))
     one_large = np.concatenate([np.zeros(100, np.int64), np.arange(1, 101)])
     with pytest.raises(BadProject, match=r"as much as 2 like the largest, of 1"):
-        check_exits(Exits(0.1, 0.9), one_large)
+        check_exits(ExitTerms(0.1, 0.9), one_large)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.indexer.exits.checkpoints import Answers, Exits
+from polydom.indexer.exits.checkpoints import Answers, CheckpointExits
 from polydom.indexer.exits.fit import CheckpointTrack, fit_exits
 from polydom.models.qwyc.optimal_stopping import Stopping
 from tests.support import oracles
@@ -43,7 +43,7 @@ def surer(items: int, checkpoints: int = 5, seed: int = 0) -> Answers:
 
 
 def test_answers_beyond_the_margin_and_goes_on_at_it() -> None:
-    exits = Exits(np.array([NEVER, 0.5, NEVER]))
+    exits = CheckpointExits(np.array([NEVER, 0.5, NEVER]))
     answers = made([[9, 0.5, 1], [9, 0.75, 1]], [[0, 1, 2], [0, 1, 2]])
     choices, at = exits.evaluate(answers)
     assert (choices.tolist(), at.tolist()) == ([2, 1], [2, 1])
@@ -55,7 +55,7 @@ def test_evaluate_does_what_going_on_by_hand_does(
     answers: Answers, quarters: list[int]
 ) -> None:
     margins = [*(q / 4 for q in quarters), NEVER]
-    choices, at = Exits(np.array(margins)).evaluate(answers)
+    choices, at = CheckpointExits(np.array(margins)).evaluate(answers)
     slow = [
         oracles.exit_of(leads, given, margins)
         for leads, given in zip(
@@ -74,7 +74,7 @@ def test_no_other_margin_is_cheaper_with_as_few_changes(
     changed, at = exits.changed(answers), exits.evaluate(answers)[1]
     assert changed <= alpha * len(answers)
     for margin in [-1.0, *answers.leads[:, 0].tolist()]:
-        other = Exits(np.array([margin, NEVER]))
+        other = CheckpointExits(np.array([margin, NEVER]))
         if other.changed(answers) <= changed:
             assert (other.evaluate(answers)[1] == 0).sum() <= (at == 0).sum()
 
@@ -125,7 +125,7 @@ def test_the_ladder_grows_bolder() -> None:
     answers = surer(1000)
     track = CheckpointTrack(answers)
     stopping = Stopping(track, costs=np.array([1e-9, 1, 2, 4, 8]), both=False)
-    ladder = [Exits(-lower * track.scale) for lower, _ in stopping.ladder()]
+    ladder = [CheckpointExits(-lower * track.scale) for lower, _ in stopping.ladder()]
     means = [exits.evaluate(answers)[1].mean() for exits in ladder]
     assert means[0] > means[-1]
     assert all(a >= b - 0.2 for a, b in itertools.pairwise(means))
