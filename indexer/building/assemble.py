@@ -133,9 +133,9 @@ class Assembler:
         if terms.alpha is None:
             return PlanExits((), np.zeros(len(masks)), {})
         with self.progress.stage("fitting exits", len(masks)) as tell:
-            leads, choices = self.trainer.answers(masks)
+            margins, choices = self.trainer.answers(masks)
             fresh = None if self.fresh is None else _answers(models, self.fresh)
-            fitter = PlanExitFitter(terms, leads, choices, fresh)
+            fitter = PlanExitFitter(terms, margins, choices, fresh)
             return fitter.all(orders, fallbacks, model_costs, self.cost_of, tell)
 
     def _machine_times(
@@ -180,8 +180,8 @@ class Assembler:
 def _answers(models: Sequence[Model], table: FeatureTable) -> FreshAnswers:
     """Give what some models answer for items that none of them was made with."""
     pairs = [answers_of(model, table.values) for model in models]
-    leads, choices = map(np.column_stack, zip(*pairs, strict=True))
-    return FreshAnswers(leads, choices, table.dataset.groups)
+    margins, choices = map(np.column_stack, zip(*pairs, strict=True))
+    return FreshAnswers(margins, choices, table.dataset.groups)
 
 
 def _samples(dataset: Dataset) -> list[Any]:

@@ -46,13 +46,13 @@ def fitter_of(terms: ExitTerms) -> tuple[Index, PlanExitFitter]:
     extractor = package.extractor([FEATURES_FILE])
     rows = np.array([extractor.extract(text_item(text)) for text in TEXTS * 40])
     given = [answers_of(model, rows) for model in package.models]
-    leads = np.column_stack([leads for leads, _ in given])
+    margins = np.column_stack([margins for margins, _ in given])
     choices = np.column_stack([choices for _, choices in given])
     if terms.confidence is None:
-        return index, PlanExitFitter(terms, leads, choices)
-    half = len(leads) // 2
-    fresh = FreshAnswers(leads[half:], choices[half:], np.arange(len(leads) - half))
-    return index, PlanExitFitter(terms, leads[:half], choices[:half], fresh)
+        return index, PlanExitFitter(terms, margins, choices)
+    half = len(margins) // 2
+    fresh = FreshAnswers(margins[half:], choices[half:], np.arange(len(margins) - half))
+    return index, PlanExitFitter(terms, margins[:half], choices[:half], fresh)
 
 
 @pytest.mark.parametrize("terms", [ExitTerms(0.0), ExitTerms(0.1), ExitTerms(0.2, 0.9)])
@@ -74,11 +74,12 @@ def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: ExitTerms) ->
     ):
         answers = package.fallbacks[row]
         ended, paid, changed = [], [], []
-        for item in range(len(fitter.leads)):
+        for item in range(len(fitter.margins)):
             at = next(
                 k
                 for k in range(len(answers))
-                if k == len(answers) - 1 or fitter.leads[item, answers[k]] > margins[k]
+                if k == len(answers) - 1
+                or fitter.margins[item, answers[k]] > margins[k]
             )
             ended.append(at < len(answers) - 1)
             paid.append(prices[2**at - 1])
@@ -135,14 +136,14 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
     masks = [0b0000, 0b0010, 0b0111]
     list(trainer.accuracies(masks))
     for _ in range(2):  # the second time from the cache
-        leads, choices = trainer.answers(masks)
+        margins, choices = trainer.answers(masks)
         for row, mask in enumerate(masks):
             used = values[:, columns_of(trainer.task.starts, mask)]
             slow = oracles.out_of_sample(
                 used, dataset.codes.tolist(), builder.splits(dataset)
             )
             assert choices[:, row].tolist() == slow[1]
-            assert leads[:, row] == pytest.approx(slow[0], abs=1e-9)
+            assert margins[:, row] == pytest.approx(slow[0], abs=1e-9)
 
 
 def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> None:
