@@ -10,8 +10,12 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.costs.curve import CostCurve, CostTable
 from polydom.features.costs.measure import DILUTED, measure, quiet
+from polydom.features.costs.outliers import (
+    outliers_in_doubt,
+    outliers_of,
+    steady_quantile,
+)
 from polydom.features.costs.stopwatch import Load, Stopwatch
-from polydom.features.costs.strays import in_doubt, steady_quantile, strays_of
 from polydom.features.extract import Extractor
 from polydom.features.items import Item
 from polydom.features.sizes import read_size, split_near
@@ -347,8 +351,8 @@ def time_calls(
     times = np.array([time_one(call) for call in range(count)])
     for _ in range(DILUTED):
         usual = np.full(len(times), np.median(times))
-        strays = int(strays_of(times, usual, quantile).sum())
-        if not in_doubt(strays, len(times), quantile):
+        outliers = int(outliers_of(times, usual, quantile).sum())
+        if not outliers_in_doubt(outliers, len(times), quantile):
             break
         more = [time_one(call) for call in range(len(times), len(times) + count)]
         times = np.concatenate([times, more])

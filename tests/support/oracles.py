@@ -1492,7 +1492,7 @@ def chance_of_so_few(sizes: Sequence[int], changed: int, alpha: float) -> float:
     return min(1.0, *ratios)
 
 
-def strays(
+def outliers(
     seconds: Sequence[float],
     usual_s: Sequence[float],
     quantile: float,

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostCurve
-from polydom.features.costs.strays import (
-    belong,
+from polydom.features.costs.outliers import (
     chance_of_more,
-    in_doubt,
+    outliers_belong,
+    outliers_in_doubt,
+    outliers_of,
+    quantile_of_others,
     steady_quantile,
-    strays_of,
-    without_strays,
 )
 from polydom.features.errors import BadInput
 from tests.support import oracles
@@ -57,10 +57,10 @@ def test_strays_agree_with_looking_at_every_time(
     drawn: list[tuple[int, int, int]], quantile: float, named: bool
 ) -> None:
     seconds, usually, items = np.array(drawn).T
-    found = strays_of(
+    found = outliers_of(
         seconds.astype(float), usually.astype(float), quantile, items if named else None
     )
-    slow = oracles.strays(
+    slow = oracles.outliers(
         seconds.tolist(), usually.tolist(), quantile, items.tolist() if named else None
     )
     assert found.tolist() == slow
@@ -77,21 +77,21 @@ def test_chance_of_more_is_the_binomials(count: int, more: int, share: float) ->
 
 
 def test_few_strays_are_in_doubt_until_there_are_many_times() -> None:
-    assert not in_doubt(0, 240, 0.99)
-    assert in_doubt(1, 240, 0.99)
-    assert in_doubt(3, 240, 0.99)
-    assert not in_doubt(1, 480, 0.99)
-    assert not in_doubt(3, 1200, 0.99)
-    assert in_doubt(12, 1200, 0.99)
-    assert not in_doubt(60, 1200, 0.99)  # its own: five in a hundred
+    assert not outliers_in_doubt(0, 240, 0.99)
+    assert outliers_in_doubt(1, 240, 0.99)
+    assert outliers_in_doubt(3, 240, 0.99)
+    assert not outliers_in_doubt(1, 480, 0.99)
+    assert not outliers_in_doubt(3, 1200, 0.99)
+    assert outliers_in_doubt(12, 1200, 0.99)
+    assert not outliers_in_doubt(60, 1200, 0.99)  # its own: five in a hundred
 
 
 def test_strays_belong_where_the_quantile_of_all_times_is_among_them() -> None:
-    assert not belong(3, 240, 0.99)
-    assert belong(6, 240, 0.99)
-    assert without_strays(200, 0, 0.9) == 0.9
-    assert without_strays(100, 1, 0.95) == pytest.approx(95 / 99)
-    assert without_strays(100, 3, 0.99) == pytest.approx(96.5 / 97)
+    assert not outliers_belong(3, 240, 0.99)
+    assert outliers_belong(6, 240, 0.99)
+    assert quantile_of_others(200, 0, 0.9) == 0.9
+    assert quantile_of_others(100, 1, 0.95) == pytest.approx(95 / 99)
+    assert quantile_of_others(100, 3, 0.99) == pytest.approx(96.5 / 97)
 
 
 @pytest.mark.parametrize("disturbed", [1, 2, 3])
