@@ -318,7 +318,7 @@ def test_table_refuses_a_step_that_is_not_there() -> None:
 
 
 def test_documented_examples_hold() -> None:
-    for name in ("cost", "record", "feature", "wording", "errors"):
+    for name in ("costs.curve", "columns", "feature", "wording", "errors"):
         module = importlib.import_module(f"polydom.features.{name}")
         failed, tried = doctest.testmod(module)
         assert failed == 0

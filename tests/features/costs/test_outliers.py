@@ -53,7 +53,7 @@ def ratio(curve: CostCurve, other: CostCurve) -> float:
     st.sampled_from([0.5, 0.9, 0.99]),
     st.booleans(),
 )
-def test_strays_agree_with_looking_at_every_time(
+def test_outliers_agree_with_looking_at_every_time(
     drawn: list[tuple[int, int, int]], quantile: float, named: bool
 ) -> None:
     seconds, usually, items = np.array(drawn).T
@@ -76,7 +76,7 @@ def test_chance_of_more_is_the_binomials(count: int, more: int, share: float) ->
     assert chance_of_more(count, total, share) == pytest.approx(exact, abs=1e-12)
 
 
-def test_few_strays_are_in_doubt_until_there_are_many_times() -> None:
+def test_few_outliers_are_in_doubt_until_there_are_many_times() -> None:
     assert not outliers_in_doubt(0, 240, 0.99)
     assert outliers_in_doubt(1, 240, 0.99)
     assert outliers_in_doubt(3, 240, 0.99)
@@ -86,7 +86,7 @@ def test_few_strays_are_in_doubt_until_there_are_many_times() -> None:
     assert not outliers_in_doubt(60, 1200, 0.99)  # its own: five in a hundred
 
 
-def test_strays_belong_where_the_quantile_of_all_times_is_among_them() -> None:
+def test_outliers_belong_where_the_quantile_of_all_times_is_among_them() -> None:
     assert not outliers_belong(3, 240, 0.99)
     assert outliers_belong(6, 240, 0.99)
     assert quantile_of_others(200, 0, 0.9) == 0.9
