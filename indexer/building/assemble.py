@@ -132,11 +132,11 @@ class Assembler:
         terms = self.project.exits
         if terms.alpha is None:
             return PlanExits((), np.zeros(len(masks)), {})
-        with self.progress.stage("fitting exits", len(masks)) as tell:
+        with self.progress.stage("fitting exits", len(masks)) as on_progress:
             margins, choices = self.trainer.answers(masks)
             fresh = None if self.fresh is None else _answers(models, self.fresh)
             fitter = PlanExitFitter(terms, margins, choices, fresh)
-            return fitter.all(orders, fallbacks, model_costs, self.cost_of, tell)
+            return fitter.all(orders, fallbacks, model_costs, self.cost_of, on_progress)
 
     def _machine_times(
         self, samples: Sequence[Any], masks: Sequence[int], models: Sequence[Model]

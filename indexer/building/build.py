@@ -153,9 +153,9 @@ class Builder:
         check_exits(project.exits, self.items[1].groups)
         fewest = self._fewest(race)
         dataset, _ = treat_rare_classes(self.items[0], project.data, fewest)
-        with self.progress.stage("dividing items", None) as tell:
+        with self.progress.stage("dividing items", None) as on_progress:
             self._race_division(dataset) if race else self.splits(dataset)
-            tell(len(dataset.items))
+            on_progress(len(dataset.items))
         table = self._values(dataset, choose_features(project, dataset))
         dataset, rows = treat_rare_classes(table.dataset, project.data, fewest)
         return FeatureTable(dataset, table.features, table.values[rows])
@@ -167,8 +167,8 @@ class Builder:
         They are drawn by whole groups and before anything else is done, so that what a
         build makes of the others depends on none of them.
         """
-        with self.progress.stage("reading items", None) as tell:
-            whole = load_data(self.project, tell)
+        with self.progress.stage("reading items", None) as on_progress:
+            whole = load_data(self.project, on_progress)
         share = 0.0
         if self.project.exits.confidence is not None:
             share = 1 / (2 * parts_of(self.project.search.held_out))
@@ -273,7 +273,7 @@ class Builder:
 
     def search(self, trainer: Trainer, m: int, cost_of: CostOf) -> SearchedSets:
         """Train the sets that the project's search needs."""
-        with self.progress.stage("training sets", None) as tell:
+        with self.progress.stage("training sets", None) as on_progress:
             return search_sets(
-                self.project.search, m, trainer.accuracies, cost_of, tell
+                self.project.search, m, trainer.accuracies, cost_of, on_progress
             )

@@ -85,12 +85,12 @@ def choose_learner(
     settings = installed() if settings is None else settings
     learners = make_portfolio(settings, seed)
     train, test = division
-    with progress.stage("choosing a learner", None) as tell:
+    with progress.stage("choosing a learner", None) as on_progress:
 
         def keep(race: Race) -> None:
             lines = [line.to_dict() for line in race.log]
             cache.store(name, {"log": lines}, {})
-            tell(len(lines))
+            on_progress(len(lines))
             if watch is not None:
                 watch(race)
 

@@ -29,7 +29,7 @@ from ..index.machine_times import (
     time_features,
 )
 from ..index.machine_times import time_models as time_rows
-from ..progress import Progress, Tell, skip
+from ..progress import OnProgress, Progress, skip
 from .cache import Cache
 from .dataset import Dataset
 from .readers import make_item
@@ -166,14 +166,18 @@ class Measurer:
     progress: Progress
 
     def _times(
-        self, name: str, stage: str, total: int | None, take: Callable[[Tell], Times]
+        self,
+        name: str,
+        stage: str,
+        total: int | None,
+        take: Callable[[OnProgress], Times],
     ) -> Times:
         """Recall the times of that name, or take them and keep them."""
         if self.cache is not None and (stored := self.cache.load(name)) is not None:
             skip(self.progress, stage)
             return stored
-        with self.progress.stage(stage, total) as tell:
-            meta, arrays = take(tell)
+        with self.progress.stage(stage, total) as on_progress:
+            meta, arrays = take(on_progress)
         if self.cache is not None:
             self.cache.store(name, meta, arrays)
         return meta, arrays
@@ -184,9 +188,9 @@ class Measurer:
         """Measure features, steps and overhead on some items; fit their curves."""
         planned = len(items) * repeats
 
-        def take(tell: Tell) -> Times:
+        def take(on_progress: OnProgress) -> Times:
             def told(done: int, total: int) -> None:
-                tell(done, None if total == planned else total - done)
+                on_progress(done, None if total == planned else total - done)
 
             watch = Stopwatch()
             timings = measure(
@@ -253,9 +257,9 @@ class Measurer:
     ) -> tuple[Seconds, Load]:
         """Seconds of `count` models that come one at a time; see `time_models`."""
 
-        def take(tell: Tell) -> Times:
+        def take(on_progress: OnProgress) -> Times:
             watch = Stopwatch()
-            seconds = time_models(models, values, self.quantile, tell, watch)
+            seconds = time_models(models, values, self.quantile, on_progress, watch)
             return {"load": list(watch.load)}, {"models": seconds}
 
         meta, arrays = self._times(name, "timing models", count, take)
@@ -274,16 +278,16 @@ class Measurer:
             Of all candidates; a few of them are timed.
         """
 
-        def take(tell: Tell) -> Times:
+        def take(on_progress: OnProgress) -> Times:
             rows = [self.extractor.extract(item) for item in items]
             compared = [models[row] for row in compared_models(len(models))]
             with quiet():
                 parts = finish(
                     time_features(self.extractor, items, limit_s=PACE_LIMIT_S)
                 )
-                tell(len(parts))
+                on_progress(len(parts))
                 evaluations = finish(time_rows(compared, rows, limit_s=PACE_LIMIT_S))
-                tell(len(parts) + len(evaluations))
+                on_progress(len(parts) + len(evaluations))
             return {}, {"parts": parts, "models": evaluations}
 
         _, arrays = self._times(name, "timing samples", None, take)
@@ -310,7 +314,7 @@ def time_models(
     models: Iterable[Model],
     values: NDArray[np.float32],
     quantile: float,
-    tell: Tell,
+    on_progress: OnProgress,
     stopwatch: Stopwatch | None = None,
 ) -> Seconds:
     """Seconds that each model takes to answer, at a quantile over different rows.
@@ -324,7 +328,7 @@ def time_models(
         for model in models:
             times = _time_model(model, rows, quantile, watch)
             seconds.append(steady_quantile(times, quantile))
-            tell(len(seconds))
+            on_progress(len(seconds))
     return np.array(seconds)
 
 

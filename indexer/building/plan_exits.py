@@ -15,7 +15,7 @@ from polydom.models.qwyc.calibration import Groups, fewest_rows, lacking_rows
 
 from ..exits.checkpoints import Answers, CheckpointExits
 from ..exits.fit import fit_exits
-from ..progress import Tell
+from ..progress import OnProgress
 from ..set_search.feature_order import prefixes
 from .project import ExitTerms
 from .search_sets import CostOf
@@ -102,7 +102,7 @@ class PlanExitFitter:
         fallbacks: Sequence[Sequence[int]],
         model_costs: NDArray[np.float64],
         cost_of: CostOf,
-        tell: Tell,
+        on_progress: OnProgress,
     ) -> PlanExits:
         """Fit every plan's exits; the arguments are a package's, by candidate."""
         margins, checks, facts = [], np.zeros(len(orders)), []
@@ -114,7 +114,7 @@ class PlanExitFitter:
             checks[row] = model_costs[candidates[stops]].sum()
             facts.append({"row": row, **self._facts(candidates, exits, steps)})
             margins.append(tuple(exits.thresholds.tolist()))
-            tell(row + 1, None)
+            on_progress(row + 1, None)
         return PlanExits(tuple(margins), checks, self._report(facts))
 
     def _fit(self, candidates: Rows, costs: NDArray[np.float64]) -> CheckpointExits:

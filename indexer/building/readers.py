@@ -14,7 +14,7 @@ from polydom.features.readers.folders import ENDINGS, files_of
 from polydom.features.readers.tables import open_table, read_json_lines
 from polydom.features.wording import hint, listed
 
-from ..progress import Tell
+from ..progress import OnProgress
 from .dataset import Dataset, make_dataset, refuse_regression
 from .project import Data, Project
 
@@ -25,10 +25,10 @@ ENCODING_OPTION = '; [data] encoding says what it is, such as "latin-1"'
 Row = tuple[str, Any, Any, Any]
 
 
-def load_data(project: Project, tell: Tell | None = None) -> Dataset:
+def load_data(project: Project, on_progress: OnProgress | None = None) -> Dataset:
     """Read the items that `project.data` names, in an order that never varies.
 
-    `tell` is told how many have been read.
+    `on_progress` is told how many have been read.
 
     Raises
     ------
@@ -51,8 +51,8 @@ def load_data(project: Project, tell: Tell | None = None) -> Dataset:
                 raise BadProject(f"{name}: {error}") from error
             skipped.append((name, str(error)))
             continue
-        if tell is not None:
-            tell(len(items))
+        if on_progress is not None:
+            on_progress(len(items))
         names.append(name)
         labels.append(_label(label))
         groups.append(len(groups) if group is None else group)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.sizes import Size
 
 from ..index.package import Rows
-from ..progress import Tell
+from ..progress import OnProgress
 from ..set_search import poly_dom
 from ..set_search.feature_order import answers_along, order_features, prefixes
 from ..set_search.greedy import GreedySearch, search_greedy
@@ -94,7 +94,7 @@ class SearchedSets:
 
 
 def search_sets(
-    search: Search, m: int, train: Train, cost_of: CostOf, tell: Tell
+    search: Search, m: int, train: Train, cost_of: CostOf, on_progress: OnProgress
 ) -> SearchedSets:
     """Train the feature sets that the search named in the project needs.
 
@@ -115,12 +115,12 @@ def search_sets(
             covering=search.covering,
             budget=search.trainings,
             budget_s=search.seconds,
-            progress=tell,
+            progress=on_progress,
         )
         return _of_poly_dom(found)
     lambdas = LAMBDAS[search.method]
     greedy = search_greedy(
-        m, train, cost_of, lambdas=lambdas, batch=True, progress=tell
+        m, train, cost_of, lambdas=lambdas, batch=True, progress=on_progress
     )
     return _of_greedy(search.method, m, greedy)
 

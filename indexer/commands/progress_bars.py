@@ -18,7 +18,7 @@ from rich.text import Text
 
 from polydom.models.selection.race import Race
 
-from ..progress import Tell
+from ..progress import OnProgress
 
 FAST = 10.0  # steps a second; from here on fractions of them say nothing
 
@@ -31,7 +31,7 @@ class ProgressBars:
         self._shown: BarsWithNote | None = None
 
     @contextmanager
-    def stage(self, name: str, total: int | None) -> Iterator[Tell]:
+    def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
         """Show a bar while the stage lasts."""
         with BarsWithNote(
             TextColumn("{task.description:<20}"),
@@ -45,14 +45,14 @@ class ProgressBars:
                 name, total=total, bounded=False, open=total is None, rate=None
             )
 
-            def tell(done: int, left: int | None = None) -> None:
+            def on_progress(done: int, left: int | None = None) -> None:
                 bars.update(task, completed=done)
                 if left is not None:
                     bars.update(task, total=done + left, bounded=True, open=False)
 
             self._shown = bars
             try:
-                yield tell
+                yield on_progress
                 # it took as many steps as it took, whatever was thought before
                 done, rate = bars.tasks[0].completed, bars.tasks[0].speed
                 bars.update(task, total=done, bounded=False, rate=rate)

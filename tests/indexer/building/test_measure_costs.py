@@ -95,10 +95,10 @@ def test_models_are_timed_as_they_come() -> None:
     priors = [Prior.fit(np.array([0, 1])) for _ in range(3)]
     told: list[int] = []
 
-    def tell(done: int, left: int | None = None) -> None:
+    def on_progress(done: int, left: int | None = None) -> None:
         told.append(done)
 
-    seconds = time_models(iter(priors), np.zeros((5, 2), np.float32), 0.5, tell)
+    seconds = time_models(iter(priors), np.zeros((5, 2), np.float32), 0.5, on_progress)
     assert seconds.shape == (3,)
     assert (seconds > 0).all()
     assert told == [1, 2, 3]

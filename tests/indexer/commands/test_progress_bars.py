@@ -17,10 +17,10 @@ def shown(
     console = Console(file=io.StringIO(), width=100)
     with (
         suppress(KeyError),
-        ProgressBars(console).stage("training sets", total) as tell,
+        ProgressBars(console).stage("training sets", total) as on_progress,
     ):
         for done, left in steps:
-            tell(done, left)
+            on_progress(done, left)
         if fails:
             raise KeyError
     assert isinstance(console.file, io.StringIO)
@@ -76,10 +76,10 @@ def test_bar_writes_rates_short(step_s: float, rate: str) -> None:
         return now
 
     console = Console(file=io.StringIO(), width=100, get_time=later)
-    with ProgressBars(console).stage("reading items", None) as tell:
+    with ProgressBars(console).stage("reading items", None) as on_progress:
         for done in range(1, 6):
             now += step_s
-            tell(done)
+            on_progress(done)
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().rstrip().endswith(f" {rate}")
 
@@ -88,16 +88,16 @@ def test_bar_tells_the_time_left_or_the_rate() -> None:
     now = iter([float(second) for second in range(1000)])
     console = Console(file=io.StringIO(), width=100, get_time=lambda: next(now))
     bars = ProgressBars(console)
-    with bars.stage("a", None) as tell:
+    with bars.stage("a", None) as on_progress:
         for done in range(20):
-            tell(done)
-    with suppress(KeyError), bars.stage("b", None) as tell:
+            on_progress(done)
+    with suppress(KeyError), bars.stage("b", None) as on_progress:
         for done in range(20):
-            tell(done, 1000 - done)
+            on_progress(done, 1000 - done)
         raise KeyError  # as a build that is stopped
-    with suppress(KeyError), bars.stage("c", 1000) as tell:
+    with suppress(KeyError), bars.stage("c", 1000) as on_progress:
         for done in range(20):
-            tell(done)
+            on_progress(done)
         raise KeyError
     assert isinstance(console.file, io.StringIO)
     first, second, third = console.file.getvalue().splitlines()
