@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
 from polydom.features.costs.stopwatch import Load
+from polydom.features.items import make_item
 from polydom.features.sizes import Size, read_size
 from polydom.models.scoring.model import Model
 
@@ -25,7 +26,6 @@ from .learner_race import LearnerChoice
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
 from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
 from .project import Project
-from .readers import make_item
 from .search_sets import CostOf, SearchedSets
 from .train_sets import Trainer
 

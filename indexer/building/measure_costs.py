@@ -17,7 +17,7 @@ from polydom.features.costs.outliers import (
 )
 from polydom.features.costs.stopwatch import Load, Stopwatch
 from polydom.features.extract import Extractor
-from polydom.features.items import Item
+from polydom.features.items import Item, make_item
 from polydom.features.sizes import read_size, split_near
 from polydom.models.scoring.model import Model
 
@@ -32,7 +32,6 @@ from ..index.machine_times import time_models as time_rows
 from ..progress import OnProgress, Progress, skip
 from .cache import Cache
 from .dataset import Dataset
-from .readers import make_item
 
 Seconds = NDArray[np.float64]
 Times = tuple[dict[str, Any], Mapping[str, NDArray[Any]]]

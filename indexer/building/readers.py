@@ -2,13 +2,13 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from polydom.features.errors import BadInput, BadItem, BadProject
-from polydom.features.items import Item, Value, image_item, record_item, text_item
+from polydom.features.items import Item, Value, make_item
 from polydom.features.readers.csv_file import refuse_decimal_commas
 from polydom.features.readers.folders import ENDINGS, files_of
 from polydom.features.readers.tables import open_table, read_json_lines
@@ -61,27 +61,6 @@ def load_data(project: Project, on_progress: OnProgress | None = None) -> Datase
     refuse_regression(labels)
     project.costs.check(items[0].kind)
     return make_dataset(items, names, labels, groups, skipped)
-
-
-def make_item(content: Any, *, pair: bool = False) -> Item:
-    """Take bytes as an image, str as a text, a mapping as a record.
-
-    The size is of two numbers if `pair` says so and it is no record.
-    """
-    match content:
-        case Item() if content.pair == pair:
-            return content
-        case Item():
-            return make_item(content.payload, pair=pair)
-        case bytes():
-            return image_item(content, pair=pair)
-        case str():
-            return text_item(content, pair=pair)
-        case Mapping():
-            return record_item(content)
-    raise BadItem(
-        f"an item is bytes, str or a mapping; this is {type(content).__name__}"
-    )
 
 
 def _label(label: Any) -> str:

@@ -6,7 +6,6 @@ server times the same calls, and the medians tell the machines apart.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from functools import partial
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from polydom.features.costs.stopwatch import busy_clock, time_call
 from polydom.features.errors import BadIndexFile
 from polydom.features.extract import FLOAT32, Extractor
-from polydom.features.items import Item, Kind, image_item, record_item, text_item
+from polydom.features.items import Item, make_item
 from polydom.models.scoring.model import Model
 
 Floats = NDArray[np.float64]
@@ -28,12 +27,6 @@ TRIES = 2  # of a call that was interrupted: a long one always is on a busy mach
 PIECE_S = 1e-3  # of timing between two chances to do something else
 MODELS = 16  # as many tell how fast all are
 BUSY = busy_clock()
-
-_MAKE: dict[Kind, Callable[..., Item]] = {
-    "image": image_item,
-    "text": text_item,
-    "record": record_item,
-}
 
 
 class TimedCall(NamedTuple):
@@ -136,14 +129,11 @@ def time_features(
     (R, S, 1 + s + m) seconds of the overhead, the steps and the features; NaN where a
     feature's seconds are declared.
     """
-    make = _MAKE[extractor.kind]
-    if any(item.pair for item in items):
-        make = partial(make, pair=True)
     row = np.zeros(extractor.width, FLOAT32)
     steps = len(extractor.steps)
 
     def begin(item: Item) -> None:
-        extractor.begin(make(item.payload), row)
+        extractor.begin(make_item(item.payload, item.kind, pair=item.pair), row)
 
     def calls() -> Iterator[TimedCall]:
         for sample, item in enumerate(items):

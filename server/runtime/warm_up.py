@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from polydom.features.items import make_item
 from polydom.features.samples import sample_items
 from polydom.indexer.index.index import Index
 
@@ -14,7 +15,7 @@ from ..engine.planner import Engine
 from ..engine.rescaling import first_state, read_machine_times, rescale
 from ..schema.facts import Rescaling
 from ..settings import Settings
-from .codec import Desk, make_item
+from .codec import Desk
 
 WARM_UP_ROUNDS = 3
 
@@ -49,7 +50,7 @@ class WarmUp:
         self._engine = engine
         package = engine.package
         self.samples = [
-            make_item(package.kind, payload, pair=engine.index.pairs)
+            make_item(payload, package.kind, pair=engine.index.pairs)
             for payload in package.meta.get("samples", [])
         ]
         self._build_times = read_machine_times(engine)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from polydom.features.errors import BadProject
+from polydom.features.items import make_item
 from polydom.indexer import Index
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
@@ -25,7 +26,6 @@ from polydom.indexer.building.dataset import (
     treat_rare_classes,
 )
 from polydom.indexer.building.project import Data, Project
-from polydom.indexer.building.readers import make_item
 from polydom.indexer.commands.app import app
 from tests.support import oracles
 from tests.support.progresses import Stages

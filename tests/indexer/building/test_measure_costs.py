@@ -10,6 +10,7 @@ from polydom.features.columns import columns
 from polydom.features.costs.curve import CostCurve
 from polydom.features.costs.stopwatch import Load
 from polydom.features.extract import Extractor
+from polydom.features.items import make_item
 from polydom.features.loading import load_features
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.dataset import Dataset, make_dataset
@@ -20,7 +21,6 @@ from polydom.indexer.building.measure_costs import (
     measuring_items,
     time_models,
 )
-from polydom.indexer.building.readers import make_item
 from polydom.indexer.progress import Silence
 from polydom.models.scoring.prior import Prior
 from tests.support.progresses import Stages
