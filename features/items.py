@@ -6,7 +6,7 @@ an image's width and height, or a text's words and sentences, which are counted.
 """
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -86,6 +86,45 @@ class Item(msgspec.Struct, frozen=True):
     def pair(self) -> bool:
         """Whether the size is of two numbers."""
         return isinstance(self.size, tuple)
+
+
+def make_item(
+    content: Any,
+    kind: Kind | None = None,
+    *,
+    pair: bool = False,
+    max_decoded: int = MAX_DECODED,
+) -> Item:
+    """Make an item of bytes (an image), a string (a text) or a mapping (a record).
+
+    Parameters
+    ----------
+    content
+        An item is one already.
+    kind
+        What it must be; None for what it is.
+    pair
+        Let the size be of two numbers, if it is no record.
+    max_decoded
+        Bytes that an image may have when it is decoded.
+
+    Raises
+    ------
+    BadItem
+        If `content` is none, or of another kind.
+    """
+    if isinstance(content, bytes) and kind in ("image", None):
+        return image_item(content, max_decoded=max_decoded, pair=pair)
+    if isinstance(content, str) and kind in ("text", None):
+        return text_item(content, pair=pair)
+    if isinstance(content, Mapping) and kind in ("record", None):
+        return record_item(content)
+    came = type(content).__name__
+    if kind is not None:
+        raise BadItem(f"a {kind} was expected, not {came}")
+    if not isinstance(content, Item):
+        raise BadItem(f"an item is bytes, str or a mapping; this is {came}")
+    return content if content.pair == pair else make_item(content.payload, pair=pair)
 
 
 def image_item(

@@ -70,7 +70,7 @@ def listed(names: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown
 
 
-def in_words(error: Exception, form: Any = None) -> str:
+def describe_decode_error(error: Exception, form: Any = None) -> str:
     """Describe what a decoder refused, without its own words and names of types.
 
     Parameters
@@ -82,8 +82,8 @@ def in_words(error: Exception, form: Any = None) -> str:
 
     Examples
     --------
-    >>> in_words(msgspec.ValidationError("Expected `int`, got `str` - at `$.size`"))
-    'size: a text came; a whole number is needed'
+    >>> describe_decode_error(msgspec.ValidationError("Expected `int`, got `str`"))
+    'a text came; a whole number is needed'
     """
     if isinstance(error, RecursionError):
         return "it is nested too deeply"

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 
-class Tell(Protocol):
+class OnProgress(Protocol):
     """Takes how many steps are done, and perhaps how many can be to come at most."""
 
     def __call__(self, done: int, left: int | None = None) -> None:
@@ -15,7 +15,7 @@ class Tell(Protocol):
 class Progress(Protocol):
     """Told of each stage of a build as it begins, advances and ends."""
 
-    def stage(self, name: str, total: int | None) -> AbstractContextManager[Tell]:
+    def stage(self, name: str, total: int | None) -> AbstractContextManager[OnProgress]:
         """Begin a stage of `total` steps (None: not known in advance).
 
         One of 0 steps is skipped: an earlier run did its work, and it was kept.
@@ -29,7 +29,7 @@ class Silence:
     """A Progress that tells nobody."""
 
     @contextmanager
-    def stage(self, name: str, total: int | None) -> Iterator[Tell]:
+    def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
         """Ignore the stage."""
         yield lambda done, left=None: None
 

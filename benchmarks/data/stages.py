@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from polydom.indexer.progress import Tell
+from polydom.indexer.progress import OnProgress
 
 
 class Stages:
@@ -14,7 +14,7 @@ class Stages:
         self.seconds: dict[str, float] = {}
 
     @contextmanager
-    def stage(self, name: str, total: int | None) -> Iterator[Tell]:
+    def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
         start = time.perf_counter()
         yield lambda done, left=None: None
         self.seconds[name] = time.perf_counter() - start

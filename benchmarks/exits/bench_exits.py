@@ -28,10 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from polydom.features.items import Item
+from polydom.features.items import Item, make_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.readers import make_item
 from polydom.indexer.set_search.feature_order import prefixes
 from polydom.server.engine import execution as attempt
 from polydom.server.engine.budget import Allowance

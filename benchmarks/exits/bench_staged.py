@@ -222,7 +222,7 @@ def exits(
     yield line(problem, "models", None, whole, whole, np.full(len(whole), paid[-1]))
     for alpha in ALPHAS:
         found = fit_exits(Answers(leads, choices), np.diff(paid, prepend=0), alpha)
-        stops = sure > found.margins
+        stops = sure > found.thresholds
         stops[:, -1] = True
         at = stops.argmax(axis=1)
         early = chosen[np.arange(len(at)), at]

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from polydom.features.columns import columns
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
+from polydom.features.items import make_item
 from polydom.indexer import Index
 from polydom.indexer.building.plan_exits import FreshAnswers, PlanExitFitter
-from polydom.indexer.building.project import Exits as ExitTerms
-from polydom.indexer.building.readers import make_item
+from polydom.indexer.building.project import ExitTerms
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature

@@ -31,7 +31,7 @@ from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.measure_costs import Curve, Curves
 from polydom.indexer.building.project import Search
 from polydom.indexer.building.search_sets import LAMBDAS, search_sets
-from polydom.indexer.index.anytime import NodeCosts, Onward
+from polydom.indexer.index.anytime import Anytime, NodeCosts
 from polydom.indexer.set_search.greedy import search_greedy
 
 from ..data.recording import Recording, record
@@ -157,7 +157,7 @@ def poly_dom(world: World, alpha: float) -> tuple[dict[str, Contender], dict[str
     masks = [found.sets[row] for row in kept]
     orders, fallbacks = found.order(masks, cost_of)
     accuracies = np.array([found.accuracies[mask] for mask in masks])
-    onward = Onward.prepare(
+    rule = Anytime.prepare(
         world.costs,
         world.typical,
         np.array(masks),
@@ -167,7 +167,7 @@ def poly_dom(world: World, alpha: float) -> tuple[dict[str, Contender], dict[str
         np.zeros(len(masks)),
         QUANTILE,
     )
-    at = [onward.at(size) for size in world.sizes]
+    at = [rule.at(size) for size in world.sizes]
     of_rows = curves[kept] @ (world.sizes ** np.arange(curves.shape[1])[:, None])
 
     def plain(item: int, budget_s: float) -> int | None:
@@ -180,24 +180,24 @@ def poly_dom(world: World, alpha: float) -> tuple[dict[str, Contender], dict[str
 
     contenders: dict[str, Contender] = {
         "plain": plain,
-        OURS: anytime(world, onward, at, careful=True),
-        OWN_RISK: anytime(world, onward, at, careful=False),
+        OURS: anytime(world, rule, at, careful=True),
+        OWN_RISK: anytime(world, rule, at, careful=False),
     }
     return contenders, {"expanded": len(found.accuracies), "kept": len(masks)}
 
 
 def anytime(
-    world: World, onward: Onward, at: list[NodeCosts], *, careful: bool
+    world: World, rule: Anytime, at: list[NodeCosts], *, careful: bool
 ) -> Contender:
     """As the server goes on: ask after every feature what to compute next."""
 
     def answer(item: int, budget_s: float) -> int | None:
         run = Run(world, item, budget_s)
         while True:
-            row = onward.target(at[item], run.done, run.left, careful=careful)
+            row = rule.target(at[item], run.done, run.left, careful=careful)
             done = run.done
-            if row < 0 or not run.compute(onward.next(row, done)):
-                return int(onward.masks[onward.answer(done)])
+            if row < 0 or not run.compute(rule.next(row, done)):
+                return int(rule.masks[rule.answer(done)])
 
     return answer
 

@@ -37,7 +37,7 @@ from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
-from polydom.indexer.index.machine_factors import Factors
+from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import answer
 from polydom.server.engine.planner import Engine
@@ -119,7 +119,7 @@ def as_if_built(index: Index, speed: float) -> Index:
     package = index.package
     assert package is not None
     count, steps = len(package.features), len(package.costs.step_coefficients)
-    factors = Factors(speed, np.full(steps, speed), np.full(count, speed), speed)
+    factors = MachineFactors(speed, np.full(steps, speed), np.full(count, speed), speed)
     pace = {
         name: (speed * np.array(times)).tolist()
         for name, times in package.meta["pace"].items()

@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from polydom.features.items import Item
+from polydom.features.items import Item, make_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.readers import make_item
 from tests.support.servers import serving
 
 from ..data.kept_items import KEPT

@@ -110,7 +110,7 @@ class CostCurve:
         as much as large ones. The degree is the lowest whose held-out loss is not
         clearly above the best one's. A few times far above all others are left above
         the curve and do not bend it, unless they are as many as belong under it
-        (`features.strays`).
+        (`outliers`).
 
         Parameters
         ----------

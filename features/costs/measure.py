@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from ..errors import BadInput
 from ..extract import FLOAT32, Extractor
 from ..items import Item
+from .outliers import outliers_in_doubt, outliers_of
 from .quantile import usual_s
 from .stopwatch import BUSY, Stopwatch
-from .strays import in_doubt, strays_of
 
 Floats = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ def measure(
     again, and rounds that lost time to others give way to quieter ones, of which there
     are up to `QUIETER` as many more. What then has a few times far above the others is
     measured up to `DILUTED` as many rounds more, until it is clear that they are fewer
-    than the quantile leaves above it, or that they are its own (`strays.in_doubt`):
+    than the quantile leaves above it, or that they are its own (`outliers_in_doubt`):
     none is left out, which would spare a feature what it does take now and then.
 
     Parameters
@@ -203,8 +203,8 @@ class Rounds:
         sizes = np.array([self.items[row].size for row in rows])
         own = ~np.isnan(times)
         seconds, usual = times[own], usual_s(sizes[own], times[own])
-        found = strays_of(seconds, usual, quantile, rows[own])
-        return in_doubt(int(found.sum()), int(own.sum()), quantile)
+        found = outliers_of(seconds, usual, quantile, rows[own])
+        return outliers_in_doubt(int(found.sum()), int(own.sum()), quantile)
 
     def _round(self, nodes: set[int]) -> Round:
         """Measure some nodes of each item."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from ..errors import BadInput
 from ..sizes import split_near
+from .outliers import outliers_belong, outliers_of, quantile_of_others
 from .polynomials import count_terms, monomials, values_at
-from .strays import belong, strays_of, without_strays
 
 Floats = NDArray[np.float64]
 
@@ -40,11 +40,11 @@ def fit_quantile(
     """
     if seconds.max() < SMALLEST_S:
         return np.zeros(1)
-    strays = strays_of(seconds, usual_s(sizes, seconds), quantile, items)
-    if not belong(count := int(strays.sum()), len(seconds), quantile):
+    outliers = outliers_of(seconds, usual_s(sizes, seconds), quantile, items)
+    if not outliers_belong(count := int(outliers.sum()), len(seconds), quantile):
         # they lie above the curve: count them so, and let them bend nothing
-        covering = without_strays(len(seconds), count, quantile)
-        sizes, seconds = sizes[~strays], seconds[~strays]
+        covering = quantile_of_others(len(seconds), count, quantile)
+        sizes, seconds = sizes[~outliers], seconds[~outliers]
     else:
         covering = quantile
     floor = TINY * float(seconds.max())

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ..errors import BadInput, BadItem
-from ..wording import in_words
+from ..wording import describe_decode_error
 from .csv_file import CsvFile, check_form, open_csv
 
 JSON_LINES = (".jsonl", ".ndjson")
@@ -193,4 +193,6 @@ def _row(document: bytes, encoding: str | None) -> Row:
         failure.__cause__ = error
         return failure
     except (msgspec.DecodeError, RecursionError) as error:
-        return BadItem(f"{in_words(error)}; each line is to be one JSON object")
+        return BadItem(
+            f"{describe_decode_error(error)}; each line is to be one JSON object"
+        )

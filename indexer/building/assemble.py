@@ -10,23 +10,23 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
 from polydom.features.costs.stopwatch import Load
+from polydom.features.items import make_item
 from polydom.features.sizes import Size, read_size
 from polydom.models.scoring.model import Model
 
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
-from ..index.machine_times import Pace
+from ..index.machine_times import MachineTimes
 from ..index.package import Package, Rows
 from ..progress import Progress
 from .cache import digest
 from .dataset import Dataset
 from .feature_values import FeatureTable
-from .learner_race import Choice
+from .learner_race import LearnerChoice
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
 from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits
 from .project import Project
-from .readers import make_item
-from .search_sets import CostOf, Found
+from .search_sets import CostOf, SearchedSets
 from .train_sets import Trainer
 
 SAMPLES = 6
@@ -34,7 +34,7 @@ SAMPLES_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Assembly:
+class Assembler:
     """The last hops of a build.
 
     Attributes
@@ -53,7 +53,7 @@ class Assembly:
         What a set's features cost at the size to order them for.
     choice
         The learner.
-    trainer, found
+    trainer, searched
         What was trained, and which of it may serve.
     """
 
@@ -65,24 +65,26 @@ class Assembly:
     curves: Curves
     costs: CostTable
     cost_of: CostOf
-    choice: Choice
+    choice: LearnerChoice
     trainer: Trainer
-    found: Found
+    searched: SearchedSets
 
     def index(self) -> Index:
         """Drop what is dominated, order the rest, and put all in one package."""
-        costs, found = self.costs, self.found
-        sets = found.sets
+        costs, searched = self.costs, self.searched
+        sets = searched.sets
         model_costs, load = self._model_costs(sets)
         curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
         sizes = self._sizes()
-        kept = found.keep(curves_of_sets, sizes, self.project.search.budget_range)
+        kept = searched.keep(curves_of_sets, sizes, self.project.search.budget_range)
         masks = [sets[row] for row in kept]
-        orders, fallbacks = found.order(masks, self.cost_of)
+        orders, fallbacks = searched.order(masks, self.cost_of)
         models = tuple(self.trainer.model(mask) for mask in masks)
         report = self._report() | {"measured": self.curves.load.worse(load).facts()}
         if self.project.costs.weights.get("s"):
-            report["pace"] = self._pace(report["samples"], masks, models).facts()
+            report["pace"] = self._machine_times(
+                report["samples"], masks, models
+            ).facts()
         exits = self._exits(masks, models, orders, fallbacks, model_costs[kept])
         curves_of_sets[kept, 0] += exits.checks
         report["exits"] = exits.facts
@@ -103,7 +105,7 @@ class Assembly:
         )
         return Index.from_candidates(
             curves_of_sets[kept],
-            [found.accuracies[mask] for mask in masks],
+            [searched.accuracies[mask] for mask in masks],
             sizes,
             package,
         )
@@ -130,20 +132,20 @@ class Assembly:
         terms = self.project.exits
         if terms.alpha is None:
             return PlanExits((), np.zeros(len(masks)), {})
-        with self.progress.stage("fitting exits", len(masks)) as tell:
-            leads, choices = self.trainer.answers(masks)
+        with self.progress.stage("fitting exits", len(masks)) as on_progress:
+            margins, choices = self.trainer.answers(masks)
             fresh = None if self.fresh is None else _answers(models, self.fresh)
-            fitter = PlanExitFitter(terms, leads, choices, fresh)
-            return fitter.all(orders, fallbacks, model_costs, self.cost_of, tell)
+            fitter = PlanExitFitter(terms, margins, choices, fresh)
+            return fitter.all(orders, fallbacks, model_costs, self.cost_of, on_progress)
 
-    def _pace(
+    def _machine_times(
         self, samples: Sequence[Any], masks: Sequence[int], models: Sequence[Model]
-    ) -> Pace:
+    ) -> MachineTimes:
         """Time the samples, by which a server will tell its machine from this one."""
         pair = self.project.costs.pair
         items = [make_item(one, pair=pair) for one in samples]
         key = digest(self.trainer.task.key, list(masks))
-        return self.measurer.pace(items, models, name=f"paces/{key}")
+        return self.measurer.machine_times(items, models, name=f"paces/{key}")
 
     def _sizes(self) -> tuple[Size, Size]:
         """Give the smallest and the largest size to choose for."""
@@ -169,8 +171,8 @@ class Assembly:
             "testing": msgspec.to_builtins(project.search),
             "quantile": project.costs.quantile,
             "curves": [curve.facts() for curve in self.curves.all],
-            "search": self.found.facts,
-            "remarks": trainer.remarks(sorted(self.found.accuracies)),
+            "search": self.searched.facts,
+            "remarks": trainer.remarks(sorted(self.searched.accuracies)),
             "samples": _samples(dataset),
         }
 
@@ -178,8 +180,8 @@ class Assembly:
 def _answers(models: Sequence[Model], table: FeatureTable) -> FreshAnswers:
     """Give what some models answer for items that none of them was made with."""
     pairs = [answers_of(model, table.values) for model in models]
-    leads, choices = map(np.column_stack, zip(*pairs, strict=True))
-    return FreshAnswers(leads, choices, table.dataset.groups)
+    margins, choices = map(np.column_stack, zip(*pairs, strict=True))
+    return FreshAnswers(margins, choices, table.dataset.groups)
 
 
 def _samples(dataset: Dataset) -> list[Any]:

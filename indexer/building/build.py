@@ -14,18 +14,18 @@ from polydom.models.selection.learners import make_learner
 
 from ..index.index import Index
 from ..progress import Progress, Silence
-from .assemble import Assembly
+from .assemble import Assembler
 from .cache import FOLDER, Cache
 from .cache_keys import Keys
 from .choose_features import ProjectFeatures, choose_features
-from .dataset import Dataset, draw_groups, parts_of, settle_rare, split
+from .dataset import Dataset, draw_groups, parts_of, split, treat_rare_classes
 from .feature_values import FeatureTable, compute_values
 from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,
     VALIDATION,
-    Choice,
     Division,
+    LearnerChoice,
     Watch,
     choose_learner,
 )
@@ -33,7 +33,7 @@ from .measure_costs import Measurer, measuring_items
 from .plan_exits import check_exits
 from .project import Project
 from .readers import load_data
-from .search_sets import CostOf, Found, search_sets
+from .search_sets import CostOf, SearchedSets, search_sets
 from .train_sets import Task, Trainer
 
 
@@ -121,8 +121,8 @@ class Builder:
         def cost_of(mask: int) -> float:
             return cost_at(costs.of(mask).tolist(), middle)
 
-        found = self.search(trainer, len(features.stored), cost_of)
-        return Assembly(
+        searched = self.search(trainer, len(features.stored), cost_of)
+        return Assembler(
             project=self.project,
             progress=self.progress,
             table=table,
@@ -133,10 +133,10 @@ class Builder:
             cost_of=cost_of,
             choice=choice,
             trainer=trainer,
-            found=found,
+            searched=searched,
         ).index()
 
-    def select(self, strategy: str) -> Choice:
+    def select(self, strategy: str) -> LearnerChoice:
         """Go only as far as the choice of a learner."""
         return self.choose(self.data(race=True), strategy)
 
@@ -152,12 +152,12 @@ class Builder:
             make_learner(project.learner, project.seed)  # wrong names cost no wait
         check_exits(project.exits, self.items[1].groups)
         fewest = self._fewest(race)
-        dataset, _ = settle_rare(self.items[0], project.data, fewest)
-        with self.progress.stage("dividing items", None) as tell:
+        dataset, _ = treat_rare_classes(self.items[0], project.data, fewest)
+        with self.progress.stage("dividing items", None) as on_progress:
             self._race_division(dataset) if race else self.splits(dataset)
-            tell(len(dataset.items))
+            on_progress(len(dataset.items))
         table = self._values(dataset, choose_features(project, dataset))
-        dataset, rows = settle_rare(table.dataset, project.data, fewest)
+        dataset, rows = treat_rare_classes(table.dataset, project.data, fewest)
         return FeatureTable(dataset, table.features, table.values[rows])
 
     @cached_property
@@ -167,8 +167,8 @@ class Builder:
         They are drawn by whole groups and before anything else is done, so that what a
         build makes of the others depends on none of them.
         """
-        with self.progress.stage("reading items", None) as tell:
-            whole = load_data(self.project, tell)
+        with self.progress.stage("reading items", None) as on_progress:
+            whole = load_data(self.project, on_progress)
         share = 0.0
         if self.project.exits.confidence is not None:
             share = 1 / (2 * parts_of(self.project.search.held_out))
@@ -216,7 +216,7 @@ class Builder:
     def _keys(self, table: FeatureTable) -> Keys:
         return Keys.of(self.project, table.dataset, table.features.stored)
 
-    def choose(self, table: FeatureTable, strategy: str | None = None) -> Choice:
+    def choose(self, table: FeatureTable, strategy: str | None = None) -> LearnerChoice:
         """Take the learner that the project names, or race them if it is to be found.
 
         The race sees none of the items that accuracy is measured on later, unless
@@ -224,7 +224,7 @@ class Builder:
         """
         project = self.project
         if strategy is None and project.learner["name"] != AUTO:
-            return Choice(project.learner, {})
+            return LearnerChoice(project.learner, {})
         strategy = strategy or DEFAULT_STRATEGY
         return choose_learner(
             table.values,
@@ -256,7 +256,7 @@ class Builder:
         )
         return train[fit], train[test]
 
-    def trainer(self, table: FeatureTable, choice: Choice) -> Trainer:
+    def trainer(self, table: FeatureTable, choice: LearnerChoice) -> Trainer:
         """Prepare training on any feature set."""
         key = self._keys(table).sets(choice.setting)
         task = Task(
@@ -271,9 +271,9 @@ class Builder:
         )
         return Trainer(task, self.workers)
 
-    def search(self, trainer: Trainer, m: int, cost_of: CostOf) -> Found:
+    def search(self, trainer: Trainer, m: int, cost_of: CostOf) -> SearchedSets:
         """Train the sets that the project's search needs."""
-        with self.progress.stage("training sets", None) as tell:
+        with self.progress.stage("training sets", None) as on_progress:
             return search_sets(
-                self.project.search, m, trainer.accuracies, cost_of, tell
+                self.project.search, m, trainer.accuracies, cost_of, on_progress
             )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadProject
 from polydom.features.items import Item, Kind
 
-from .kernels.split import deal_in_order
+from .kernels.divide_groups import divide_in_order
 from .project import Data
 
 MOST_NUMBERS = 20  # different numbers that are classes without a doubt
@@ -149,8 +149,8 @@ def split(
 ) -> list[tuple[Rows, Rows]]:
     """Split into (training rows, testing rows), once or once for each fold.
 
-    Classes keep their shares as far as groups allow (`deal`). A held-out share s is
-    one part of round(1 / s).
+    Classes keep their shares as far as groups allow (`divide_groups`). A held-out share
+    s is one part of round(1 / s).
 
     Raises
     ------
@@ -160,7 +160,7 @@ def split(
     """
     count = folds or parts_of(held_out)
     refuse_rare(dataset, count)
-    part = deal(dataset.codes, dataset.groups, count, seed)
+    part = divide_groups(dataset.codes, dataset.groups, count, seed)
     pairs = [
         (np.flatnonzero(part != fold), np.flatnonzero(part == fold))
         for fold in range(folds or 1)
@@ -213,7 +213,9 @@ def parts_of(held_out: float) -> int:
     return max(2, round(1 / held_out))
 
 
-def settle_rare(dataset: Dataset, terms: Data, fewest: int) -> tuple[Dataset, Rows]:
+def treat_rare_classes(
+    dataset: Dataset, terms: Data, fewest: int
+) -> tuple[Dataset, Rows]:
     """Do with rare classes what the project says.
 
     Parameters
@@ -277,7 +279,7 @@ def _list(rare: dict[str, int]) -> str:
     return ", ".join(f"{label!r} {have}" for label, have in list(rare.items())[:5])
 
 
-def deal(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
+def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
     """Give every item one of some parts, in which classes have about equal shares.
 
     Groups stay whole. The largest come first, those of one size in random order, and
@@ -306,8 +308,8 @@ def deal(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
     shuffled = np.random.default_rng(seed).permutation(len(names))
     largest_first = np.argsort(-np.bincount(own)[shuffled], kind="stable")
     totals = np.maximum(np.bincount(codes, minlength=kinds), 1)
-    dealt = np.empty(len(names), np.int64)
-    deal_in_order(
+    part_of = np.empty(len(names), np.int64)
+    divide_in_order(
         shuffled[largest_first],
         starts,
         cells % kinds,
@@ -315,9 +317,9 @@ def deal(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
         1 / totals.astype(np.float64) ** 2,
         np.zeros((parts, kinds)),
         np.zeros(parts, np.int64),
-        dealt,
+        part_of,
     )
-    return dealt[own]
+    return part_of[own]
 
 
 def draw_groups(groups: Rows, share: float, seed: int) -> NDArray[np.bool_]:

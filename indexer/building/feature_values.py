@@ -81,14 +81,14 @@ def compute_values(
         for start in starts
     )
     done = 0
-    with progress.stage(STAGE, count) as tell:
+    with progress.stage(STAGE, count) as on_progress:
         for start, chunk, found in in_processes(
             tasks, workers, stage=STAGE, ordered=False
         ):
             values[start : start + len(chunk)] = chunk
             bad |= found
             done += len(chunk)
-            tell(done)
+            on_progress(done)
     if bad and on_bad_item == "stop":
         first = min(bad)
         raise BadProject(f"{dataset.names[first]}: {bad[first]}")

@@ -24,7 +24,7 @@ Watch = Callable[[Race], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class LearnerChoice:
     """The learner that won, and how.
 
     Attributes
@@ -54,7 +54,7 @@ def choose_learner(
     settings: Mapping[str, Setting] | None = None,
     watch: Watch | None = None,
     limit_s: float | None = None,
-) -> Choice:
+) -> LearnerChoice:
     """Race learners; what an earlier run trained is taken from its log.
 
     Parameters
@@ -85,12 +85,12 @@ def choose_learner(
     settings = installed() if settings is None else settings
     learners = make_portfolio(settings, seed)
     train, test = division
-    with progress.stage("choosing a learner", None) as tell:
+    with progress.stage("choosing a learner", None) as on_progress:
 
         def keep(race: Race) -> None:
             lines = [line.to_dict() for line in race.log]
             cache.store(name, {"log": lines}, {})
-            tell(len(lines))
+            on_progress(len(lines))
             if watch is not None:
                 watch(race)
 
@@ -122,7 +122,7 @@ def choose_learner(
         "failed": dict(chosen.failed),
         "warnings": _warnings(learners, chosen.log),
     }
-    return Choice(settings[chosen.name], facts)
+    return LearnerChoice(settings[chosen.name], facts)
 
 
 def _warnings(

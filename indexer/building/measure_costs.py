@@ -10,19 +10,28 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.costs.curve import CostCurve, CostTable
 from polydom.features.costs.measure import DILUTED, measure, quiet
+from polydom.features.costs.outliers import (
+    outliers_in_doubt,
+    outliers_of,
+    steady_quantile,
+)
 from polydom.features.costs.stopwatch import Load, Stopwatch
-from polydom.features.costs.strays import in_doubt, steady_quantile, strays_of
 from polydom.features.extract import Extractor
-from polydom.features.items import Item
+from polydom.features.items import Item, make_item
 from polydom.features.sizes import read_size, split_near
 from polydom.models.scoring.model import Model
 
-from ..index.machine_times import Pace, compared_models, finish, pace_of, time_features
+from ..index.machine_times import (
+    MachineTimes,
+    compared_models,
+    finish,
+    medians_of,
+    time_features,
+)
 from ..index.machine_times import time_models as time_rows
-from ..progress import Progress, Tell, skip
+from ..progress import OnProgress, Progress, skip
 from .cache import Cache
 from .dataset import Dataset
-from .readers import make_item
 
 Seconds = NDArray[np.float64]
 Times = tuple[dict[str, Any], Mapping[str, NDArray[Any]]]
@@ -156,14 +165,18 @@ class Measurer:
     progress: Progress
 
     def _times(
-        self, name: str, stage: str, total: int | None, take: Callable[[Tell], Times]
+        self,
+        name: str,
+        stage: str,
+        total: int | None,
+        take: Callable[[OnProgress], Times],
     ) -> Times:
         """Recall the times of that name, or take them and keep them."""
         if self.cache is not None and (stored := self.cache.load(name)) is not None:
             skip(self.progress, stage)
             return stored
-        with self.progress.stage(stage, total) as tell:
-            meta, arrays = take(tell)
+        with self.progress.stage(stage, total) as on_progress:
+            meta, arrays = take(on_progress)
         if self.cache is not None:
             self.cache.store(name, meta, arrays)
         return meta, arrays
@@ -174,9 +187,9 @@ class Measurer:
         """Measure features, steps and overhead on some items; fit their curves."""
         planned = len(items) * repeats
 
-        def take(tell: Tell) -> Times:
+        def take(on_progress: OnProgress) -> Times:
             def told(done: int, total: int) -> None:
-                tell(done, None if total == planned else total - done)
+                on_progress(done, None if total == planned else total - done)
 
             watch = Stopwatch()
             timings = measure(
@@ -243,17 +256,17 @@ class Measurer:
     ) -> tuple[Seconds, Load]:
         """Seconds of `count` models that come one at a time; see `time_models`."""
 
-        def take(tell: Tell) -> Times:
+        def take(on_progress: OnProgress) -> Times:
             watch = Stopwatch()
-            seconds = time_models(models, values, self.quantile, tell, watch)
+            seconds = time_models(models, values, self.quantile, on_progress, watch)
             return {"load": list(watch.load)}, {"models": seconds}
 
         meta, arrays = self._times(name, "timing models", count, take)
         return np.asarray(arrays["models"]), Load(*meta["load"])
 
-    def pace(
+    def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
-    ) -> Pace:
+    ) -> MachineTimes:
         """Time samples and models as a server will when it starts.
 
         Parameters
@@ -264,20 +277,20 @@ class Measurer:
             Of all candidates; a few of them are timed.
         """
 
-        def take(tell: Tell) -> Times:
+        def take(on_progress: OnProgress) -> Times:
             rows = [self.extractor.extract(item) for item in items]
             compared = [models[row] for row in compared_models(len(models))]
             with quiet():
                 parts = finish(
                     time_features(self.extractor, items, limit_s=PACE_LIMIT_S)
                 )
-                tell(len(parts))
+                on_progress(len(parts))
                 evaluations = finish(time_rows(compared, rows, limit_s=PACE_LIMIT_S))
-                tell(len(parts) + len(evaluations))
+                on_progress(len(parts) + len(evaluations))
             return {}, {"parts": parts, "models": evaluations}
 
         _, arrays = self._times(name, "timing samples", None, take)
-        return pace_of(arrays["parts"], arrays["models"], len(self.extractor.steps))
+        return medians_of(arrays["parts"], arrays["models"], len(self.extractor.steps))
 
 
 def cost_curves(
@@ -300,7 +313,7 @@ def time_models(
     models: Iterable[Model],
     values: NDArray[np.float32],
     quantile: float,
-    tell: Tell,
+    on_progress: OnProgress,
     stopwatch: Stopwatch | None = None,
 ) -> Seconds:
     """Seconds that each model takes to answer, at a quantile over different rows.
@@ -314,7 +327,7 @@ def time_models(
         for model in models:
             times = _time_model(model, rows, quantile, watch)
             seconds.append(steady_quantile(times, quantile))
-            tell(len(seconds))
+            on_progress(len(seconds))
     return np.array(seconds)
 
 
@@ -341,8 +354,8 @@ def time_calls(
     times = np.array([time_one(call) for call in range(count)])
     for _ in range(DILUTED):
         usual = np.full(len(times), np.median(times))
-        strays = int(strays_of(times, usual, quantile).sum())
-        if not in_doubt(strays, len(times), quantile):
+        outliers = int(outliers_of(times, usual, quantile).sum())
+        if not outliers_in_doubt(outliers, len(times), quantile):
             break
         more = [time_one(call) for call in range(len(times), len(times) + count)]
         times = np.concatenate([times, more])

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadProject
 from polydom.models.qwyc.calibration import Groups, fewest_rows, lacking_rows
 
-from ..exits.checkpoints import Answers, Exits
+from ..exits.checkpoints import Answers, CheckpointExits
 from ..exits.fit import fit_exits
-from ..progress import Tell
+from ..progress import OnProgress
 from ..set_search.feature_order import prefixes
-from .project import Exits as ExitTerms
+from .project import ExitTerms
 from .search_sets import CostOf
 
 Rows = NDArray[np.int64]
@@ -31,7 +31,7 @@ class PlanExits:
     Attributes
     ----------
     margins
-        `margins[r][k]`: the lead beyond which plan r answers after its first k
+        `margins[r][k]`: the margin beyond which plan r answers after its first k
         features; infinite where it goes on. Empty if exits were not asked for.
     checks : (C,) float64
         What evaluating the models at all of a plan's exits costs.
@@ -50,19 +50,19 @@ class FreshAnswers:
 
     Attributes
     ----------
-    leads, choices
+    margins, choices
         (M, C), as those of `PlanExitFitter`.
     groups : (M,)
         Number of each item's group.
     """
 
-    leads: NDArray[np.float64]
+    margins: NDArray[np.float64]
     choices: Rows
     groups: Groups
 
     def of(self, candidates: Rows) -> Answers:
         """Return the answers of some candidates."""
-        return _answers(self.leads, self.choices, candidates)
+        return _answers(self.margins, self.choices, candidates)
 
 
 class PlanExitFitter:
@@ -75,9 +75,9 @@ class PlanExitFitter:
     ----------
     terms
         What the project asks for.
-    leads : (N, C) float64
-        By how much each candidate's best class leads, for items that its model was not
-        trained on.
+    margins : (N, C) float64
+        Each candidate's, of the best class over the second, for items that its model
+        was not trained on.
     choices : (N, C) int64
         Class that each candidate chooses.
     fresh
@@ -87,13 +87,13 @@ class PlanExitFitter:
     def __init__(
         self,
         terms: ExitTerms,
-        leads: NDArray[np.float64],
+        margins: NDArray[np.float64],
         choices: Rows,
         fresh: FreshAnswers | None = None,
     ) -> None:
         self.terms, self.fresh = terms, fresh
-        self.fit = leads, choices
-        self.leads = leads if fresh is None else np.vstack([leads, fresh.leads])
+        self.fit = margins, choices
+        self.margins = margins if fresh is None else np.vstack([margins, fresh.margins])
         self.choices = choices if fresh is None else np.vstack([choices, fresh.choices])
 
     def all(
@@ -102,7 +102,7 @@ class PlanExitFitter:
         fallbacks: Sequence[Sequence[int]],
         model_costs: NDArray[np.float64],
         cost_of: CostOf,
-        tell: Tell,
+        on_progress: OnProgress,
     ) -> PlanExits:
         """Fit every plan's exits; the arguments are a package's, by candidate."""
         margins, checks, facts = [], np.zeros(len(orders)), []
@@ -110,14 +110,14 @@ class PlanExitFitter:
             candidates = np.array([*fallbacks[row][:-1], row])
             steps = np.diff([cost_of(mask) for mask in prefixes(order)], prepend=0.0)
             exits = self._fit(candidates, steps + model_costs[candidates])
-            stops = np.isfinite(exits.margins)
+            stops = np.isfinite(exits.thresholds)
             checks[row] = model_costs[candidates[stops]].sum()
             facts.append({"row": row, **self._facts(candidates, exits, steps)})
-            margins.append(tuple(exits.margins.tolist()))
-            tell(row + 1, None)
+            margins.append(tuple(exits.thresholds.tolist()))
+            on_progress(row + 1, None)
         return PlanExits(tuple(margins), checks, self._report(facts))
 
-    def _fit(self, candidates: Rows, costs: NDArray[np.float64]) -> Exits:
+    def _fit(self, candidates: Rows, costs: NDArray[np.float64]) -> CheckpointExits:
         """Fit the exits of one plan, by checkpoint.
 
         Parameters
@@ -134,7 +134,7 @@ class PlanExitFitter:
         margins = np.full(len(candidates), np.inf)
         changes = np.flatnonzero(np.diff(candidates)) + 1  # checkpoints
         if len(changes) < 2:
-            return Exits(margins)
+            return CheckpointExits(margins)
         paid_from = np.append(0, changes[:-1] + 1)  # the first paid for each of them
         answering, fresh = candidates[changes], self.fresh
         margins[changes] = fit_exits(
@@ -144,14 +144,14 @@ class PlanExitFitter:
             confidence=self.terms.confidence,
             calibration=None if fresh is None else fresh.of(answering),
             groups=None if fresh is None else fresh.groups,
-        ).margins
-        return Exits(margins)
+        ).thresholds
+        return CheckpointExits(margins)
 
     def _facts(
-        self, candidates: Rows, exits: Exits, steps: NDArray[np.float64]
+        self, candidates: Rows, exits: CheckpointExits, steps: NDArray[np.float64]
     ) -> dict[str, Any]:
         """Count how often a plan exits, and what that saves of its features' cost."""
-        answers = _answers(self.leads, self.choices, candidates)
+        answers = _answers(self.margins, self.choices, candidates)
         _, at = exits.evaluate(answers)
         costs = np.cumsum(steps)
         whole = float(costs[-1])
@@ -166,13 +166,13 @@ class PlanExitFitter:
             "alpha": self.terms.alpha,
             "confidence": self.terms.confidence,
             "fitted": len(self.fit[0]),
-            "calibrated": len(self.leads) - len(self.fit[0]),
+            "calibrated": len(self.margins) - len(self.fit[0]),
             "plans": plans,
         }
 
 
-def _answers(leads: NDArray[np.float64], choices: Rows, candidates: Rows) -> Answers:
-    return Answers(leads[:, candidates], choices[:, candidates])
+def _answers(margins: NDArray[np.float64], choices: Rows, candidates: Rows) -> Answers:
+    return Answers(margins[:, candidates], choices[:, candidates])
 
 
 def check_exits(terms: ExitTerms, groups: Groups) -> None:

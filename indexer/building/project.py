@@ -14,7 +14,7 @@ from polydom.features.errors import BadInput, BadProject
 from polydom.features.items import SIZE_NAMES, Kind
 from polydom.features.readers.csv_file import check_form
 from polydom.features.sizes import Size, read_size
-from polydom.features.wording import in_words, nearest
+from polydom.features.wording import describe_decode_error, nearest
 
 AtLeastOne = Annotated[float, Meta(ge=1)]
 Share = Annotated[float, Meta(gt=0, lt=1)]
@@ -208,7 +208,7 @@ class Costs(Part, frozen=True):
             )
 
 
-class Exits(Part, frozen=True):
+class ExitTerms(Part, frozen=True):
     """Whether a plan may answer before its features are all computed (QWYC).
 
     Attributes
@@ -237,7 +237,7 @@ class Project(Part, frozen=True):
     )
     search: Search = Search()
     costs: Costs = Costs()
-    exits: Exits = Exits()
+    exits: ExitTerms = ExitTerms()
     seed: Annotated[int, Meta(ge=0, lt=2**32)] = 0
     workers: Positive | None = None
     folder: str = "."
@@ -252,22 +252,21 @@ class Project(Part, frozen=True):
             If it cannot be read, a key is unknown (the nearest known one is named), or
             a value is outside its range.
         """
+        place = os.fspath(path)
         try:
             with open(path, "rb") as file:
                 content = tomllib.load(file)
+            return cls.from_mapping(content, folder=Path(path).resolve().parent)
         except OSError as error:
             cure = "; a project file is needed: `polydom init` writes one"
-            raise BadProject(f"{os.fspath(path)}: {error.strerror}{cure}") from error
+            raise BadProject(f"{place}: {error.strerror}{cure}") from error
         except UnicodeDecodeError as error:
-            raise BadProject(
-                f"{os.fspath(path)}: {in_words(error)}; a project file is needed"
-            ) from error
+            said = describe_decode_error(error)
+            raise BadProject(f"{place}: {said}; a project file is needed") from error
         except tomllib.TOMLDecodeError as error:
-            raise BadProject(f"{os.fspath(path)}: no valid TOML: {error}") from error
-        try:
-            return cls.from_mapping(content, folder=Path(path).resolve().parent)
+            raise BadProject(f"{place}: no valid TOML: {error}") from error
         except BadProject as error:
-            raise BadProject(f"{os.fspath(path)}: {error}") from error
+            raise BadProject(f"{place}: {error}") from error
 
     @classmethod
     def from_mapping(
@@ -282,7 +281,7 @@ class Project(Part, frozen=True):
                 {**content, "folder": os.fspath(folder)}, cls, strict=True
             )
         except msgspec.ValidationError as error:
-            said = in_words(error, cls).replace("an object", "a table")
+            said = describe_decode_error(error, cls).replace("an object", "a table")
             raise BadProject(said) from error
         project._check()
         _refuse_unused(content.get("search", {}), project.search.method)

@@ -2,19 +2,19 @@
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from polydom.features.errors import BadInput, BadItem, BadProject
-from polydom.features.items import Item, Value, image_item, record_item, text_item
+from polydom.features.items import Item, Value, make_item
 from polydom.features.readers.csv_file import refuse_decimal_commas
 from polydom.features.readers.folders import ENDINGS, files_of
 from polydom.features.readers.tables import open_table, read_json_lines
 from polydom.features.wording import hint, listed
 
-from ..progress import Tell
+from ..progress import OnProgress
 from .dataset import Dataset, make_dataset, refuse_regression
 from .project import Data, Project
 
@@ -25,10 +25,10 @@ ENCODING_OPTION = '; [data] encoding says what it is, such as "latin-1"'
 Row = tuple[str, Any, Any, Any]
 
 
-def load_data(project: Project, tell: Tell | None = None) -> Dataset:
+def load_data(project: Project, on_progress: OnProgress | None = None) -> Dataset:
     """Read the items that `project.data` names, in an order that never varies.
 
-    `tell` is told how many have been read.
+    `on_progress` is told how many have been read.
 
     Raises
     ------
@@ -51,8 +51,8 @@ def load_data(project: Project, tell: Tell | None = None) -> Dataset:
                 raise BadProject(f"{name}: {error}") from error
             skipped.append((name, str(error)))
             continue
-        if tell is not None:
-            tell(len(items))
+        if on_progress is not None:
+            on_progress(len(items))
         names.append(name)
         labels.append(_label(label))
         groups.append(len(groups) if group is None else group)
@@ -61,27 +61,6 @@ def load_data(project: Project, tell: Tell | None = None) -> Dataset:
     refuse_regression(labels)
     project.costs.check(items[0].kind)
     return make_dataset(items, names, labels, groups, skipped)
-
-
-def make_item(content: Any, *, pair: bool = False) -> Item:
-    """Take bytes as an image, str as a text, a mapping as a record.
-
-    The size is of two numbers if `pair` says so and it is no record.
-    """
-    match content:
-        case Item() if content.pair == pair:
-            return content
-        case Item():
-            return make_item(content.payload, pair=pair)
-        case bytes():
-            return image_item(content, pair=pair)
-        case str():
-            return text_item(content, pair=pair)
-        case Mapping():
-            return record_item(content)
-    raise BadItem(
-        f"an item is bytes, str or a mapping; this is {type(content).__name__}"
-    )
 
 
 def _label(label: Any) -> str:

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadProject
-from polydom.features.items import Item
+from polydom.features.items import Item, make_item
 
 from ..index.index import Index
 from ..index.package import MetaFacts, Package
 from ..progress import Progress
 from .measure_costs import Measurer, cost_curves, measuring_items
 from .project import Project
-from .readers import load_data, make_item
+from .readers import load_data
 
 TIMES = 240  # of each feature at least, of which a high quantile is to be told
 LEAST_REPEATS = 5
@@ -111,7 +111,9 @@ def remeasure(
         "measured": curves.load.worse(load).facts(),
     }
     if package.meta.get("samples"):
-        meta["pace"] = measurer.pace(carried_items(index), package.models).facts()
+        meta["pace"] = measurer.machine_times(
+            carried_items(index), package.models
+        ).facts()
     package = replace(
         package,
         costs=costs,

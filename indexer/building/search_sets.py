@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from polydom.features.sizes import Size
 
 from ..index.package import Rows
-from ..progress import Tell
-from ..set_search import poly_dom as lattice
+from ..progress import OnProgress
+from ..set_search import poly_dom
 from ..set_search.feature_order import answers_along, order_features, prefixes
 from ..set_search.greedy import GreedySearch, search_greedy
 from ..skyline.prune import prune
@@ -29,7 +29,7 @@ Train = Callable[[list[int]], Iterable[float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchedSets:
     """What a search trained, and which of it may serve.
 
     Attributes
@@ -94,8 +94,8 @@ class Found:
 
 
 def search_sets(
-    search: Search, m: int, train: Train, cost_of: CostOf, tell: Tell
-) -> Found:
+    search: Search, m: int, train: Train, cost_of: CostOf, on_progress: OnProgress
+) -> SearchedSets:
     """Train the feature sets that the search named in the project needs.
 
     Parameters
@@ -106,7 +106,7 @@ def search_sets(
         What a set's features cost at the size to optimise for; Poly-Dom needs none.
     """
     if search.method == "poly-dom":
-        found = lattice.search(
+        found = poly_dom.search(
             m,
             train,
             batch=True,
@@ -115,17 +115,17 @@ def search_sets(
             covering=search.covering,
             budget=search.trainings,
             budget_s=search.seconds,
-            progress=tell,
+            progress=on_progress,
         )
-        return _of_lattice(found)
+        return _of_poly_dom(found)
     lambdas = LAMBDAS[search.method]
     greedy = search_greedy(
-        m, train, cost_of, lambdas=lambdas, batch=True, progress=tell
+        m, train, cost_of, lambdas=lambdas, batch=True, progress=on_progress
     )
     return _of_greedy(search.method, m, greedy)
 
 
-def _of_lattice(search: lattice.LatticeSearch) -> Found:
+def _of_poly_dom(search: poly_dom.PolyDomSearch) -> SearchedSets:
     violations = search.violations
     facts = {
         "method": "poly-dom",
@@ -142,10 +142,10 @@ def _of_lattice(search: lattice.LatticeSearch) -> Found:
         },
     }
     sets = tuple(sorted(search.expanded))
-    return Found(search.expanded, sets, (), facts)
+    return SearchedSets(search.expanded, sets, (), facts)
 
 
-def _of_greedy(method: str, m: int, search: GreedySearch) -> Found:
+def _of_greedy(method: str, m: int, search: GreedySearch) -> SearchedSets:
     sequences = tuple(sequence.features for sequence in search.sequences)
     passed = {mask for features in sequences for mask in prefixes(features)}
     facts = {
@@ -158,4 +158,4 @@ def _of_greedy(method: str, m: int, search: GreedySearch) -> Found:
             for sequence in search.sequences
         ],
     }
-    return Found(search.expanded, tuple(sorted(passed)), sequences, facts)
+    return SearchedSets(search.expanded, tuple(sorted(passed)), sequences, facts)

@@ -98,7 +98,7 @@ class Trainer:
         return load_model(meta["kind"], arrays, width=self.task.starts[-1])
 
     def answers(self, masks: Sequence[int]) -> tuple[Floats, Rows]:
-        """Leads (N, C) and choices (N, C) of C trained sets for the N items tested.
+        """Margins (N, C) and choices (N, C) of C trained sets for the N items tested.
 
         With held-out items by the model kept; with folds, where those are all items,
         fold after fold by models of the other folds, which are trained once more.
@@ -110,8 +110,8 @@ class Trainer:
         else:
             calls = (delayed(_answers_by_fold)(task, mask) for mask in masks)
             pairs = list(in_processes(calls, self.workers, stage="fitting exits"))
-        leads, choices = zip(*pairs, strict=True)
-        return np.column_stack(leads), np.column_stack(choices)
+        margins, choices = zip(*pairs, strict=True)
+        return np.column_stack(margins), np.column_stack(choices)
 
     def remarks(self, masks: Sequence[int]) -> dict[str, int]:
         """Count what the learner warned of while training these sets."""
@@ -158,7 +158,7 @@ def _train(task: Task, mask: int) -> float:
 
 
 def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
-    """Leads and choices of one set for each fold's items, which are kept."""
+    """Margins and choices of one set for each fold's items, which are kept."""
     name = f"answers/{task.key}/{mask:x}"
     stored = task.cache.load(name)
     if stored is None:
@@ -168,9 +168,9 @@ def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
             answers_of(_fit(task, values, train, columns, []), _map(task.values)[test])
             for train, test in task.splits
         ]
-        leads, choices = (np.concatenate(part) for part in zip(*parts, strict=True))
-        task.cache.store(name, {}, {"leads": leads, "choices": choices})
-        return leads, choices
+        margins, choices = (np.concatenate(part) for part in zip(*parts, strict=True))
+        task.cache.store(name, {}, {"leads": margins, "choices": choices})
+        return margins, choices
     return stored[1]["leads"], stored[1]["choices"]
 
 

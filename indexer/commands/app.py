@@ -102,7 +102,7 @@ def build(
 
     from ..building.build import build as build_index
     from ..building.project import Project
-    from .progress_bars import Bars
+    from .progress_bars import ProgressBars
     from .report import facts_of, show
 
     _refuse_place(output)
@@ -111,8 +111,8 @@ def build(
     plan = Project.load(project)
     if workers is not None:
         plan = msgspec.structs.replace(plan, workers=workers)
-    bars = Bars(Console(stderr=True))
-    with _resumable(), chatter_to_stderr():
+    bars = ProgressBars(Console(stderr=True))
+    with _resumable(), prints_to_stderr():
         index = build_index(
             plan, output=output, cache=cache, progress=bars, watch=bars.follow
         )
@@ -150,17 +150,17 @@ def select(
     from ..building.build import Builder
     from ..building.cache import FOLDER, Cache
     from ..building.project import Project
-    from .progress_bars import Bars
+    from .progress_bars import ProgressBars
     from .report import plot_race, show_race
 
     find_strategy(strategy)
     if plot is not None:
         _refuse_place(plot)
-    bars = Bars(Console(stderr=True))
+    bars = ProgressBars(Console(stderr=True))
     plan = Project.load(project)
     kept = Cache(cache or plan.path(FOLDER))
     builder = Builder(plan, kept, bars, bars.follow)
-    with _resumable(), chatter_to_stderr():
+    with _resumable(), prints_to_stderr():
         facts = builder.select(strategy).facts
     if plot is not None:
         plot_race(facts, plot)
@@ -197,19 +197,19 @@ def measure(
     from ..building.project import Project
     from ..building.remeasure import carried_items, project_items, remeasure
     from ..index.index import Index
-    from .progress_bars import Bars
+    from .progress_bars import ProgressBars
     from .report import escaped, facts_of, show_curves
 
     if not output.parent.is_dir():
         raise BadProject(f"{output}: there is no folder {output.parent}")
     loaded = Index.load(index)
     plan = None if data is None else Project.load(data)
-    with chatter_to_stderr():
+    with prints_to_stderr():
         items = project_items(loaded, plan) if plan else carried_items(loaded)
         remeasure(
             loaded,
             items,
-            Bars(Console(stderr=True)),
+            ProgressBars(Console(stderr=True)),
             files=[*(files or []), *(plan.feature_files if plan else [])],
             repeats=plan.costs.repeats if plan else None,
         ).save(output)
@@ -263,7 +263,7 @@ def features(
 
     from polydom.features.loading import load_features, ready_made_features
 
-    with chatter_to_stderr():
+    with prints_to_stderr():
         found = [*ready_made_features(), *load_features([], files or [])]
     rows: list[dict[str, str]] = [
         {
@@ -306,7 +306,7 @@ def _resumable() -> Iterator[None]:
 
 
 @contextmanager
-def chatter_to_stderr() -> Iterator[None]:
+def prints_to_stderr() -> Iterator[None]:
     """Send to standard error what is printed meanwhile, by Python or compiled code.
 
     Also by processes started meanwhile. Standard output then holds the command's own

@@ -18,41 +18,41 @@ from rich.text import Text
 
 from polydom.models.selection.race import Race
 
-from ..progress import Tell
+from ..progress import OnProgress
 
 FAST = 10.0  # steps a second; from here on fractions of them say nothing
 
 
-class Bars:
+class ProgressBars:
     """A Progress as one bar per stage; a line at its end where bars cannot be."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
-        self._shown: Noted | None = None
+        self._shown: BarsWithNote | None = None
 
     @contextmanager
-    def stage(self, name: str, total: int | None) -> Iterator[Tell]:
+    def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
         """Show a bar while the stage lasts."""
-        with Noted(
+        with BarsWithNote(
             TextColumn("{task.description:<20}"),
             BarColumn(),
-            Count(),
+            StepsDone(),
             TimeElapsedColumn(),
-            Left(),
+            TimeLeft(),
             console=self.console,
         ) as bars:
             task = bars.add_task(
                 name, total=total, bounded=False, open=total is None, rate=None
             )
 
-            def tell(done: int, left: int | None = None) -> None:
+            def on_progress(done: int, left: int | None = None) -> None:
                 bars.update(task, completed=done)
                 if left is not None:
                     bars.update(task, total=done + left, bounded=True, open=False)
 
             self._shown = bars
             try:
-                yield tell
+                yield on_progress
                 # it took as many steps as it took, whatever was thought before
                 done, rate = bars.tasks[0].completed, bars.tasks[0].speed
                 bars.update(task, total=done, bounded=False, rate=rate)
@@ -66,7 +66,7 @@ class Bars:
             self._shown.refresh()
 
 
-class Noted(Progress):
+class BarsWithNote(Progress):
     """Bars with a line below them."""
 
     note = ""
@@ -91,7 +91,7 @@ def latest(race: Race) -> str:
     return said
 
 
-class Count(ProgressColumn):
+class StepsDone(ProgressColumn):
     """Steps done, and of how many: `5/8`, `5 of at most 8`, or `5`.
 
     Of a stage without a step: that its work was kept.
@@ -109,7 +109,7 @@ class Count(ProgressColumn):
         return Text(f"{done}{between}{task.total:,.0f}")
 
 
-class Left(ProgressColumn):
+class TimeLeft(ProgressColumn):
     """Time that is left, perhaps at most; the rate where nobody knows."""
 
     def render(self, task: Task) -> Text:

@@ -28,49 +28,49 @@ class Answers:
 
     Attributes
     ----------
-    leads : (N, K + 1) float64
+    margins : (N, K + 1) float64
         By how much the best class's score exceeds the second best's.
     choices : (N, K + 1) int64
         Class chosen; the last is what counts.
     """
 
-    leads: Floats
+    margins: Floats
     choices: Rows
 
     def __post_init__(self) -> None:
-        shape = self.leads.shape
+        shape = self.margins.shape
         if len(shape) != 2 or 0 in shape or self.choices.shape != shape:
             raise BadInput(
-                f"leads and choices have shapes {shape} and {self.choices.shape}; "
+                f"margins and choices have shapes {shape} and {self.choices.shape}; "
                 "both must be (N, K + 1), of at least one item and checkpoint"
             )
-        if not np.isfinite(self.leads).all():
-            raise BadInput("a lead is not a finite number")
+        if not np.isfinite(self.margins).all():
+            raise BadInput("a margin is not a finite number")
 
     def __len__(self) -> int:
         """Count the items."""
-        return len(self.leads)
+        return len(self.margins)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Exits:
-    """Leads beyond which the checkpoints of a plan answer.
+class CheckpointExits:
+    """Margins beyond which the checkpoints of a plan answer.
 
     Attributes
     ----------
-    margins : (K + 1,) float64
+    thresholds : (K + 1,) float64
         By checkpoint; infinite where work always goes on. The last is infinite.
     promise : Promise or None
         What calibration items guarantee about decisions that differ from the plan's
         own model's; None without such items.
     """
 
-    margins: Floats
+    thresholds: Floats
     promise: Promise | None = None
 
     def evaluate(self, answers: Answers) -> tuple[Rows, Rows]:
         """Choices (N,) and checkpoints (N,) at which they are made."""
-        stops = answers.leads > self.margins
+        stops = answers.margins > self.thresholds
         stops[:, -1] = True
         at = stops.argmax(axis=1)
         return answers.choices[np.arange(len(at)), at], at
@@ -82,14 +82,14 @@ class Exits:
 
     def without_stops(self) -> Self:
         """Return the exits of a plan that is always computed whole."""
-        return replace(self, margins=np.full(len(self.margins), np.inf))
+        return replace(self, thresholds=np.full(len(self.thresholds), np.inf))
 
 
 def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]:
-    """Leads (N,) and choices (N,) of one model for the full rows `values` (N, width).
+    """Margins (N,) and choices (N,) of one model for the full rows `values` (N, width).
 
-    A model of a single class never leads.
+    Those of a model of a single class are 0.
     """
     scores = np.asarray(model.predict_scores(values), np.float64)
-    leads = np.zeros(len(values)) if scores.shape[1] < 2 else margins_of(scores)
-    return leads, np.asarray(model.predict(values), np.int64)
+    margins = np.zeros(len(values)) if scores.shape[1] < 2 else margins_of(scores)
+    return margins, np.asarray(model.predict(values), np.int64)

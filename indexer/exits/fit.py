@@ -10,7 +10,7 @@ from polydom.models.qwyc.calibration import check_rate, fit
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import Walk
 
-from .checkpoints import Answers, Exits
+from .checkpoints import Answers, CheckpointExits
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -20,27 +20,27 @@ Rows = NDArray[np.int64]
 class CheckpointTrack:
     """Items on their way past the checkpoints, as `Stopping` follows them.
 
-    The number of an item is minus its lead, in about the standard deviation of that
-    checkpoint's leads, so that checkpoints can be compared: low is sure, which is wrong
-    where the last checkpoint answers otherwise.
+    The number of an item is minus its margin, in about the standard deviation of that
+    checkpoint's margins, so that checkpoints can be compared: low is sure, which is
+    wrong where the last checkpoint answers otherwise.
     """
 
     def __init__(self, answers: Answers) -> None:
         self.answers = answers
-        spread = answers.leads.std(axis=0)
-        # powers of two, by which leads are divided without rounding
+        spread = answers.margins.std(axis=0)
+        # powers of two, by which margins are divided without rounding
         self.scale = np.exp2(np.round(np.log2(np.where(spread > 0, spread, 1.0))))
-        self.final = -answers.leads[:, -1] / self.scale[-1]
+        self.final = -answers.margins[:, -1] / self.scale[-1]
 
     def walk(self) -> Walk:
         """Start as in Track."""
-        leads, choices = self.answers.leads, self.answers.choices
+        margins, choices = self.answers.margins, self.answers.choices
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
             wrong: Flags = choices[rows, r] != choices[rows, -1]
-            return -leads[rows, r] / self.scale[r], wrong
+            return -margins[rows, r] / self.scale[r], wrong
 
-        return Walk(len(leads), leads.shape[1], past)
+        return Walk(len(margins), margins.shape[1], past)
 
 
 def fit_exits(
@@ -51,8 +51,8 @@ def fit_exits(
     confidence: float | None = None,
     calibration: Answers | None = None,
     groups: Rows | None = None,
-) -> Exits:
-    """Find the leads at which a plan's checkpoints answer.
+) -> CheckpointExits:
+    """Find the margins at which a plan's checkpoints answer.
 
     Minimises the mean cost while at most `alpha` of the decisions are other than the
     last checkpoint's.
@@ -77,17 +77,17 @@ def fit_exits(
     """
     check_rate(alpha, confidence, calibration, groups)
     prices = np.ascontiguousarray(costs, np.float64)
-    count = answers.leads.shape[1]
+    count = answers.margins.shape[1]
     if prices.shape != (count,) or not (np.isfinite(prices) & (prices >= 0)).all():
         raise BadInput(f"costs must be {count} finite numbers, none below 0")
     if not prices[1:].any():
-        return Exits(np.full(count, np.inf))
+        return CheckpointExits(np.full(count, np.inf))
     track = CheckpointTrack(answers)
     # free steps still have to end somewhere when prices are compared
     floor = prices.max() * 1e-9
     stopping = Stopping(track, costs=np.maximum(prices, floor), both=False)
 
-    def exits(lower: Floats, _: Floats) -> Exits:
-        return Exits(-lower * track.scale)
+    def exits(lower: Floats, _: Floats) -> CheckpointExits:
+        return CheckpointExits(-lower * track.scale)
 
     return fit(stopping, exits, alpha, confidence, calibration, groups)

@@ -44,7 +44,7 @@ class NodeCosts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Onward:
+class Anytime:
     """The rule, for one index; immutable.
 
     Attributes
@@ -79,7 +79,7 @@ class Onward:
     quantiles: float
 
     @classmethod
-    def of(cls, package: Package, accuracies: Floats, quantile: float) -> "Onward":
+    def of(cls, package: Package, accuracies: Floats, quantile: float) -> "Anytime":
         """Prepare the rule for a package; its curves lie at `quantile` of the times."""
         return cls.prepare(
             package.costs,
@@ -103,7 +103,7 @@ class Onward:
         fallbacks: Rows,
         model_s: Floats,
         quantile: float,
-    ) -> "Onward":
+    ) -> "Anytime":
         """Prepare the rule from the parts of a `Package`, which see.
 
         Where no typical times are known, all are taken to be as the curves say. A

@@ -12,9 +12,9 @@ from polydom.features.errors import BadIndexFile, BadInput, NothingFits, Polydom
 from polydom.features.sizes import Size, is_size, read_size, show_size
 
 from .lookup import Lookup, SizeLookup
-from .machine_factors import Factors, rescale_costs
+from .machine_factors import MachineFactors, rescale_costs
 from .package import Package, check_choice, pack, unpack
-from .pair_lookup import CellLookup
+from .pair_lookup import PairLookup
 from .pdx import read_file, write_file
 
 
@@ -175,7 +175,7 @@ class Index:
         """Seconds that candidate `row` costs on an item of `size`."""
         return cost_at(self.coefficients[row].tolist(), size)
 
-    def rescaled(self, factors: Factors, declared: ArrayLike) -> Self:
+    def rescaled(self, factors: MachineFactors, declared: ArrayLike) -> Self:
         """Index the same candidates with the costs that they have on another machine.
 
         The choice is the best among these candidates. Sets that the build dropped
@@ -282,4 +282,4 @@ class Index:
 
 def _kind_of(size: Size) -> type[SizeLookup[Any]]:
     """Return the look-up for sizes like this one."""
-    return CellLookup if isinstance(size, tuple) else Lookup
+    return PairLookup if isinstance(size, tuple) else Lookup

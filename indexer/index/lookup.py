@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile
 
-from ..skyline.skylines import check_candidates, skylines_by_envelope
+from ..skyline.skylines import check_candidates, skylines
 from .kernels.lookup import best_rank, scan_ranks, skyline_ranks
 
 SMALLEST_BLOCK = 8  # changes that share one list of stays, at least
@@ -24,7 +24,7 @@ OneSize = TypeVar("OneSize")
 class SizeLookup(ABC, Generic[OneSize]):
     """What an index is searched by: nothing but arrays, which it names in `form`.
 
-    `Lookup` is for sizes of one number, `CellLookup` for sizes of two.
+    `Lookup` is for sizes of one number, `PairLookup` for sizes of two.
 
     Attributes
     ----------
@@ -217,19 +217,19 @@ class Lookup(SizeLookup[float]):
         BadInput
             As `check_candidates`.
         """
-        skylines = skylines_by_envelope(coefficients, accuracies, sizes)
+        found = skylines(coefficients, accuracies, sizes)
         # Accuracies are distinct on a skyline, but not between skylines.
-        rows = np.unique(skylines.rows)
+        rows = np.unique(found.rows)
         rows = rows[np.argsort(accuracies[rows], kind="stable")]
         rank = np.zeros(len(accuracies), np.int64)
         rank[rows] = np.arange(rows.size)
 
-        breakpoints = skylines.breakpoints
-        begins = np.searchsorted(breakpoints, skylines.starts, side="right")
-        ends = np.searchsorted(breakpoints, skylines.ends, side="right")
-        ends[np.isinf(skylines.ends)] = breakpoints.size + 1
+        breakpoints = found.breakpoints
+        begins = np.searchsorted(breakpoints, found.starts, side="right")
+        ends = np.searchsorted(breakpoints, found.ends, side="right")
+        ends[np.isinf(found.ends)] = breakpoints.size + 1
         blocks = _blocks(begins, ends, breakpoints.size + 1)
-        offsets, stays = _share(rank[skylines.rows], begins, ends, blocks)
+        offsets, stays = _share(rank[found.rows], begins, ends, blocks)
         return cls(
             breakpoints,
             *_guide(breakpoints, sizes),

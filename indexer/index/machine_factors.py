@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
 
-from .machine_times import Pace
+from .machine_times import MachineTimes
 
 Floats = NDArray[np.float64]
 
@@ -18,7 +18,7 @@ SLOWEST = 8.0
 FASTEST = 1 / SLOWEST
 
 
-class Factors(NamedTuple):
+class MachineFactors(NamedTuple):
     """How many times as long each part takes here as where the index was built.
 
     Attributes
@@ -36,7 +36,7 @@ class Factors(NamedTuple):
     models: float
 
 
-def compare(build: Pace, parts: Floats, models: Floats) -> Factors:
+def compare(build: MachineTimes, parts: Floats, models: Floats) -> MachineFactors:
     """Find the factors by which this machine is slower than the build's.
 
     Each is `upper_median` of the ratios of all rounds and samples: noise makes it
@@ -54,11 +54,11 @@ def compare(build: Pace, parts: Floats, models: Floats) -> Factors:
 
     Returns
     -------
-    Factors between `FASTEST` and `SLOWEST`.
+    MachineFactors between `FASTEST` and `SLOWEST`.
     """
     steps = build.step_s.shape[1]
     steps_s, features_s = parts[:, :, 1 : 1 + steps], parts[:, :, 1 + steps :]
-    return Factors(
+    return MachineFactors(
         _factor(parts[:, :, 0] / build.overhead_s),
         np.array([_factor(r) for r in np.moveaxis(steps_s / build.step_s, 2, 0)]),
         np.array([_factor(r) for r in np.moveaxis(features_s / build.feature_s, 2, 0)]),
@@ -66,7 +66,9 @@ def compare(build: Pace, parts: Floats, models: Floats) -> Factors:
     )
 
 
-def rescale_costs(costs: CostTable, factors: Factors, declared: Floats) -> CostTable:
+def rescale_costs(
+    costs: CostTable, factors: MachineFactors, declared: Floats
+) -> CostTable:
     """Multiply what was measured by the factors, and leave what was declared.
 
     Parameters

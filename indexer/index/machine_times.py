@@ -6,7 +6,6 @@ server times the same calls, and the medians tell the machines apart.
 """
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from functools import partial
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from polydom.features.costs.stopwatch import busy_clock, time_call
 from polydom.features.errors import BadIndexFile
 from polydom.features.extract import FLOAT32, Extractor
-from polydom.features.items import Item, Kind, image_item, record_item, text_item
+from polydom.features.items import Item, make_item
 from polydom.models.scoring.model import Model
 
 Floats = NDArray[np.float64]
@@ -29,12 +28,6 @@ PIECE_S = 1e-3  # of timing between two chances to do something else
 MODELS = 16  # as many tell how fast all are
 BUSY = busy_clock()
 
-_MAKE: dict[Kind, Callable[..., Item]] = {
-    "image": image_item,
-    "text": text_item,
-    "record": record_item,
-}
-
 
 class TimedCall(NamedTuple):
     """A call, and where its seconds belong."""
@@ -45,7 +38,7 @@ class TimedCall(NamedTuple):
     argument: Any
 
 
-class Pace(NamedTuple):
+class MachineTimes(NamedTuple):
     """Median seconds of the S samples on the machine of the build.
 
     Attributes
@@ -78,7 +71,7 @@ class Pace(NamedTuple):
         steps: int,
         declared: Sequence[bool],
         rows: int,
-    ) -> "Pace":
+    ) -> "MachineTimes":
         """Take what `facts` gave out of a header again.
 
         Raises
@@ -101,12 +94,12 @@ class Pace(NamedTuple):
             }
         except (TypeError, ValueError) as error:
             raise BadIndexFile("damaged: its sample times are not its own") from error
-        pace = cls(*arrays.values())
-        measured = pace.feature_s[:, ~np.array(declared, bool)]
-        for times in (pace.overhead_s, pace.step_s, measured, pace.model_s):
+        found = cls(*arrays.values())
+        measured = found.feature_s[:, ~np.array(declared, bool)]
+        for times in (found.overhead_s, found.step_s, measured, found.model_s):
             if not ((times > 0) & (times < inf)).all():
                 raise BadIndexFile("damaged: a sample time is no time above 0")
-        return pace
+        return found
 
 
 def time_features(
@@ -136,14 +129,11 @@ def time_features(
     (R, S, 1 + s + m) seconds of the overhead, the steps and the features; NaN where a
     feature's seconds are declared.
     """
-    make = _MAKE[extractor.kind]
-    if any(item.pair for item in items):
-        make = partial(make, pair=True)
     row = np.zeros(extractor.width, FLOAT32)
     steps = len(extractor.steps)
 
     def begin(item: Item) -> None:
-        extractor.begin(make(item.payload), row)
+        extractor.begin(make_item(item.payload, item.kind, pair=item.pair), row)
 
     def calls() -> Iterator[TimedCall]:
         for sample, item in enumerate(items):
@@ -215,10 +205,10 @@ def compared_models(rows: int) -> list[int]:
     return [round(row) for row in spread.tolist()]
 
 
-def pace_of(parts: Floats, models: Floats, steps: int) -> Pace:
+def medians_of(parts: Floats, models: Floats, steps: int) -> MachineTimes:
     """Take the medians of what `time_features` and `time_models` gave."""
     middle = np.median(parts, axis=0)
-    return Pace(
+    return MachineTimes(
         middle[:, 0],
         middle[:, 1 : 1 + steps],
         middle[:, 1 + steps :],

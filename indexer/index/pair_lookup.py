@@ -27,7 +27,7 @@ NARROWEST = 1.01  # largest over smallest number, below which no cell is split
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CellLookup(SizeLookup[Pair]):
+class PairLookup(SizeLookup[Pair]):
     """Skylines of all sizes (a, b) in a rectangle, by cells of a k-d tree.
 
     A cell lists, the most accurate first, every candidate that no at least as

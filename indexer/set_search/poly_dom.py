@@ -19,7 +19,7 @@ import numpy as np
 
 from polydom.features.errors import BadInput
 
-from .sandwich import Accuracies, Expanded, Masks, make_bounds
+from .sandwich import Accuracies, Expanded, Masks, make_sandwich
 from .violations import Violations, measure_violations
 
 MAX_FEATURES = 62
@@ -29,7 +29,7 @@ SMALLEST_STEP = 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Sandwich:
+class SandwichPair:
     """Why a set needed no training: it lies between these two.
 
     `upper_accuracy` is the accuracy of `upper`, or, where the covering rule gave it
@@ -44,7 +44,7 @@ class Sandwich:
 
 
 @dataclass(frozen=True)
-class LatticeSearch:
+class PolyDomSearch:
     """What `search` found.
 
     Attributes
@@ -71,7 +71,7 @@ class LatticeSearch:
     complete: bool
     _covers: tuple[Masks, Accuracies] = field(repr=False)
 
-    def why(self, mask: int) -> Sandwich | None:
+    def why(self, mask: int) -> SandwichPair | None:
         """Name the pair that made training `mask` unnecessary.
 
         Returns None for a set that an interrupted search left open.
@@ -90,14 +90,14 @@ class LatticeSearch:
         closed = self.alpha * pair.lower_accuracy >= needed
         return pair if closed and self.alpha < math.inf else None
 
-    def _tightest(self, mask: int) -> Sandwich:
+    def _tightest(self, mask: int) -> SandwichPair:
         masks, accuracies = self.expanded.masks, self.expanded.accuracies
         wanted = np.uint64(mask)
         lower = int(np.where(masks & wanted == masks, accuracies, -1.0).argmax())
         upper, upper_accuracy = _worst_above(masks, accuracies, wanted)
         cover, cover_accuracy = _worst_above(*self._covers, wanted)
         covering = cover_accuracy < upper_accuracy
-        return Sandwich(
+        return SandwichPair(
             lower=int(masks[lower]),
             upper=cover if covering else upper,
             lower_accuracy=float(accuracies[lower]),
@@ -131,7 +131,7 @@ class _State:
     now: Callable[[], float]
 
     def __post_init__(self) -> None:
-        self.bounds = make_bounds(self.m)
+        self.sandwich = make_sandwich(self.m)
         self.count = 0
         self.cover_masks: list[Masks] = [np.empty(0, np.uint64)]
         self.cover_accuracies: list[Accuracies] = [np.empty(0)]
@@ -144,14 +144,14 @@ class _State:
                 self._cover_layer(size - 1, alpha)
             if size < self.m - size:
                 self._expand_layer(self.m - size, alpha)
-            if self.bounds.bound(self.tolerance) <= alpha:
+            if self.sandwich.bound(self.tolerance) <= alpha:
                 return
 
     def _expand_layer(self, size: int, alpha: float) -> None:
         # Sets of one size never sandwich each other, so parts of a layer can be
         # trained in any order and at the same time.
         while True:
-            masks = self.bounds.open_sets(size, alpha, self.tolerance)
+            masks = self.sandwich.open_sets(size, alpha, self.tolerance)
             if masks.size == 0:
                 return
             for start in range(0, masks.size, CHUNK):
@@ -170,7 +170,7 @@ class _State:
                 if self.now() >= self.deadline_s and self.count + len(done) > 1:
                     raise _Stopped
         finally:
-            self.bounds.record(masks[: len(done)], np.array(done))
+            self.sandwich.record(masks[: len(done)], np.array(done))
             self.count += len(done)
             self.trainings_left -= len(done)
         if len(allowed) < masks.size:
@@ -178,7 +178,7 @@ class _State:
 
     def _most_left(self) -> int | None:
         """How many trainings there can still be, None if nobody can tell."""
-        still_open = self.bounds.count_open(self.alpha, self.tolerance)
+        still_open = self.sandwich.count_open(self.alpha, self.tolerance)
         most = min(self.trainings_left, math.inf if still_open is None else still_open)
         return None if most == math.inf else int(most)
 
@@ -190,11 +190,11 @@ class _State:
         dominated by S; with alpha > 1 that lets small gains add up unseen, so here
         their sum must be.
         """
-        expanded = self.bounds.expanded()
+        expanded = self.sandwich.expanded()
         chosen = np.bitwise_count(expanded.masks) == size
         bits = np.uint64(1) << np.arange(self.m, dtype=np.uint64)
         sets, accuracies = expanded.masks[chosen], expanded.accuracies[chosen]
-        gains = self.bounds.accuracy_of(sets[:, None] | bits) - accuracies[:, None]
+        gains = self.sandwich.accuracy_of(sets[:, None] | bits) - accuracies[:, None]
         gains = np.where(np.isnan(gains), np.inf, np.maximum(gains, 0.0))
         order = np.argsort(gains, axis=1)
         bounds = accuracies[:, None] + np.cumsum(
@@ -207,14 +207,14 @@ class _State:
         useful = covered != sets
         last = np.maximum(small.sum(axis=1) - 1, 0)
         values = np.take_along_axis(bounds, last[:, None], axis=1)[:, 0]
-        self.bounds.record_covers(covered[useful], values[useful])
+        self.sandwich.record_covers(covered[useful], values[useful])
         self.cover_masks.append(covered[useful])
         self.cover_accuracies.append(values[useful])
 
-    def result(self, alpha: float, complete: bool) -> LatticeSearch:
+    def result(self, alpha: float, complete: bool) -> PolyDomSearch:
         covers = np.concatenate(self.cover_masks), np.concatenate(self.cover_accuracies)
-        expanded = self.bounds.expanded()
-        return LatticeSearch(self.m, expanded, alpha, self.tolerance, complete, covers)
+        expanded = self.sandwich.expanded()
+        return PolyDomSearch(self.m, expanded, alpha, self.tolerance, complete, covers)
 
 
 def search(
@@ -229,7 +229,7 @@ def search(
     batch: bool = False,
     progress: Callable[[int, int | None], object] | None = None,
     now: Callable[[], float] = time.monotonic,
-) -> LatticeSearch:
+) -> PolyDomSearch:
     """Train the feature sets that may be the best choice for some size and budget.
 
     ICSP, algorithm 2: layer by layer from the empty set up and from the full set
@@ -299,7 +299,7 @@ def search(
     except (_Stopped, KeyboardInterrupt):
         if state.count < 2:  # nothing can be proven without both ends
             raise
-        proven = min(proven, state.bounds.bound(tolerance))
+        proven = min(proven, state.sandwich.bound(tolerance))
     return state.result(max(alpha, proven), complete=proven <= alpha)
 
 
@@ -308,7 +308,7 @@ def _steps(target: float, state: _State) -> Iterator[float]:
     alpha = max(FIRST_ALPHA, target)
     while alpha - target > SMALLEST_STEP:
         yield alpha
-        proven = min(alpha, state.bounds.bound(state.tolerance))
+        proven = min(alpha, state.sandwich.bound(state.tolerance))
         alpha = target + (proven - target) / 2
     yield target
 

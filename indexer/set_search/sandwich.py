@@ -44,7 +44,7 @@ class Expanded(Mapping[int, float]):
         return float(self.accuracies[at])
 
 
-class Bounds(Protocol):
+class Sandwich(Protocol):
     """What is known of all sets while the search goes on."""
 
     def record(self, masks: Masks, accuracies: Accuracies) -> None:
@@ -77,7 +77,7 @@ class Bounds(Protocol):
         ...
 
 
-class _DenseBounds:
+class _DenseSandwich:
     """Bounds of all 2 ** m sets, kept true after every layer."""
 
     def __init__(self, m: int) -> None:
@@ -129,7 +129,7 @@ class _DenseBounds:
         return Expanded(masks.astype(np.uint64), self.accuracy[masks])
 
 
-class _SparseBounds:
+class _SparseSandwich:
     """Only the expanded sets, for more features than memory has places."""
 
     def __init__(self, m: int) -> None:
@@ -182,6 +182,6 @@ class _SparseBounds:
         return Expanded(self.masks, self.accuracies)
 
 
-def make_bounds(m: int) -> Bounds:
-    """Bounds of the subsets of m features, none of them trained yet."""
-    return _DenseBounds(m) if m <= DENSE_FEATURES else _SparseBounds(m)
+def make_sandwich(m: int) -> Sandwich:
+    """Make the bounds of the subsets of m features, none of them trained yet."""
+    return _DenseSandwich(m) if m <= DENSE_FEATURES else _SparseSandwich(m)

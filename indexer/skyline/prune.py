@@ -11,7 +11,7 @@ from polydom.features.sizes import Size
 from .kernels.crossings import compare
 from .kernels.envelope import envelope_intervals, undominated
 from .pairs import prune_pairs
-from .skylines import check_candidates, skylines_by_envelope
+from .skylines import check_candidates, skylines
 
 PROBES = 8  # sizes at which most pairs are told apart before roots are needed
 ROUNDING = 1e-12  # share of a budget that rounding of a cost certainly stays below
@@ -87,14 +87,14 @@ def _best_within(
     """
     least, most = budgets[0] * (1 - ROUNDING), budgets[1] * (1 + ROUNDING)
     curves = np.ascontiguousarray(coefficients)
-    skylines = skylines_by_envelope(curves, accuracies, sizes)
+    found = skylines(curves, accuracies, sizes)
     kept: list[int] = []
     left: Spans = [(sizes[0], np.inf)]
     for accuracy in np.unique(accuracies)[::-1]:
         equals = np.flatnonzero(accuracies == accuracy)
         for row in equals.tolist():
-            own = skylines.rows == row
-            stays = zip(skylines.starts[own], skylines.ends[own], strict=True)
+            own = found.rows == row
+            stays = zip(found.starts[own], found.ends[own], strict=True)
             fits = _spans(curves[row], most, sizes, above=False)
             if _overlaps(_overlaps(list(stays), fits), left):
                 kept.append(row)

@@ -44,7 +44,7 @@ class Skylines:
         return changes[(changes > self.sizes[0]) & (changes < np.inf)]
 
 
-def skylines_by_envelope(
+def skylines(
     coefficients: NDArray[np.float64],
     accuracies: NDArray[np.float64],
     sizes: tuple[float, float],

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from polydom.features.errors import BadFeature, BadItem, printable
 from polydom.features.items import Kind
-from polydom.features.wording import in_words
+from polydom.features.wording import describe_decode_error
 
 from ..engine.execution import answer
 from ..engine.request import Caller
@@ -84,7 +84,7 @@ def read_ask(path: Path, kind: Kind) -> Ask:
         return Ask(record=decode_record(data))
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         needed = "a text in UTF-8" if kind == "text" else "a JSON object of columns"
-        raise BadItem(f"{in_words(error)}; {needed} is needed") from error
+        raise BadItem(f"{describe_decode_error(error)}; {needed} is needed") from error
 
 
 def line_of(path: Path, answer: Answer) -> str:

@@ -70,7 +70,7 @@ def score(
     """
     from rich.console import Console
 
-    from polydom.indexer.commands.progress_bars import Bars
+    from polydom.indexer.commands.progress_bars import ProgressBars
 
     from ..scoring.run import ScoreRun
 
@@ -79,8 +79,12 @@ def score(
     )
     amount = _amount(total_budget, run.unit)
     try:
-        with Bars(Console(stderr=True)).stage("scoring", run.count) as tell:
-            errors = run.carry_out(amount, workers, on_error is OnError.STOP, tell)
+        with ProgressBars(Console(stderr=True)).stage(
+            "scoring", run.count
+        ) as on_progress:
+            errors = run.carry_out(
+                amount, workers, on_error is OnError.STOP, on_progress
+            )
     except KeyboardInterrupt:
         typer.echo("\ninterrupted; --resume goes on where it stopped", err=True)
         raise typer.Exit(130) from None

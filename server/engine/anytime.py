@@ -1,11 +1,11 @@
 """The way of an attempt that asks after every feature what to compute next."""
 
 from polydom.features.sizes import Size
-from polydom.indexer.index.anytime import Onward
+from polydom.indexer.index.anytime import Anytime
 from polydom.indexer.index.index import Index
 
 
-def make_onward(index: Index, unit: str) -> Onward | None:
+def make_anytime(index: Index, unit: str) -> Anytime | None:
     """Make the rule to steer by, None where an index's plans are to be kept to.
 
     It needs to know typical times; costs that time does not reduce never leave
@@ -16,7 +16,7 @@ def make_onward(index: Index, unit: str) -> Onward | None:
     if unit != "s" or not len(package.typical) or package.margins:
         return None
     quantile = float(package.meta.get("quantile", 0.99))
-    return Onward.of(package, index.accuracies, quantile)
+    return Anytime.of(package, index.accuracies, quantile)
 
 
 class Course:
@@ -31,25 +31,25 @@ class Course:
         the row's model; one value, since any thread may read it at any time.
     """
 
-    __slots__ = ("_at", "_next", "_onward", "done", "reached")
+    __slots__ = ("_anytime", "_at", "_next", "done", "reached")
 
-    def __init__(self, onward: Onward, size: Size) -> None:
-        self._onward = onward
-        self._at = onward.at(size)
+    def __init__(self, anytime: Anytime, size: Size) -> None:
+        self._anytime = anytime
+        self._at = anytime.at(size)
         self._next = -1
         self.done = 0
-        self.reached = onward.answer(0), onward.overhead_s(size)
+        self.reached = anytime.answer(0), anytime.overhead_s(size)
 
     def next(self, left: float) -> int:
         """Feature that is worth beginning with so much time left, -1 for none."""
-        row = self._onward.target(self._at, self.done, left)
-        self._next = row if row < 0 else self._onward.next(row, self.done)
+        row = self._anytime.target(self._at, self.done, left)
+        self._next = row if row < 0 else self._anytime.next(row, self.done)
         return self._next
 
     def spent(self, *, failed: bool = False) -> float:
         """High seconds of the features begun, of the last even if it `failed`."""
         if failed:
-            return self.reached[1] + self._onward.high_s(
+            return self.reached[1] + self._anytime.high_s(
                 self._at, self.done, self._next
             )
         return self.reached[1] if self.done else 0.0
@@ -57,6 +57,6 @@ class Course:
     def computed(self, feature: int) -> None:
         """Take a feature into account that is complete now."""
         _, charged = self.reached
-        charged += self._onward.high_s(self._at, self.done, feature)
+        charged += self._anytime.high_s(self._at, self.done, feature)
         self.done |= 1 << feature
-        self.reached = self._onward.answer(self.done), charged
+        self.reached = self._anytime.answer(self.done), charged

@@ -74,11 +74,11 @@ def _set_out(
     engine: Engine, question: Question, choice: Choice, now_s: float
 ) -> Course | None:
     """Steer by the time that is left, unless the best plan there is surely fits."""
-    if engine.onward is None or choice.late or choice.reason is None:
+    if engine.anytime is None or choice.late or choice.reason is None:
         return None
     if question.budget.due_s == math.inf:  # it would never run out
         return None
-    course = Course(engine.onward, question.item.size)
+    course = Course(engine.anytime, question.item.size)
     left = question.budget.left(now_s) / choice.drift
     return course if course.next(left) >= 0 else None
 

@@ -17,7 +17,7 @@ from polydom.indexer.index.package import Package
 
 from ..errors import TooLittleLeft
 from ..schema.predict import Reason
-from .anytime import make_onward
+from .anytime import make_anytime
 from .drift import LEAST_S, Drift
 from .exit_audit import Audit
 from .plan import Plan, make_plans
@@ -93,7 +93,7 @@ class Engine:
         Gives the most accurate row at a size, and its cost by the curves.
     labels
         Names of the classes of each row's model.
-    onward
+    anytime
         How to go on while time is left; None where plans are kept to.
     drift
         Corrects every predicted cost by what plans turn out to take.
@@ -131,7 +131,7 @@ class Engine:
         self.index = index
         self.package = package
         self.plans = make_plans(index)
-        self.onward = make_onward(index, self.unit)
+        self.anytime = make_anytime(index, self.unit)
         self.prior = self.package.masks.tolist().index(0)
         self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)
         self.top = remember_tops(index)

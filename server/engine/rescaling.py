@@ -1,8 +1,9 @@
 """Making an index's costs those of the machine that serves it.
 
-`indexer.pace` times the samples, once for the build and again here; `indexer.factors`
-makes factors of the two times; here an engine gets to plan with what they make of its
-index's costs; and `Rescaling` in `schema_facts` says what came of it.
+`indexer.index.machine_times` times the samples, once for the build and again here;
+`machine_factors` beside it makes factors of the two times; here an engine gets to plan
+with what they make of its index's costs; and `Rescaling` in `schema.facts` says what
+came of it.
 """
 
 import logging
@@ -14,10 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.items import Item
-from polydom.indexer.index.machine_factors import FASTEST, SLOWEST, Factors, compare
+from polydom.indexer.index.machine_factors import (
+    FASTEST,
+    SLOWEST,
+    MachineFactors,
+    compare,
+)
 from polydom.indexer.index.machine_times import (
     BUSY,
-    Pace,
+    MachineTimes,
     compared_models,
     time_features,
     time_models,
@@ -37,7 +43,7 @@ log = logging.getLogger("polydom")
 life = logging.getLogger("polydom.life")
 
 
-def read_pace(engine: Engine) -> Pace | None:
+def read_machine_times(engine: Engine) -> MachineTimes | None:
     """Return the build's times of the samples; None where it left none.
 
     Raises
@@ -49,7 +55,7 @@ def read_pace(engine: Engine) -> Pace | None:
     facts = package.meta.get("pace")
     if facts is None:
         return None
-    return Pace.read(
+    return MachineTimes.read(
         facts,
         samples=len(package.meta.get("samples", [])),
         steps=len(extractor.steps),
@@ -58,18 +64,20 @@ def read_pace(engine: Engine) -> Pace | None:
     )
 
 
-def first_state(engine: Engine, pace: Pace | None, wanted: bool) -> RescalingState:
+def first_state(
+    engine: Engine, build_times: MachineTimes | None, wanted: bool
+) -> RescalingState:
     """Say whether the costs of an index are to be rescaled, or why they cannot be."""
     if not wanted:
         return "off"
     if not _weights(engine.package).get("s"):
         return "no_time"
-    return "no_samples" if pace is None else "not_yet"
+    return "no_samples" if build_times is None else "not_yet"
 
 
 def rescale(
     engine: Engine,
-    pace: Pace,
+    build_times: MachineTimes,
     items: Sequence[Item],
     rows: Rows,
     *,
@@ -85,7 +93,7 @@ def rescale(
     ----------
     engine
         With the index as it was built, everything of which has run before.
-    pace
+    build_times
         What the same calls took where it was built.
     items
         The samples.
@@ -100,7 +108,7 @@ def rescale(
         extractor, items, now=now, limit_s=FEATURES_LIMIT_S
     )
     evaluations = yield from time_models(models, rows, now=now, limit_s=MODELS_LIMIT_S)
-    factors = compare(pace, parts, evaluations)
+    factors = compare(build_times, parts, evaluations)
     index = engine.index.rescaled(factors, _declared(engine))
     assert index.package is not None
     engine.adopt(index, index.package)
@@ -124,7 +132,7 @@ def _weights(package: Package) -> dict[str, Any]:
     return dict(package.meta.get("weights", {"s": 1.0}))
 
 
-def _name(factors: Factors, engine: Engine) -> Rescaling:
+def _name(factors: MachineFactors, engine: Engine) -> Rescaling:
     steps, features = engine.extractor.steps, engine.extractor.features
     names = [step.name for step in steps], [feature.name for feature in features]
     return Rescaling(

@@ -9,7 +9,7 @@ import msgspec
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Value
-from polydom.features.wording import in_words
+from polydom.features.wording import describe_decode_error
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
@@ -259,7 +259,7 @@ def _record(element: str | bytes | None, i: int, known: int) -> Any:
         return decode_record(element or "")
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise BadItem(
-            f"record {i} is no JSON object of columns: {in_words(error)}"
+            f"record {i} is no JSON object of columns: {describe_decode_error(error)}"
         ) from error
 
 

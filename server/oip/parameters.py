@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from polydom.features.errors import BadInput
-from polydom.features.wording import in_words
+from polydom.features.wording import describe_decode_error
 
 from ..engine.budget import Allowance, Deadline, read_amount
 from ..schema.predict import Ask
@@ -64,7 +64,9 @@ class Terms:
         try:
             msgspec.convert(named, Ask)
         except msgspec.ValidationError as error:
-            raise BadInput(f"parameters: {in_words(error, Ask)}") from error
+            raise BadInput(
+                f"parameters: {describe_decode_error(error, Ask)}"
+            ) from error
         return cls(named, patience_s)
 
     def give(self, ask: Ask) -> None:

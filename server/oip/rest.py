@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Mount, Route, Router
 from starlette.types import Receive, Scope, Send
 
 from polydom.features.errors import BadInput
-from polydom.features.wording import in_words
+from polydom.features.wording import describe_decode_error
 
 from ..engine.request import Caller
 from ..http.body import read_body
@@ -138,7 +138,7 @@ class Exchange:
         try:
             given = msgspec.json.decode(body or b"{}", type=dict[str, Any])
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadInput(f"body: {in_words(error)}") from error
+            raise BadInput(f"body: {describe_decode_error(error)}") from error
         if body.count(b":") > len(given):
             refuse_twice("body", Twice(twice_in_json(body).any))
         return given

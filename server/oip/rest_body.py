@@ -7,7 +7,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from polydom.features.errors import BadInput
-from polydom.features.wording import in_words
+from polydom.features.wording import describe_decode_error
 
 from ..schema.bounds import LARGE, TERMS, strings_at_most
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
@@ -140,7 +140,7 @@ def decode_infer(
         large = len(document) > LARGE
         read = _read_large(document, widest) if large else _decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"body: {in_words(error)}") from error
+        raise BadInput(f"body: {describe_decode_error(error)}") from error
     if document.count(b":") > _keys_given(read):
         refuse_twice("body", Twice(twice_in_json(document).any))
     parameters = read.parameters or {}

@@ -7,14 +7,7 @@ import msgspec
 
 from polydom.features.columns import Columns
 from polydom.features.errors import BadInput, BadItem
-from polydom.features.items import (
-    MAX_DECODED,
-    Item,
-    Kind,
-    image_item,
-    record_item,
-    text_item,
-)
+from polydom.features.items import Item, make_item
 
 from ..engine.budget import Allowance, Budget, Deadline, read_amount
 from ..engine.outcome import Outcome
@@ -162,7 +155,7 @@ class Desk:
         """
         pair, limit = self.engine.index.pairs, self.settings.image_limit
         kind = self.engine.package.kind
-        item = make_item(kind, payload, pair=pair, image_limit=limit)
+        item = make_item(payload, kind, pair=pair, max_decoded=limit)
         record = item.payload
         if not isinstance(record, Mapping):
             return item
@@ -186,28 +179,6 @@ class Desk:
                 "the item may cost"
             )
         return Allowance(amount)
-
-
-def make_item(
-    kind: Kind, payload: object, *, pair: bool = False, image_limit: int = MAX_DECODED
-) -> Item:
-    """Make the item of `kind` from bytes, a string or a dict of columns.
-
-    Its size is of two numbers if `pair` says so and it is no record. An image has at
-    most `image_limit` bytes when it is decoded.
-
-    Raises
-    ------
-    BadItem
-        If `payload` is none of that kind.
-    """
-    if kind == "image" and isinstance(payload, bytes):
-        return image_item(payload, max_decoded=image_limit, pair=pair)
-    if kind == "text" and isinstance(payload, str):
-        return text_item(payload, pair=pair)
-    if kind == "record" and isinstance(payload, Mapping):
-        return record_item(payload)
-    raise BadItem(f"a {kind} was expected, not {type(payload).__name__}")
 
 
 def _us(seconds: float) -> float:

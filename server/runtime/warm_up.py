@@ -6,15 +6,16 @@ from pathlib import Path
 
 import numpy as np
 
+from polydom.features.items import make_item
 from polydom.features.samples import sample_items
 from polydom.indexer.index.index import Index
 
 from ..engine.loading import load_engine
 from ..engine.planner import Engine
-from ..engine.rescaling import first_state, read_pace, rescale
+from ..engine.rescaling import first_state, read_machine_times, rescale
 from ..schema.facts import Rescaling
 from ..settings import Settings
-from .codec import Desk, make_item
+from .codec import Desk
 
 WARM_UP_ROUNDS = 3
 
@@ -49,11 +50,11 @@ class WarmUp:
         self._engine = engine
         package = engine.package
         self.samples = [
-            make_item(package.kind, payload, pair=engine.index.pairs)
+            make_item(payload, package.kind, pair=engine.index.pairs)
             for payload in package.meta.get("samples", [])
         ]
-        self._pace = read_pace(engine)
-        self.rescaling = Rescaling(first_state(engine, self._pace, rescales))
+        self._build_times = read_machine_times(engine)
+        self.rescaling = Rescaling(first_state(engine, self._build_times, rescales))
 
     def run(self) -> None:
         """Do all of it."""
@@ -81,8 +82,10 @@ class WarmUp:
                 model.scores(whole[-1])
                 model.choose(whole[-1])
                 yield
-        if rescales and self._pace is not None:
-            self.rescaling = yield from rescale(engine, self._pace, items, list(whole))
+        if rescales and self._build_times is not None:
+            self.rescaling = yield from rescale(
+                engine, self._build_times, items, list(whole)
+            )
 
 
 def open_desk(index: str | os.PathLike[str] | Index, features: Sequence[Path]) -> Desk:

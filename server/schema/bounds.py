@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
-from polydom.features.wording import in_words
+from polydom.features.wording import describe_decode_error
 
 # Bodies up to so many bytes are read without a look beforehand.
 LARGE = 64 << 10
@@ -57,7 +57,7 @@ def check_item(body: bytes | Raw, *, packed: bool, kind: Kind, columns: int) -> 
     try:
         outer = _outer_msgpack(body) if packed else _outer_json(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"body: {in_words(error)}") from error
+        raise BadInput(f"body: {describe_decode_error(error)}") from error
     given = {field: getattr(outer, field) for field in _FIELDS}
     named = [field for field, raw in given.items() if raw is not UNSET]
     if [_FIELDS[field] for field in named] != [kind]:

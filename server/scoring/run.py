@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from polydom.features.errors import BadInput
-from polydom.indexer.progress import Tell
+from polydom.indexer.progress import OnProgress
 
 from ..engine.loading import load_index
 from .items import CHUNK, AnyItem, Scored, score_items
@@ -84,7 +84,9 @@ class ScoreRun:
         self._output, self._resume = output, resume
         self.rows = 0
 
-    def carry_out(self, amount: float, workers: int, stops: bool, tell: Tell) -> int:
+    def carry_out(
+        self, amount: float, workers: int, stops: bool, on_progress: OnProgress
+    ) -> int:
         """Score what is left under a budget, write the output; how many errors.
 
         Raises
@@ -106,8 +108,8 @@ class ScoreRun:
                 self.rows += 1
                 if self.rows % CHUNK == 0:
                     partial.flush()
-                    tell(self.rows)
-            tell(self.rows)
+                    on_progress(self.rows)
+            on_progress(self.rows)
             partial.finish()
         return errors
 

@@ -17,7 +17,7 @@ from polydom.features.readers.tables import (
     open_table,
     read_json_lines,
 )
-from polydom.features.wording import in_words, listed
+from polydom.features.wording import describe_decode_error, listed
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
@@ -91,7 +91,7 @@ def _file(folder: Path, path: Path, kind: Kind) -> Named:
     except BadItem as error:
         return name, error
     except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors
-        return name, BadItem(f"this is no {kind}: {in_words(error)}")
+        return name, BadItem(f"this is no {kind}: {describe_decode_error(error)}")
 
 
 def _lines(path: Path, encoding: str | None, reader: "_Reader") -> Iterator[Named]:

@@ -12,7 +12,7 @@ import msgspec
 from starlette.types import Receive, Scope
 
 from polydom.features.errors import BadInput, PolydomError
-from polydom.features.wording import in_words
+from polydom.features.wording import describe_decode_error
 
 from ..engine.request import Caller
 from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
@@ -106,7 +106,7 @@ def read_terms(query: bytes) -> BatchTerms:
     try:
         return msgspec.convert(given, BatchTerms, strict=False)
     except msgspec.ValidationError as error:
-        raise BadInput(f"query: {in_words(error, BatchTerms)}") from error
+        raise BadInput(f"query: {describe_decode_error(error, BatchTerms)}") from error
 
 
 def _merge(terms: BatchTerms, body: BatchTerms) -> BatchTerms:
@@ -290,7 +290,7 @@ def read_object(body: bytes) -> BatchBody:
             _refuse_many(bytes(_decode_outer(body).items))
         read = _decode_object(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"body: {in_words(error, BatchBody)}") from error
+        raise BadInput(f"body: {describe_decode_error(error, BatchBody)}") from error
     inside = sum(bytes(item).count(b":") for item in read.items)
     if body.count(b":") - inside > 1:  # there are terms, or items are given twice
         refuse_twice("body", Twice(twice_in_json(body).outside))
@@ -322,6 +322,6 @@ def read_item(raw: Raw, *, packed: bool = False) -> Ask:
     try:
         ask = (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"item: {in_words(error, BatchItem)}") from error
+        raise BadInput(f"item: {describe_decode_error(error, BatchItem)}") from error
     refuse_keys(ask, bytes(raw), where="item", msgpack=packed)
     return ask

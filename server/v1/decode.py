@@ -6,7 +6,7 @@ import msgspec
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
-from polydom.features.wording import in_words
+from polydom.features.wording import describe_decode_error
 
 from ..http.headers import Headers, content_type_in, read_headers, read_query
 from ..schema.bounds import check_item
@@ -107,7 +107,7 @@ def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> Ask:
             else:
                 ask = _decode_json(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadInput(f"body: {in_words(error, Ask)}") from error
+            raise BadInput(f"body: {describe_decode_error(error, Ask)}") from error
         refuse_keys(ask, body, msgpack=content_type in MSGPACK)
         return ask
     if content_type == "application/octet-stream" and kind != "record":
@@ -174,6 +174,8 @@ def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
     try:
         read = msgspec.convert(given, Ask, strict=False)
     except msgspec.ValidationError as error:
-        raise BadInput(f"query or header: {in_words(error, Ask)}") from error
+        raise BadInput(
+            f"query or header: {describe_decode_error(error, Ask)}"
+        ) from error
     for name in given:
         setattr(ask, name, getattr(read, name))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Meta
 
-from polydom.features.wording import SHOWN, in_words, show_us
+from polydom.features.wording import SHOWN, describe_decode_error, show_us
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True):
@@ -54,7 +54,7 @@ class Form(msgspec.Struct, forbid_unknown_fields=True):
 def test_what_is_wrong_is_said_in_words(change: dict[str, Any], said: str) -> None:
     with pytest.raises(msgspec.ValidationError) as caught:
         msgspec.json.decode(json.dumps({"count": 1} | change), type=Form)
-    assert in_words(caught.value, Form) == said
+    assert describe_decode_error(caught.value, Form) == said
 
 
 @pytest.mark.parametrize(
@@ -73,21 +73,25 @@ def test_what_is_wrong_is_said_in_words(change: dict[str, Any], said: str) -> No
 def test_bodies_that_cannot_be_read_are_told_in_words(body: bytes, said: str) -> None:
     with pytest.raises((msgspec.DecodeError, RecursionError)) as caught:
         msgspec.json.decode(body, type=Form)
-    assert said in in_words(caught.value, Form)
+    assert said in describe_decode_error(caught.value, Form)
 
 
 def test_other_errors_of_decoders_have_words_too() -> None:
     with pytest.raises(UnicodeDecodeError) as caught:
         b"ab\xff".decode()
-    assert in_words(caught.value) == "it is not UTF-8 (byte 2)"
-    assert in_words(RecursionError("maximum recursion")) == "it is nested too deeply"
+    assert describe_decode_error(caught.value) == "it is not UTF-8 (byte 2)"
+    assert (
+        describe_decode_error(RecursionError("maximum recursion"))
+        == "it is nested too deeply"
+    )
     with pytest.raises(msgspec.DecodeError) as broken:
         msgspec.msgpack.decode(b"\xc1")
-    assert in_words(broken.value).startswith("this is no MessagePack: ")
+    assert describe_decode_error(broken.value).startswith("this is no MessagePack: ")
     with pytest.raises(msgspec.ValidationError) as key:
         msgspec.convert({"count": 1, "cells": {3: 4}}, Form)
     assert (
-        in_words(key.value) == "a key of cells: a whole number came; a text is needed"
+        describe_decode_error(key.value)
+        == "a key of cells: a whole number came; a text is needed"
     )
 
 
@@ -103,7 +107,7 @@ def test_words_are_never_the_decoders(content: dict[str, Any]) -> None:
     try:
         msgspec.convert(content, Form)
     except msgspec.ValidationError as error:
-        said = in_words(error, Form)
+        said = describe_decode_error(error, Form)
         assert "Expected" not in said
         assert "Object" not in said
         assert "`" not in said.replace(repr("`"), "") or "`" in "".join(content)

@@ -18,7 +18,7 @@ from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import Project
 from polydom.indexer.commands.report import facts_of
-from polydom.indexer.exits.checkpoints import Answers, Exits
+from polydom.indexer.exits.checkpoints import Answers, CheckpointExits
 from polydom.indexer.exits.fit import fit_exits
 from polydom.models.qwyc.calibration import calibrate, most_changed, upper_bound
 from polydom.models.qwyc.fit import fit_schedule
@@ -46,9 +46,9 @@ def simulated(random: np.random.Generator, sizes: Any, together: float) -> Answe
 
 
 def chosen_rate(answers: Answers, groups: Any) -> float:
-    ladder = [Exits(np.array([-rate, np.inf])) for rate in TRUE_RATES]
+    ladder = [CheckpointExits(np.array([-rate, np.inf])) for rate in TRUE_RATES]
     chosen = calibrate(ladder, answers, ALPHA, CONFIDENCE, groups)
-    return -float(chosen.margins[0])
+    return -float(chosen.thresholds[0])
 
 
 @pytest.mark.parametrize("together", [0.0, 0.5, 1.0])

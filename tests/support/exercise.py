@@ -14,7 +14,7 @@ from polydom.features.items import Item, image_item, record_item, text_item
 from polydom.features.sizes import Size
 from polydom.indexer.commands.report import facts_of
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.machine_factors import Factors
+from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.models.lattices.lattices import Lattices
 from polydom.models.lattices.packed import pack_lattices
 from polydom.models.scoring.classifier import Classifier
@@ -57,7 +57,7 @@ def lies(index: Index, draw: Draw, extractor: Extractor | None) -> Iterator[str]
         package.costs.feature_coefficients.shape[0],
         len(package.costs.step_coefficients),
     )
-    factors = Factors(2.0, np.full(shape[1], 0.5), np.full(shape[0], 3.0), 1.5)
+    factors = MachineFactors(2.0, np.full(shape[1], 0.5), np.full(shape[0], 3.0), 1.5)
     index.rescaled(factors, np.zeros(shape[0]))
     if extractor is not None:
         yield from _of_answers(index, extractor)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from polydom.indexer.progress import Tell
+from polydom.indexer.progress import OnProgress
 
 
 class Stages:
@@ -14,12 +14,12 @@ class Stages:
         self.stop_in = stop_in
 
     @contextmanager
-    def stage(self, name: str, total: int | None) -> Iterator[Tell]:
+    def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
         self.done.setdefault(name, 0)
 
-        def tell(done: int, left: int | None = None) -> None:
+        def on_progress(done: int, left: int | None = None) -> None:
             self.done[name] = done
             if name == self.stop_in and done > 0:
                 raise KeyboardInterrupt
 
-        yield tell
+        yield on_progress

@@ -24,7 +24,7 @@ from polydom.features.columns import columns
 from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.machine_times import Pace, compared_models
+from polydom.indexer.index.machine_times import MachineTimes, compared_models
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.importers.compile import compile_model
@@ -212,13 +212,15 @@ def with_exits(index: Index, **changes: Any) -> Index:
     samples, steps = len(package.meta["samples"]), len(package.costs.step_coefficients)
     times = [(), (steps,), (len(package.features),)]
     rows = len(compared_models(len(package.masks)))
-    pace = Pace(*(np.full((samples, *shape), 1e-5) for shape in [*times, (rows,)]))
+    times_s = MachineTimes(
+        *(np.full((samples, *shape), 1e-5) for shape in [*times, (rows,)])
+    )
     facts = [
         {"row": row, "early": 0.5, "saved": 0.1, "changed": 0.0}
         for row in range(len(margins))
     ]
     exits = {"alpha": 0.01, "fitted": 9, "calibrated": 9, "plans": facts}
-    meta = package.meta | {"pace": pace.facts(), "exits": exits}
+    meta = package.meta | {"pace": times_s.facts(), "exits": exits}
     parts = len(package.features) + steps
     typical = np.full(parts, 0.5)
     more = replace(package, margins=margins, meta=meta, typical=typical, **changes)

@@ -1,4 +1,4 @@
-"""Compiled bookkeeping of the lattice search: bounds, open sets, violations.
+"""Compiled bookkeeping of the search for sets: bounds, open sets, violations.
 
 A feature set is a bit mask. `below` of a set is the best accuracy of its expanded
 subsets, `above` the worst of its expanded supersets, the set itself included. The

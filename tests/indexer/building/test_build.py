@@ -17,7 +17,7 @@ from polydom.features.errors import BadFeature, BadProject, NothingFits
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.indexer.commands.report import facts_of, plot_race, show
-from polydom.indexer.index.machine_times import Pace
+from polydom.indexer.index.machine_times import MachineTimes
 from polydom.models.selection.portfolio import installed
 from polydom.models.selection.race import Race
 from polydom.server.app import create_app
@@ -59,7 +59,7 @@ def test_build_packs_how_long_the_samples_took(built: Path) -> None:
     package = Index.load(built / "my.pdx").package
     assert package is not None
     samples = len(package.meta["samples"])
-    pace = Pace.read(
+    found = MachineTimes.read(
         package.meta["pace"],
         samples=samples,
         steps=len(package.costs.step_coefficients),
@@ -70,8 +70,8 @@ def test_build_packs_how_long_the_samples_took(built: Path) -> None:
     low, high = Index.load(built / "my.pdx").sizes
     for position in range(len(package.features)):
         curve = package.costs.feature_coefficients[position]
-        assert np.median(pace.feature_s[:, position]) < 3 * polyval(high, curve)
-        assert np.median(pace.feature_s[:, position]) > polyval(low, curve) / 30
+        assert np.median(found.feature_s[:, position]) < 3 * polyval(high, curve)
+        assert np.median(found.feature_s[:, position]) > polyval(low, curve) / 30
 
 
 @pytest.mark.parametrize("stage", ["computing features", "training sets"])

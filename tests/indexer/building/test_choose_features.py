@@ -26,8 +26,8 @@ def table(folder: Path, names: list[str]) -> dict[str, Any]:
 
 def chosen(folder: Path, content: dict[str, Any]) -> list[str]:
     project = Project.from_mapping(content, folder=folder)
-    with Silence().stage("reading", None) as tell:
-        dataset = load_data(project, tell)
+    with Silence().stage("reading", None) as on_progress:
+        dataset = load_data(project, on_progress)
     return [feature.name for feature in choose_features(project, dataset).stored]
 
 

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from polydom.features.errors import BadProject
+from polydom.features.items import make_item
 from polydom.indexer import Index
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.dataset import (
     Dataset,
-    deal,
+    divide_groups,
     draw_groups,
     groups_of_classes,
     make_dataset,
-    settle_rare,
     split,
+    treat_rare_classes,
 )
 from polydom.indexer.building.project import Data, Project
-from polydom.indexer.building.readers import make_item
 from polydom.indexer.commands.app import app
 from tests.support.oracles.building import deal_groups
 from tests.support.progresses import Stages
@@ -120,13 +120,13 @@ def terms(what: str, below: int | None = None) -> Data:
 def test_classes_that_are_not_rare_stay_as_they_are() -> None:
     before = dataset(a=4, b=9)
     for what in ("stop", "skip", "merge"):
-        after, rows = settle_rare(before, terms(what), 4)
+        after, rows = treat_rare_classes(before, terms(what), 4)
         assert after is before
         assert rows.tolist() == list(range(13))
 
 
 def test_rare_classes_are_left_out_and_said_to_be() -> None:
-    after, rows = settle_rare(dataset(a=5, b=3, c=9), terms("skip"), 4)
+    after, rows = treat_rare_classes(dataset(a=5, b=3, c=9), terms("skip"), 4)
     assert after.labels == ("a", "c")
     assert rows.tolist() == [*range(5), *range(8, 17)]
     assert np.bincount(after.codes).tolist() == [5, 9]
@@ -138,18 +138,18 @@ def test_rare_classes_are_left_out_and_said_to_be() -> None:
 
 
 def test_rare_classes_become_one() -> None:
-    after, rows = settle_rare(dataset(a=5, b=3, c=9, d=2), terms("merge"), 4)
+    after, rows = treat_rare_classes(dataset(a=5, b=3, c=9, d=2), terms("merge"), 4)
     assert after.labels == ("a", "c", "other")
     assert np.bincount(after.codes).tolist() == [5, 9, 5]
     assert rows.tolist() == list(range(19))
-    assert settle_rare(after, terms("merge"), 4)[0] is after
+    assert treat_rare_classes(after, terms("merge"), 4)[0] is after
 
 
 def test_more_than_dividing_needs_may_be_asked_for() -> None:
-    after, _ = settle_rare(dataset(a=5, b=3, c=9, d=8), terms("skip", 8), 4)
+    after, _ = treat_rare_classes(dataset(a=5, b=3, c=9, d=8), terms("skip", 8), 4)
     assert after.labels == ("c", "d")
     with pytest.raises(BadProject, match=r"class 'a' has 5 .* at least 8 of each"):
-        settle_rare(dataset(a=5, b=30), terms("stop", 8), 4)
+        treat_rare_classes(dataset(a=5, b=30), terms("stop", 8), 4)
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_what_is_left_must_be_enough(
     what: str, counts: dict[str, int], message: str
 ) -> None:
     with pytest.raises(BadProject, match=message):
-        settle_rare(dataset(**counts), terms(what), 4)
+        treat_rare_classes(dataset(**counts), terms(what), 4)
 
 
 def table(folder: Path, rare: int, **more: Any) -> Project:
@@ -267,14 +267,14 @@ def test_dealing_agrees_with_trying_every_part(
     items: list[tuple[int, int]], parts: int, seed: int
 ) -> None:
     codes, groups = np.array(items, np.int64).T
-    found = deal(codes, groups, parts, seed)
+    found = divide_groups(codes, groups, parts, seed)
     assert found.tolist() == deal_groups(codes.tolist(), groups.tolist(), parts, seed)
 
 
 @given(ITEMS, st.integers(1, 6))
 def test_no_group_is_divided(items: list[tuple[int, int]], parts: int) -> None:
     codes, groups = np.array(items, np.int64).T
-    found = deal(codes, groups, parts, 0)
+    found = divide_groups(codes, groups, parts, 0)
     assert ((found >= 0) & (found < parts)).all()
     for group in set(groups.tolist()):
         assert len(set(found[groups == group].tolist())) == 1
@@ -284,7 +284,7 @@ def test_no_group_is_divided(items: list[tuple[int, int]], parts: int) -> None:
 def test_single_items_are_dealt_evenly_class_by_class(
     codes: list[int], parts: int
 ) -> None:
-    found = deal(np.array(codes), np.arange(len(codes)), parts, 1)
+    found = divide_groups(np.array(codes), np.arange(len(codes)), parts, 1)
     for code in set(codes):
         held = Counter(found[np.array(codes) == code].tolist())
         counts = [held[part] for part in range(parts)]
@@ -297,7 +297,7 @@ def test_every_part_gets_a_class_of_as_many_groups(
 ) -> None:
     groups = np.repeat(np.arange(len(sizes)), sizes)
     codes = groups % 2
-    found = deal(codes, groups, parts, 0)
+    found = divide_groups(codes, groups, parts, 0)
     for code in (0, 1):
         if len(np.unique(groups[codes == code])) >= parts:
             assert set(found[codes == code].tolist()) == set(range(parts))
@@ -316,8 +316,8 @@ def test_parts_of_mixed_groups_are_about_as_fair_as_scikit_learns() -> None:
         sizes = [len(part) / 2000 for part in parts]
         return float(max(np.ptp(shares), np.ptp(sizes)))
 
-    dealt = deal(codes, groups, 5, 0)
-    own = unfairness([np.flatnonzero(dealt == part) for part in range(5)])
+    found = divide_groups(codes, groups, 5, 0)
+    own = unfairness([np.flatnonzero(found == part) for part in range(5)])
     folds = StratifiedGroupKFold(5, shuffle=True, random_state=0)
     theirs = unfairness([test for _, test in folds.split(codes, codes, groups)])
     assert own <= theirs + 0.01
@@ -327,9 +327,9 @@ def test_parts_of_mixed_groups_are_about_as_fair_as_scikit_learns() -> None:
 def test_a_table_of_434_000_rows_is_divided_at_once() -> None:
     codes = np.random.default_rng(0).integers(0, 7, 434_000)
     before = time.thread_time()
-    dealt = deal(codes, np.arange(len(codes)), 4, 0)
+    found = divide_groups(codes, np.arange(len(codes)), 4, 0)
     assert time.thread_time() - before < 10  # of 0.2; scikit-learn's takes 75
-    assert np.ptp(np.bincount(dealt)) <= 7
+    assert np.ptp(np.bincount(found)) <= 7
 
 
 @given(ITEMS, st.integers(0, 5))

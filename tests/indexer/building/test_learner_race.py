@@ -8,7 +8,7 @@ from rich.console import Console
 from sklearn.datasets import load_breast_cancer
 
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.learner_race import Choice, choose_learner
+from polydom.indexer.building.learner_race import LearnerChoice, choose_learner
 from polydom.indexer.commands.report import show_race
 from polydom.indexer.progress import Silence
 from polydom.models.selection.portfolio import Setting
@@ -22,7 +22,7 @@ BAYES: Setting = {"name": "naive_bayes"}
 
 def choose(
     folder: Path, settings: dict[str, Setting], *, limit_s: float | None = None
-) -> tuple[Choice, list[str]]:
+) -> tuple[LearnerChoice, list[str]]:
     """The choice among some learners, and who was trained."""
     trained: list[str] = []
 

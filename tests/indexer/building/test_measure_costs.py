@@ -10,6 +10,7 @@ from polydom.features.columns import columns
 from polydom.features.costs.curve import CostCurve
 from polydom.features.costs.stopwatch import Load
 from polydom.features.extract import Extractor
+from polydom.features.items import make_item
 from polydom.features.loading import load_features
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.dataset import Dataset, make_dataset
@@ -20,7 +21,6 @@ from polydom.indexer.building.measure_costs import (
     measuring_items,
     time_models,
 )
-from polydom.indexer.building.readers import make_item
 from polydom.indexer.progress import Silence
 from polydom.models.scoring.prior import Prior
 from tests.support.progresses import Stages
@@ -95,10 +95,10 @@ def test_models_are_timed_as_they_come() -> None:
     priors = [Prior.fit(np.array([0, 1])) for _ in range(3)]
     told: list[int] = []
 
-    def tell(done: int, left: int | None = None) -> None:
+    def on_progress(done: int, left: int | None = None) -> None:
         told.append(done)
 
-    seconds = time_models(iter(priors), np.zeros((5, 2), np.float32), 0.5, tell)
+    seconds = time_models(iter(priors), np.zeros((5, 2), np.float32), 0.5, on_progress)
     assert seconds.shape == (3,)
     assert (seconds > 0).all()
     assert told == [1, 2, 3]

@@ -16,7 +16,7 @@ from polydom.indexer.building.plan_exits import (
     PlanExitFitter,
     check_exits,
 )
-from polydom.indexer.building.project import Exits, Project
+from polydom.indexer.building.project import ExitTerms, Project
 from polydom.indexer.building.train_sets import columns_of
 from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import answers_of
@@ -40,24 +40,24 @@ confidence = 0.9
 )
 
 
-def fitter_of(terms: Exits) -> tuple[Index, PlanExitFitter]:
+def fitter_of(terms: ExitTerms) -> tuple[Index, PlanExitFitter]:
     index = make_index()
     package = index.package
     assert package is not None
     extractor = package.extractor([FEATURES_FILE])
     rows = np.array([extractor.extract(text_item(text)) for text in TEXTS * 40])
     given = [answers_of(model, rows) for model in package.models]
-    leads = np.column_stack([leads for leads, _ in given])
+    margins = np.column_stack([margins for margins, _ in given])
     choices = np.column_stack([choices for _, choices in given])
     if terms.confidence is None:
-        return index, PlanExitFitter(terms, leads, choices)
-    half = len(leads) // 2
-    fresh = FreshAnswers(leads[half:], choices[half:], np.arange(len(leads) - half))
-    return index, PlanExitFitter(terms, leads[:half], choices[:half], fresh)
+        return index, PlanExitFitter(terms, margins, choices)
+    half = len(margins) // 2
+    fresh = FreshAnswers(margins[half:], choices[half:], np.arange(len(margins) - half))
+    return index, PlanExitFitter(terms, margins[:half], choices[:half], fresh)
 
 
-@pytest.mark.parametrize("terms", [Exits(0.0), Exits(0.1), Exits(0.2, 0.9)])
-def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: Exits) -> None:
+@pytest.mark.parametrize("terms", [ExitTerms(0.0), ExitTerms(0.1), ExitTerms(0.2, 0.9)])
+def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: ExitTerms) -> None:
     index, fitter = fitter_of(terms)
     package = index.package
     assert package is not None
@@ -75,11 +75,12 @@ def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: Exits) -> Non
     ):
         answers = package.fallbacks[row]
         ended, paid, changed = [], [], []
-        for item in range(len(fitter.leads)):
+        for item in range(len(fitter.margins)):
             at = next(
                 k
                 for k in range(len(answers))
-                if k == len(answers) - 1 or fitter.leads[item, answers[k]] > margins[k]
+                if k == len(answers) - 1
+                or fitter.margins[item, answers[k]] > margins[k]
             )
             ended.append(at < len(answers) - 1)
             paid.append(prices[2**at - 1])
@@ -136,16 +137,16 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
     masks = [0b0000, 0b0010, 0b0111]
     list(trainer.accuracies(masks))
     for _ in range(2):  # the second time from the cache
-        leads, choices = trainer.answers(masks)
+        margins, choices = trainer.answers(masks)
         for row, mask in enumerate(masks):
             used = values[:, columns_of(trainer.task.starts, mask)]
             slow = out_of_sample(used, dataset.codes.tolist(), builder.splits(dataset))
             assert choices[:, row].tolist() == slow[1]
-            assert leads[:, row] == pytest.approx(slow[0], abs=1e-9)
+            assert margins[:, row] == pytest.approx(slow[0], abs=1e-9)
 
 
 def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> None:
-    index, fitter = fitter_of(Exits(0.1))
+    index, fitter = fitter_of(ExitTerms(0.1))
     package = index.package
     assert package is not None
     prices = {0: 0.0, 1: 1.0, 3: 3.0, 7: 7.0}
@@ -198,21 +199,21 @@ def test_terms_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_a_confidence_that_so_few_items_cannot_give_is_refused_at_once() -> None:
-    check_exits(Exits(0.1, 0.9), np.arange(22))
-    check_exits(Exits(0.1), np.arange(0))
-    check_exits(Exits(), np.arange(0))
+    check_exits(ExitTerms(0.1, 0.9), np.arange(22))
+    check_exits(ExitTerms(0.1), np.arange(0))
+    check_exits(ExitTerms(), np.arange(0))
     with pytest.raises(BadProject, match=r"at least 22 independent .* there are 21"):
-        check_exits(Exits(0.1, 0.9), np.arange(21))
+        check_exits(ExitTerms(0.1, 0.9), np.arange(21))
     with pytest.raises(BadProject, match=r"at least 22 independent .* there are 0"):
-        check_exits(Exits(0.1, 0.9), np.arange(0))
+        check_exits(ExitTerms(0.1, 0.9), np.arange(0))
     with pytest.raises(BadProject, match=r"exits.alpha is 0"):
-        check_exits(Exits(0.0, 0.9), np.arange(1000))
+        check_exits(ExitTerms(0.0, 0.9), np.arange(1000))
 
 
 def test_items_of_few_groups_are_not_taken_for_many() -> None:
-    check_exits(Exits(0.1, 0.9), np.repeat(np.arange(22), 8))
+    check_exits(ExitTerms(0.1, 0.9), np.repeat(np.arange(22), 8))
     with pytest.raises(BadProject, match=r"there are 168 .* in 21 groups, which weigh"):
-        check_exits(Exits(0.1, 0.9), np.repeat(np.arange(21), 8))
+        check_exits(ExitTerms(0.1, 0.9), np.repeat(np.arange(21), 8))
     one_large = np.concatenate([np.zeros(100, np.int64), np.arange(1, 101)])
     with pytest.raises(BadProject, match=r"as much as 2 like the largest, of 1"):
-        check_exits(Exits(0.1, 0.9), one_large)
+        check_exits(ExitTerms(0.1, 0.9), one_large)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.indexer.building.project import Search
-from polydom.indexer.building.search_sets import LAMBDAS, Found, search_sets
+from polydom.indexer.building.search_sets import LAMBDAS, SearchedSets, search_sets
 from polydom.indexer.index.index import Index
 from polydom.indexer.set_search.feature_order import prefixes
 from polydom.indexer.set_search.greedy import search_greedy
@@ -32,7 +32,7 @@ def train(masks: list[int]) -> Iterator[float]:
     yield from map(accuracy, masks)
 
 
-def search(method: str, **terms: float) -> Found:
+def search(method: str, **terms: float) -> SearchedSets:
     asked = Search(method=method, **terms)  # type: ignore[arg-type]
     return search_sets(asked, M, train, cost_of, lambda done, left=None: None)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from polydom.features.loading import ready_made_features
-from polydom.indexer.commands.app import chatter_to_stderr
+from polydom.indexer.commands.app import prints_to_stderr
 from polydom.indexer.commands.report import skyline_facts
 from polydom.models.selection.learners import make_learner
 from polydom.server.__main__ import main
@@ -246,10 +246,10 @@ def test_lightgbm_is_quiet_unless_told_otherwise() -> None:
 @pytest.mark.jit
 def test_output_goes_back_to_where_it_went(capfd: pytest.CaptureFixture[str]) -> None:
     print("before")
-    with chatter_to_stderr():
+    with prints_to_stderr():
         print("meanwhile")
     print("between")
-    with pytest.raises(KeyError), chatter_to_stderr():
+    with pytest.raises(KeyError), prints_to_stderr():
         raise KeyError
     print("after")
     captured = capfd.readouterr()

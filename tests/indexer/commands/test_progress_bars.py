@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 from rich.console import Console
 
-from polydom.indexer.commands.progress_bars import Bars, latest
+from polydom.indexer.commands.progress_bars import ProgressBars, latest
 from polydom.models.selection.race import Outcome, Race
 
 
@@ -15,9 +15,12 @@ def shown(
 ) -> str:
     """The line of a stage that ends after these steps, be it by an error."""
     console = Console(file=io.StringIO(), width=100)
-    with suppress(KeyError), Bars(console).stage("training sets", total) as tell:
+    with (
+        suppress(KeyError),
+        ProgressBars(console).stage("training sets", total) as on_progress,
+    ):
         for done, left in steps:
-            tell(done, left)
+            on_progress(done, left)
         if fails:
             raise KeyError
     assert isinstance(console.file, io.StringIO)
@@ -73,10 +76,10 @@ def test_bar_writes_rates_short(step_s: float, rate: str) -> None:
         return now
 
     console = Console(file=io.StringIO(), width=100, get_time=later)
-    with Bars(console).stage("reading items", None) as tell:
+    with ProgressBars(console).stage("reading items", None) as on_progress:
         for done in range(1, 6):
             now += step_s
-            tell(done)
+            on_progress(done)
     assert isinstance(console.file, io.StringIO)
     assert console.file.getvalue().rstrip().endswith(f" {rate}")
 
@@ -84,17 +87,17 @@ def test_bar_writes_rates_short(step_s: float, rate: str) -> None:
 def test_bar_tells_the_time_left_or_the_rate() -> None:
     now = iter([float(second) for second in range(1000)])
     console = Console(file=io.StringIO(), width=100, get_time=lambda: next(now))
-    bars = Bars(console)
-    with bars.stage("a", None) as tell:
+    bars = ProgressBars(console)
+    with bars.stage("a", None) as on_progress:
         for done in range(20):
-            tell(done)
-    with suppress(KeyError), bars.stage("b", None) as tell:
+            on_progress(done)
+    with suppress(KeyError), bars.stage("b", None) as on_progress:
         for done in range(20):
-            tell(done, 1000 - done)
+            on_progress(done, 1000 - done)
         raise KeyError  # as a build that is stopped
-    with suppress(KeyError), bars.stage("c", 1000) as tell:
+    with suppress(KeyError), bars.stage("c", 1000) as on_progress:
         for done in range(20):
-            tell(done)
+            on_progress(done)
         raise KeyError
     assert isinstance(console.file, io.StringIO)
     first, second, third = console.file.getvalue().splitlines()
@@ -111,7 +114,7 @@ def fails(amount: int) -> Outcome:
 
 def test_bar_follows_a_race_below_it_and_forgets_it_at_the_end() -> None:
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
-    bars = Bars(console)
+    bars = ProgressBars(console)
     race = Race({"bayes": lambda n: Outcome(0.75)}, limit=4000, progress=bars.follow)
     race.train("bayes", 500)  # before any bar: nowhere to say it
     with bars.stage("choosing a learner", None):

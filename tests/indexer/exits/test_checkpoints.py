@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.indexer.exits.checkpoints import Answers, Exits
+from polydom.indexer.exits.checkpoints import Answers, CheckpointExits
 from polydom.indexer.exits.fit import CheckpointTrack, fit_exits
 from polydom.models.qwyc.optimal_stopping import Stopping
 from tests.support.oracles.early_exit import exit_of
@@ -18,18 +18,19 @@ from tests.support.oracles.early_exit import exit_of
 NEVER = math.inf
 
 
-def made(leads: Any, choices: Any) -> Answers:
-    return Answers(np.array(leads, np.float64), np.array(choices, np.int64))
+def made(margins: Any, choices: Any) -> Answers:
+    return Answers(np.array(margins, np.float64), np.array(choices, np.int64))
 
 
 @st.composite
 def drawn_answers(draw: st.DrawFn, checkpoints: int = 3) -> Answers:
-    """Leads in quarters, so that they are often tied."""
+    """Margins in quarters, so that they are often tied."""
     size = draw(st.integers(1, 8)) * checkpoints
-    leads = draw(st.lists(st.integers(1, 8), min_size=size, max_size=size))
+    margins = draw(st.lists(st.integers(1, 8), min_size=size, max_size=size))
     choices = draw(st.lists(st.integers(0, 2), min_size=size, max_size=size))
     return made(
-        np.reshape(leads, (-1, checkpoints)) / 4, np.reshape(choices, (-1, checkpoints))
+        np.reshape(margins, (-1, checkpoints)) / 4,
+        np.reshape(choices, (-1, checkpoints)),
     )
 
 
@@ -43,7 +44,7 @@ def surer(items: int, checkpoints: int = 5, seed: int = 0) -> Answers:
 
 
 def test_answers_beyond_the_margin_and_goes_on_at_it() -> None:
-    exits = Exits(np.array([NEVER, 0.5, NEVER]))
+    exits = CheckpointExits(np.array([NEVER, 0.5, NEVER]))
     answers = made([[9, 0.5, 1], [9, 0.75, 1]], [[0, 1, 2], [0, 1, 2]])
     choices, at = exits.evaluate(answers)
     assert (choices.tolist(), at.tolist()) == ([2, 1], [2, 1])
@@ -55,11 +56,11 @@ def test_evaluate_does_what_going_on_by_hand_does(
     answers: Answers, quarters: list[int]
 ) -> None:
     margins = [*(q / 4 for q in quarters), NEVER]
-    choices, at = Exits(np.array(margins)).evaluate(answers)
+    choices, at = CheckpointExits(np.array(margins)).evaluate(answers)
     slow = [
-        exit_of(leads, given, margins)
-        for leads, given in zip(
-            answers.leads.tolist(), answers.choices.tolist(), strict=True
+        exit_of(own, given, margins)
+        for own, given in zip(
+            answers.margins.tolist(), answers.choices.tolist(), strict=True
         )
     ]
     assert list(zip(choices.tolist(), at.tolist(), strict=True)) == slow
@@ -73,8 +74,8 @@ def test_no_other_margin_is_cheaper_with_as_few_changes(
     exits = fit_exits(answers, [1.0, 2.0], alpha)
     changed, at = exits.changed(answers), exits.evaluate(answers)[1]
     assert changed <= alpha * len(answers)
-    for margin in [-1.0, *answers.leads[:, 0].tolist()]:
-        other = Exits(np.array([margin, NEVER]))
+    for margin in [-1.0, *answers.margins[:, 0].tolist()]:
+        other = CheckpointExits(np.array([margin, NEVER]))
         if other.changed(answers) <= changed:
             assert (other.evaluate(answers)[1] == 0).sum() <= (at == 0).sum()
 
@@ -86,22 +87,22 @@ def test_changes_at_most_alpha_and_saves_more_with_more(alpha: float) -> None:
     assert exits.changed(answers) <= alpha * 2000
     stops = np.bincount(exits.evaluate(answers)[1], minlength=5)
     assert stops[:4].sum() > (200 if alpha else 20)
-    assert exits.margins[-1] == NEVER
+    assert exits.thresholds[-1] == NEVER
 
 
 def test_scale_of_a_models_scores_does_not_matter() -> None:
     answers = surer(1000)
     scale = np.array([2.0**-20, 1.0, 64.0, 7.0, 2.0**20])
-    scaled = Answers(answers.leads * scale, answers.choices)
+    scaled = Answers(answers.margins * scale, answers.choices)
     costs = [0.0, 1.0, 2.0, 4.0, 8.0]
     one, other = (fit_exits(a, costs, 0.01) for a in (answers, scaled))
-    np.testing.assert_allclose(one.margins * scale, other.margins, rtol=1e-6)
+    np.testing.assert_allclose(one.thresholds * scale, other.thresholds, rtol=1e-6)
 
 
 def test_a_calibrated_rate_holds_on_fresh_items() -> None:
     answers = surer(12_000)
     parts = [
-        Answers(answers.leads[i : i + 4000], answers.choices[i : i + 4000])
+        Answers(answers.margins[i : i + 4000], answers.choices[i : i + 4000])
         for i in (0, 4000, 8000)
     ]
     exits = fit_exits(
@@ -114,7 +115,7 @@ def test_a_calibrated_rate_holds_on_fresh_items() -> None:
 
 
 def test_what_cannot_be_promised_never_exits() -> None:
-    """Leads that say nothing leave no rate that calibration would confirm."""
+    """Margins that say nothing leave no rate that calibration would confirm."""
     draws = np.random.default_rng(0)
     blind = Answers(draws.random((600, 2)), draws.integers(0, 2, (600, 2)))
     exits = fit_exits(blind, [1, 1], 0.01, confidence=0.95, calibration=blind)
@@ -125,14 +126,14 @@ def test_the_ladder_grows_bolder() -> None:
     answers = surer(1000)
     track = CheckpointTrack(answers)
     stopping = Stopping(track, costs=np.array([1e-9, 1, 2, 4, 8]), both=False)
-    ladder = [Exits(-lower * track.scale) for lower, _ in stopping.ladder()]
+    ladder = [CheckpointExits(-lower * track.scale) for lower, _ in stopping.ladder()]
     means = [exits.evaluate(answers)[1].mean() for exits in ladder]
     assert means[0] > means[-1]
     assert all(a >= b - 0.2 for a, b in itertools.pairwise(means))
 
 
 def test_one_checkpoint_has_no_exit() -> None:
-    assert fit_exits(made([[1.0]], [[0]]), [3.0], 0.1).margins.tolist() == [NEVER]
+    assert fit_exits(made([[1.0]], [[0]]), [3.0], 0.1).thresholds.tolist() == [NEVER]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_what_cannot_be_fitted(changes: dict[str, Any], message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("leads", "choices", "message"),
+    ("margins", "choices", "message"),
     [
         (np.zeros(3), np.zeros(3, np.int64), r"must be \(N, K \+ 1\)"),
         (np.zeros((2, 3)), np.zeros((2, 2), np.int64), r"must be \(N, K \+ 1\)"),
@@ -168,6 +169,6 @@ def test_what_cannot_be_fitted(changes: dict[str, Any], message: str) -> None:
         (np.full((2, 3), np.nan), np.zeros((2, 3), np.int64), "not a finite number"),
     ],
 )
-def test_answers_that_cannot_be(leads: Any, choices: Any, message: str) -> None:
+def test_answers_that_cannot_be(margins: Any, choices: Any, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        Answers(leads, choices)
+        Answers(margins, choices)

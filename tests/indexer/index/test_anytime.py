@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.costs.curve import CostTable
-from polydom.indexer.index.anytime import Onward
+from polydom.indexer.index.anytime import Anytime
 from polydom.indexer.index.kernels.anytime import LEAST_GAIN
 from polydom.indexer.set_search.feature_order import (
     answers_along,
@@ -21,9 +21,9 @@ M, STEPS = 4, 2
 NEEDS = ((), (0,), (0, 1), (1,))
 
 
-def make_onward(
+def make_anytime(
     masks: list[int], accuracies: list[float], costs: list[int], share: float = 1.0
-) -> Onward:
+) -> Anytime:
     """Features cost as many seconds as `costs` says, the last two are the steps'."""
     table = CostTable(
         np.array(costs[:M], float)[:, None],
@@ -35,7 +35,7 @@ def make_onward(
     orders, fallbacks = order_features(
         masks, gains, lambda mask: float(table.of(mask)[0])
     )
-    return Onward.prepare(
+    return Anytime.prepare(
         table,
         np.full(M + STEPS, share),
         np.array(masks),
@@ -53,9 +53,9 @@ COSTS = [1, 2, 4, 8, 1, 1]  # the last two are the steps'
 
 
 def test_onward_goes_for_the_best_that_is_sure_to_fit() -> None:
-    onward = make_onward(ALL, GAINS, COSTS)
-    at = onward.at(1.0)
-    assert [onward.target(at, 0, left) for left in (0.9, 1, 3, 4, 16.9, 17)] == [
+    anytime = make_anytime(ALL, GAINS, COSTS)
+    at = anytime.at(1.0)
+    assert [anytime.target(at, 0, left) for left in (0.9, 1, 3, 4, 16.9, 17)] == [
         -1,
         1,
         2,
@@ -64,20 +64,20 @@ def test_onward_goes_for_the_best_that_is_sure_to_fit() -> None:
         4,
     ]
     # what is done is paid, with its steps
-    assert onward.target(at, 0b0010, 1.0) == 3
-    assert onward.next(4, 0b0010) in (0, 2, 3)
-    assert onward.target(at, 0b1111, 100.0) == -1
-    assert onward.answer(0b0111) == 3
+    assert anytime.target(at, 0b0010, 1.0) == 3
+    assert anytime.next(4, 0b0010) in (0, 2, 3)
+    assert anytime.target(at, 0b1111, 100.0) == -1
+    assert anytime.answer(0b0111) == 3
 
 
 def test_onward_gambles_where_the_way_there_secures_an_answer() -> None:
-    onward = make_onward(ALL, GAINS, COSTS, share=0.5)
-    at = onward.at(1.0)
+    anytime = make_anytime(ALL, GAINS, COSTS, share=0.5)
+    at = anytime.at(1.0)
     # all takes 17 s at worst and typically 8.5 s, and the last one 8 s at worst
-    assert onward.target(at, 0, 15.0) == 4
+    assert anytime.target(at, 0, 15.0) == 4
     # nothing is begun that may not be done: the step and the feature at worst
-    assert onward.target(at, 0, 0.6) == -1
-    assert onward.target(at, 0, 0.6, careful=False) == 1
+    assert anytime.target(at, 0, 0.6) == -1
+    assert anytime.target(at, 0, 0.6, careful=False) == 1
 
 
 def test_onward_begins_nothing_for_what_will_likely_not_be_reached() -> None:
@@ -87,26 +87,26 @@ def test_onward_begins_nothing_for_what_will_likely_not_be_reached() -> None:
     one with the step takes 4 + 1, at worst typically 2.5 + 2.06; the other is begun
     only where its 8 s are left then.
     """
-    onward = make_onward(ALL, GAINS, COSTS, share=0.5)
-    at, last = onward.at(1.0), onward.orders[4].tolist()
+    anytime = make_anytime(ALL, GAINS, COSTS, share=0.5)
+    at, last = anytime.at(1.0), anytime.orders[4].tolist()
     order = [feature for feature in last if feature >= 2]
     assert order == [2, 3]
     for left, row in ((6.4, -1), (6.6, 4)):
-        assert onward.target(at, 0b0011, left, careful=False) == row
+        assert anytime.target(at, 0b0011, left, careful=False) == row
     for left, row in ((10.4, -1), (10.6, 4), (13.0, 4)):
-        assert onward.target(at, 0b0011, left) == row
+        assert anytime.target(at, 0b0011, left) == row
     # the first one took 3 s of 10.6: for the second there is not enough
-    assert onward.target(at, 0b0111, 7.6) == -1
+    assert anytime.target(at, 0b0111, 7.6) == -1
 
 
 def test_onward_leaves_a_models_time() -> None:
-    onward = make_onward(ALL, GAINS, COSTS)
-    orders, fallbacks = _orders(onward)
-    slow = Onward.prepare(
-        onward.costs,
+    anytime = make_anytime(ALL, GAINS, COSTS)
+    orders, fallbacks = _orders(anytime)
+    slow = Anytime.prepare(
+        anytime.costs,
         np.empty(0),
-        onward.masks,
-        onward.accuracies,
+        anytime.masks,
+        anytime.accuracies,
         orders,
         fallbacks,
         np.full(len(ALL), 0.5),
@@ -116,9 +116,9 @@ def test_onward_leaves_a_models_time() -> None:
     assert [slow.target(at, 0, left) for left in (1.4, 1.5)] == [-1, 1]
 
 
-def _orders(onward: Onward) -> Any:
-    orders = tuple(tuple(f for f in row if f >= 0) for row in onward.orders.tolist())
-    return orders, answers_along(orders, onward.masks.tolist(), onward.accuracies)
+def _orders(anytime: Anytime) -> Any:
+    orders = tuple(tuple(f for f in row if f >= 0) for row in anytime.orders.tolist())
+    return orders, answers_along(orders, anytime.masks.tolist(), anytime.accuracies)
 
 
 @given(
@@ -141,9 +141,9 @@ def test_onward_chooses_as_the_slow_twin(
 ) -> None:
     masks = [0, *sorted(others)]
     accuracies = [data.draw(st.integers(0, 9)) / 9 for _ in masks]
-    onward = make_onward(masks, accuracies, costs, share)
-    orders, fallbacks = _orders(onward)
-    row = onward.target(onward.at(1.0), done, left, careful=careful)
+    anytime = make_anytime(masks, accuracies, costs, share)
+    orders, fallbacks = _orders(anytime)
+    row = anytime.target(anytime.at(1.0), done, left, careful=careful)
     worths = [
         expected_accuracy(
             order,
@@ -152,27 +152,27 @@ def test_onward_chooses_as_the_slow_twin(
             lambda feature: {
                 M + step: float(costs[M + step]) for step in NEEDS[feature]
             },
-            (done, accuracies[onward.answer(done)]),
+            (done, accuracies[anytime.answer(done)]),
             left,
             share,
             careful,
         )
         for order, answers in zip(orders, fallbacks, strict=True)
     ]
-    stopping = accuracies[onward.answer(done)]
+    stopping = accuracies[anytime.answer(done)]
     if row < 0:
         assert max(worths) <= stopping + LEAST_GAIN + 1e-9
     else:
         assert worths[row] >= max(worths) - 1e-9
         assert worths[row] > stopping + LEAST_GAIN - 1e-9
-        feature = onward.next(row, done)
+        feature = anytime.next(row, done)
         assert masks[row] >> feature & 1
         assert not done >> feature & 1
 
 
 @given(done=st.integers(0, 15))
 def test_onward_answers_with_the_best_that_is_complete(done: int) -> None:
-    onward = make_onward(ALL, GAINS, COSTS)
+    anytime = make_anytime(ALL, GAINS, COSTS)
     within = [g for g, mask in zip(GAINS, ALL, strict=True) if mask & ~done == 0]
-    assert GAINS[onward.answer(done)] == max(within)
+    assert GAINS[anytime.answer(done)] == max(within)
     assert all(a & ~b == 0 for a, b in pairwise(prefixes((0, 1))))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadIndexFile, BadInput, NothingFits
 from polydom.features.sizes import Size
 from polydom.indexer import Candidate, Index
-from polydom.indexer.index.machine_factors import Factors
+from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.indexer.index.pdx import read_file, write_file
 from tests.support import served
 from tests.support.curves import RECTANGLE, Candidates, pair_candidates
@@ -126,7 +126,7 @@ def test_rescaled_index_has_the_costs_of_each_part_times_its_factor(
 ) -> None:
     served.save_index(tmp_path)
     index = Index.load(tmp_path / "tiny.pdx")
-    factors = Factors(2.0, np.array([3.0]), np.array([5.0, 7.0, 0.5]), 11.0)
+    factors = MachineFactors(2.0, np.array([3.0]), np.array([5.0, 7.0, 0.5]), 11.0)
     rescaled = index.rescaled(factors, [0.0, 0.0, 0.0])
     own_ms = [5.0 * 1, 7.0 * (2 + 0.01 * size), 0.5 * 4]
     sums_ms = [0, own_ms[0], sum(own_ms[:2]) + 3, sum(own_ms) + 3]
@@ -148,7 +148,7 @@ def test_index_rescaled_by_one_factor_buys_the_same_for_as_much_more(
     times: float,
 ) -> None:
     index = served.make_index()
-    factors = Factors(times, np.full(1, times), np.full(3, times), times)
+    factors = MachineFactors(times, np.full(1, times), np.full(3, times), times)
     rescaled = index.rescaled(factors, np.zeros(3))
     for size in (1, 50, 10_000):
         for budget_s in (0.00021, 0.0013, 0.0053, 1.0):
@@ -158,7 +158,7 @@ def test_index_rescaled_by_one_factor_buys_the_same_for_as_much_more(
 
 def test_rescaled_index_leaves_what_is_no_measured_time() -> None:
     index = served.make_index()
-    factors = Factors(1.0, np.ones(1), np.full(3, 8.0), 1.0)
+    factors = MachineFactors(1.0, np.ones(1), np.full(3, 8.0), 1.0)
     rescaled = index.rescaled(factors, [1e-3, 0.0, 0.0])
     assert rescaled.cost_s(1, 100) == pytest.approx(index.cost_s(1, 100))
     assert rescaled.cost_s(2, 100) == pytest.approx(5.2e-3 + 7 * 3e-3)
@@ -166,7 +166,7 @@ def test_rescaled_index_leaves_what_is_no_measured_time() -> None:
 
 def test_bare_index_has_no_parts_to_rescale() -> None:
     with pytest.raises(BadInput, match="no parts"):
-        INDEX.rescaled(Factors(1.0, np.ones(0), np.ones(0), 1.0), [])
+        INDEX.rescaled(MachineFactors(1.0, np.ones(0), np.ones(0), 1.0), [])
 
 
 Change = Callable[[dict[str, Any], dict[str, Any]], None]

@@ -16,12 +16,12 @@ from polydom.indexer.index.machine_factors import (
     CONFIDENCE,
     FASTEST,
     SLOWEST,
-    Factors,
+    MachineFactors,
     compare,
     rescale_costs,
     upper_median,
 )
-from polydom.indexer.index.machine_times import finish, pace_of, time_features
+from polydom.indexer.index.machine_times import finish, medians_of, time_features
 from tests.support.oracles.machine import upper_median_by_counting
 
 Floats = NDArray[np.float64]
@@ -70,7 +70,7 @@ MODELS = np.full((9, 6, 3), 1e-5)
 @pytest.mark.parametrize("true", [0.5, 0.9, 1.0, 1.1, 2.0, 5.0])
 def test_compare_finds_each_parts_factor_from_above(true: float) -> None:
     scale = np.array([1.0, true, 1.0, true])
-    build = pace_of(drawn(9, 1.0), MODELS, steps=1)
+    build = medians_of(drawn(9, 1.0), MODELS, steps=1)
     factors = compare(build, drawn(4, scale), 3 * MODELS[:4])
     found = [factors.overhead, *factors.steps, *factors.features]
     assert np.all(found >= 0.97 * scale)
@@ -79,7 +79,7 @@ def test_compare_finds_each_parts_factor_from_above(true: float) -> None:
 
 
 def test_compare_is_never_optimistic_because_of_noise() -> None:
-    build = pace_of(drawn(9, 1.0, noise=0.02), MODELS, steps=1)
+    build = medians_of(drawn(9, 1.0, noise=0.02), MODELS, steps=1)
     found = np.array(
         [compare(build, drawn(2, 1.0, noise=0.5), MODELS).features for _ in range(500)]
     )
@@ -88,7 +88,7 @@ def test_compare_is_never_optimistic_because_of_noise() -> None:
 
 
 def test_compare_lowers_a_cost_only_where_most_calls_are_faster() -> None:
-    build = pace_of(drawn(9, 1.0, noise=0.0), MODELS, steps=1)
+    build = medians_of(drawn(9, 1.0, noise=0.0), MODELS, steps=1)
     here = drawn(2, 1.0, noise=0.0)
     here[0] *= 0.25  # one of two rounds
     factors = compare(build, here, MODELS)
@@ -100,7 +100,7 @@ def test_compare_lowers_a_cost_only_where_most_calls_are_faster() -> None:
 
 @pytest.mark.parametrize(("true", "bound"), [(100.0, SLOWEST), (0.001, FASTEST)])
 def test_compare_keeps_to_its_bounds(true: float, bound: float) -> None:
-    build = pace_of(drawn(9, 1.0), MODELS, steps=1)
+    build = medians_of(drawn(9, 1.0), MODELS, steps=1)
     factors = compare(build, drawn(2, true), true * MODELS)
     assert factors.features.tolist() == [bound, bound]
     assert factors.models == factors.overhead == bound
@@ -109,14 +109,14 @@ def test_compare_keeps_to_its_bounds(true: float, bound: float) -> None:
 def test_compare_leaves_declared_seconds_alone() -> None:
     here, there = drawn(4, 1.0), drawn(9, 1.0)
     here[:, :, 3] = there[:, :, 3] = np.nan
-    factors = compare(pace_of(there, MODELS, steps=1), 2 * here, MODELS)
+    factors = compare(medians_of(there, MODELS, steps=1), 2 * here, MODELS)
     assert factors.features[0] > 1.8
     assert factors.features[1] == 1
 
 
 def test_costs_are_rescaled_where_they_were_measured() -> None:
     costs = CostTable([[5.0, 1.0], [3.0, 0.0]], [[2.0, 4.0]], [(0,), ()], [1.0, 0.0])
-    factors = Factors(3.0, np.array([0.5]), np.array([2.0, 10.0]), 7.0)
+    factors = MachineFactors(3.0, np.array([0.5]), np.array([2.0, 10.0]), 7.0)
     found = rescale_costs(costs, factors, np.array([4.0, 3.0]))
     np.testing.assert_array_equal(found.feature_coefficients, [[6, 2], [3, 0]])
     np.testing.assert_array_equal(found.step_coefficients, [[1, 2]])
@@ -126,7 +126,7 @@ def test_costs_are_rescaled_where_they_were_measured() -> None:
 
 def test_costs_stay_sound_where_more_is_declared_than_there_is() -> None:
     costs = CostTable([[5.0]], [[1.0]], [()], [1.0])
-    factors = Factors(1.0, np.ones(1), np.full(1, 2.0), 1.0)
+    factors = MachineFactors(1.0, np.ones(1), np.full(1, 2.0), 1.0)
     assert rescale_costs(costs, factors, np.array([9.0])).of(1) == [6]
 
 
@@ -149,7 +149,7 @@ def test_compare_sees_real_work_become_dearer_and_cheaper() -> None:
         features = [spinning(f"f{i}", s) for i, s in enumerate(seconds)]
         return finish(time_features(Extractor(features, [1, 1]), items, limit_s=0.1))
 
-    build = pace_of(timed((1e-3, 1e-3)), MODELS[:, :2], steps=0)
+    build = medians_of(timed((1e-3, 1e-3)), MODELS[:, :2], steps=0)
     slower, faster = compare(build, timed((4e-3, 0.1e-3)), MODELS[:, :2]).features
     # the machine may be busy, but not by so much in most calls
     assert slower > 1.5

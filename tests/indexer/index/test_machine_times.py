@@ -12,10 +12,10 @@ from polydom.features.items import text_item
 from polydom.indexer.index.machine_times import (
     LEAST_ROUNDS,
     ROUNDS,
-    Pace,
+    MachineTimes,
     compared_models,
     finish,
-    pace_of,
+    medians_of,
     time_features,
     time_models,
 )
@@ -106,10 +106,10 @@ def test_compared_models_are_spread_over_all_and_few(rows: int) -> None:
     assert (chosen[0], chosen[-1]) == (0, rows - 1)
 
 
-def make_pace() -> Pace:
+def make_times() -> MachineTimes:
     parts = np.array([[[1.0, 2, 3, NAN], [5, 6, 7, NAN]]] * 3)
     parts[1] *= 10  # the median does not see it
-    return pace_of(parts, np.array([[[8.0], [9.0]]] * 3), steps=1)
+    return medians_of(parts, np.array([[[8.0], [9.0]]] * 3), steps=1)
 
 
 SHAPE: dict[str, Any] = {
@@ -121,11 +121,11 @@ SHAPE: dict[str, Any] = {
 
 
 def test_pace_is_the_medians_and_survives_a_header() -> None:
-    pace = Pace.read(make_pace().facts(), **SHAPE)
-    np.testing.assert_array_equal(pace.overhead_s, [1, 5])
-    np.testing.assert_array_equal(pace.step_s, [[2], [6]])
-    np.testing.assert_array_equal(pace.feature_s, [[3, NAN], [7, NAN]])
-    np.testing.assert_array_equal(pace.model_s, [[8], [9]])
+    found = MachineTimes.read(make_times().facts(), **SHAPE)
+    np.testing.assert_array_equal(found.overhead_s, [1, 5])
+    np.testing.assert_array_equal(found.step_s, [[2], [6]])
+    np.testing.assert_array_equal(found.feature_s, [[3, NAN], [7, NAN]])
+    np.testing.assert_array_equal(found.model_s, [[8], [9]])
 
 
 @pytest.mark.parametrize(
@@ -147,10 +147,10 @@ def test_pace_is_the_medians_and_survives_a_header() -> None:
 )
 def test_pace_refuses_what_is_none(damage: dict[str, Any]) -> None:
     with pytest.raises(BadIndexFile, match="sample time"):
-        Pace.read(make_pace().facts() | damage, **SHAPE)
+        MachineTimes.read(make_times().facts() | damage, **SHAPE)
 
 
 @pytest.mark.parametrize("facts", [None, [], {}, 3, {"overhead": [1.0, 5.0]}])
 def test_pace_refuses_another_form(facts: Any) -> None:
     with pytest.raises(BadIndexFile, match="no sample times"):
-        Pace.read(facts, **SHAPE)
+        MachineTimes.read(facts, **SHAPE)

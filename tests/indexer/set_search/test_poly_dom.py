@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.indexer.set_search import poly_dom as lattice
+from polydom.indexer.set_search import poly_dom
 from polydom.indexer.set_search import sandwich as bounds
-from polydom.indexer.set_search.poly_dom import LatticeSearch
+from polydom.indexer.set_search.poly_dom import PolyDomSearch
 from tests.support.oracles.set_search import count_open, expand_lattice, smallest_alpha
 
 ALPHAS = st.sampled_from([1.0, 1.01, 1.1, 1.5, 2.0])
@@ -56,7 +56,7 @@ def features(accuracies: list[float]) -> int:
     return len(accuracies).bit_length() - 1
 
 
-def assert_guaranteed(search: LatticeSearch, accuracies: list[float]) -> None:
+def assert_guaranteed(search: PolyDomSearch, accuracies: list[float]) -> None:
     """Every set has an expanded subset, so one that costs no more, within alpha."""
     for mask, accuracy in enumerate(accuracies):
         best = max(search.expanded.get(s, -1.0) for s in subsets(mask))
@@ -75,13 +75,13 @@ def test_icsp_example_expands_fourteen_of_sixteen_sets_at_alpha_one() -> None:
         values = [single[f] for f in range(4) if mask >> f & 1]
         return max(values, default=0.5) + 0.01 * (len(values) == 2 and mask < 8)
 
-    search = lattice.search(4, accuracy)
+    search = poly_dom.search(4, accuracy)
     assert set(range(16)) - set(search.expanded) == {0b1001, 0b1010}
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
 def test_search_trains_only_both_ends_when_features_add_nothing(m: int) -> None:
-    assert dict(lattice.search(m, lambda mask: 0.5).expanded) == {
+    assert dict(poly_dom.search(m, lambda mask: 0.5).expanded) == {
         0: 0.5,
         (1 << m) - 1: 0.5,
     }
@@ -94,17 +94,17 @@ def test_search_trains_the_empty_set_first_and_the_full_set_second() -> None:
         asked.append(mask)
         return mask / 8
 
-    lattice.search(3, accuracy)
+    poly_dom.search(3, accuracy)
     assert asked[:2] == [0, 7]
 
 
 def test_search_keeps_xor_features_that_are_worthless_alone() -> None:
-    search = lattice.search(4, lambda mask: 1.0 if mask & 3 == 3 else 0.5)
+    search = poly_dom.search(4, lambda mask: 1.0 if mask & 3 == 3 else 0.5)
     assert search.expanded[0b0011] == 1.0
 
 
 def test_covering_overlooks_xor_features_as_documented() -> None:
-    search = lattice.search(
+    search = poly_dom.search(
         4, lambda mask: 1.0 if mask & 3 == 3 else 0.5, covering=True
     )
     assert 0b0011 not in search.expanded
@@ -119,7 +119,7 @@ def test_covering_keeps_the_guarantee_under_diminishing_returns(
     accuracies: list[float], alpha: float
 ) -> None:
     m = features(accuracies)
-    search = lattice.search(m, accuracies.__getitem__, alpha=alpha, covering=True)
+    search = poly_dom.search(m, accuracies.__getitem__, alpha=alpha, covering=True)
     assert_guaranteed(search, accuracies)
 
 
@@ -130,8 +130,8 @@ def test_covering_trains_fewer_sets_when_small_gains_add_up_to_little() -> None:
     def total(mask: int) -> float:
         return 0.6 + 0.3 * (mask & 1) + 0.001 * (mask >> 1).bit_count()
 
-    plain = lattice.search(6, total, alpha=1.005)
-    covering = lattice.search(6, total, alpha=1.005, covering=True)
+    plain = poly_dom.search(6, total, alpha=1.005)
+    covering = poly_dom.search(6, total, alpha=1.005, covering=True)
     assert len(covering.expanded) < len(plain.expanded)
     assert accuracy(1) == 0.8
 
@@ -141,7 +141,9 @@ def test_search_expands_what_comparing_all_pairs_expands(
     accuracies: list[float], alpha: float, tolerance: float
 ) -> None:
     m = features(accuracies)
-    search = lattice.search(m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance)
+    search = poly_dom.search(
+        m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance
+    )
     assert set(search.expanded) == expand_lattice(m, accuracies, alpha, tolerance)
 
 
@@ -151,7 +153,7 @@ def test_search_keeps_the_guarantee_when_accuracy_is_monotone(
 ) -> None:
     m = features(accuracies)
     assert_guaranteed(
-        lattice.search(m, accuracies.__getitem__, alpha=alpha), accuracies
+        poly_dom.search(m, accuracies.__getitem__, alpha=alpha), accuracies
     )
 
 
@@ -164,7 +166,7 @@ def test_search_keeps_the_guarantee_when_losses_stay_within_the_tolerance(
     accuracies: list[float], noise: list[float], alpha: float
 ) -> None:
     noisy = [a * 0.9 + e for a, e in zip(accuracies, noise, strict=False)]
-    search = lattice.search(
+    search = poly_dom.search(
         features(noisy), noisy.__getitem__, alpha=alpha, tolerance=0.1 + 1e-12
     )
     assert_guaranteed(search, noisy)
@@ -175,10 +177,10 @@ def test_sparse_search_expands_what_the_dense_one_expands(
     accuracies: list[float], alpha: float, tolerance: float
 ) -> None:
     m = features(accuracies)
-    dense = lattice.search(m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance)
+    dense = poly_dom.search(m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bounds, "DENSE_FEATURES", 0)
-        sparse = lattice.search(
+        sparse = poly_dom.search(
             m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance
         )
     assert dict(sparse.expanded) == dict(dense.expanded)
@@ -190,7 +192,7 @@ def test_search_over_sixty_two_features_finishes_where_alpha_is_wide_enough() ->
     def accuracy(mask: int) -> float:
         return max((single[f] for f in range(62) if mask >> f & 1), default=0.5)
 
-    search = lattice.search(62, accuracy, alpha=1.5)
+    search = poly_dom.search(62, accuracy, alpha=1.5)
     full = (1 << 62) - 1
     assert search.complete
     assert set(search.expanded) == {0, full, *(1 << f for f in range(62))}
@@ -200,7 +202,7 @@ def test_search_over_sixty_two_features_finishes_where_alpha_is_wide_enough() ->
 
 
 def test_search_over_many_features_stops_at_its_budget_with_a_true_bound() -> None:
-    search = lattice.search(40, lambda mask: 0.5 + mask.bit_count() / 80, budget=300)
+    search = poly_dom.search(40, lambda mask: 0.5 + mask.bit_count() / 80, budget=300)
     assert len(search.expanded) == 300
     assert not search.complete
     assert 1.0 < search.alpha <= 2.0
@@ -211,7 +213,9 @@ def test_why_names_a_pair_that_closes_each_untrained_set(
     accuracies: list[float], alpha: float, tolerance: float
 ) -> None:
     m = features(accuracies)
-    search = lattice.search(m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance)
+    search = poly_dom.search(
+        m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance
+    )
     for mask in set(range(1 << m)) - set(search.expanded):
         why = search.why(mask)
         assert why is not None
@@ -222,7 +226,7 @@ def test_why_names_a_pair_that_closes_each_untrained_set(
 
 
 def test_why_refuses_a_set_that_was_trained() -> None:
-    search = lattice.search(2, lambda mask: 0.5)
+    search = poly_dom.search(2, lambda mask: 0.5)
     with pytest.raises(BadInput, match=r"mask 3 was trained: 0\.5 accurate"):
         search.why(3)
     with pytest.raises(BadInput, match="mask 4 is no set of 2 features"):
@@ -245,7 +249,7 @@ def test_search_under_a_budget_reports_a_bound_that_holds(
         asked.append(mask)
         return accuracies[mask]
 
-    search = lattice.search(m, accuracy, budget=budget, tolerance=tolerance)
+    search = poly_dom.search(m, accuracy, budget=budget, tolerance=tolerance)
     assert sorted(asked) == list(search.expanded)
     assert len(asked) <= budget
     if math.isfinite(search.alpha):
@@ -262,7 +266,7 @@ def test_search_under_a_budget_finishes_large_alphas_first() -> None:
     def accuracy(mask: int) -> float:
         return 1 - 0.5 * 0.7 ** mask.bit_count()
 
-    alphas = [lattice.search(8, accuracy, budget=b).alpha for b in (2, 40, 150, 256)]
+    alphas = [poly_dom.search(8, accuracy, budget=b).alpha for b in (2, 40, 150, 256)]
     assert alphas == sorted(alphas, reverse=True)
     assert alphas[0] < 2
     assert alphas[-1] == 1.0
@@ -270,7 +274,7 @@ def test_search_under_a_budget_finishes_large_alphas_first() -> None:
 
 def test_search_under_a_budget_in_seconds_stops_after_the_training_under_way() -> None:
     seconds = itertools.count()
-    search = lattice.search(
+    search = poly_dom.search(
         6, lambda mask: mask / 64, budget_s=10, now=lambda: next(seconds)
     )
     assert len(search.expanded) == 10
@@ -283,14 +287,14 @@ def test_search_interrupted_returns_what_is_finished() -> None:
             raise KeyboardInterrupt
         return mask.bit_count() / 8
 
-    search = lattice.search(6, accuracy, budget_s=math.inf)
+    search = poly_dom.search(6, accuracy, budget_s=math.inf)
     assert 0b010 in search.expanded
     assert 0b100 not in search.expanded
     assert not search.complete
     assert search.alpha == math.inf
     assert search.why(0b110) is None
     with pytest.raises(KeyboardInterrupt):
-        lattice.search(6, accuracy)
+        poly_dom.search(6, accuracy)
 
 
 def test_search_takes_batches_of_one_size_and_reports_progress() -> None:
@@ -301,7 +305,7 @@ def test_search_takes_batches_of_one_size_and_reports_progress() -> None:
         sizes.append({mask.bit_count() for mask in masks})
         return (mask / 8 for mask in masks)
 
-    lattice.search(
+    poly_dom.search(
         3,
         accuracy,
         batch=True,
@@ -332,7 +336,7 @@ def test_search_tells_how_many_trainings_there_can_be_at_most(
             trained[mask] = draws[mask]
             yield draws[mask]
 
-    lattice.search(
+    poly_dom.search(
         m,
         accuracy,
         alpha=alpha,
@@ -352,7 +356,7 @@ def test_search_of_many_features_tells_no_more_than_it_knows() -> None:
 
     def left_by(budget: int | None) -> list[int | None]:
         told: list[int | None] = []
-        lattice.search(
+        poly_dom.search(
             25,
             lambda mask: min(mask.bit_count(), 1),
             budget=budget,
@@ -376,12 +380,12 @@ def test_search_refuses_a_batch_of_the_wrong_length(
     accuracy: Callable[[list[int]], list[float]], message: str
 ) -> None:
     with pytest.raises(BadInput, match=message):
-        lattice.search(3, accuracy, batch=True)
+        poly_dom.search(3, accuracy, batch=True)
 
 
 def test_violations_are_measured_by_distance() -> None:
     values = [0.5, 0.6, 0.7, 0.55, 0.5, 0.6, 0.7, 0.65]
-    violations = lattice.search(3, values.__getitem__, tolerance=0.2).violations
+    violations = poly_dom.search(3, values.__getitem__, tolerance=0.2).violations
     assert violations.complete
     assert violations.pairs.tolist() == [0, 12, 6, 1]
     # {f1, f2} loses 0.05 to {f1} and 0.15 to {f2}; the full set 0.05 to {f2}
@@ -394,14 +398,14 @@ def test_violations_are_measured_by_distance() -> None:
 
 
 def test_violations_are_none_when_accuracy_is_monotone() -> None:
-    violations = lattice.search(4, lambda mask: mask.bit_count() / 8).violations
+    violations = poly_dom.search(4, lambda mask: mask.bit_count() / 8).violations
     assert violations.count == 0
     assert violations.tolerance == violations.quantile(0.95) == 0.0
 
 
 @given(values=st.lists(st.floats(0, 0.99), min_size=16, max_size=16))
 def test_violations_report_the_tolerance_that_covers_them(values: list[float]) -> None:
-    search = lattice.search(4, values.__getitem__, tolerance=1.0)
+    search = poly_dom.search(4, values.__getitem__, tolerance=1.0)
     losses = [values[s] - values[mask] for mask in range(16) for s in subsets(mask)]
     assert len(search.expanded) == 16
     assert search.violations.tolerance == max(losses)
@@ -411,13 +415,13 @@ def test_violations_report_the_tolerance_that_covers_them(values: list[float]) -
 @pytest.mark.parametrize("m", [0, -1, 63])
 def test_search_refuses_a_number_of_features_out_of_range(m: int) -> None:
     with pytest.raises(BadInput, match="must be 1 to 62 features"):
-        lattice.search(m, lambda mask: 0.5)
+        poly_dom.search(m, lambda mask: 0.5)
 
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, math.nan])
 def test_search_refuses_an_accuracy_out_of_range(value: float) -> None:
     with pytest.raises(BadInput, match="accuracy of set 3 is"):
-        lattice.search(2, lambda mask: value if mask == 3 else 0.5)
+        poly_dom.search(2, lambda mask: value if mask == 3 else 0.5)
 
 
 @pytest.mark.parametrize(
@@ -436,7 +440,7 @@ def test_search_refuses_arguments_out_of_range(
     arguments: dict[str, float], message: str
 ) -> None:
     with pytest.raises(BadInput, match=message):
-        lattice.search(3, lambda mask: 0.5, **arguments)  # type: ignore[arg-type]
+        poly_dom.search(3, lambda mask: 0.5, **arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.jit
@@ -452,5 +456,5 @@ def test_search_over_sixteen_features_expands_each_set_once(seed: int) -> None:
         best = [single[f] for f in range(16) if mask >> f & 1][-2:]
         return float(1 - np.prod([1 - a for a in best]))
 
-    search = lattice.search(16, accuracy)
+    search = poly_dom.search(16, accuracy)
     assert len(asked) == len(set(asked)) == len(search.expanded) < 1 << 14

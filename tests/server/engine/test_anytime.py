@@ -8,7 +8,7 @@ import pytest
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.indexer.index.index import Index
-from polydom.server.engine.anytime import Course, make_onward
+from polydom.server.engine.anytime import Course, make_anytime
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.drift import Drift
 from polydom.server.engine.execution import answer, begin
@@ -139,11 +139,11 @@ def test_course_that_fails_or_is_left_tells_what_it_took() -> None:
 
 
 def test_course_is_not_set_for_money_or_unknown_times() -> None:
-    assert make_onward(typical_index(), "usd") is None
-    assert make_onward(make_index(), "s") is None
-    onward = make_onward(typical_index(), "s")
-    assert onward is not None
-    course = Course(onward, 100.0)
+    assert make_anytime(typical_index(), "usd") is None
+    assert make_anytime(make_index(), "s") is None
+    anytime = make_anytime(typical_index(), "s")
+    assert anytime is not None
+    course = Course(anytime, 100.0)
     assert (course.done, course.reached) == (0, (0, 1e-4))
     course.computed(1)
     assert course.done == 0b010

@@ -26,13 +26,7 @@ from tests.support.engines import (
     slow_engine,
     with_margins,
 )
-from tests.support.served import (
-    ACCURACIES,
-    HAM,
-    MODEL_S,
-    SPAM,
-    make_pair_index,
-)
+from tests.support.served import ACCURACIES, HAM, MODEL_S, SPAM, make_pair_index
 
 
 @pytest.mark.parametrize(

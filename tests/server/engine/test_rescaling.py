@@ -17,7 +17,7 @@ from polydom.indexer.index.machine_times import LEAST_ROUNDS, finish
 from polydom.server.app import create_app
 from polydom.server.engine.plan import make_plans
 from polydom.server.engine.planner import Engine
-from polydom.server.engine.rescaling import read_pace, rescale
+from polydom.server.engine.rescaling import read_machine_times, rescale
 from polydom.server.runtime.facts import facts_of
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling
@@ -76,9 +76,9 @@ def slow_engine(clock: Clock, features_s: Sequence[float], step_s: float) -> Eng
 def rescaled(engine: Engine, clock: Clock) -> Rescaling:
     samples = WarmUp(engine).samples
     rows = [np.zeros(engine.extractor.width, np.float32)] * len(samples)
-    pace = read_pace(engine)
-    assert pace is not None
-    return finish(rescale(engine, pace, samples, rows, now=clock))
+    build_times = read_machine_times(engine)
+    assert build_times is not None
+    return finish(rescale(engine, build_times, samples, rows, now=clock))
 
 
 def test_engine_plans_with_the_costs_of_a_slower_machine() -> None:

@@ -68,7 +68,7 @@ def exact_pair_cost(coefficients: Sequence[float], a: float, b: float) -> Fracti
     return cost
 
 
-def strays(
+def outliers(
     seconds: Sequence[float],
     usual_s: Sequence[float],
     quantile: float,

@@ -1,4 +1,4 @@
-"""Dealing groups of items to parts, one group after the other."""
+"""Dividing groups of items into parts, one group after the other."""
 
 import numpy as np
 from numba import float64, int64, void
@@ -16,7 +16,7 @@ OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
     void(INTS, INTS, INTS, INTS, FLOATS, float64[:, ::1], int64[::1], int64[::1]),
     **OPTIONS,
 )
-def deal_in_order(
+def divide_in_order(
     order: NDArray[np.int64],
     starts: NDArray[np.int64],
     classes: NDArray[np.int64],
@@ -24,13 +24,13 @@ def deal_in_order(
     weights: NDArray[np.float64],
     held: NDArray[np.float64],
     sizes: NDArray[np.int64],
-    dealt: NDArray[np.int64],
+    part_of: NDArray[np.int64],
 ) -> None:
     """Give each group, in this order, to the part that holds least of its classes.
 
     Group g has `counts[j]` items of class `classes[j]`, for j from `starts[g]` to
     `starts[g + 1]`. `held` (P, K) and `sizes` (P,) count what the parts hold, from
-    zero, and `dealt` (G,) takes the part of each group.
+    zero, and `part_of` (G,) takes the part of each group.
     """
     parts = held.shape[0]
     for place in range(order.shape[0]):
@@ -46,4 +46,4 @@ def deal_in_order(
         for j in range(starts[group], starts[group + 1]):
             held[best, classes[j]] += counts[j]
             sizes[best] += counts[j]
-        dealt[group] = best
+        part_of[group] = best

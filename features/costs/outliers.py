@@ -12,14 +12,14 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 FAR = 4.0  # times what nearly all others are at most
-ROOM = 4  # times as many as lie above the quantile may be strays
+ROOM = 4  # times as many as lie above the quantile may be outliers
 OFTEN = 3  # times of one item, from which on they tell what is its own
 OWN = 0.3  # chance of so many above a quantile, from which on they belong there
 SURELY_OWN = 1e-6
 SURELY_FEW = 0.05
 
 
-def strays_of(
+def outliers_of(
     seconds: Floats,
     usual_s: Floats,
     quantile: float,
@@ -43,22 +43,22 @@ def strays_of(
     return far
 
 
-def in_doubt(strays: int, times: int, quantile: float) -> bool:
-    """Whether so many strays among the times may or may not belong under a curve.
+def outliers_in_doubt(outliers: int, times: int, quantile: float) -> bool:
+    """Whether so many outliers among the times may or may not belong under a curve.
 
     They do not where their share is surely less than what the quantile leaves out, and
     they do where it surely is more.
     """
-    if strays == 0 or chance_of_more(strays, times, 1 - quantile) < SURELY_OWN:
+    if outliers == 0 or chance_of_more(outliers, times, 1 - quantile) < SURELY_OWN:
         return False
     from scipy.special import bdtr
 
-    return float(bdtr(strays, times, 1 - quantile)) > SURELY_FEW
+    return float(bdtr(outliers, times, 1 - quantile)) > SURELY_FEW
 
 
-def belong(strays: int, times: int, quantile: float) -> bool:
-    """Whether strays are so many that the quantile of all times is among them."""
-    return chance_of_more(strays, times, 1 - quantile) < OWN
+def outliers_belong(outliers: int, times: int, quantile: float) -> bool:
+    """Whether outliers are so many that the quantile of all times is among them."""
+    return chance_of_more(outliers, times, 1 - quantile) < OWN
 
 
 def chance_of_more(count: int, times: int, share: float) -> float:
@@ -68,22 +68,22 @@ def chance_of_more(count: int, times: int, share: float) -> float:
     return 1.0 if count == 0 else float(bdtrc(count - 1, times, share))
 
 
-def without_strays(times: int, strays: int, quantile: float) -> float:
+def quantile_of_others(times: int, outliers: int, quantile: float) -> float:
     """Quantile of the other times under which the wanted share of all times lies.
 
     At most all of the others; that is half a time short of it.
     """
-    others = times - strays
-    return min(quantile * times / others, 1 - 0.5 / others) if strays else quantile
+    others = times - outliers
+    return min(quantile * times / others, 1 - 0.5 / others) if outliers else quantile
 
 
 def steady_quantile(seconds: Floats, quantile: float) -> float:
-    """Quantile of times (M,) of one kind of call that a few strays do not move far."""
-    found = strays_of(seconds, np.full(len(seconds), np.median(seconds)), quantile)
+    """Quantile of times (M,) of one kind of call that few outliers do not move far."""
+    found = outliers_of(seconds, np.full(len(seconds), np.median(seconds)), quantile)
     count = int(found.sum())
-    if belong(count, len(seconds), quantile):
+    if outliers_belong(count, len(seconds), quantile):
         return float(np.quantile(seconds, quantile))
-    wanted = without_strays(len(seconds), count, quantile)
+    wanted = quantile_of_others(len(seconds), count, quantile)
     return float(np.quantile(seconds[~found], wanted))
 
 

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostCurve
-from polydom.features.costs.strays import (
-    belong,
+from polydom.features.costs.outliers import (
     chance_of_more,
-    in_doubt,
+    outliers_belong,
+    outliers_in_doubt,
+    outliers_of,
+    quantile_of_others,
     steady_quantile,
-    strays_of,
-    without_strays,
 )
 from polydom.features.errors import BadInput
-from tests.support.oracles.costs import strays
+from tests.support.oracles.costs import outliers
 
 Floats = NDArray[np.float64]
 
@@ -53,14 +53,14 @@ def ratio(curve: CostCurve, other: CostCurve) -> float:
     st.sampled_from([0.5, 0.9, 0.99]),
     st.booleans(),
 )
-def test_strays_agree_with_looking_at_every_time(
+def test_outliers_agree_with_looking_at_every_time(
     drawn: list[tuple[int, int, int]], quantile: float, named: bool
 ) -> None:
     seconds, usually, items = np.array(drawn).T
-    found = strays_of(
+    found = outliers_of(
         seconds.astype(float), usually.astype(float), quantile, items if named else None
     )
-    slow = strays(
+    slow = outliers(
         seconds.tolist(), usually.tolist(), quantile, items.tolist() if named else None
     )
     assert found.tolist() == slow
@@ -76,22 +76,22 @@ def test_chance_of_more_is_the_binomials(count: int, more: int, share: float) ->
     assert chance_of_more(count, total, share) == pytest.approx(exact, abs=1e-12)
 
 
-def test_few_strays_are_in_doubt_until_there_are_many_times() -> None:
-    assert not in_doubt(0, 240, 0.99)
-    assert in_doubt(1, 240, 0.99)
-    assert in_doubt(3, 240, 0.99)
-    assert not in_doubt(1, 480, 0.99)
-    assert not in_doubt(3, 1200, 0.99)
-    assert in_doubt(12, 1200, 0.99)
-    assert not in_doubt(60, 1200, 0.99)  # its own: five in a hundred
+def test_few_outliers_are_in_doubt_until_there_are_many_times() -> None:
+    assert not outliers_in_doubt(0, 240, 0.99)
+    assert outliers_in_doubt(1, 240, 0.99)
+    assert outliers_in_doubt(3, 240, 0.99)
+    assert not outliers_in_doubt(1, 480, 0.99)
+    assert not outliers_in_doubt(3, 1200, 0.99)
+    assert outliers_in_doubt(12, 1200, 0.99)
+    assert not outliers_in_doubt(60, 1200, 0.99)  # its own: five in a hundred
 
 
-def test_strays_belong_where_the_quantile_of_all_times_is_among_them() -> None:
-    assert not belong(3, 240, 0.99)
-    assert belong(6, 240, 0.99)
-    assert without_strays(200, 0, 0.9) == 0.9
-    assert without_strays(100, 1, 0.95) == pytest.approx(95 / 99)
-    assert without_strays(100, 3, 0.99) == pytest.approx(96.5 / 97)
+def test_outliers_belong_where_the_quantile_of_all_times_is_among_them() -> None:
+    assert not outliers_belong(3, 240, 0.99)
+    assert outliers_belong(6, 240, 0.99)
+    assert quantile_of_others(200, 0, 0.9) == 0.9
+    assert quantile_of_others(100, 1, 0.95) == pytest.approx(95 / 99)
+    assert quantile_of_others(100, 3, 0.99) == pytest.approx(96.5 / 97)
 
 
 @pytest.mark.parametrize("disturbed", [1, 2, 3])
