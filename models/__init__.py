@@ -3,7 +3,7 @@
 from .early_exit.bounds import bound_remainder
 from .early_exit.ensemble import compile_ensemble
 from .early_exit.regressor import Regressor, compile_regressor
-from .importers.compile import compile_model
+from .importers.classifiers import compile_model
 from .load import load_model
 from .scoring.model import Model
 from .scoring.prior import Prior

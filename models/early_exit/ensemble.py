@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
 
-from ..importers.compile import compile_model, read_file
+from ..importers.classifiers import compile_model, read_file
 from ..importers.from_lightgbm import read_lightgbm
 from ..importers.from_xgboost import read_xgboost
 from ..scoring.classifier import BaseModels, Classifier, PackedTerms, SumOfTerms

@@ -13,7 +13,7 @@ from ..scoring.library_classes import is_one_of, named
 from ..scoring.preparation import inputs_of
 from ..trees.nodes import Tree
 from ..trees.trees import Trees, join
-from .compile import read_file
+from .classifiers import read_file
 from .from_lightgbm import read_lightgbm_regressor
 from .from_sklearn_trees import boosted_trees, fitted_trees, hist_trees
 from .from_xgboost import fitted_bytes, read_xgboost_regressor

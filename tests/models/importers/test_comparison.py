@@ -21,8 +21,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from polydom.features.errors import BadModel
 from polydom.models import compile_model, compile_regressor
+from polydom.models.importers.classifiers import COMPILERS, compilable
 from polydom.models.importers.comparison import ROWS, draw_rows
-from polydom.models.importers.compile import COMPILERS, compilable
 from polydom.models.importers.regressors import COMPILERS as REGRESSORS
 from polydom.models.scoring.library_classes import HOME_OF
 from polydom.models.scoring.preparation import TRANSFORMERS
