@@ -39,7 +39,7 @@ from polydom.models.qwyc.costs import ModelCosts
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import order_by_margin_impurity
 from polydom.models.qwyc.running_sums import MarginTrack
-from polydom.models.qwyc.schedule import LeadSchedule
+from polydom.models.qwyc.schedule import MarginSchedule
 from polydom.models.scoring.whole_sums import whole_sums
 
 from ..machine import describe
@@ -194,7 +194,7 @@ def our_points(ensemble: Ensemble, fit: Rows, judge: Judge) -> list[dict[str, An
         track = MarginTrack(scores, order, chosen, bias=bias)
         stopping = Stopping(track, costs=costs.along(order), both=False)
         for lower, _ in stopping.ladder():
-            schedule = LeadSchedule(order, -lower, bias)
+            schedule = MarginSchedule(order, -lower, bias)
             choices, used = schedule.evaluate(judge.scores)
             points.append(judge.point(method, choices, used, schedule=schedule))
     return points

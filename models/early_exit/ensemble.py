@@ -16,7 +16,7 @@ from ..scoring.classifier import BaseModels, Classifier, PackedTerms, SumOfTerms
 from ..scoring.model import Rows
 from ..scoring.rows import take_rows
 from ..scoring.stops import NEAR, Floats, Limits, Margins, Stops
-from .evaluators import EarlyExit, LeadExit, pack_exit
+from .evaluators import EarlyExit, MarginExit, pack_exit
 
 
 class Schedule(Protocol):
@@ -42,7 +42,7 @@ class Schedule(Protocol):
 
 
 @runtime_checkable
-class LeadSchedule(Protocol):
+class MarginSchedule(Protocol):
     """In which order base models are evaluated, and which lead is enough.
 
     From `bias` on, every base model adds to the sums of K classes. After base model
@@ -162,11 +162,13 @@ class Ensemble:
         """(N,) labels, those of the original's `predict`."""
         return self.classifier.predict(X)
 
-    def predict_early(self, X: Rows, schedule: Schedule | LeadSchedule) -> NDArray[Any]:
+    def predict_early(
+        self, X: Rows, schedule: Schedule | MarginSchedule
+    ) -> NDArray[Any]:
         """(N,) labels, of which those that the schedule cuts short may differ."""
         return self.early_exit(schedule).predict(X)
 
-    def early_exit(self, schedule: Schedule | LeadSchedule) -> EarlyExit | LeadExit:
+    def early_exit(self, schedule: Schedule | MarginSchedule) -> EarlyExit | MarginExit:
         """Make the evaluator that follows a schedule, for more than one call.
 
         Raises
@@ -175,14 +177,14 @@ class Ensemble:
             If the schedule is not one for T base models and as many classes, or its
             bias is another ensemble's.
         """
-        if isinstance(schedule, LeadSchedule):
+        if isinstance(schedule, MarginSchedule):
             stops: Limits | Margins = self._margins(schedule)
         else:
             stops = self._limits(schedule)
         order = check_order(schedule.order, self.size)
         return pack_exit(self.classifier, self.terms, order, stops)
 
-    def _margins(self, schedule: LeadSchedule) -> Margins:
+    def _margins(self, schedule: MarginSchedule) -> Margins:
         if self.binary:
             raise BadInput("this schedule is for more than two classes")
         check_order(schedule.order, self.size)

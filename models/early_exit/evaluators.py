@@ -143,13 +143,13 @@ class EarlyExit(_Evaluator):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LeadExit(_Evaluator):
+class MarginExit(_Evaluator):
     """An ensemble for K > 2 classes that stops where a schedule says so."""
 
     stops: Margins
 
     def __repr__(self) -> str:
-        return f"LeadExit({self.classifier!r}, {len(self.order)} base models)"
+        return f"MarginExit({self.classifier!r}, {len(self.order)} base models)"
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row (width,)."""
@@ -168,9 +168,9 @@ def pack_exit(
     terms: BaseModels,
     order: NDArray[np.int64],
     stops: Limits | Margins,
-) -> EarlyExit | LeadExit:
+) -> EarlyExit | MarginExit:
     """Make the evaluator that follows a checked order and rule."""
     packed = terms.pack(order, stops)
     if isinstance(stops, Limits):
         return EarlyExit(classifier, terms, order, stops, packed)
-    return LeadExit(classifier, terms, order, stops, packed)
+    return MarginExit(classifier, terms, order, stops, packed)

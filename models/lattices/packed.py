@@ -43,9 +43,9 @@ from .kernels.single_row import (
     VERTICES_AT,
     WORK,
     early,
+    early_by_margin,
+    early_by_margin_many,
     early_many,
-    lead,
-    lead_many,
     raw,
     raw_many,
 )
@@ -58,7 +58,11 @@ MOST_COLUMNS = 4096  # what is written of them lies on the stack
 # the first ones are smaller.
 MOST_GROUPS = 16
 
-raw_entry, early_entry, lead_entry = entry(raw), entry(early), entry(lead)
+raw_entry, early_entry, by_margin_entry = (
+    entry(raw),
+    entry(early),
+    entry(early_by_margin),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -121,7 +125,7 @@ class LatticeLayout(Pinned):
         if self.stops.rule == "limits":
             early_many(X, self.address, totals[:, 0], codes)
         else:
-            lead_many(X, self.address, totals, codes)
+            early_by_margin_many(X, self.address, totals, codes)
         return totals, codes
 
 
@@ -176,7 +180,7 @@ def pack_lattices(
         table[place] = size
     width = int(lattices.columns.max(initial=-1)) + 1
     start = stops.start(lattices.bias)
-    enter = _by_sum(stops) if isinstance(stops, Limits) else lead_entry
+    enter = _by_sum(stops) if isinstance(stops, Limits) else by_margin_entry
     return LatticeLayout(
         arrays, table, table.ctypes.data, width, R, stops, start, enter
     )

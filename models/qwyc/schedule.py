@@ -138,7 +138,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LeadSchedule:
+class MarginSchedule:
     """The order of T base models, and the margins at which to stop; K classes.
 
     Each base model adds a score to every class, from `bias` on, in `order`. After the
@@ -166,12 +166,12 @@ class LeadSchedule:
     promise: Promise | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LeadSchedule, (self.order, self.margin, self.bias, self.promise)
+        return MarginSchedule, (self.order, self.margin, self.bias, self.promise)
 
     def __repr__(self) -> str:
         stops = np.count_nonzero(np.isfinite(self.margin))
         return (
-            f"LeadSchedule({len(self.order)} base models, stops after {stops} of them, "
+            f"MarginSchedule({len(self.order)} base models, stops after {stops} of them, "
             f"{len(self.bias)} classes, promise={self.promise})"
         )
 

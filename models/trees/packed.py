@@ -13,9 +13,9 @@ from .kernels.packed import (
     ABREAST,
     TABLE,
     decide,
-    early_lead,
+    early_by_margin,
+    early_by_margin_many,
     early_many,
-    lead_many,
     margin,
     margins,
     raw_scores,
@@ -70,7 +70,7 @@ KERNELS = {
     "margin": (entry(margin), margins),
     "scores": (None, raw_scores),
     "limits": (entry(decide), early_many),
-    "margins": (entry(early_lead), lead_many),
+    "margins": (entry(early_by_margin), early_by_margin_many),
 }
 
 

@@ -32,10 +32,10 @@ from .kernels.simd import (
     ABREAST,
     MOST_CUTS,
     TABLE,
+    lane_by_margin,
+    lane_by_margin_many,
     lane_decide,
     lane_early_many,
-    lane_lead,
-    lane_lead_many,
     lane_margin,
     lane_margins,
     lane_scores,
@@ -53,7 +53,7 @@ KERNELS = {
     "margin": (entry(lane_margin), lane_margins),
     "scores": (None, lane_scores),
     "limits": (entry(lane_decide), lane_early_many),
-    "margins": (entry(lane_lead), lane_lead_many),
+    "margins": (entry(lane_by_margin), lane_by_margin_many),
 }
 
 

@@ -28,7 +28,7 @@ from polydom.models import compile_ensemble, compile_model, compile_regressor
 from polydom.models.early_exit.exact import exact_schedule
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
+from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.trees.trees import Trees
 from tests.support.agreement import bundled
@@ -125,9 +125,9 @@ def test_copy_of_an_early_exit_answers_to_the_bit(name: str, way: str) -> None:
 
 @pytest.mark.parametrize("way", COPIES)
 @pytest.mark.parametrize("name", ["histogram", "forest", "lattices", "linear"])
-def test_copy_of_a_lead_exit_answers_to_the_bit(name: str, way: str) -> None:
+def test_copy_of_a_margin_exit_answers_to_the_bit(name: str, way: str) -> None:
     ensemble = compile_ensemble(learned(name, "wine"))
-    schedule = fit_lead_schedule(ensemble.base_scores(WINE), 0.02, bias=ensemble.bias)
+    schedule = fit_margin_schedule(ensemble.base_scores(WINE), 0.02, bias=ensemble.bias)
     exits = ensemble.early_exit(schedule)
     expected = exit_answers(exits, WINE)
     made = COPIES[way](exits)
@@ -161,7 +161,7 @@ def test_copy_of_a_schedule_is_checked_again() -> None:
     scores = np.array([[1.0, 2.0], [-1.0, -2.0]])
     schedules: list[Any] = [
         fit_schedule(scores, 0.0, 0.0),
-        fit_lead_schedule(np.stack([scores, -scores], axis=2), 0.0),
+        fit_margin_schedule(np.stack([scores, -scores], axis=2), 0.0),
     ]
     for schedule in schedules:
         made = pickled(schedule)

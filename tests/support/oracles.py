@@ -1204,7 +1204,7 @@ def upper_median(values: Sequence[float], confidence: float) -> float:
     return max(values)
 
 
-def walk_leads(
+def walk_margins(
     scores: NDArray[np.float64], order: Sequence[int], margin: Numbers, bias: Numbers
 ) -> tuple[int, int]:
     """Add base models up, one class at a time, until one leads by enough."""

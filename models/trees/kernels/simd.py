@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import ROW, pointer
-from ...scoring.kernels.stops import leading, outside, side
-from ...scoring.stops import LEADING, UNDECIDED
+from ...scoring.kernels.stops import beyond_margin, outside, side
+from ...scoring.stops import BEST, UNDECIDED
 from .avx512 import (
     LANES,
     STEP,
@@ -254,8 +254,8 @@ def lane_decide(row: NDArray[np.float32], address: int) -> int:
 
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
-def lane_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Code of one row, found once the best leads by its margin: `early_lead`."""
+def lane_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
+    """Code of one row, found once the best leads by its margin: `early_by_margin`."""
     table = table_at(address)
     groups = groups_of(table)
     margins = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
@@ -269,8 +269,8 @@ def lane_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
             place = places[t - LANES * start]
             leaf = leaf_of(groups, t // LANES, t % LANES, place)
             add_leaf(groups, leaf, groups.targets[t], table.terms, totals)
-            if leading(totals, margins[t]):
-                return int(4 * ((t + 1) // table.group) + LEADING)
+            if beyond_margin(totals, margins[t]):
+                return int(4 * ((t + 1) // table.group) + BEST)
         start, end = end, min(end + min(end, SPAN), table.groups)
     return int(4 * table.models + UNDECIDED)
 
@@ -308,7 +308,7 @@ def lane_early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 
 @kernel(MANY)
-def lane_lead_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Totals and code of each row: `lead_many`."""
+def lane_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+    """Totals and code of each row: `early_by_margin_many`."""
     for i in range(X.shape[0]):
-        codes[i] = lane_lead(X[i], address, totals[i])
+        codes[i] = lane_by_margin(X[i], address, totals[i])

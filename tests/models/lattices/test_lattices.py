@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import load_model
 from polydom.models.early_exit.ensemble import as_ensemble
-from polydom.models.early_exit.evaluators import LeadExit
+from polydom.models.early_exit.evaluators import MarginExit
 from polydom.models.lattices.lattices import Lattices, make_lattices
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.declare import COMPILED
@@ -199,7 +199,7 @@ def test_schedule_that_never_stops_gives_the_whole_decision() -> None:
 
 
 @dataclass
-class LeadPlan:
+class MarginPlan:
     """A schedule for more classes made by hand."""
 
     order: NDArray[np.int64]
@@ -207,7 +207,7 @@ class LeadPlan:
     bias: NDArray[np.float64]
 
 
-def test_three_classes_stop_by_their_lead() -> None:
+def test_three_classes_stop_by_their_margin() -> None:
     lattices = drawn(8, T=10, R=3)
     assert lattices.packed().layout is not None or not COMPILED
     ensemble = as_ensemble(classifier(lattices))
@@ -216,8 +216,8 @@ def test_three_classes_stop_by_their_lead() -> None:
     sums = ensemble.base_scores(X)[:, order].cumsum(axis=1) + ensemble.bias
     ranked = np.sort(sums, axis=2)
     margin = np.full(10, np.quantile(ranked[:, :, 2] - ranked[:, :, 1], 0.8))
-    exit_ = ensemble.early_exit(LeadPlan(order, margin, ensemble.bias))
-    assert isinstance(exit_, LeadExit)
+    exit_ = ensemble.early_exit(MarginPlan(order, margin, ensemble.bias))
+    assert isinstance(exit_, MarginExit)
     chosen, used = exit_.choices(X)
     assert len(set(used.tolist())) > 1
     for i, walk in enumerate(sums):

@@ -16,14 +16,14 @@ from polydom.models.lattices.lattices import MOST_INPUTS, Lattices, make_lattice
 from polydom.models.lattices.packed import (
     MOST_KEYPOINTS,
     LatticeLayout,
-    lead_entry,
+    by_margin_entry,
     pack_lattices,
     raw_entry,
     sorting_network,
 )
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stops import (
-    LEADING,
+    BEST,
     UNDECIDED,
     Limits,
     Margins,
@@ -214,7 +214,7 @@ def test_rows_stop_where_the_plain_sums_do(seed: int, T: int, simplex: bool) -> 
     R=st.sampled_from([3, 5]),
     simplex=st.booleans(),
 )
-def test_rows_stop_where_the_plain_lead_does(
+def test_rows_stop_where_the_plain_margin_is(
     seed: int, T: int, R: int, simplex: bool
 ) -> None:
     lattices = drawn(seed, Sizes(T=T, R=R, simplex=simplex))
@@ -229,11 +229,11 @@ def test_rows_stop_where_the_plain_lead_does(
     for i, lead in enumerate(leads):
         beyond = np.flatnonzero(lead > margin)
         last = beyond[0] if len(beyond) else T - 1
-        answer = LEADING if len(beyond) else UNDECIDED
+        answer = BEST if len(beyond) else UNDECIDED
         assert codes[i] == 4 * (last + 1) + answer
         np.testing.assert_array_equal(totals[i], sums[i, last])
         own = lattices.bias.copy()
-        assert lead_entry(X[i], layout.address, own) == codes[i]
+        assert by_margin_entry(X[i], layout.address, own) == codes[i]
         np.testing.assert_array_equal(own, totals[i])
 
 
