@@ -15,7 +15,7 @@ from .batch import FEWEST_ROWS, Blocks, pack_blocks
 from .keys import find_slots
 from .nodes import TreeArrays
 from .packed import Packed, find_tree_depths, pack_walks
-from .simd import pack_lanes
+from .simd import pack_simd
 
 NEVER = Never()
 
@@ -78,7 +78,7 @@ def pack(
     if rows is None:
         return None
     if trial.TRUST.held:
-        vector = pack_lanes(trees, slots, order, depths, stops)
+        vector = pack_simd(trees, slots, order, depths, stops)
         if vector and trial.agree(vector, rows, trees, slots, order, stops):
             rows = vector
     batch = pack_blocks(trees, slots, order) if stops.rule == "never" else None

@@ -13,9 +13,9 @@ from ..scoring.address_table import Pinned
 from ..scoring.kernels.native import entry
 from ..scoring.stops import UNDECIDED
 from .choose_kernel import Layout
-from .kernels.row_by_number import TABLE, decide_bound, lane_decide_bound
+from .kernels.row_by_number import TABLE, decide_bound, simd_decide_bound
 
-PORTABLE, VECTOR = entry(decide_bound), entry(lane_decide_bound)
+PORTABLE, VECTOR = entry(decide_bound), entry(simd_decide_bound)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -190,13 +190,13 @@ def add_values(row: int, address: int) -> float:
 
 
 @kernel(float64(ROW, uint64), ONE_ROW)
-def lane_margin(row: NDArray[np.float32], address: int) -> float:
+def simd_margin(row: NDArray[np.float32], address: int) -> float:
     """Raw score of one row: `margin`."""
     return float(add_values(row.ctypes.data, address))
 
 
 @kernel(int64(uint64, uint64, float64[::1]))
-def lane_early(row: int, address: int, out: Any) -> int:
+def simd_early(row: int, address: int, out: Any) -> int:
     """Code of the row at an address, found once a limit says so: `early`.
 
     Most rows stop in the first group, so its sums are looked at before the next
@@ -238,23 +238,23 @@ def lane_early(row: int, address: int, out: Any) -> int:
 
 
 @kernel(int64(uint64, uint64))
-def lane_side(row: int, address: int) -> int:
+def simd_side(row: int, address: int) -> int:
     """Answer of the row at an address: `decide`."""
     total = carray(pointer(room(1)), (1,), np.float64)
-    answer = lane_early(row, address, total) & 3
+    answer = simd_early(row, address, total) & 3
     if answer != UNDECIDED:
         return int(answer)
     return int(side(total[0], table_at(address).threshold))
 
 
 @kernel(int64(ROW, uint64), ONE_ROW)
-def lane_decide(row: NDArray[np.float32], address: int) -> int:
+def simd_decide(row: NDArray[np.float32], address: int) -> int:
     """Answer of one row: `decide`."""
-    return int(lane_side(row.ctypes.data, address))
+    return int(simd_side(row.ctypes.data, address))
 
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
-def lane_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
+def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
     """Code of one row, found once the best leads by its margin: `early_by_margin`."""
     table = table_at(address)
     groups = groups_of(table)
@@ -276,14 +276,14 @@ def lane_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
 
 
 @kernel(MANY)
-def lane_margins(X: Any, address: int, totals: Any, codes: Any) -> None:
+def simd_margins(X: Any, address: int, totals: Any, codes: Any) -> None:
     """Raw score of each row: `margins`."""
     for i in range(X.shape[0]):
         totals[i, 0] = add_values(X[i].ctypes.data, address)
 
 
 @kernel(MANY)
-def lane_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
+def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
     """Add the trees' leaf values to the raw scores: `raw_scores`."""
     table = table_at(address)
     groups = groups_of(table)
@@ -301,14 +301,14 @@ def lane_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 
 @kernel(MANY)
-def lane_early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+def simd_early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
     """Sum and code of each row: `early_many`."""
     for i in range(X.shape[0]):
-        codes[i] = lane_early(X[i].ctypes.data, address, totals[i])
+        codes[i] = simd_early(X[i].ctypes.data, address, totals[i])
 
 
 @kernel(MANY)
-def lane_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+def simd_early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
     """Totals and code of each row: `early_by_margin_many`."""
     for i in range(X.shape[0]):
-        codes[i] = lane_by_margin(X[i], address, totals[i])
+        codes[i] = simd_early_by_margin(X[i], address, totals[i])

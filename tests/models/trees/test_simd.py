@@ -14,7 +14,7 @@ from polydom.models.trees.keys import find_slots
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.packed import Packed, find_tree_depths, pack_walks
 from polydom.models.trees.self_test import edge_rows
-from polydom.models.trees.simd import pack_lanes
+from polydom.models.trees.simd import pack_simd
 from polydom.models.trees.trees import Trees, join
 
 pytestmark = [
@@ -86,7 +86,7 @@ def packed(
     slots, depths = find_slots(trees), find_tree_depths(trees)
     portable = pack_walks(trees, slots, order, depths, stops)
     assert portable is not None
-    return pack_lanes(trees, slots, order, depths, stops), portable
+    return pack_simd(trees, slots, order, depths, stops), portable
 
 
 def same(trees: Trees, order: Any = None, stops: Stops = NEVER) -> None:
