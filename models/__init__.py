@@ -1,6 +1,6 @@
 """Learners, and their models as flat arrays with compiled evaluators."""
 
-from .early_exit.bounds import bound_remainder
+from .early_exit.bounds import bound_remaining
 from .early_exit.ensemble import compile_ensemble
 from .early_exit.regressor import Regressor, compile_regressor
 from .importers.classifiers import compile_model
@@ -16,7 +16,7 @@ __all__ = [
     "Regressor",
     "Running",
     "Selection",
-    "bound_remainder",
+    "bound_remaining",
     "compile_ensemble",
     "compile_model",
     "compile_regressor",

@@ -33,7 +33,7 @@ from polydom.models import compile_ensemble
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.scoring.kernels.native import entry
 from polydom.models.trees import self_test as trial
-from polydom.models.trees.choose_kernel import Layout, pack
+from polydom.models.trees.choose_kernel import PackedTrees, pack
 from polydom.models.trees.kernels.avx512 import LANES
 from polydom.models.trees.kernels.row_by_number import TABLE
 from polydom.models.trees.kernels.simd import ABREAST, SPAN
@@ -130,12 +130,12 @@ def basics() -> Figures:
     return found
 
 
-def touched(layout: Layout, used: NDArray[np.int64] | None) -> dict[str, int]:
+def touched(packed: PackedTrees, used: NDArray[np.int64] | None) -> dict[str, int]:
     """Bytes of whole lines that the vector kernel reads for a row, on average.
 
     `used` (N,) are the trees after which rows stop, None for all of them.
     """
-    arrays = layout.rows.table.arrays
+    arrays = packed.rows.table.arrays
     deep = arrays["depths"]
     slots = arrays["columns"].nbytes // 4
     if used is None:
@@ -159,10 +159,10 @@ def ways(ensemble: Ensemble, fitted: FittedExit, X: Singles) -> dict[str, Act]:
     step = len(X) // ROWS
     which = list(range(0, ROWS * step, step))
     numbers, rows = np.array(which), list(X)
-    layout = ensemble.classifier.scorer.layout  # type: ignore[attr-defined]
+    packed = ensemble.classifier.scorer.packed  # type: ignore[attr-defined]
     exits = fitted.exits
-    assert isinstance(exits.packed, Layout)
-    enter, at, classifier = layout.enter, layout.at, ensemble.classifier
+    assert isinstance(exits.packed, PackedTrees)
+    enter, at, classifier = packed.enter, packed.at, ensemble.classifier
     table = np.zeros(1, TABLE)
     fill_table(table, X, exits.packed)
     return {
@@ -215,7 +215,7 @@ def measure(folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         ensemble = compile_ensemble(train(X, y, Path(place)))
     fitted = fit_exit(ensemble, X, test)
-    layout = ensemble.classifier.scorer.layout  # type: ignore[attr-defined]
+    packed = ensemble.classifier.scorer.packed  # type: ignore[attr-defined]
     acts, batch = ways(ensemble, fitted, test), test[:BATCH]
     step = len(test) // ROWS
     trees = float(fitted.used[: ROWS * step : step].mean())
@@ -229,15 +229,15 @@ def measure(folder: Path) -> dict[str, Any]:
         "basics_ns": basics(),
         "warm_ns": median_ns(acts, ROWS),
         "cold_ns": median_ns(acts, ROWS, lambda: OTHERS.sum()),
-        "batch_ns": median_ns({"batch": lambda: layout.follow(batch)}, BATCH),
+        "batch_ns": median_ns({"batch": lambda: packed.follow(batch)}, BATCH),
         "packing_ms": packing(ensemble, fitted),
     }
     facts["floors_ns"] = floors(facts, trees)
-    if layout.rows.vector:
+    if packed.rows.vector:
         exits = fitted.exits.packed
-        assert isinstance(exits, Layout)
+        assert isinstance(exits, PackedTrees)
         facts["bytes"] = {
-            "full": touched(layout, None),
+            "full": touched(packed, None),
             "exit": touched(exits, fitted.used),
         }
     return facts

@@ -32,7 +32,7 @@ import numpy as np
 
 from polydom.models import compile_ensemble
 from polydom.models.early_exit.ensemble import Ensemble
-from polydom.models.trees.choose_kernel import Layout
+from polydom.models.trees.choose_kernel import PackedTrees
 from polydom.models.trees.packed import Packed
 from polydom.models.trees.self_test import TRUST
 from polydom.models.trees.trees import Trees
@@ -57,17 +57,17 @@ ROUNDS, CALLS, BATCH = 15, 300, 16_281
 def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
     """Our kernels on a LightGBM model: the full sum, and an exit that never fires."""
     trees: Any = ensemble.classifier.scorer
-    layout, portable, rows = trees.layout, portable_layout(trees), list(X)
-    enter, at = layout.enter, layout.at
+    packed, portable, rows = trees.packed, portable_trees(trees), list(X)
+    enter, at = packed.enter, packed.at
     walk, address = portable.enter, portable.at
     never = ensemble.early_exit(Never(ensemble.size))
-    assert isinstance(never.packed, Layout)
+    assert isinstance(never.packed, PackedTrees)
     return [
         Contender(
             f"polydom, {TRUST.kernels} kernel's entry point, or batch",
             lambda i: enter(rows[i], at),
-            layout.follow,
-            rows_of(X, layout.rows) if layout.rows.vector else None,
+            packed.follow,
+            rows_of(X, packed.rows) if packed.rows.vector else None,
         ),
         Contender(
             "polydom, portable kernel's entry point",
@@ -83,25 +83,25 @@ def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
     ]
 
 
-def portable_layout(trees: Trees) -> Layout:
+def portable_trees(trees: Trees) -> PackedTrees:
     """Pack trees as for a processor without vectors."""
     held, TRUST.held = TRUST.held, False
-    layout = trees.packed().layout
+    packed = trees.with_packed().packed
     TRUST.held = held
-    assert layout is not None
-    return layout
+    assert packed is not None
+    return packed
 
 
 def fitted_exits(ensemble: Ensemble, X: Singles, test: Singles) -> list[Contender]:
     """An early exit that changes at most 1 %: rows by their numbers, and rows."""
     fitted = fit_exit(ensemble, X, test)
-    exits, layout = fitted.exits, fitted.exits.packed
-    assert isinstance(layout, Layout)
+    exits, packed = fitted.exits, fitted.exits.packed
+    assert isinstance(packed, PackedTrees)
     trees, changed = float(fitted.used.mean()), fitted.changed
     name = f"polydom, exit: {trees:.1f} trees, {changed:.2%} changed"
     return [
         Contender(
-            f"{name}, over(X)", exits.over(test), rows=rows_of(test, layout.rows)
+            f"{name}, over(X)", exits.over(test), rows=rows_of(test, packed.rows)
         ),
         Contender(f"{name}, choose", choose_row(exits, list(test))),
     ]

@@ -16,7 +16,7 @@ from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.lattices.kernels.plain import PARTS
 from polydom.models.lattices.lattices import Lattices, make_lattices
-from polydom.models.lattices.packed import LatticeLayout
+from polydom.models.lattices.packed import PackedLattices
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.preparation import plain
@@ -58,7 +58,7 @@ def draw_lattices(inputs: int, simplex: bool) -> tuple[Lattices, NDArray[np.floa
         simplex,
     )
     rows = draw.normal(size=(CALLS, COLUMNS)).astype(np.float32)
-    return lattices.packed(), rows
+    return lattices.with_packed(), rows
 
 
 def time_model(
@@ -110,13 +110,13 @@ def own_calls(
     )
     early = ensemble.early_exit(Limits(LATTICES, float(reach)))
     assert isinstance(early, EarlyExit)
-    layout, exits = lattices.layout, early.packed
-    assert layout is not None
-    assert isinstance(exits, LatticeLayout)
-    rows, plainly = list(X), replace(lattices, layout=None)
+    packed, exits = lattices.packed, early.packed
+    assert packed is not None
+    assert isinstance(exits, PackedLattices)
+    rows, plainly = list(X), replace(lattices, packed=None)
     calls = {
         OURS: each(model.choose, rows),
-        "polydom, compiled": whole(lambda: layout.sums(X), len(X)),
+        "polydom, compiled": whole(lambda: packed.sums(X), len(X)),
         "polydom, lattice by lattice, compiled": whole(lambda: plainly.raw(X), len(X)),
         "polydom, early exit, from Python": each(early.choose, rows),
         "polydom, early exit, compiled": whole(lambda: exits.follow(X), len(X)),

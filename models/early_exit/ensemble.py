@@ -16,7 +16,7 @@ from ..scoring.classifier import BaseModels, Classifier, PackedTerms, SumOfTerms
 from ..scoring.model import Rows
 from ..scoring.rows import take_rows
 from ..scoring.stops import NEAR, Floats, Limits, Margins, Stops
-from .evaluators import EarlyExit, MarginExit, pack_exit
+from .evaluators import EarlyExit, MarginExit, make_evaluator
 
 
 class Schedule(Protocol):
@@ -182,7 +182,7 @@ class Ensemble:
         else:
             stops = self._limits(schedule)
         order = check_order(schedule.order, self.size)
-        return pack_exit(self.classifier, self.terms, order, stops)
+        return make_evaluator(self.classifier, self.terms, order, stops)
 
     def _margins(self, schedule: MarginSchedule) -> Margins:
         if self.binary:

@@ -12,7 +12,7 @@ from ..scoring.model import Rows
 from ..scoring.rows import DENSE, SINGLE, take_row, take_rows
 from ..scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins
 from ..scoring.whole_sums import whole_sums
-from ..trees.row_by_number import bind
+from ..trees.row_by_number import bind_rows
 
 NO_WIDTH = 2**62  # of rows for a kernel that there is not
 
@@ -46,7 +46,7 @@ class _Evaluator:
         object.__setattr__(self, "start", start)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return pack_exit, (self.classifier, self.terms, self.order, self.stops)
+        return make_evaluator, (self.classifier, self.terms, self.order, self.stops)
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """(N,) labels."""
@@ -131,7 +131,7 @@ class EarlyExit(_Evaluator):
         BadInput
             Unless X is float32, two-dimensional, without gaps and wide enough.
         """
-        return bind(X, self.packed, self.choose)
+        return bind_rows(X, self.packed, self.choose)
 
     def _exact(self, X: Rows) -> Codes:
         """Choices by whole sums, added in the order that rounds as it should."""
@@ -163,7 +163,7 @@ class MarginExit(_Evaluator):
         return self.classifier.choose(row)
 
 
-def pack_exit(
+def make_evaluator(
     classifier: Classifier,
     terms: BaseModels,
     order: NDArray[np.int64],

@@ -1,7 +1,7 @@
 """Schedules that change no decision, of bounds instead of examples."""
 
 from ..qwyc.schedule import Schedule
-from .bounds import bound_remainder
+from .bounds import bound_remaining
 from .ensemble import Ensemble
 
 
@@ -17,6 +17,6 @@ def exact_schedule(ensemble: Ensemble) -> Schedule:
         If the ensemble has more than two classes, or is linear: its terms then have no
         bounds.
     """
-    remainder = bound_remainder(*ensemble.bounds())
+    remainder = bound_remaining(*ensemble.bounds())
     lower, upper = remainder.limits(ensemble.threshold)
     return Schedule(remainder.order, lower, upper, ensemble.threshold)

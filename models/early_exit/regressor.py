@@ -15,7 +15,7 @@ from ..importers.regressors import read_regressor
 from ..scoring.model import Rows
 from ..scoring.rows import take_row, take_rows
 from ..trees.trees import Trees
-from .bounds import bound_remainder
+from .bounds import bound_remaining
 
 Floats = NDArray[np.float64]
 
@@ -84,7 +84,7 @@ class Regressor:
         BadInput
             If the tolerance is negative or NaN.
         """
-        remainder = bound_remainder(*self.trees.bounds())
+        remainder = bound_remaining(*self.trees.bounds())
         used, rest = remainder.enough(tolerance)
         if used == self.size:
             return self
@@ -118,9 +118,9 @@ class Regressor:
             targets=trees.targets[which],
             leaves=leaves,
             bias=trees.bias + rest * trees.divisor,
-            layout=None,
+            packed=None,
         )
-        return Regressor(kept.packed(), self.link)
+        return Regressor(kept.with_packed(), self.link)
 
 
 def _linked(raw: Floats, link: Link) -> Floats:

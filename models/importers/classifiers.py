@@ -127,7 +127,7 @@ def _columns(estimator: Any, columns: NDArray[Any] | None) -> NDArray[np.int32]:
 
 def _lattices(classifier: Any, preparation: Preparation) -> Model:
     lattices = replace(classifier.lattices_, preparation=preparation)
-    return Classifier(lattices.packed(), classifier.head())
+    return Classifier(lattices.with_packed(), classifier.head())
 
 
 def _lightgbm(classifier: Any, preparation: Preparation) -> Model:

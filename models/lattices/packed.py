@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import LINE, Pinned, aligned
+from ..scoring.address_table import LINE, NotCopied, aligned
 from ..scoring.kernels.declare import COMPILED
 from ..scoring.kernels.native import entry
 from ..scoring.model import Rows
@@ -66,7 +66,7 @@ raw_entry, early_entry, by_margin_entry = (
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LatticeLayout(Pinned):
+class PackedLattices(NotCopied):
     """Lattices in the order of a schedule, for rows of at least `width` columns.
 
     Attributes
@@ -131,7 +131,7 @@ class LatticeLayout(Pinned):
 
 def pack_lattices(
     lattices: Any, order: NDArray[Any], stops: Stops
-) -> LatticeLayout | None:
+) -> PackedLattices | None:
     """Pack `Lattices` in the given order, or None where only the plain kernel does.
 
     Those are rows that are prepared first, very many inputs, keypoints or raw scores,
@@ -181,7 +181,7 @@ def pack_lattices(
     width = int(lattices.columns.max(initial=-1)) + 1
     start = stops.start(lattices.bias)
     enter = _by_sum(stops) if isinstance(stops, Limits) else by_margin_entry
-    return LatticeLayout(
+    return PackedLattices(
         arrays, table, table.ctypes.data, width, R, stops, start, enter
     )
 

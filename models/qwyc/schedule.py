@@ -171,8 +171,8 @@ class MarginSchedule:
     def __repr__(self) -> str:
         stops = np.count_nonzero(np.isfinite(self.margin))
         return (
-            f"MarginSchedule({len(self.order)} base models, stops after {stops} of them, "
-            f"{len(self.bias)} classes, promise={self.promise})"
+            f"MarginSchedule({len(self.order)} base models, stops after {stops} of "
+            f"them, {len(self.bias)} classes, promise={self.promise})"
         )
 
     def __post_init__(self) -> None:

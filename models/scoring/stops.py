@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# Answers. For two classes a limit says which; for more it only says that the best sum
-# is BEST. Rows decided by number may not exist.
+# Answers. For two classes a limit says which; for more it only says that the class
+# is the BEST. Rows decided by number may not exist.
 NEGATIVE, POSITIVE, UNDECIDED, NO_ROW = range(4)
 BEST = POSITIVE
 # A sum in another order differs by rounding: where it comes this near to a tie (or this

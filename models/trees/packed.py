@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import AddressTable, Pinned, lay_table
+from ..scoring.address_table import AddressTable, NotCopied, lay_table
 from ..scoring.kernels.native import entry
 from ..scoring.stops import Codes, Floats, Limits, Margins, Stops
 from .kernels.packed import (
@@ -30,7 +30,7 @@ MOST_NODES = 65536
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Packed(Pinned):
+class Packed(NotCopied):
     """Trees packed for kernels that evaluate rows one by one.
 
     Attributes

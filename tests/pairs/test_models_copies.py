@@ -214,7 +214,7 @@ def test_packed_arrays_are_not_copied_by_themselves() -> None:
 def test_pickle_whose_arrays_do_not_fit_is_refused() -> None:
     model: Any = compile_model(learned("forest"))
     made, (kind, arrays, width, packed) = model.scorer.__reduce__()
-    assert (kind, packed) == (Trees, model.scorer.layout is not None)
+    assert (kind, packed) == (Trees, model.scorer.packed is not None)
     with pytest.raises(BadModel, match="outside the row of 3 columns"):
         made(kind, arrays, 3, packed)
     with pytest.raises(BadModel, match="'roots' is missing"):

@@ -80,7 +80,7 @@ def lattices(outputs: int, simplex: bool) -> Make:
         )
         link, rule = (LOGISTIC, POSITIVE) if outputs == 1 else (SOFTMAX, LARGEST)
         head = Head(np.arange(max(outputs, 2)), link, rule, outputs)
-        return Classifier(made.packed(), head)
+        return Classifier(made.with_packed(), head)
 
     return model
 

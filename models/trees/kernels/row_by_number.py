@@ -50,7 +50,7 @@ def decide_bound(i: int, address: int) -> int:
 
 @kernel(int64(int64, uint64), ONE_ROW)
 def simd_decide_bound(i: int, address: int) -> int:
-    """Answer of one row: `_lane_kernels.simd_decide`, or NO_ROW."""
+    """Answer of one row: `simd.simd_decide`, or NO_ROW."""
     row = place_of(i, address)
     if row == 0:
         return NO_ROW

@@ -43,7 +43,7 @@ def drawn(
 def classifier(lattices: Lattices) -> Classifier:
     R = lattices.outputs
     link, rule = (LOGISTIC, POSITIVE) if R == 1 else (SOFTMAX, LARGEST)
-    return Classifier(lattices.packed(), Head(np.arange(max(R, 2)), link, rule, R))
+    return Classifier(lattices.with_packed(), Head(np.arange(max(R, 2)), link, rule, R))
 
 
 def rows(lattices: Lattices, seed: int, count: int = 20) -> NDArray[np.float32]:
@@ -209,7 +209,7 @@ class MarginPlan:
 
 def test_three_classes_stop_by_their_margin() -> None:
     lattices = drawn(8, T=10, R=3)
-    assert lattices.packed().layout is not None or not COMPILED
+    assert lattices.with_packed().packed is not None or not COMPILED
     ensemble = as_ensemble(classifier(lattices))
     X = rows(lattices, 8, 40)
     order = np.random.default_rng(8).permutation(10)

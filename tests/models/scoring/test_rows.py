@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput
 from polydom.models import Prior, compile_ensemble, compile_model, compile_regressor
-from polydom.models.early_exit.bounds import bound_remainder
+from polydom.models.early_exit.bounds import bound_remaining
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
@@ -73,7 +73,7 @@ def entrances() -> dict[str, Callable[[Any], Any]]:
             f"{name} class scores": ensemble.classifier.predict_scores,
             f"{name} exits": exits.predict,
         }
-    found["lead exits"] = margin_exits().predict
+    found["margin exits"] = margin_exits().predict
     found["regressor"] = REGRESSOR.predict
     found["regressor base scores"] = REGRESSOR.base_scores
     found["bayes"] = compile_model(GaussianNB().fit(X, Y)).predict
@@ -126,7 +126,7 @@ def singles() -> dict[str, Callable[[Any], Any]]:
             f"{name} answer": model.answer,
             f"{name} exits": exits_of(name).choose,
         }
-    found["lead exits"] = margin_exits().choose
+    found["margin exits"] = margin_exits().choose
     found["regressor"] = REGRESSOR.predict_one
     return found
 
@@ -218,12 +218,12 @@ def shown() -> list[Any]:
     for ensemble in MODELS.values():
         scorer, head = ensemble.classifier.scorer, ensemble.classifier.head
         found += [ensemble.classifier, scorer, head, scorer.preparation]
-        layout = getattr(scorer, "layout", None)
-        found += [] if layout is None else [layout]
+        packed = getattr(scorer, "packed", None)
+        found += [] if packed is None else [packed]
     scores = forest.base_scores(X)
     found.append(fit_schedule(scores, forest.threshold, 0.01))
     found.append(fit_margin_schedule(MANY.base_scores(X), 0.01, bias=MANY.bias))
-    return [*found, bound_remainder(*forest.bounds())]
+    return [*found, bound_remaining(*forest.bounds())]
 
 
 @pytest.mark.parametrize("thing", shown(), ids=lambda thing: type(thing).__name__)

@@ -26,7 +26,7 @@ from tests.models.trees.test_simd import drawn_trees, rows_of
 
 def exits_of(trees: Trees, rule: int = POSITIVE) -> EarlyExit:
     head = Head(np.array([0, 1]), LOGISTIC, rule, 1)
-    made = as_ensemble(Classifier(trees.packed(), head))
+    made = as_ensemble(Classifier(trees.with_packed(), head))
     exits = made.early_exit(Narrowing(trees.size))
     assert isinstance(exits, EarlyExit)
     return exits

@@ -14,10 +14,10 @@ from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.stops import Limits, Margins, Never, Stops
 from polydom.models.trees import self_test as trial
-from polydom.models.trees.choose_kernel import Layout
+from polydom.models.trees.choose_kernel import PackedTrees
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.keys import TINY, Slots, find_slots
-from polydom.models.trees.self_test import ROWS, Trust, agree, edge_rows, walk_plainly
+from polydom.models.trees.self_test import ROWS, Trust, agree, edge_rows, walk_nodes
 from polydom.models.trees.trees import Trees
 from tests.models.trees.test_simd import drawn_trees, packed, rows_of
 
@@ -101,7 +101,7 @@ def test_walking_plainly_answers_as_the_packed_kernels(
     rules: list[Stops] = [Never(), rule]
     for stops in rules:
         expected = packed(trees, order, stops)[1].follow(X)
-        found = walk_plainly(trees, order, stops, X)
+        found = walk_nodes(trees, order, stops, X)
         assert [part.tobytes() for part in found] == [p.tobytes() for p in expected]
         if stops is rule and count == 40:
             assert len(set(found[1].tolist())) > 1
@@ -152,14 +152,14 @@ def test_models_decide_alike_with_and_without_trust(
     found = []
     for held in (VECTORS, False):
         monkeypatch.setattr(trial, "TRUST", Trust(held))
-        classifier = Classifier(trees.packed(), head)
+        classifier = Classifier(trees.with_packed(), head)
         exits = as_ensemble(classifier).early_exit(Narrowing(200))
         assert isinstance(exits, EarlyExit)
         scorer = classifier.scorer
         assert isinstance(scorer, Trees)
-        for layout in (scorer.layout, exits.packed):
-            assert isinstance(layout, Layout)
-            assert layout.rows.vector == held
+        for packed in (scorer.packed, exits.packed):
+            assert isinstance(packed, PackedTrees)
+            assert packed.rows.vector == held
         raw = [classifier.scorer.raw_one(row)[0, 0] for row in X]
         assert raw == [classifier.scorer.margin_one(row) for row in X]
         chosen, used = exits.choices(X)
