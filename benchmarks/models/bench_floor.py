@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from polydom.models import compile_ensemble
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.scoring.kernels.native import entry
-from polydom.models.trees import self_test as trial
+from polydom.models.trees import self_test
 from polydom.models.trees.choose_kernel import PackedTrees, pack
 from polydom.models.trees.kernels.avx512 import LANES
 from polydom.models.trees.kernels.row_by_number import TABLE
@@ -177,7 +177,7 @@ def ways(ensemble: Ensemble, fitted: FittedExit, X: Singles) -> dict[str, Act]:
 
 
 def packing(ensemble: Ensemble, fitted: FittedExit) -> Figures:
-    """Milliseconds of packing a model's trees, and its exits, with a trial and not."""
+    """Milliseconds of packing a model's trees, and its exits, with the self-test and not."""
     trees, exits = ensemble.classifier.scorer, fitted.exits
     assert isinstance(trees, Trees)
     order, stops = exits.order, exits.stops
@@ -186,12 +186,12 @@ def packing(ensemble: Ensemble, fitted: FittedExit) -> Figures:
         "exit": lambda: pack(trees, order, stops),
     }
     found: Figures = {}
-    held = trial.TRUST.held
-    for way, trust in (("with a trial", held), ("without", False)):
-        trial.TRUST.held = trust
+    held = self_test.TRUST.held
+    for way, trust in (("with a self-test", held), ("without", False)):
+        self_test.TRUST.held = trust
         times = median_ns(acts, 1_000_000)
         found |= {f"{name}, {way}": time for name, time in times.items()}
-    trial.TRUST.held = held
+    self_test.TRUST.held = held
     return found
 
 
@@ -221,7 +221,7 @@ def measure(folder: Path) -> dict[str, Any]:
     trees = float(fitted.used[: ROWS * step : step].mean())
     facts: dict[str, Any] = {
         "machine": describe(),
-        "kernels": trial.TRUST.kernels,
+        "kernels": self_test.TRUST.kernels,
         "trees": {"of these rows": trees, "of all": float(fitted.used.mean())},
         "changed": fitted.changed,
         "reads_ns": latencies(),

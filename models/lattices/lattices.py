@@ -112,7 +112,7 @@ class Lattices:
         return self.raw(row[None])
 
     def margin_one(self, row: Rows) -> float | None:
-        """Raw score of one full row, if there is one and the packed form takes the row."""
+        """Raw score of one full row, if there is one and kernels take the row."""
         packed = self.packed
         if packed is None or packed.outputs > 1 or not packed.takes(row):
             return None

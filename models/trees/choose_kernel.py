@@ -10,7 +10,7 @@ from ..scoring.address_table import NotCopied
 from ..scoring.kernels.declare import COMPILED
 from ..scoring.rows import DENSE, SINGLE
 from ..scoring.stops import Codes, Floats, Never, Stops
-from . import self_test as trial
+from . import self_test
 from .batch import FEWEST_ROWS, BatchTrees, pack_batch
 from .keys import find_slots
 from .nodes import TreeArrays
@@ -77,9 +77,9 @@ def pack(
     rows = pack_walks(trees, slots, order, depths, stops)
     if rows is None:
         return None
-    if trial.TRUST.held:
+    if self_test.TRUST.held:
         vector = pack_simd(trees, slots, order, depths, stops)
-        if vector and trial.agree(vector, rows, trees, slots, order, stops):
+        if vector and self_test.agree(vector, rows, trees, slots, order, stops):
             rows = vector
     batch = pack_batch(trees, slots, order) if stops.rule == "never" else None
     return PackedTrees(slots.width, rows, batch, rows.one, rows.address)

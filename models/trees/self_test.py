@@ -1,4 +1,4 @@
-"""Vector kernels on trial: they are used until they once differ from the portable ones.
+"""The self-test of vector kernels: used until they once differ from the portable ones.
 
 A model's trees are packed for both when it is loaded. Both then answer the same rows,
 drawn from what kernels get wrong if they do: values at thresholds and next to them,

@@ -97,7 +97,7 @@ class Trees(TreeArrays):
         return self.raw(row[None])
 
     def margin_one(self, row: Rows) -> float | None:
-        """Raw score of one full row, if there is one and the packed form takes the row."""
+        """Raw score of one full row, if there is one and kernels take the row."""
         packed = self.packed
         if packed is None or packed.enter is None or not packed.takes(row):
             return None

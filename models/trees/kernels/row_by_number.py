@@ -39,7 +39,7 @@ def place_of(i: int, address: int) -> int:
 
 @njit(int64(int64, uint64), **ONE_ROW)
 def decide_bound(i: int, address: int) -> int:
-    """Answer of one row: `_layout_kernels.decide`, or NO_ROW."""
+    """Answer of one row: `packed.decide`, or NO_ROW."""
     row = place_of(i, address)
     if row == 0:
         return NO_ROW

@@ -15,7 +15,7 @@ from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, NOT_NEGATIVE, POSITIVE
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stops import NO_ROW, UNDECIDED
-from polydom.models.trees import self_test as trial
+from polydom.models.trees import self_test
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.self_test import Trust
@@ -41,7 +41,7 @@ def drawn(count: int = 100) -> tuple[EarlyExit, NDArray[np.float32]]:
 def test_a_row_is_chosen_for_by_its_number(
     held: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "TRUST", Trust(held and VECTORS))
+    monkeypatch.setattr(self_test, "TRUST", Trust(held and VECTORS))
     exits, X = drawn()
     choose = exits.over(X)
     expected = exits.choices(X)[0].tolist()

@@ -13,7 +13,7 @@ from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.stops import Limits, Margins, Never, Stops
-from polydom.models.trees import self_test as trial
+from polydom.models.trees import self_test
 from polydom.models.trees.choose_kernel import PackedTrees
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.keys import TINY, Slots, find_slots
@@ -27,9 +27,9 @@ vectors = pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 
 def tried(
     monkeypatch: pytest.MonkeyPatch, change: Any = None, wrong: float = 0.0
 ) -> tuple[bool, Trust]:
-    """Put kernels on trial that `change` rows' totals; the trees are `wrong`."""
+    """Self-test kernels that `change` rows' totals; the trees are `wrong`."""
     trust = Trust()
-    monkeypatch.setattr(trial, "TRUST", trust)
+    monkeypatch.setattr(self_test, "TRUST", trust)
     trees = drawn_trees(0)
     vector, portable = packed(trees)
     assert vector is not None
@@ -83,7 +83,7 @@ def test_a_model_that_no_kernel_answers_right_is_to_blame_itself(
 ) -> None:
     with pytest.raises(BadModel, match="packed"):
         tried(monkeypatch, lambda X, totals: totals.fill(7.0), wrong=1.0)
-    assert trial.TRUST.kernels == "vector"
+    assert self_test.TRUST.kernels == "vector"
 
 
 @pytest.mark.jit
@@ -151,15 +151,15 @@ def test_models_decide_alike_with_and_without_trust(
     head = Head(np.array([0, 1]), LOGISTIC, POSITIVE, 1)
     found = []
     for held in (VECTORS, False):
-        monkeypatch.setattr(trial, "TRUST", Trust(held))
+        monkeypatch.setattr(self_test, "TRUST", Trust(held))
         classifier = Classifier(trees.with_packed(), head)
         exits = as_ensemble(classifier).early_exit(Narrowing(200))
         assert isinstance(exits, EarlyExit)
         scorer = classifier.scorer
         assert isinstance(scorer, Trees)
-        for packed in (scorer.packed, exits.packed):
-            assert isinstance(packed, PackedTrees)
-            assert packed.rows.vector == held
+        for made in (scorer.packed, exits.packed):
+            assert isinstance(made, PackedTrees)
+            assert made.rows.vector == held
         raw = [classifier.scorer.raw_one(row)[0, 0] for row in X]
         assert raw == [classifier.scorer.margin_one(row) for row in X]
         chosen, used = exits.choices(X)
