@@ -38,7 +38,7 @@ from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.costs import ModelCosts
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import order_by_margin_impurity
-from polydom.models.qwyc.running_sums import MarginTrack
+from polydom.models.qwyc.running_sums import MarginSums
 from polydom.models.qwyc.schedule import MarginSchedule
 from polydom.models.scoring.whole_sums import whole_sums
 
@@ -191,8 +191,8 @@ def our_points(ensemble: Ensemble, fit: Rows, judge: Judge) -> list[dict[str, An
     }
     points = []
     for method, order in orders.items():
-        track = MarginTrack(scores, order, chosen, bias=bias)
-        stopping = Stopping(track, costs=costs.along(order), both=False)
+        sums = MarginSums(scores, order, chosen, bias=bias)
+        stopping = Stopping(sums, costs=costs.along(order), both=False)
         for lower, _ in stopping.ladder():
             schedule = MarginSchedule(order, -lower, bias)
             choices, used = schedule.evaluate(judge.scores)

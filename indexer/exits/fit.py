@@ -33,7 +33,7 @@ class CheckpointTrack:
         self.final = -answers.leads[:, -1] / self.scale[-1]
 
     def walk(self) -> Walk:
-        """Start as in Track."""
+        """Start as in `RunningSums`."""
         leads, choices = self.answers.leads, self.answers.choices
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:

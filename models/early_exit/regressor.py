@@ -140,7 +140,7 @@ def compile_regressor(source: Any) -> Regressor:
     ----------
     source
         A fitted regressor of scikit-learn, LightGBM or XGBoost (see
-        `regression.COMPILERS`), an `LGBMRanker` or `XGBRanker`; or the path of a
+        `importers/regressors.py`), an `LGBMRanker` or `XGBRanker`; or the path of a
         LightGBM text file or of an XGBoost JSON or UBJSON file, which are read without
         their packages.
 

@@ -37,7 +37,7 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     estimator
         A fitted classifier of scikit-learn, LightGBM or XGBoost, a
         `LatticeEnsembleClassifier`, or a Pipeline of simple transformers (see
-        `prepare.TRANSFORMERS`) with such a one at its end.
+        `scoring.preparation.TRANSFORMERS`) with such a one at its end.
     columns
         (d,) positions in the full row of the columns it was fitted on; by default the
         first d, in order.

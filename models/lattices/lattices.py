@@ -30,7 +30,7 @@ class Lattices:
     between all of them, or between the S + 1 of the simplex that holds its inputs
     (Lovasz's extension), which is several times as fast to evaluate.
 
-    All is rounded as `_lattice_kernels` says. So sums are exact in any order, and where
+    All is rounded as `kernels/plain.py` says. So sums are exact in any order, and where
     calibrators and vertices ascend, raw scores ascend with the input, to the last bit.
 
     Attributes

@@ -12,7 +12,7 @@ from .calibration import check_rate, fit
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import check_permutation, order_by_margin_impurity
-from .running_sums import MarginTrack
+from .running_sums import MarginSums
 from .schedule import MarginSchedule, check_class_scores
 
 Floats = NDArray[np.float64]
@@ -83,8 +83,8 @@ def fit_margin_schedule(
         kept = order_by_margin_impurity(scores, chosen, bias=start, costs=prices)
     else:
         kept = check_permutation(order, models)
-    track = MarginTrack(scores, kept, chosen, bias=start)
-    stopping = Stopping(track, costs=prices.along(kept), both=False)
+    sums = MarginSums(scores, kept, chosen, bias=start)
+    stopping = Stopping(sums, costs=prices.along(kept), both=False)
 
     def schedule(lower: Floats, _: Floats) -> MarginSchedule:
         return MarginSchedule(kept, -lower, start)

@@ -6,8 +6,8 @@ side by side, and all of them at each keypoint. Then come the block's groups, on
 lattice in each lane: its inputs are sorted, which gives the vertices of the simplex
 that holds them, or all its vertices are halved input by input.
 
-The kernels take the address of a table of addresses, as those in `_layout_kernels` do,
-and trust what they find there: `packed.py` makes it. Shapes: D columns of P
+The kernels take the address of a table of addresses, as those of packed trees do, and
+trust what they find there: `packed.py` makes it. Shapes: D columns of P
 keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices, G groups.
 """
 
@@ -82,7 +82,7 @@ COLUMN, START, STEPS, RUN_SIZE = range(4)
 def _place_row(row: Rows, address: int, work: int) -> None:
     """Write how far along its keypoints each column's value is: (D,) int32.
 
-    `_lattice_kernels.locate` in one number, in 2^-20 of the way between two keypoints.
+    `plain.locate` in one number, in 2^-20 of the way between two keypoints.
     All columns take the steps of one binary search together.
     """
     table = carray(pointer(address), (TABLE_SIZE,), np.uint64)

@@ -8,7 +8,7 @@ with the tree's threshold. There is nothing to be mispredicted, and what is left
 for is the sum, which keeps the trees' order.
 
 Thresholds below a value are counted in two steps of 16: pivots, then those between two
-of them. Where `_vector_kernels.VECTORS` is false nothing here is compiled and nothing
+of them. Where `avx512.VECTORS` is false nothing here is compiled and nothing
 may be called. Each kernel answers as the one of `packed.py` that it names, to
 the same bit. `trees/simd.py`, which has an example, makes what lies at the addresses.
 """

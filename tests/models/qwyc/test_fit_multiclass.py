@@ -15,7 +15,7 @@ from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.qwyc.kernels.scan import BINS, measure_margin_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import AHEAD
-from polydom.models.qwyc.running_sums import MarginTrack, margins_of
+from polydom.models.qwyc.running_sums import MarginSums, margins_of
 from polydom.models.scoring.whole_sums import whole_sums
 from tests.support import oracles
 from tests.support.votes import drawn_class_scores, noisy_rounds
@@ -28,8 +28,8 @@ def test_stopping_finds_the_cheapest_lead_of_two_models(
     scores: Floats, price: float
 ) -> None:
     chosen = scores.sum(axis=1).argmax(axis=1)
-    track = MarginTrack(scores, np.arange(2), chosen, bias=np.zeros(scores.shape[2]))
-    stopping = Stopping(track, costs=np.array([1.0, 2.0]), both=False)
+    sums = MarginSums(scores, np.arange(2), chosen, bias=np.zeros(scores.shape[2]))
+    stopping = Stopping(sums, costs=np.array([1.0, 2.0]), both=False)
     mean, wrong = stopping.outcome(stopping.cuts(price))
     leads = margins_of(scores[:, 0])
     best = math.inf
