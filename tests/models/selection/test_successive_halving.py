@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.selection.race import Outcome, Race
+from polydom.models.selection.race import Race, TrainingOutcome
 from polydom.models.selection.successive_halving import (
     doubling,
     halvings,
@@ -21,8 +21,8 @@ Loss = Callable[[int], float]
 
 
 def race(losses: list[Loss], limit: int | None = None) -> Race:
-    def arm(loss: Loss) -> Callable[[int], Outcome]:
-        return lambda pulls: Outcome(1 - loss(pulls))
+    def arm(loss: Loss) -> Callable[[int], TrainingOutcome]:
+        return lambda pulls: TrainingOutcome(1 - loss(pulls))
 
     arms = {str(i): arm(loss) for i, loss in enumerate(losses)}
     return Race(arms, limit=limit, carries_on=True)
