@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.early_exit.ensemble import Ensemble, compile_ensemble
+from polydom.models import Ensemble, compile
 from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.costs import ModelCosts
 from polydom.models.qwyc.optimal_stopping import Stopping
@@ -126,7 +126,7 @@ def train(X: Rows, y: Codes) -> tuple[Any, Ensemble]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.txt")
         booster.save_model(path)
-        return lightgbm.Booster(model_file=path), compile_ensemble(path)
+        return lightgbm.Booster(model_file=path), compile(path)
 
 
 class Judge:

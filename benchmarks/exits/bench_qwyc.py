@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.early_exit.ensemble import Ensemble, compile_ensemble
+from polydom.models import Ensemble, compile
 from polydom.models.qwyc.algorithms import changes_allowed
 from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.costs import ModelCosts
@@ -182,7 +182,7 @@ def train(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.txt")
         booster.save_model(path)
-        return compile_ensemble(path)
+        return compile(path)
 
 
 def ours(

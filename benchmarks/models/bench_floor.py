@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.scoring.kernels.native import entry
 from polydom.models.trees import self_test
@@ -177,10 +177,10 @@ def ways(ensemble: Ensemble, fitted: FittedExit, X: Singles) -> dict[str, Act]:
 
 
 def packing(ensemble: Ensemble, fitted: FittedExit) -> Figures:
-    """Milliseconds of packing a model's trees, and its exits, with the self-test and not."""
+    """Milliseconds of packing a model's trees, and its exits, self-tested and not."""
     trees, exits = ensemble.classifier.scorer, fitted.exits
     assert isinstance(trees, Trees)
-    order, stops = exits.order, exits.stops
+    order, stops = exits.schedule.order, exits.stops
     acts: dict[str, Act] = {
         "full": lambda: pack(trees),
         "exit": lambda: pack(trees, order, stops),
@@ -213,7 +213,7 @@ def measure(folder: Path) -> dict[str, Any]:
     """Train, fit, time; every figure."""
     X, y, test, _ = load_adult(folder)
     with tempfile.TemporaryDirectory() as place:
-        ensemble = compile_ensemble(train(X, y, Path(place)))
+        ensemble = compile(train(X, y, Path(place)))
     fitted = fit_exit(ensemble, X, test)
     packed = ensemble.classifier.scorer.packed  # type: ignore[attr-defined]
     acts, batch = ways(ensemble, fitted, test), test[:BATCH]

@@ -30,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models import compile_ensemble
+from polydom.models import Schedule, compile
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.trees.choose_kernel import PackedTrees
 from polydom.models.trees.packed import Packed
@@ -60,7 +60,7 @@ def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
     packed, portable, rows = trees.packed, portable_trees(trees), list(X)
     enter, at = packed.enter, packed.at
     walk, address = portable.enter, portable.at
-    never = ensemble.early_exit(Never(ensemble.size))
+    never = ensemble.early_exit(never_stopping(ensemble))
     assert isinstance(never.packed, PackedTrees)
     return [
         Contender(
@@ -119,13 +119,11 @@ def choose_row(model: Any, rows: list[Singles]) -> Callable[[int], Any]:
     return lambda i: model.choose(rows[i])
 
 
-class Never:
-    """A schedule whose limits are never passed, in an order of its own."""
-
-    def __init__(self, count: int) -> None:
-        self.order = np.random.default_rng(0).permutation(count)
-        self.lower = np.full(count, -np.inf)
-        self.upper = np.full(count, np.inf)
+def never_stopping(ensemble: Ensemble) -> Schedule:
+    """Make a schedule whose limits are never passed, in an order of its own."""
+    never = np.full(ensemble.size, np.inf)
+    order = np.random.default_rng(0).permutation(ensemble.size)
+    return Schedule(order, -never, never, ensemble.threshold)
 
 
 def beside_ours(
@@ -182,7 +180,7 @@ def gather(
     X, y, test, _ = load_adult(folder)
     path = train(X, y, place)
     booster = lightgbm.Booster(model_file=path)
-    ensemble = compile_ensemble(path)
+    ensemble = compile(path)
     raw = ensemble.decision_function(test)
     contenders = [*ours(ensemble, test), *fitted_exits(ensemble, X, test)]
     contenders += lightgbm_peers(booster, test, raw)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.models import Schedule
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.lattices.kernels.plain import PARTS
@@ -32,15 +33,6 @@ LANES = 8  # in double precision, of what the floor's kernels add up at once
 OURS = "polydom, from Python"
 
 Call = Callable[[], float]  # one round: microseconds of one row
-
-
-class Limits:
-    """A schedule in natural order whose limits are one value apart on both sides."""
-
-    def __init__(self, size: int, reach: float) -> None:
-        self.order = np.arange(size)
-        self.upper = np.full(size, reach)
-        self.lower = -self.upper
 
 
 def draw_lattices(inputs: int, simplex: bool) -> tuple[Lattices, NDArray[np.float32]]:
@@ -108,7 +100,10 @@ def own_calls(
         np.quantile(sums, np.linspace(0.05, 0.95, 60)),
         key=lambda r: abs(_used(sums, r) - LATTICES / 4),
     )
-    early = ensemble.early_exit(Limits(LATTICES, float(reach)))
+    # natural order, limits one value apart on both sides
+    limits = np.full(LATTICES, float(reach))
+    schedule = Schedule(np.arange(LATTICES), -limits, limits, ensemble.threshold)
+    early = ensemble.early_exit(schedule)
     assert isinstance(early, EarlyExit)
     packed, exits = lattices.packed, early.packed
     assert packed is not None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from .choose_kernel import PackedTrees, pack
 from .kernels.walk import add_trees, find_leaves
 from .nodes import NODE, Tree, TreeArrays, check_trees, lay_out, pack_sets
 
+# How a regressor's prediction is made of the sum of its trees.
+Link = Literal["identity", "exp", "logistic", "signed square"]
 EPSILON = 2.0**-53  # what one addition can round, as a share of its sum
 
 
@@ -265,6 +267,9 @@ class Trees(TreeArrays):
         columns = made.columns
         check_trees(made, np.arange(len(columns)) if made.prepared else columns, stored)
         return made.with_packed()
+
+
+SumOfTrees = tuple[Trees, Link]
 
 
 def _to_single(X: Rows) -> Rows:

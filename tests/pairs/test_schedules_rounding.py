@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.scoring.whole_sums import whole_sums
@@ -114,7 +114,7 @@ def test_evaluator_of_an_ensemble_keeps_to_alpha_ties_and_all(
     half = len(y) // 2
     rng = np.random.default_rng(0)
     mixed = rng.permutation(len(y))
-    ensemble = compile_ensemble(forest.fit(X[mixed[:half]], y[mixed[:half]]))
+    ensemble = compile(forest.fit(X[mixed[:half]], y[mixed[:half]]))
     rows = np.concatenate([X, rng.permuted(X, axis=0)])
     whole = ensemble.predict(rows)
     scores = ensemble.base_scores(rows)

@@ -11,7 +11,7 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import RidgeClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from polydom.models.early_exit.bounds import RemainingBounds, bound_remaining
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.schedule import Schedule
@@ -100,7 +100,7 @@ def test_bounds_refuse_a_threshold_or_tolerance_that_is_no_number() -> None:
 def test_bounds_of_trees_are_their_smallest_and_largest_leaves() -> None:
     X, y = bundled("breast_cancer")
     fitted = GradientBoostingClassifier(n_estimators=7, random_state=0).fit(X, y)
-    least, most = compile_ensemble(fitted).bounds()
+    least, most = compile(fitted).bounds()
     leaves = [
         0.1 * tree.tree_.value[tree.tree_.children_left < 0].ravel()
         for (tree,) in fitted.estimators_
@@ -115,7 +115,7 @@ def test_no_row_leaves_the_bounds_of_lattices(interpolation: Any) -> None:
     fitted = LatticeEnsembleClassifier(
         n_lattices=4, inputs_per_lattice=3, interpolation=interpolation, random_state=0
     ).fit(X, y)
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     least, most = ensemble.bounds()
     scores = ensemble.base_scores(edge_rows(X, X[0], 300, missing=True))
     assert (scores >= least).all()
@@ -125,11 +125,11 @@ def test_no_row_leaves_the_bounds_of_lattices(interpolation: Any) -> None:
 
 def test_what_has_no_bounds_says_so() -> None:
     X, y = bundled("iris")
-    several = compile_ensemble(GradientBoostingClassifier(n_estimators=2).fit(X, y))
+    several = compile(GradientBoostingClassifier(n_estimators=2).fit(X, y))
     with pytest.raises(BadInput, match="only an ensemble for two classes"):
         several.bounds()
     with pytest.raises(BadInput, match="3 raw scores per row"):
         several.terms.bounds()
-    linear = compile_ensemble(RidgeClassifier().fit(X, y == 1))
+    linear = compile(RidgeClassifier().fit(X, y == 1))
     with pytest.raises(BadInput, match="terms of a linear model have no bounds"):
         linear.bounds()

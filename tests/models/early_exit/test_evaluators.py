@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models.early_exit.ensemble import Ensemble, compile_ensemble
+from polydom.models import Ensemble, compile
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
@@ -45,7 +45,7 @@ def ensembles() -> dict[str, tuple[Any, Ensemble]]:
     }
     with threadpool_limits(1):
         return {
-            name: (learner.fit(X_WINE, Y_WINE), compile_ensemble(learner))
+            name: (learner.fit(X_WINE, Y_WINE), compile(learner))
             for name, learner in learners.items()
         }
 
@@ -112,7 +112,7 @@ def test_a_fitted_schedule_changes_what_it_may_and_uses_fewer() -> None:
     schedule = fit_margin_schedule(
         ensemble.base_scores(X_WINE), 0.02, bias=ensemble.bias
     )
-    early = ensemble.predict_early(X_WINE, schedule)
+    early = ensemble.early_exit(schedule).predict(X_WINE)
     assert np.mean(early != ensemble.predict(X_WINE)) <= 0.02
     assert ensemble.early_exit(schedule).choices(X_WINE)[1].mean() < 0.8 * 9
 
@@ -131,7 +131,7 @@ def test_schedules_for_other_ensembles_are_refused() -> None:
         ensemble.early_exit(MarginSchedule(np.arange(T), limits, np.zeros(2)))
     with pytest.raises(BadInput, match="only an ensemble for two classes"):
         ensemble.early_exit(Schedule(np.arange(T), limits, limits, 0.0))
-    two = compile_ensemble(RandomForestClassifier(3).fit(X_WINE, Y_WINE > 0))
+    two = compile(RandomForestClassifier(3).fit(X_WINE, Y_WINE > 0))
     with pytest.raises(BadInput, match="for more than two classes"):
         two.early_exit(MarginSchedule(np.arange(3), np.zeros(3), np.zeros(2)))
     with pytest.raises(BadInput, match="has a threshold, no bias"):

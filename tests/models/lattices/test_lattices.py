@@ -1,6 +1,6 @@
 """Lattices: exact interpolation, calibrators, storage, early exit."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
-from polydom.models import load_model
+from polydom.models import MarginSchedule, Schedule
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.early_exit.evaluators import MarginExit
 from polydom.models.lattices.lattices import Lattices, make_lattices
+from polydom.models.load import load_model
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.declare import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
@@ -149,15 +150,6 @@ def test_one_lattice_over_one_input_is_its_calibrator() -> None:
     np.testing.assert_array_equal(lattices.raw(X)[:, 0], expected)
 
 
-@dataclass
-class Plan:
-    """A schedule made by hand."""
-
-    order: NDArray[np.int64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-
-
 @settings(max_examples=60)
 @given(seed=st.integers(0, 9999), simplex=st.booleans())
 def test_early_decisions_are_those_of_a_walk_by_hand(seed: int, simplex: bool) -> None:
@@ -172,7 +164,7 @@ def test_early_decisions_are_those_of_a_walk_by_hand(seed: int, simplex: bool) -
     order = draw.permutation(12)
     sums = scores[:, order].cumsum(axis=1)
     limits[0, 0] = min(sums[0, 0], limits[0, 1])
-    plan = Plan(order, limits[:, 0].copy(), limits[:, 1].copy())
+    plan = Schedule(order, limits[:, 0], limits[:, 1], ensemble.threshold)
     exit_ = ensemble.early_exit(plan)
     chosen, used = exit_.choices(X)
     np.testing.assert_array_equal(exit_.choices(X.astype(np.float64)), (chosen, used))
@@ -192,19 +184,11 @@ def test_schedule_that_never_stops_gives_the_whole_decision() -> None:
     lattices = drawn(5, T=30)
     ensemble = as_ensemble(classifier(lattices))
     never = np.full(30, np.inf)
-    exit_ = ensemble.early_exit(Plan(np.arange(30)[::-1], -never, never))
+    schedule = Schedule(np.arange(30)[::-1], -never, never, ensemble.threshold)
+    exit_ = ensemble.early_exit(schedule)
     X = rows(lattices, 5, 50)
     np.testing.assert_array_equal(exit_.predict(X), ensemble.predict(X))
     assert [exit_.choose(row) for row in X] == ensemble.predict(X).tolist()
-
-
-@dataclass
-class MarginPlan:
-    """A schedule for more classes made by hand."""
-
-    order: NDArray[np.int64]
-    margin: NDArray[np.float64]
-    bias: NDArray[np.float64]
 
 
 def test_three_classes_stop_by_their_margin() -> None:
@@ -216,7 +200,7 @@ def test_three_classes_stop_by_their_margin() -> None:
     sums = ensemble.base_scores(X)[:, order].cumsum(axis=1) + ensemble.bias
     ranked = np.sort(sums, axis=2)
     margin = np.full(10, np.quantile(ranked[:, :, 2] - ranked[:, :, 1], 0.8))
-    exit_ = ensemble.early_exit(MarginPlan(order, margin, ensemble.bias))
+    exit_ = ensemble.early_exit(MarginSchedule(order, margin, ensemble.bias))
     assert isinstance(exit_, MarginExit)
     chosen, used = exit_.choices(X)
     assert len(set(used.tolist())) > 1

@@ -14,11 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput
-from polydom.models import Prior, compile_ensemble, compile_model, compile_regressor
+from polydom.models import compile
 from polydom.models.early_exit.bounds import bound_remaining
+from polydom.models.importers.classifiers import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.scoring.prior import Prior
 from polydom.models.scoring.rows import take_row, take_rows
 from tests.support.agreement import bundled
 
@@ -39,16 +41,16 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 }
 FOREST = RandomForestClassifier(9, random_state=0)
 MODELS: dict[str, Any] = {
-    "forest": compile_ensemble(FOREST.fit(X, TWO)),
-    "lattices": compile_ensemble(
+    "forest": compile(FOREST.fit(X, TWO)),
+    "lattices": compile(
         LatticeEnsembleClassifier(5, 2, epochs=30, random_state=0).fit(X, TWO)
     ),
-    "linear": compile_ensemble(
+    "linear": compile(
         make_pipeline(StandardScaler(), LogisticRegression()).fit(X, TWO)
     ),
 }
-MANY = compile_ensemble(RandomForestClassifier(9, random_state=0).fit(X, Y))
-REGRESSOR = compile_regressor(RandomForestRegressor(5, random_state=0).fit(X, Y))
+MANY = compile(RandomForestClassifier(9, random_state=0).fit(X, Y))
+REGRESSOR = compile(RandomForestRegressor(5, random_state=0).fit(X, Y))
 
 
 def exits_of(name: str) -> Any:

@@ -20,14 +20,14 @@ from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.self_test import Trust
 from polydom.models.trees.trees import Trees, join
-from tests.models.trees.test_self_test import Narrowing
+from tests.models.trees.test_self_test import narrowing
 from tests.models.trees.test_simd import drawn_trees, rows_of
 
 
 def exits_of(trees: Trees, rule: int = POSITIVE) -> EarlyExit:
     head = Head(np.array([0, 1]), LOGISTIC, rule, 1)
     made = as_ensemble(Classifier(trees.with_packed(), head))
-    exits = made.early_exit(Narrowing(trees.size))
+    exits = made.early_exit(narrowing(made))
     assert isinstance(exits, EarlyExit)
     return exits
 

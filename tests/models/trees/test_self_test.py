@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadModel
+from polydom.models import Ensemble, Schedule
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.scoring.classifier import Classifier, Head
@@ -133,13 +134,11 @@ def test_rows_of_trees_without_tests() -> None:
     assert (edge_rows(slots, 3) == 0).all()
 
 
-class Narrowing:
-    """A schedule whose limits come nearer and nearer to the threshold."""
-
-    def __init__(self, count: int) -> None:
-        self.order = np.random.default_rng(0).permutation(count)
-        self.upper = np.linspace(4.0, 0.1, count)
-        self.lower = -self.upper
+def narrowing(ensemble: Ensemble) -> Schedule:
+    """Make a schedule whose limits come nearer and nearer to the threshold."""
+    order = np.random.default_rng(0).permutation(ensemble.size)
+    upper = np.linspace(4.0, 0.1, ensemble.size)
+    return Schedule(order, -upper, upper, ensemble.threshold)
 
 
 @pytest.mark.jit
@@ -153,7 +152,8 @@ def test_models_decide_alike_with_and_without_trust(
     for held in (VECTORS, False):
         monkeypatch.setattr(self_test, "TRUST", Trust(held))
         classifier = Classifier(trees.with_packed(), head)
-        exits = as_ensemble(classifier).early_exit(Narrowing(200))
+        ensemble = as_ensemble(classifier)
+        exits = ensemble.early_exit(narrowing(ensemble))
         assert isinstance(exits, EarlyExit)
         scorer = classifier.scorer
         assert isinstance(scorer, Trees)
