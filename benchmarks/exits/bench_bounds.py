@@ -37,7 +37,8 @@ def regress(X: Rows, y: NDArray[np.int64]) -> Regressor:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "model.txt"
         booster.save_model(path)
-        return compile(path)
+        made: Regressor = compile(path)
+        return made
 
 
 def decisions(X: Rows, y: NDArray[np.int64], test: Rows) -> list[dict[str, Any]]:

@@ -182,7 +182,8 @@ def train(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.txt")
         booster.save_model(path)
-        return compile(path)
+        made: Ensemble = compile(path)
+        return made
 
 
 def ours(

@@ -215,7 +215,7 @@ def measure(folder: Path) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as place:
         ensemble = compile(train(X, y, Path(place)))
     fitted = fit_exit(ensemble, X, test)
-    packed = ensemble.classifier.scorer.packed  # type: ignore[attr-defined]
+    packed = ensemble.classifier.scorer.packed
     acts, batch = ways(ensemble, fitted, test), test[:BATCH]
     step = len(test) // ROWS
     trees = float(fitted.used[: ROWS * step : step].mean())

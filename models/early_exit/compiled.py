@@ -51,6 +51,7 @@ def compile(source: Any) -> Any:
     >>> compile(tree).predict([[2.0]])
     array(['yes'], dtype='<U3')
     """
+    found: Any
     if isinstance(source, str | Path):
         found = read_file(Path(source))
         if not isinstance(found, Classifier):

@@ -11,16 +11,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from polydom.features.errors import BadModel
+from polydom.features.errors import BadInput, BadModel
 
 from .compiled import compile
 from .ensemble import Ensemble
 from .evaluators import EarlyExit, MarginExit
 
 
-class EarlyExitClassifier(  # type: ignore[misc]
-    ClassifierMixin, MetaEstimatorMixin, BaseEstimator
-):
+class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A fitted ensemble that stops each row once its decision is sure enough.
 
     As scikit-learn's TunedThresholdClassifierCV with cv="prefit", it is fitted on rows
@@ -123,6 +121,8 @@ class EarlyExitClassifier(  # type: ignore[misc]
             raise BadModel(
                 f"a {type(ensemble).__name__} has no base models to leave out"
             )
+        if len(ensemble.classes) < 2:
+            raise BadInput("the estimator has seen one class: nothing is to be decided")
         X = validate_data(self, X, ensure_all_finite=False)
         rest: dict[str, Any] = {}
         if self.confidence is not None:

@@ -34,7 +34,7 @@ from tests.support.agreement import bundled
 X, Y = bundled("wine")
 TWO = (Y > 0).astype(int)
 FEW: dict[str, Any] = {"n_estimators": 9, "random_state": 0, "n_jobs": 1}
-SOURCES: dict[str, tuple[Any, type]] = {
+SOURCES: dict[str, tuple[Any, type[Any]]] = {
     "forest": (RandomForestClassifier(**FEW), Ensemble),
     "linear": (LogisticRegression(max_iter=9000), Ensemble),
     "pipeline": (make_pipeline(StandardScaler(), LogisticRegression()), Ensemble),
@@ -59,8 +59,8 @@ def test_what_is_fitted_is_compiled_to_what_it_is(name: str) -> None:
     source, kind = SOURCES[name]
     with threadpool_limits(1):
         fitted = source.fit(X, Y)
-    made = compile(fitted)
-    assert type(made) is kind
+    made: Any = compile(fitted)
+    assert isinstance(made, kind)
     np.testing.assert_allclose(made.predict(X), fitted.predict(X), rtol=1e-5, atol=1e-5)
     if kind is not Regressor:
         shares = made.predict_scores(X)
@@ -88,8 +88,8 @@ def test_files_are_told_apart_by_what_is_in_them(
         path = path.with_suffix(f".{'json' if end == 'txt' else end}")
         fitted.save_model(path)
     for place in (path, str(path)):
-        made = compile(place)
-        assert type(made) is kind
+        made: Any = compile(place)
+        assert isinstance(made, kind)
         np.testing.assert_allclose(made.predict(X), fitted.predict(X), atol=1e-5)
 
 

@@ -1,5 +1,7 @@
 """Regressors as sums of trees, whole and in part."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -12,7 +14,7 @@ from tests.support.boosters import lightgbm
 
 
 @pytest.fixture(scope="module", params=["boosting", "forest", "categories"])
-def regressor(request: pytest.FixtureRequest) -> Regressor:
+def regressor(request: pytest.FixtureRequest) -> Any:
     X, y = bundled("wine")
     if request.param == "boosting":
         return compile(GradientBoostingRegressor(random_state=0).fit(X, y))
