@@ -1,27 +1,72 @@
-"""Learners, and their models as flat arrays with compiled evaluators."""
+"""Fitted models as flat arrays with compiled evaluators, early exits, and learners.
 
-from .early_exit.bounds import bound_remainder
-from .early_exit.ensemble import compile_ensemble
-from .early_exit.regressor import Regressor, compile_regressor
-from .importers.compile import compile_model
-from .load import load_model
-from .scoring.model import Model
-from .scoring.prior import Prior
-from .selection.learners import make_learner
-from .selection.select import Running, Selection, select, select_by_iterations
+What is offered is imported when it is first asked for, so that `import polydom.models`
+is light and what evaluates models does not wait for what trains them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .early_exit.bounds import exact_schedule
+    from .early_exit.compiled import compile
+    from .early_exit.ensemble import Ensemble
+    from .early_exit.estimator import EarlyExitClassifier
+    from .early_exit.feature_stages import cut_stages
+    from .early_exit.regressor import Regressor
+    from .lattices.estimator import LatticeEnsembleClassifier
+    from .qwyc.augment import swap_columns
+    from .qwyc.fit import fit_schedule
+    from .qwyc.fit_multiclass import fit_margin_schedule
+    from .qwyc.schedule import MarginSchedule, Schedule
+    from .scoring.classifier import Classifier
+    from .selection.learners import make_learner
+    from .selection.select import Running, Selection, select, select_by_iterations
 
 __all__ = [
-    "Model",
-    "Prior",
+    "Classifier",
+    "EarlyExitClassifier",
+    "Ensemble",
+    "LatticeEnsembleClassifier",
+    "MarginSchedule",
     "Regressor",
     "Running",
+    "Schedule",
     "Selection",
-    "bound_remainder",
-    "compile_ensemble",
-    "compile_model",
-    "compile_regressor",
-    "load_model",
+    "compile",
+    "cut_stages",
+    "exact_schedule",
+    "fit_margin_schedule",
+    "fit_schedule",
     "make_learner",
     "select",
     "select_by_iterations",
+    "swap_columns",
 ]
+
+_LAZY = {
+    "Classifier": ".scoring.classifier",
+    "EarlyExitClassifier": ".early_exit.estimator",
+    "Ensemble": ".early_exit.ensemble",
+    "LatticeEnsembleClassifier": ".lattices.estimator",
+    "MarginSchedule": ".qwyc.schedule",
+    "Regressor": ".early_exit.regressor",
+    "Running": ".selection.select",
+    "Schedule": ".qwyc.schedule",
+    "Selection": ".selection.select",
+    "compile": ".early_exit.compiled",
+    "cut_stages": ".early_exit.feature_stages",
+    "exact_schedule": ".early_exit.bounds",
+    "fit_margin_schedule": ".qwyc.fit_multiclass",
+    "fit_schedule": ".qwyc.fit",
+    "make_learner": ".selection.learners",
+    "select": ".selection.select",
+    "select_by_iterations": ".selection.select",
+    "swap_columns": ".qwyc.augment",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name], __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from polydom.models import Regressor, compile_ensemble, compile_regressor
-from polydom.models.early_exit.exact import exact_schedule
+from polydom.models import Regressor, compile
+from polydom.models.early_exit.bounds import exact_schedule
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 
 from .bench_qwyc import DEPTH, RATE, TREES, Rows, load_adult, train
@@ -37,7 +37,8 @@ def regress(X: Rows, y: NDArray[np.int64]) -> Regressor:
     with tempfile.TemporaryDirectory() as place:
         path = Path(place) / "model.txt"
         booster.save_model(path)
-        return compile_regressor(path)
+        made: Regressor = compile(path)
+        return made
 
 
 def decisions(X: Rows, y: NDArray[np.int64], test: Rows) -> list[dict[str, Any]]:
@@ -45,13 +46,13 @@ def decisions(X: Rows, y: NDArray[np.int64], test: Rows) -> list[dict[str, Any]]
     stump = DecisionTreeClassifier(max_depth=1)
     made = {
         "LightGBM, 500 of depth 5": train(X, y),
-        "AdaBoost, 300 stumps": compile_ensemble(
+        "AdaBoost, 300 stumps": compile(
             AdaBoostClassifier(stump, n_estimators=300, random_state=0).fit(X, y)
         ),
-        "random forest, 300 of depth 8": compile_ensemble(
+        "random forest, 300 of depth 8": compile(
             RandomForestClassifier(300, max_depth=8, random_state=0).fit(X, y)
         ),
-        "lattices, 100 of 4 inputs": compile_ensemble(
+        "lattices, 100 of 4 inputs": compile(
             LatticeEnsembleClassifier(100, 4, training="joint", random_state=0).fit(
                 X, y
             )

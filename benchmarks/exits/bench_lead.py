@@ -33,13 +33,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.early_exit.ensemble import Ensemble, compile_ensemble
+from polydom.models import Ensemble, compile
 from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.costs import ModelCosts
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import order_by_margin_impurity
-from polydom.models.qwyc.running_sums import MarginTrack
-from polydom.models.qwyc.schedule import LeadSchedule
+from polydom.models.qwyc.running_sums import MarginSums
+from polydom.models.qwyc.schedule import MarginSchedule
 from polydom.models.scoring.whole_sums import whole_sums
 
 from ..machine import describe
@@ -126,7 +126,7 @@ def train(X: Rows, y: Codes) -> tuple[Any, Ensemble]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.txt")
         booster.save_model(path)
-        return lightgbm.Booster(model_file=path), compile_ensemble(path)
+        return lightgbm.Booster(model_file=path), compile(path)
 
 
 class Judge:
@@ -191,10 +191,10 @@ def our_points(ensemble: Ensemble, fit: Rows, judge: Judge) -> list[dict[str, An
     }
     points = []
     for method, order in orders.items():
-        track = MarginTrack(scores, order, chosen, bias=bias)
-        stopping = Stopping(track, costs=costs.along(order), both=False)
+        sums = MarginSums(scores, order, chosen, bias=bias)
+        stopping = Stopping(sums, costs=costs.along(order), both=False)
         for lower, _ in stopping.ladder():
-            schedule = LeadSchedule(order, -lower, bias)
+            schedule = MarginSchedule(order, -lower, bias)
             choices, used = schedule.evaluate(judge.scores)
             points.append(judge.point(method, choices, used, schedule=schedule))
     return points

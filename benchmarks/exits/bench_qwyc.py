@@ -33,14 +33,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.early_exit.ensemble import Ensemble, compile_ensemble
-from polydom.models.qwyc.algorithms import errors_allowed
+from polydom.models import Ensemble, compile
+from polydom.models.qwyc.algorithms import changes_allowed
 from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.costs import ModelCosts
 from polydom.models.qwyc.fit import check_decisions, fit_schedule
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import OrderName, order_by_impurity
-from polydom.models.qwyc.running_sums import SumTrack
+from polydom.models.qwyc.running_sums import ScoreSums
 from polydom.models.qwyc.schedule import Schedule
 
 from .equal_change import cheapest, equal_change, within
@@ -182,7 +182,8 @@ def train(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "model.txt")
         booster.save_model(path)
-        return compile_ensemble(path)
+        made: Ensemble = compile(path)
+        return made
 
 
 def ours(
@@ -202,7 +203,7 @@ def stopping_curve(
     tried = [stopping.cuts(price) for price in prices]
     outcomes = [stopping.outcome(cuts) for cuts in tried]
     for alpha in ALPHAS:
-        allowed = errors_allowed(alpha, len(rows))
+        allowed = changes_allowed(alpha, len(rows))
         kept = [k for k, (_, wrong) in enumerate(outcomes) if wrong <= allowed]
         best = min(kept, key=lambda k: outcomes[k][0])
         thresholds = stopping.thresholds(tried[best])
@@ -214,7 +215,7 @@ def stopping_for(rows: Scores, threshold: float) -> tuple[NDArray[np.int64], Sto
     positive = check_decisions(rows, threshold, None)
     costs = ModelCosts.check(rows.shape[1], None)
     order = order_by_impurity(rows, positive, costs=costs, threads=2)
-    return order, Stopping(SumTrack(rows, order, positive), costs=costs.along(order))
+    return order, Stopping(ScoreSums(rows, order, positive), costs=costs.along(order))
 
 
 def theirs(

@@ -39,7 +39,7 @@ from polydom.indexer.exits.checkpoints import Answers
 from polydom.indexer.exits.fit import fit_exits
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
+from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 
 from ..data.kept_items import FTI_TESTS, thyroid_costs, thyroid_names
 from ..machine import describe
@@ -187,7 +187,7 @@ def measure(
             schedule = fit_schedule(scores[:, :, 0], 0.0, alpha, order=kept, **options)
             chosen, used = schedule.evaluate(fresh[:, :, 0])
         else:
-            schedule = fit_lead_schedule(scores, alpha, order=kept, **options)
+            schedule = fit_margin_schedule(scores, alpha, order=kept, **options)
             chosen, used = schedule.evaluate(fresh)
         kept = schedule.order  # it does not depend on alpha
         paid = np.logical_or.accumulate(reads[schedule.order]) @ problem.costs

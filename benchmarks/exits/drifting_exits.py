@@ -18,7 +18,7 @@ from polydom.indexer.building.project import ExitTerms
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.models.early_exit.ensemble import compile_ensemble
+from polydom.models import compile
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 from polydom.server.engine import execution as attempt
@@ -102,7 +102,7 @@ def train(stream: Stream) -> Iterator[Model]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "model.txt")
             booster.save_model(path)
-            yield compile_ensemble(path).classifier
+            yield compile(path).classifier
 
 
 def stored_groups(stream: Stream) -> Iterator[StoredFeature]:

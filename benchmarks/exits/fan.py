@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.algorithms import errors_allowed
+from polydom.models.qwyc.algorithms import changes_allowed
 from polydom.models.qwyc.calibration import check_rate
 from polydom.models.qwyc.fit import check_decisions, check_order
 from polydom.models.qwyc.ordering import OrderName
@@ -109,7 +109,7 @@ def fit_fan(
     if not 0 < width < np.inf:
         raise BadInput(f"width is {width!r}; it must be finite and above 0")
     kept = check_order(order, scores, target, seed)
-    allowed = errors_allowed(alpha, len(scores))
+    allowed = changes_allowed(alpha, len(scores))
     tables = tabulate(scores, kept, width)
     low, high = 0.0, WIDEST
     while high - low > WIDEST / 2**HALVINGS:

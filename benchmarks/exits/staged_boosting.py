@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
 
 Rows = NDArray[np.float32] | NDArray[np.float64]
@@ -90,7 +90,7 @@ def train_staged(
         seen[:, own] = X[:, own]
         fitted = fit(learner, fitted, seen, y, stops[-1], count)
         stops.append(_rounds_of(fitted))
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     slices = (slice(a, b) for a, b in pairwise(stops))
     return Staged(fitted, ensemble, tuple(slices), columns)
 

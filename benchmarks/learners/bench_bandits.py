@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from polydom.models.selection.race import Outcome, Race
+from polydom.models.selection.race import Race, TrainingOutcome
 from polydom.models.selection.successive_halving import successive_halving, uniform
 
 from .. import machine
@@ -58,14 +58,16 @@ class Gradient:
     loss: Callable[[Any, Floats, Floats], float]
     had: int = field(default=0, init=False)
 
-    def __call__(self, amount: int) -> Outcome:
+    def __call__(self, amount: int) -> TrainingOutcome:
         start = time.process_time()
         for pull in range(self.had, amount):
             self.step(self.state, *self.parts[0], pull)
         self.had = amount
         fitted = time.process_time()
         loss = min(self.loss(self.state, *self.parts[1]), 1e6)
-        return Outcome(1 - loss, None, fitted - start, time.process_time() - fitted)
+        return TrainingOutcome(
+            1 - loss, None, fitted - start, time.process_time() - fitted
+        )
 
     def test_loss(self) -> float:
         return self.loss(self.state, *self.parts[2])

@@ -27,7 +27,7 @@ from polydom.models.selection.obms import (
     choose_nested,
     vc_penalty,
 )
-from polydom.models.selection.race import Outcome, Race
+from polydom.models.selection.race import Race, TrainingOutcome
 
 CLASSES = 8
 BUDGETS = [10**k for k in range(2, 6)]
@@ -48,12 +48,12 @@ def make_problem(seed: int, nested: bool) -> tuple[dict[str, ModelClass], list[f
 def make_race(risks: list[float], seed: int) -> Race:
     """Arms whose empirical risk settles on the given one."""
 
-    def arm(i: int) -> Callable[[int], Outcome]:
+    def arm(i: int) -> Callable[[int], TrainingOutcome]:
         draws = np.random.default_rng([seed, i]).normal(size=4096)
 
-        def train(n: int) -> Outcome:
+        def train(n: int) -> TrainingOutcome:
             noise = float(draws[n % 4096]) / (2 * math.sqrt(n))
-            return Outcome(1 - risks[i], train_score=1 - risks[i] - noise)
+            return TrainingOutcome(1 - risks[i], train_score=1 - risks[i] - noise)
 
         return train
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models.selection.race import Outcome, Race
+from polydom.models.selection.race import Race, TrainingOutcome
 
 STEPS, FACTOR = 5, 3  # N / 3^5 is the lowest of these rungs
 ALIKE = 0.7  # of a score's own deviation: the same rows validate all learners
@@ -112,7 +112,7 @@ class Recording:
         A training on n of N rows is validated on `checked(n, validated)` of them; the
         seed is that of the noise.
         """
-        arms: dict[str, Callable[[int], Outcome]] = {
+        arms: dict[str, Callable[[int], TrainingOutcome]] = {
             name: _noisy(
                 _arm(points), self.limit, self.validated, checked, (seed, name)
             )
@@ -123,13 +123,13 @@ class Recording:
         return Race(arms, limit=self.limit, chance=chance)
 
 
-def _arm(points: tuple[Point, ...]) -> Callable[[int], Outcome]:
-    def train(amount: int) -> Outcome:
+def _arm(points: tuple[Point, ...]) -> Callable[[int], TrainingOutcome]:
+    def train(amount: int) -> TrainingOutcome:
         above = next(point for point in points if point.amount >= amount)
         below = [point for point in points if point.amount < amount]
         if not below:
             share = amount / above.amount
-            return Outcome(
+            return TrainingOutcome(
                 above.score,
                 above.train_score,
                 share * above.fit_s,
@@ -143,7 +143,7 @@ def _arm(points: tuple[Point, ...]) -> Callable[[int], Outcome]:
         train_score = None
         if before.train_score is not None and above.train_score is not None:
             train_score = before.train_score * (1 - share) + above.train_score * share
-        return Outcome(
+        return TrainingOutcome(
             score,
             train_score,
             _between(before.fit_s, above.fit_s, share),
@@ -154,15 +154,15 @@ def _arm(points: tuple[Point, ...]) -> Callable[[int], Outcome]:
 
 
 def _noisy(
-    arm: Callable[[int], Outcome],
+    arm: Callable[[int], TrainingOutcome],
     limit: int,
     validated: int,
     checked: Callable[[int, int], int],
     seeds: tuple[int, str],
-) -> Callable[[int], Outcome]:
+) -> Callable[[int], TrainingOutcome]:
     seed, code = seeds[0], zlib.crc32(seeds[1].encode())
 
-    def train(amount: int) -> Outcome:
+    def train(amount: int) -> TrainingOutcome:
         full = arm(amount)
         rows = validated
         if amount < limit:
@@ -172,7 +172,7 @@ def _noisy(
         score = full.score + ALIKE * math.sqrt(max(variance, 0.0)) * drawn
         score_s = full.score_s * rows / validated
         score = min(max(score, 0.0), 1.0)
-        return Outcome(score, full.train_score, full.fit_s, score_s)
+        return TrainingOutcome(score, full.train_score, full.fit_s, score_s)
 
     return train
 
@@ -182,8 +182,8 @@ def _between(low_s: float, high_s: float, share: float) -> float:
     return float(max(low_s, 1e-6) ** (1 - share) * max(high_s, 1e-6) ** share)
 
 
-def _failing(why: str) -> Callable[[int], Outcome]:
-    def train(amount: int) -> Outcome:
+def _failing(why: str) -> Callable[[int], TrainingOutcome]:
+    def train(amount: int) -> TrainingOutcome:
         raise RuntimeError(why)
 
     return train

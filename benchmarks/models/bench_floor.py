@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.scoring.kernels.native import entry
-from polydom.models.trees import self_test as trial
-from polydom.models.trees.choose_kernel import Layout, pack
+from polydom.models.trees import self_test
+from polydom.models.trees.choose_kernel import PackedTrees, pack
 from polydom.models.trees.kernels.avx512 import LANES
 from polydom.models.trees.kernels.row_by_number import TABLE
 from polydom.models.trees.kernels.simd import ABREAST, SPAN
@@ -130,12 +130,12 @@ def basics() -> Figures:
     return found
 
 
-def touched(layout: Layout, used: NDArray[np.int64] | None) -> dict[str, int]:
+def touched(packed: PackedTrees, used: NDArray[np.int64] | None) -> dict[str, int]:
     """Bytes of whole lines that the vector kernel reads for a row, on average.
 
     `used` (N,) are the trees after which rows stop, None for all of them.
     """
-    arrays = layout.rows.table.arrays
+    arrays = packed.rows.table.arrays
     deep = arrays["depths"]
     slots = arrays["columns"].nbytes // 4
     if used is None:
@@ -159,10 +159,10 @@ def ways(ensemble: Ensemble, fitted: FittedExit, X: Singles) -> dict[str, Act]:
     step = len(X) // ROWS
     which = list(range(0, ROWS * step, step))
     numbers, rows = np.array(which), list(X)
-    layout = ensemble.classifier.scorer.layout  # type: ignore[attr-defined]
+    packed = ensemble.classifier.scorer.packed  # type: ignore[attr-defined]
     exits = fitted.exits
-    assert isinstance(exits.packed, Layout)
-    enter, at, classifier = layout.enter, layout.at, ensemble.classifier
+    assert isinstance(exits.packed, PackedTrees)
+    enter, at, classifier = packed.enter, packed.at, ensemble.classifier
     table = np.zeros(1, TABLE)
     fill_table(table, X, exits.packed)
     return {
@@ -177,21 +177,21 @@ def ways(ensemble: Ensemble, fitted: FittedExit, X: Singles) -> dict[str, Act]:
 
 
 def packing(ensemble: Ensemble, fitted: FittedExit) -> Figures:
-    """Milliseconds of packing a model's trees, and its exits, with a trial and not."""
+    """Milliseconds of packing a model's trees, and its exits, self-tested and not."""
     trees, exits = ensemble.classifier.scorer, fitted.exits
     assert isinstance(trees, Trees)
-    order, stops = exits.order, exits.stops
+    order, stops = exits.schedule.order, exits.stops
     acts: dict[str, Act] = {
         "full": lambda: pack(trees),
         "exit": lambda: pack(trees, order, stops),
     }
     found: Figures = {}
-    held = trial.TRUST.held
-    for way, trust in (("with a trial", held), ("without", False)):
-        trial.TRUST.held = trust
+    held = self_test.TRUST.held
+    for way, trust in (("with a self-test", held), ("without", False)):
+        self_test.TRUST.held = trust
         times = median_ns(acts, 1_000_000)
         found |= {f"{name}, {way}": time for name, time in times.items()}
-    trial.TRUST.held = held
+    self_test.TRUST.held = held
     return found
 
 
@@ -213,15 +213,15 @@ def measure(folder: Path) -> dict[str, Any]:
     """Train, fit, time; every figure."""
     X, y, test, _ = load_adult(folder)
     with tempfile.TemporaryDirectory() as place:
-        ensemble = compile_ensemble(train(X, y, Path(place)))
+        ensemble = compile(train(X, y, Path(place)))
     fitted = fit_exit(ensemble, X, test)
-    layout = ensemble.classifier.scorer.layout  # type: ignore[attr-defined]
+    packed = ensemble.classifier.scorer.packed
     acts, batch = ways(ensemble, fitted, test), test[:BATCH]
     step = len(test) // ROWS
     trees = float(fitted.used[: ROWS * step : step].mean())
     facts: dict[str, Any] = {
         "machine": describe(),
-        "kernels": trial.TRUST.kernels,
+        "kernels": self_test.TRUST.kernels,
         "trees": {"of these rows": trees, "of all": float(fitted.used.mean())},
         "changed": fitted.changed,
         "reads_ns": latencies(),
@@ -229,15 +229,15 @@ def measure(folder: Path) -> dict[str, Any]:
         "basics_ns": basics(),
         "warm_ns": median_ns(acts, ROWS),
         "cold_ns": median_ns(acts, ROWS, lambda: OTHERS.sum()),
-        "batch_ns": median_ns({"batch": lambda: layout.follow(batch)}, BATCH),
+        "batch_ns": median_ns({"batch": lambda: packed.follow(batch)}, BATCH),
         "packing_ms": packing(ensemble, fitted),
     }
     facts["floors_ns"] = floors(facts, trees)
-    if layout.rows.vector:
+    if packed.rows.vector:
         exits = fitted.exits.packed
-        assert isinstance(exits, Layout)
+        assert isinstance(exits, PackedTrees)
         facts["bytes"] = {
-            "full": touched(layout, None),
+            "full": touched(packed, None),
             "exit": touched(exits, fitted.used),
         }
     return facts

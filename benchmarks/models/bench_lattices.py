@@ -35,7 +35,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.early_exit.ensemble import compile_ensemble
+from polydom.models import compile
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.fit import Method, Sides, fit_schedule
@@ -76,7 +76,7 @@ def exits(folder: Path) -> list[dict[str, Any]]:
                 learner = LatticeEnsembleClassifier(
                     size, inputs, training=training, epochs=5, random_state=0
                 )
-                ensemble = compile_ensemble(learner.fit(X, y))
+                ensemble = compile(learner.fit(X, y))
                 fit_s = time.perf_counter() - start
                 scores, more, fresh = (
                     ensemble.base_scores(part)

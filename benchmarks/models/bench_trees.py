@@ -30,9 +30,9 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models import compile_ensemble
+from polydom.models import Schedule, compile
 from polydom.models.early_exit.ensemble import Ensemble
-from polydom.models.trees.choose_kernel import Layout
+from polydom.models.trees.choose_kernel import PackedTrees
 from polydom.models.trees.packed import Packed
 from polydom.models.trees.self_test import TRUST
 from polydom.models.trees.trees import Trees
@@ -57,17 +57,17 @@ ROUNDS, CALLS, BATCH = 15, 300, 16_281
 def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
     """Our kernels on a LightGBM model: the full sum, and an exit that never fires."""
     trees: Any = ensemble.classifier.scorer
-    layout, portable, rows = trees.layout, portable_layout(trees), list(X)
-    enter, at = layout.enter, layout.at
+    packed, portable, rows = trees.packed, portable_trees(trees), list(X)
+    enter, at = packed.enter, packed.at
     walk, address = portable.enter, portable.at
-    never = ensemble.early_exit(Never(ensemble.size))
-    assert isinstance(never.packed, Layout)
+    never = ensemble.early_exit(never_stopping(ensemble))
+    assert isinstance(never.packed, PackedTrees)
     return [
         Contender(
             f"polydom, {TRUST.kernels} kernel's entry point, or batch",
             lambda i: enter(rows[i], at),
-            layout.follow,
-            rows_of(X, layout.rows) if layout.rows.vector else None,
+            packed.follow,
+            rows_of(X, packed.rows) if packed.rows.vector else None,
         ),
         Contender(
             "polydom, portable kernel's entry point",
@@ -83,25 +83,25 @@ def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
     ]
 
 
-def portable_layout(trees: Trees) -> Layout:
+def portable_trees(trees: Trees) -> PackedTrees:
     """Pack trees as for a processor without vectors."""
     held, TRUST.held = TRUST.held, False
-    layout = trees.packed().layout
+    packed = trees.with_packed().packed
     TRUST.held = held
-    assert layout is not None
-    return layout
+    assert packed is not None
+    return packed
 
 
 def fitted_exits(ensemble: Ensemble, X: Singles, test: Singles) -> list[Contender]:
     """An early exit that changes at most 1 %: rows by their numbers, and rows."""
     fitted = fit_exit(ensemble, X, test)
-    exits, layout = fitted.exits, fitted.exits.packed
-    assert isinstance(layout, Layout)
+    exits, packed = fitted.exits, fitted.exits.packed
+    assert isinstance(packed, PackedTrees)
     trees, changed = float(fitted.used.mean()), fitted.changed
     name = f"polydom, exit: {trees:.1f} trees, {changed:.2%} changed"
     return [
         Contender(
-            f"{name}, over(X)", exits.over(test), rows=rows_of(test, layout.rows)
+            f"{name}, over(X)", exits.over(test), rows=rows_of(test, packed.rows)
         ),
         Contender(f"{name}, choose", choose_row(exits, list(test))),
     ]
@@ -119,13 +119,11 @@ def choose_row(model: Any, rows: list[Singles]) -> Callable[[int], Any]:
     return lambda i: model.choose(rows[i])
 
 
-class Never:
-    """A schedule whose limits are never passed, in an order of its own."""
-
-    def __init__(self, count: int) -> None:
-        self.order = np.random.default_rng(0).permutation(count)
-        self.lower = np.full(count, -np.inf)
-        self.upper = np.full(count, np.inf)
+def never_stopping(ensemble: Ensemble) -> Schedule:
+    """Make a schedule whose limits are never passed, in an order of its own."""
+    never = np.full(ensemble.size, np.inf)
+    order = np.random.default_rng(0).permutation(ensemble.size)
+    return Schedule(order, -never, never, ensemble.threshold)
 
 
 def beside_ours(
@@ -182,7 +180,7 @@ def gather(
     X, y, test, _ = load_adult(folder)
     path = train(X, y, place)
     booster = lightgbm.Booster(model_file=path)
-    ensemble = compile_ensemble(path)
+    ensemble = compile(path)
     raw = ensemble.decision_function(test)
     contenders = [*ours(ensemble, test), *fitted_exits(ensemble, X, test)]
     contenders += lightgbm_peers(booster, test, raw)

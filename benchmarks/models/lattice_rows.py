@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.models import Schedule
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.lattices.kernels.plain import PARTS
 from polydom.models.lattices.lattices import Lattices, make_lattices
-from polydom.models.lattices.packed import LatticeLayout
+from polydom.models.lattices.packed import PackedLattices
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.preparation import plain
@@ -34,15 +35,6 @@ OURS = "polydom, from Python"
 Call = Callable[[], float]  # one round: microseconds of one row
 
 
-class Limits:
-    """A schedule in natural order whose limits are one value apart on both sides."""
-
-    def __init__(self, size: int, reach: float) -> None:
-        self.order = np.arange(size)
-        self.upper = np.full(size, reach)
-        self.lower = -self.upper
-
-
 def draw_lattices(inputs: int, simplex: bool) -> tuple[Lattices, NDArray[np.float32]]:
     """Random lattices over so many of 30 normal columns, and rows."""
     draw = np.random.default_rng(0)
@@ -58,7 +50,7 @@ def draw_lattices(inputs: int, simplex: bool) -> tuple[Lattices, NDArray[np.floa
         simplex,
     )
     rows = draw.normal(size=(CALLS, COLUMNS)).astype(np.float32)
-    return lattices.packed(), rows
+    return lattices.with_packed(), rows
 
 
 def time_model(
@@ -108,15 +100,18 @@ def own_calls(
         np.quantile(sums, np.linspace(0.05, 0.95, 60)),
         key=lambda r: abs(_used(sums, r) - LATTICES / 4),
     )
-    early = ensemble.early_exit(Limits(LATTICES, float(reach)))
+    # natural order, limits one value apart on both sides
+    limits = np.full(LATTICES, float(reach))
+    schedule = Schedule(np.arange(LATTICES), -limits, limits, ensemble.threshold)
+    early = ensemble.early_exit(schedule)
     assert isinstance(early, EarlyExit)
-    layout, exits = lattices.layout, early.packed
-    assert layout is not None
-    assert isinstance(exits, LatticeLayout)
-    rows, plainly = list(X), replace(lattices, layout=None)
+    packed, exits = lattices.packed, early.packed
+    assert packed is not None
+    assert isinstance(exits, PackedLattices)
+    rows, plainly = list(X), replace(lattices, packed=None)
     calls = {
         OURS: each(model.choose, rows),
-        "polydom, compiled": whole(lambda: layout.sums(X), len(X)),
+        "polydom, compiled": whole(lambda: packed.sums(X), len(X)),
         "polydom, lattice by lattice, compiled": whole(lambda: plainly.raw(X), len(X)),
         "polydom, early exit, from Python": each(early.choose, rows),
         "polydom, early exit, compiled": whole(lambda: exits.follow(X), len(X)),

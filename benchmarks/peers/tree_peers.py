@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
 
 from .contender import Contender, Singles, check, shares
@@ -84,7 +84,7 @@ def xgboost_peer(
     options |= {"objective": "binary:logistic", "tree_method": "hist"}
     booster = xgboost.train(options, xgboost.DMatrix(X, y), TREES)
     booster.save_model(place / "xgboost.json")
-    ensemble = compile_ensemble(place / "xgboost.json")
+    ensemble = compile(place / "xgboost.json")
     raw = ensemble.decision_function(test)
     check(booster.inplace_predict(test), shares(raw), 1e-5)
     rows = [test[i : i + 1] for i in range(len(test))]
@@ -105,7 +105,7 @@ def sklearn_peer(
     fitted = GradientBoostingClassifier(
         n_estimators=TREES, max_depth=DEPTH, learning_rate=RATE, subsample=0.5
     ).fit(X[:8000], y[:8000])
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     few = test[:500]
     check(ensemble.decision_function(few), fitted.decision_function(few), 0)
     rows = [test[i : i + 1] for i in range(len(test))]
@@ -144,7 +144,7 @@ def catboost_peer(
         for tree in kept["oblivious_trees"]
     ]
     write_xgboost(place / "of_catboost.json", trees, bias, X.shape[1])
-    ensemble = compile_ensemble(place / "of_catboost.json")
+    ensemble = compile(place / "of_catboost.json")
 
     def predict(batch: Singles) -> Any:
         return fitted.predict(batch, prediction_type="RawFormulaVal", thread_count=1)

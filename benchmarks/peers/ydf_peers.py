@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
 
 from .c_loop import Loop, build
@@ -65,7 +65,7 @@ def ydf_peers(
     timer = Timer(python, place, cpu)
     kept = json.loads((place / "ydf_trees.json").read_text())
     write_xgboost(place / "ydf.json", kept["trees"], kept["bias"], X.shape[1])
-    ensemble = compile_ensemble(place / "ydf.json")
+    ensemble = compile(place / "ydf.json")
     raw = ensemble.decision_function(test)
     check(np.load(place / "ydf_shares.npy"), shares(raw), 1e-5)
     loop = Loop(build(place, "ydf_loop.cc", YDF_LOOP), test)
@@ -75,7 +75,7 @@ def ydf_peers(
         found = tree["split_conditions"]
         tree["split_conditions"] = [float(f"{number:g}") for number in found]
     write_xgboost(place / "short.json", kept["trees"], kept["bias"], X.shape[1])
-    short = compile_ensemble(place / "short.json")
+    short = compile(place / "short.json")
     check(loop.out, short.decision_function(test), 1e-4)
     name = f"YDF {timer.version}"
     return [

@@ -83,8 +83,8 @@ def measure(folder: Path) -> dict[str, float]:
         return encode(desk.answer(*answered))
 
     model: Any = index.package.models[1]
-    layout = model.scorer.layout
-    enter, at = layout.enter, layout.at
+    packed = model.scorer.packed
+    enter, at = packed.enter, packed.at
     singles = list(np.array(rows, np.float32))
     outcomes = []
     for body in bodies:

@@ -13,7 +13,7 @@ from polydom.features.fingerprint import fingerprint
 from polydom.indexer import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from polydom.models.scoring.prior import Prior
 
 COLUMNS = tuple(f"column_{k}" for k in range(14))
@@ -71,7 +71,7 @@ def write(folder: Path, count: int = 20_000, asked: int = 1_000) -> list[float]:
         fallbacks=((0,), (0, 1)),
         models=(
             Prior.fit(y),
-            compile_ensemble(folder / BOOSTER).classifier,
+            compile(folder / BOOSTER).classifier,
         ),
         model_s=np.full(2, MODEL_S),
         overhead_s=OVERHEAD_S,

@@ -33,7 +33,7 @@ class CheckpointTrack:
         self.final = -answers.margins[:, -1] / self.scale[-1]
 
     def walk(self) -> Walk:
-        """Start as in Track."""
+        """Start as in `RunningSums`."""
         margins, choices = self.answers.margins, self.answers.choices
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:

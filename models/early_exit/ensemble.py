@@ -1,66 +1,22 @@
 """Models as sums of base models, of which some can be left out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
 
-from ..importers.compile import compile_model, read_file
-from ..importers.from_lightgbm import read_lightgbm
-from ..importers.from_xgboost import read_xgboost
+from ..qwyc.fit import fit_schedule
+from ..qwyc.fit_multiclass import fit_margin_schedule
+from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import BaseModels, Classifier, PackedTerms, SumOfTerms
 from ..scoring.model import Rows
 from ..scoring.rows import take_rows
-from ..scoring.stops import NEAR, Floats, Limits, Margins, Stops
-from .evaluators import EarlyExit, LeadExit, pack_exit
-
-
-class Schedule(Protocol):
-    """In which order base models are evaluated, and when that is enough.
-
-    After base model `order[t]` the answer is the negative class if the sum so far is
-    below `lower[t]`, the positive one if it is above `upper[t]`. Where it has a
-    `threshold` of its own, a whole sum is positive iff it is at least that; without
-    one the original's rule decides.
-    """
-
-    @property
-    def order(self) -> NDArray[np.int64]:
-        """(T,) positions of the base models."""
-
-    @property
-    def lower(self) -> NDArray[np.float64]:
-        """(T,) below this after each base model: negative."""
-
-    @property
-    def upper(self) -> NDArray[np.float64]:
-        """(T,) above this after each base model: positive."""
-
-
-@runtime_checkable
-class LeadSchedule(Protocol):
-    """In which order base models are evaluated, and which lead is enough.
-
-    From `bias` on, every base model adds to the sums of K classes. After base model
-    `order[t]` the best class is answered if it leads the second best by more than
-    `margin[t]`; of equals the first leads.
-    """
-
-    @property
-    def order(self) -> NDArray[np.int64]:
-        """(T,) positions of the base models."""
-
-    @property
-    def margin(self) -> NDArray[np.float64]:
-        """(T,) beyond this lead after each base model: stop."""
-
-    @property
-    def bias(self) -> NDArray[np.float64]:
-        """(K,) sums before the first base model."""
+from ..scoring.stops import NEAR, Floats, Margins, Stops
+from .evaluators import EarlyExit, MarginExit, make_evaluator
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -158,16 +114,80 @@ class Ensemble:
             return raw[:, 1] - raw[:, 0]
         return raw[:, 0] if raw.shape[1] == 1 else raw
 
+    def predict_scores(self, X: Rows) -> NDArray[np.float64]:
+        """(N, K) class scores: the original's `predict_proba`, where it has one."""
+        return self.classifier.predict_scores(X)
+
     def predict(self, X: Rows) -> NDArray[Any]:
         """(N,) labels, those of the original's `predict`."""
         return self.classifier.predict(X)
 
-    def predict_early(self, X: Rows, schedule: Schedule | LeadSchedule) -> NDArray[Any]:
-        """(N,) labels, of which those that the schedule cuts short may differ."""
-        return self.early_exit(schedule).predict(X)
+    def fit_early_exit(
+        self,
+        X: Rows,
+        *,
+        alpha: float,
+        confidence: float | None = None,
+        calibration: Rows | None = None,
+        groups: NDArray[np.int64] | None = None,
+        feature_costs: Sequence[float] | Floats | None = None,
+        **options: Any,
+    ) -> EarlyExit | MarginExit:
+        """Fit a schedule on rows, and make the evaluator that follows it.
 
-    def early_exit(self, schedule: Schedule | LeadSchedule) -> EarlyExit | LeadExit:
-        """Make the evaluator that follows a schedule, for more than one call.
+        Labels are not needed: what counts is what the ensemble itself decides, ties and
+        all. Give rows that it was not trained on, of which it is too sure; where there
+        are none, see `swap_columns`.
+
+        Parameters
+        ----------
+        X
+            (N, width) rows to fit on.
+        alpha
+            Share of decisions that may change, in [0, 1): on these rows, or with
+            `confidence` on fresh ones.
+        confidence
+            In (0, 1): the rate holds on fresh rows with this confidence, which
+            `schedule.promise` of the evaluator then says.
+        calibration
+            (M, width) rows used for nothing else, which `confidence` needs.
+        groups
+            (M,) as for `fit_schedule`: where calibration rows belong together.
+        feature_costs
+            (width,) what it costs to have each column, >= 0: paid for where a base
+            model first reads it.
+        **options
+            More of `fit_schedule` or, for more than two classes, of
+            `fit_margin_schedule`, such as `costs` or `sides="negative"`.
+
+        Raises
+        ------
+        BadInput
+            If an argument is outside its range, or rows are too few or all alike.
+        """
+        X = take_rows(X)
+        scores = self.base_scores(X)
+        own = self.classifier.head.choose(self.classifier.scorer.raw(X))
+        options |= {"confidence": confidence, "groups": groups}
+        if calibration is not None:
+            options["calibration"] = self.base_scores(calibration)
+        if feature_costs is not None:
+            options |= {"feature_costs": feature_costs, "uses": self.uses(X.shape[1])}
+        if self.binary:
+            return self.early_exit(
+                fit_schedule(
+                    scores, self.threshold, alpha, decisions=own == 1, **options
+                )
+            )
+        return self.early_exit(
+            fit_margin_schedule(scores, alpha, bias=self.bias, decisions=own, **options)
+        )
+
+    def early_exit(self, schedule: Schedule | MarginSchedule) -> EarlyExit | MarginExit:
+        """Make the evaluator that follows a schedule.
+
+        A schedule for another threshold than the ensemble's is followed: its own
+        decides.
 
         Raises
         ------
@@ -175,34 +195,18 @@ class Ensemble:
             If the schedule is not one for T base models and as many classes, or its
             bias is another ensemble's.
         """
-        if isinstance(schedule, LeadSchedule):
-            stops: Limits | Margins = self._margins(schedule)
-        else:
-            stops = self._limits(schedule)
-        order = check_order(schedule.order, self.size)
-        return pack_exit(self.classifier, self.terms, order, stops)
-
-    def _margins(self, schedule: LeadSchedule) -> Margins:
-        if self.binary:
+        if isinstance(schedule, Schedule):
+            self._check_binary()
+        elif self.binary:
             raise BadInput("this schedule is for more than two classes")
-        check_order(schedule.order, self.size)
-        margin = check_limits("margin", schedule.margin, self.size)
-        check_bias(np.asarray(schedule.bias), self.bias, self.classes)
-        return Margins(margin)
-
-    def _limits(self, schedule: Schedule) -> Limits:
-        self._check_binary()
-        check_order(schedule.order, self.size)
-        lower, upper = (
-            check_limits(name, getattr(schedule, name), self.size)
-            for name in ("lower", "upper")
-        )
-        threshold = float(getattr(schedule, "threshold", self.threshold))
-        if not np.isfinite(threshold):
+        if len(schedule.order) != self.size:
             raise BadInput(
-                f"the schedule's threshold is {threshold}; it must be finite"
+                f"the schedule orders {len(schedule.order)} base models; this ensemble "
+                f"has {self.size}"
             )
-        return Limits(lower, upper, threshold)
+        if isinstance(schedule, MarginSchedule):
+            check_bias(schedule.bias, self.bias, self.classes)
+        return make_evaluator(self.classifier, self.terms, schedule)
 
     def _check_binary(self) -> None:
         if not self.binary:
@@ -271,37 +275,6 @@ def as_ensemble(classifier: Classifier) -> Ensemble:
     return Ensemble(classifier, ClassSums(*scorer.rounds()))
 
 
-def check_order(order: Any, size: int) -> NDArray[np.int64]:
-    """Order of a schedule, for `size` base models; BadInput if it is for others."""
-    order = np.asarray(order)
-    if order.ndim != 1 or order.dtype.kind not in "iu":
-        raise BadInput(
-            f"the schedule's order is {order.dtype} of shape {order.shape}; it must "
-            f"name {size} base models"
-        )
-    if len(order) != size:
-        raise BadInput(
-            f"the schedule orders {len(order)} base models; this ensemble has {size}"
-        )
-    if not np.array_equal(np.sort(order), np.arange(size)):
-        raise BadInput(
-            f"the schedule is not an order of {size} base models: each of 0 to "
-            f"{size - 1} must be there once"
-        )
-    return np.ascontiguousarray(order, np.int64)
-
-
-def check_limits(name: str, limits: Any, size: int) -> NDArray[np.float64]:
-    """Limits of a schedule, (size,); BadInput if they are others, or NaN."""
-    given: NDArray[np.float64] = np.array(limits, np.float64)
-    if given.shape != (size,) or np.isnan(given).any():
-        raise BadInput(
-            f"the schedule's {name!r} has shape {given.shape}; it must be ({size},), "
-            "a number for each base model, none of them NaN"
-        )
-    return given
-
-
 def check_bias(
     given: NDArray[Any], own: NDArray[np.float64], classes: NDArray[Any]
 ) -> None:
@@ -319,28 +292,3 @@ def check_bias(
             f"the schedule's bias is not this ensemble's: class {classes[k]!r} begins "
             f"at {given[k]:g} instead of {own[k]:g}"
         )
-
-
-def compile_ensemble(source: Any) -> Ensemble:
-    """Compile an ensemble whose base models can be evaluated one by one.
-
-    Parameters
-    ----------
-    source
-        A fitted classifier that `compile_model` takes, if it is linear, or a sum of
-        trees or lattices; or the path of a LightGBM text file or of an XGBoost JSON
-        or UBJSON file (`save_model`), which are read without their packages.
-
-    Raises
-    ------
-    BadModel
-        If it is neither.
-    OSError
-        If the file cannot be read.
-    """
-    if isinstance(source, str | Path):
-        return as_ensemble(read_file(Path(source), read_lightgbm, read_xgboost))
-    model = compile_model(source)
-    if not isinstance(model, Classifier):
-        raise BadModel(f"a {model.kind} model is no sum of base models")
-    return as_ensemble(model)

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import BaseModels, Classifier, PackedTerms
 from ..scoring.model import Rows
 from ..scoring.rows import DENSE, SINGLE, take_row, take_rows
 from ..scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins
 from ..scoring.whole_sums import whole_sums
-from ..trees.row_by_number import bind
+from ..trees.row_by_number import bind_rows
 
 NO_WIDTH = 2**62  # of rows for a kernel that there is not
 
@@ -27,16 +28,17 @@ class _Evaluator:
         Decides where neither the schedule nor a clear sum does.
     terms
         Its base models.
-    order : (T,) int64
-        In which they are evaluated.
+    schedule
+        What is followed.
     stops
+        Its rule, for kernels.
     packed
-        They, packed for kernels, where there are any.
+        The base models, packed for kernels, where there are any.
     """
 
     classifier: Classifier
     terms: BaseModels
-    order: NDArray[np.int64]
+    schedule: Schedule | MarginSchedule
     stops: Limits | Margins
     packed: PackedTerms | None
     start: Floats = field(init=False)  # (R,) sums before the first base model
@@ -46,7 +48,7 @@ class _Evaluator:
         object.__setattr__(self, "start", start)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return pack_exit, (self.classifier, self.terms, self.order, self.stops)
+        return make_evaluator, (self.classifier, self.terms, self.schedule)
 
     def predict(self, X: Rows) -> NDArray[Any]:
         """(N,) labels."""
@@ -59,7 +61,7 @@ class _Evaluator:
             totals, codes = packed.follow(np.ascontiguousarray(X))
             open_ = ~self.stops.clear(totals)
         else:
-            scores = self.terms.base_scores(X)[:, self.order]
+            scores = self.terms.base_scores(X)[:, self.schedule.order]
             scores[:, 0] += self.start
             totals, codes = self.stops.follow(scores.cumsum(axis=1))
             open_ = np.ones(len(X), np.bool_)
@@ -98,7 +100,7 @@ class EarlyExit(_Evaluator):
 
     def __repr__(self) -> str:
         return (
-            f"EarlyExit({self.classifier!r}, {len(self.order)} base models, "
+            f"EarlyExit({self.classifier!r}, {self.terms.size} base models, "
             f"threshold={self.stops.threshold:g})"
         )
 
@@ -131,7 +133,7 @@ class EarlyExit(_Evaluator):
         BadInput
             Unless X is float32, two-dimensional, without gaps and wide enough.
         """
-        return bind(X, self.packed, self.choose)
+        return bind_rows(X, self.packed, self.choose)
 
     def _exact(self, X: Rows) -> Codes:
         """Choices by whole sums, added in the order that rounds as it should."""
@@ -143,13 +145,13 @@ class EarlyExit(_Evaluator):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LeadExit(_Evaluator):
+class MarginExit(_Evaluator):
     """An ensemble for K > 2 classes that stops where a schedule says so."""
 
     stops: Margins
 
     def __repr__(self) -> str:
-        return f"LeadExit({self.classifier!r}, {len(self.order)} base models)"
+        return f"MarginExit({self.classifier!r}, {self.terms.size} base models)"
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row (width,)."""
@@ -163,14 +165,14 @@ class LeadExit(_Evaluator):
         return self.classifier.choose(row)
 
 
-def pack_exit(
-    classifier: Classifier,
-    terms: BaseModels,
-    order: NDArray[np.int64],
-    stops: Limits | Margins,
-) -> EarlyExit | LeadExit:
-    """Make the evaluator that follows a checked order and rule."""
-    packed = terms.pack(order, stops)
-    if isinstance(stops, Limits):
-        return EarlyExit(classifier, terms, order, stops, packed)
-    return LeadExit(classifier, terms, order, stops, packed)
+def make_evaluator(
+    classifier: Classifier, terms: BaseModels, schedule: Schedule | MarginSchedule
+) -> EarlyExit | MarginExit:
+    """Make the evaluator that follows a schedule for these base models."""
+    if isinstance(schedule, MarginSchedule):
+        margins = Margins(schedule.margin)
+        packed = terms.pack(schedule.order, margins)
+        return MarginExit(classifier, terms, schedule, margins, packed)
+    limits = Limits(schedule.lower, schedule.upper, schedule.threshold)
+    packed = terms.pack(schedule.order, limits)
+    return EarlyExit(classifier, terms, schedule, limits, packed)

@@ -1,7 +1,6 @@
 """Compiled regressors and rankers: one number per row, as a sum of trees."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,13 +8,10 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..importers.comparison import check_values
-from ..importers.objectives import Link
-from ..importers.regressors import read_regressor
 from ..scoring.model import Rows
 from ..scoring.rows import take_row, take_rows
-from ..trees.trees import Trees
-from .bounds import bound_remainder
+from ..trees.trees import Link, Trees
+from .bounds import bound_remaining
 
 Floats = NDArray[np.float64]
 
@@ -84,11 +80,11 @@ class Regressor:
         BadInput
             If the tolerance is negative or NaN.
         """
-        remainder = bound_remainder(*self.trees.bounds())
-        used, rest = remainder.enough(tolerance)
+        remaining = bound_remaining(*self.trees.bounds())
+        used, rest = remaining.enough(tolerance)
         if used == self.size:
             return self
-        return self.part(np.sort(remainder.order[:used]), rest)
+        return self.part(np.sort(remaining.order[:used]), rest)
 
     def part(self, which: NDArray[Any], rest: float = 0.0) -> "Regressor":
         """Sum only the trees at the positions `which`, in that order, and add `rest`.
@@ -118,9 +114,9 @@ class Regressor:
             targets=trees.targets[which],
             leaves=leaves,
             bias=trees.bias + rest * trees.divisor,
-            layout=None,
+            packed=None,
         )
-        return Regressor(kept.packed(), self.link)
+        return Regressor(kept.with_packed(), self.link)
 
 
 def _linked(raw: Floats, link: Link) -> Floats:
@@ -131,34 +127,3 @@ def _linked(raw: Floats, link: Link) -> Floats:
     if link == "signed square":
         return np.sign(raw) * raw * raw
     return raw
-
-
-def compile_regressor(source: Any) -> Regressor:
-    """Compile a regressor or a ranker whose answer is a sum of trees.
-
-    Parameters
-    ----------
-    source
-        A fitted regressor of scikit-learn, LightGBM or XGBoost (see
-        `regression.COMPILERS`), an `LGBMRanker` or `XGBRanker`; or the path of a
-        LightGBM text file or of an XGBoost JSON or UBJSON file, which are read without
-        their packages.
-
-    Returns
-    -------
-    Regressor
-        Sums bit-equal to scikit-learn's and LightGBM's, within float32's rounding of
-        XGBoost's, which adds in float32.
-
-    Raises
-    ------
-    BadModel
-        If it is neither, or not fitted, or predicts a dozen drawn rows otherwise than
-        its compiled form does.
-    OSError
-        If the file cannot be read.
-    """
-    model = Regressor(*read_regressor(source))
-    if not isinstance(source, str | Path):
-        check_values(source, model, np.arange(source.n_features_in_, dtype=np.int32))
-    return model

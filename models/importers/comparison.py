@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 
 ROWS = 12
 GAPS = 0.1  # share of values that are missing, where the original takes that
-# A lead this small may be rounding: XGBoost adds in float32, forests in threads.
+# A margin this small may be rounding: XGBoost adds in float32, forests in threads.
 NEAR = 1e-4
 
 
@@ -41,8 +41,8 @@ def check_decisions(
     def differ(X: Floats, theirs: NDArray[Any]) -> NDArray[np.bool_]:
         scores = np.sort(model.predict_scores(X), axis=1)
         best = scores[:, -1]
-        lead = best - scores[:, -2] if scores.shape[1] > 1 else best - best
-        sure = ~(lead <= NEAR * np.maximum(1.0, np.abs(best)))
+        margin = best - scores[:, -2] if scores.shape[1] > 1 else best - best
+        sure = ~(margin <= NEAR * np.maximum(1.0, np.abs(best)))
         apart: NDArray[np.bool_] = (model.predict(X) != theirs) & sure
         return apart
 

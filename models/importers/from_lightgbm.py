@@ -20,8 +20,7 @@ from ..trees.nodes import (
     ZERO_LIMIT,
     Tree,
 )
-from ..trees.trees import Trees, join
-from .objectives import Link, elsewhere
+from ..trees.trees import Link, SumOfTrees, Trees, join
 
 VERSIONS = ("v2", "v3", "v4")
 OBJECTIVES = ("binary", "cross_entropy", "multiclass", "multiclassova")
@@ -69,15 +68,18 @@ def read_lightgbm(
     return Classifier(scorer, _head(objective, options, K, classes))
 
 
-def read_lightgbm_regressor(
-    text: str, preparation: Preparation | None = None
-) -> tuple[Trees, Link]:
+def read_lightgbm_regressor(text: str) -> SumOfTrees:
     """Read a regressor's or a ranker's text: its trees, and what it makes of them."""
-    objective, options, _, trees = _read(text, preparation, tuple(REGRESSIONS))
-    link = REGRESSIONS[objective]
-    if "sqrt" in options:
-        link = "signed square"
-    return trees, link
+    objective, options, _, trees = _read(text, None, tuple(REGRESSIONS))
+    return trees, "signed square" if "sqrt" in options else REGRESSIONS[objective]
+
+
+def read_lightgbm_file(text: str) -> Classifier | SumOfTrees:
+    """Read a text by what its model was trained for."""
+    words = _fields(text.partition("Tree=")[0]).get("objective", "").split()
+    if words and words[0] in REGRESSIONS:
+        return read_lightgbm_regressor(text)
+    return read_lightgbm(text)
 
 
 def _read(
@@ -182,7 +184,7 @@ def _objective(fields: Fields, known: tuple[str, ...]) -> tuple[str, Fields]:
     if name not in known:
         raise BadModel(
             f"LightGBM objective {name!r} has no compiled form here; these have: "
-            f"{', '.join(known)}{elsewhere(name, OBJECTIVES, REGRESSIONS)}"
+            f"{', '.join(known)}"
         )
     pairs = (word.partition(":") for word in words)
     return name, {option: value for option, _, value in pairs}

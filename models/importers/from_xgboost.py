@@ -15,8 +15,7 @@ from ..scoring.classifier import Classifier, Head, Scorer
 from ..scoring.kernels.link import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from ..scoring.preparation import Preparation, inputs_of
 from ..trees.nodes import MISSING_LEFT, NOT_BELOW_ZERO, Tree
-from ..trees.trees import Trees, join
-from .objectives import Link, elsewhere
+from ..trees.trees import Link, SumOfTrees, Trees, join
 from .ubjson import read_ubj
 
 VERSIONS = (1, 2, 3)
@@ -65,11 +64,20 @@ def read_xgboost(
     return Classifier(scorer, _head(objective, K, classes))
 
 
-def read_xgboost_regressor(
-    source: str | bytes, preparation: Preparation | None = None
-) -> tuple[Trees, Link]:
+def read_xgboost_regressor(source: str | bytes) -> SumOfTrees:
     """Read a regressor's or a ranker's file: its trees, and what it makes of them."""
-    objective, _, scorer = _read(source, preparation, tuple(REGRESSIONS))
+    return _sum_of_trees(*_read(source, None, tuple(REGRESSIONS)))
+
+
+def read_xgboost_file(source: str | bytes) -> Classifier | SumOfTrees:
+    """Read a file by what its model was trained for."""
+    objective, K, scorer = _read(source, None, (*OBJECTIVES, *REGRESSIONS))
+    if objective in REGRESSIONS:
+        return _sum_of_trees(objective, K, scorer)
+    return Classifier(scorer, _head(objective, K, None))
+
+
+def _sum_of_trees(objective: str, _: int, scorer: Scorer) -> SumOfTrees:
     if not isinstance(scorer, Trees):
         raise BadModel("XGBoost booster 'gblinear' has no compiled form for regression")
     if scorer.outputs > 1:
@@ -152,7 +160,7 @@ def _need(what: str, name: str, known: Sequence[str]) -> None:
     if name not in known:
         raise BadModel(
             f"XGBoost {what} {name!r} has no compiled form here; these have: "
-            f"{', '.join(known)}{elsewhere(name, OBJECTIVES, REGRESSIONS)}"
+            f"{', '.join(known)}"
         )
 
 

@@ -1,7 +1,6 @@
 """Fitted regressors and rankers, and their files, to sums of trees."""
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,21 +11,14 @@ from polydom.features.errors import BadModel
 from ..scoring.library_classes import is_one_of, named
 from ..scoring.preparation import inputs_of
 from ..trees.nodes import Tree
-from ..trees.trees import Trees, join
-from .compile import read_file
+from ..trees.trees import Link, SumOfTrees, Trees, join
 from .from_lightgbm import read_lightgbm_regressor
 from .from_sklearn_trees import boosted_trees, fitted_trees, hist_trees
 from .from_xgboost import fitted_bytes, read_xgboost_regressor
-from .objectives import Link
 
 
-def read_regressor(source: Any) -> tuple[Trees, Link]:
-    """Read a regressor or a ranker, fitted or in a file, as a sum of trees.
-
-    See `regressor.compile_regressor` for what it may be, and what is raised.
-    """
-    if isinstance(source, str | Path):
-        return read_file(Path(source), read_lightgbm_regressor, read_xgboost_regressor)
+def read_regressor(source: Any) -> SumOfTrees:
+    """Read a fitted regressor or ranker; BadModel if it is no sum of trees."""
     kind = type(source)
     if not is_one_of(source, COMPILERS):
         raise BadModel(
@@ -63,31 +55,31 @@ def _sum(
     )
 
 
-def _averaged(regressor: Any) -> tuple[Trees, Link]:
+def _averaged(regressor: Any) -> SumOfTrees:
     trees = fitted_trees(regressor, _values)
     return _sum(regressor, trees, divisor=len(trees)), "identity"
 
 
-def _boosting(regressor: Any) -> tuple[Trees, Link]:
+def _boosting(regressor: Any) -> SumOfTrees:
     trees, bias = boosted_trees(regressor)
     return _sum(regressor, trees, float(bias[0])), "identity"
 
 
-def _hist_boosting(regressor: Any) -> tuple[Trees, Link]:
+def _hist_boosting(regressor: Any) -> SumOfTrees:
     bias = float(np.asarray(regressor._baseline_prediction).reshape(()))
     link: Link = "exp" if regressor.loss in ("poisson", "gamma") else "identity"
     return _sum(regressor, hist_trees(regressor), bias, single=False), link
 
 
-def _lightgbm(regressor: Any) -> tuple[Trees, Link]:
+def _lightgbm(regressor: Any) -> SumOfTrees:
     return read_lightgbm_regressor(regressor.booster_.model_to_string())
 
 
-def _xgboost(regressor: Any) -> tuple[Trees, Link]:
+def _xgboost(regressor: Any) -> SumOfTrees:
     return read_xgboost_regressor(fitted_bytes(regressor))
 
 
-COMPILERS: dict[str, Callable[[Any], tuple[Trees, Link]]] = {
+COMPILERS: dict[str, Callable[[Any], SumOfTrees]] = {
     "DecisionTreeRegressor": _averaged,
     "ExtraTreeRegressor": _averaged,
     "RandomForestRegressor": _averaged,

@@ -29,7 +29,7 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
 
     Each lattice reads a few columns, which small boosted trees test together (the idea
     of Canini et al. 2016, with another measure); every one through a calibrator of its
-    own, learned with it. Missing values are taken. `compile_ensemble` gives its
+    own, learned with it. Missing values are taken. `compile` gives its
     lattices one by one, so that `fit_schedule` can leave some out. See `Lattices` for
     what is evaluated.
 

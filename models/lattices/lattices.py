@@ -13,7 +13,7 @@ from ..scoring.preparation import Preparation, as_rows, load_preparation
 from ..scoring.stops import Floats, Never, Stops
 from ..scoring.stored_arrays import Stored, reduced
 from .kernels.plain import PARTS, base
-from .packed import LatticeLayout, pack_lattices, raw_entry
+from .packed import PackedLattices, pack_lattices, raw_entry
 
 MOST_INPUTS = 10
 MOST_LATTICES = 2**20
@@ -30,7 +30,7 @@ class Lattices:
     between all of them, or between the S + 1 of the simplex that holds its inputs
     (Lovasz's extension), which is several times as fast to evaluate.
 
-    All is rounded as `_lattice_kernels` says. So sums are exact in any order, and where
+    All is rounded as `kernels/plain.py` says. So sums are exact in any order, and where
     calibrators and vertices ascend, raw scores ascend with the input, to the last bit.
 
     Attributes
@@ -61,7 +61,7 @@ class Lattices:
     bias: NDArray[np.float64]
     unit: float
     simplex: bool = False
-    layout: LatticeLayout | None = None
+    packed: PackedLattices | None = None
     kind: ClassVar[str] = "lattices"
 
     @property
@@ -86,12 +86,12 @@ class Lattices:
 
     def raw(self, X: Rows) -> NDArray[np.float64]:
         """Raw scores (N, R) of the full rows X (N, width)."""
-        layout = self.layout
-        if layout is None:
+        packed = self.packed
+        if packed is None:
             sums = self._evaluate(X, whole=True)[:, 0]
         else:
             self.preparation.check(X)
-            sums = layout.sums(as_rows(X))
+            sums = packed.sums(as_rows(X))
         out: NDArray[np.float64] = sums + self.bias
         return out
 
@@ -112,24 +112,24 @@ class Lattices:
         return self.raw(row[None])
 
     def margin_one(self, row: Rows) -> float | None:
-        """Raw score of one full row, if there is one and the row suits the layout."""
-        layout = self.layout
-        if layout is None or layout.outputs > 1 or not layout.takes(row):
+        """Raw score of one full row, if there is one and kernels take the row."""
+        packed = self.packed
+        if packed is None or packed.outputs > 1 or not packed.takes(row):
             return None
         total = np.empty(1)
-        raw_entry(row, layout.address, total)
+        raw_entry(row, packed.address, total)
         return float(total[0] + self.bias[0])
 
-    def packed(self) -> "Lattices":
-        """Give the same lattices a layout for single rows, where there is one."""
+    def with_packed(self) -> "Lattices":
+        """Give the same lattices packed for single rows, where there is one."""
         everything = np.arange(self.size)
-        return replace(self, layout=pack_lattices(self, everything, Never()))
+        return replace(self, packed=pack_lattices(self, everything, Never()))
 
     def rounds(self) -> "tuple[Lattices, int]":
         """Give the same sums; each lattice is a base model."""
         return self, 1
 
-    def pack(self, order: NDArray[Any], stops: Stops) -> LatticeLayout | None:
+    def pack(self, order: NDArray[Any], stops: Stops) -> PackedLattices | None:
         """Pack lattices for kernels that stop, where there are any."""
         return pack_lattices(self, order, stops)
 
@@ -196,7 +196,7 @@ class Lattices:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return reduced(self, packed=self.layout is not None)
+        return reduced(self, packed=self.packed is not None)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Lattices":
@@ -230,7 +230,7 @@ class Lattices:
         _check_range(stored, "simplex", simplex, 0, 1)
         numbers = (knots, inputs, calibrations, vertices, bias)
         made = cls(preparation, *numbers, float(unit), bool(simplex[0]))
-        return made.packed()
+        return made.with_packed()
 
 
 def make_lattices(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import LINE, Pinned, aligned
+from ..scoring.address_table import LINE, NotCopied, aligned
 from ..scoring.kernels.declare import COMPILED
 from ..scoring.kernels.native import entry
 from ..scoring.model import Rows
@@ -43,9 +43,9 @@ from .kernels.single_row import (
     VERTICES_AT,
     WORK,
     early,
+    early_by_margin,
+    early_by_margin_many,
     early_many,
-    lead,
-    lead_many,
     raw,
     raw_many,
 )
@@ -58,11 +58,15 @@ MOST_COLUMNS = 4096  # what is written of them lies on the stack
 # the first ones are smaller.
 MOST_GROUPS = 16
 
-raw_entry, early_entry, lead_entry = entry(raw), entry(early), entry(lead)
+raw_entry, early_entry, by_margin_entry = (
+    entry(raw),
+    entry(early),
+    entry(early_by_margin),
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class LatticeLayout(Pinned):
+class PackedLattices(NotCopied):
     """Lattices in the order of a schedule, for rows of at least `width` columns.
 
     Attributes
@@ -121,13 +125,13 @@ class LatticeLayout(Pinned):
         if self.stops.rule == "limits":
             early_many(X, self.address, totals[:, 0], codes)
         else:
-            lead_many(X, self.address, totals, codes)
+            early_by_margin_many(X, self.address, totals, codes)
         return totals, codes
 
 
 def pack_lattices(
     lattices: Any, order: NDArray[Any], stops: Stops
-) -> LatticeLayout | None:
+) -> PackedLattices | None:
     """Pack `Lattices` in the given order, or None where only the plain kernel does.
 
     Those are rows that are prepared first, very many inputs, keypoints or raw scores,
@@ -176,8 +180,8 @@ def pack_lattices(
         table[place] = size
     width = int(lattices.columns.max(initial=-1)) + 1
     start = stops.start(lattices.bias)
-    enter = _by_sum(stops) if isinstance(stops, Limits) else lead_entry
-    return LatticeLayout(
+    enter = _by_sum(stops) if isinstance(stops, Limits) else by_margin_entry
+    return PackedLattices(
         arrays, table, table.ctypes.data, width, R, stops, start, enter
     )
 

@@ -10,40 +10,40 @@ from .calibration import RUNGS, Thresholds, widened
 from .costs import ModelCosts
 from .cuts import most_stops, thresholds_at
 from .kernels.scan import count_stops
-from .running_sums import Track, spread_of
-from .undecided import Pool, over_columns
+from .running_sums import RunningSums, spread_of
+from .undecided import Undecided, over_columns
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 
-def errors_allowed(alpha: float, rows: int) -> int:
+def changes_allowed(alpha: float, rows: int) -> int:
     """Count the changed decisions that `alpha` allows among so many rows."""
     return math.floor(alpha * rows * (1 + 1e-12))  # 0.29 * 100 is just below 29
 
 
-class QuitFitter:
-    """Thresholds along one track by QWYC's Algorithm 2.
+class ThresholdFitter:
+    """Thresholds along one order by QWYC's Algorithm 2.
 
     Each position in turn stops as many of the rows still undecided as the errors still
     allowed permit.
 
     Parameters
     ----------
-    track
+    sums
         The rows.
     both
         Whether rows may stop high as well as low.
     """
 
-    def __init__(self, track: Track, *, both: bool) -> None:
-        self.track, self.both = track, both
+    def __init__(self, sums: RunningSums, *, both: bool) -> None:
+        self.sums, self.both = sums, both
 
     def within(self, alpha: float) -> Thresholds:
         """Thresholds of the algorithm for `alpha`."""
-        walk = self.track.walk()
-        allowed = errors_allowed(alpha, len(walk.rows))
+        walk = self.sums.walk()
+        allowed = changes_allowed(alpha, len(walk.rows))
         lower, upper = np.full(walk.count, -np.inf), np.full(walk.count, np.inf)
         for r, (values, positive) in zip(range(walk.count - 1), walk, strict=False):
             if not len(values):
@@ -56,7 +56,7 @@ class QuitFitter:
 
     def ladder(self) -> Iterator[Thresholds]:
         """Thresholds for growing shares of changed decisions, for calibration."""
-        yield from widened(*self.within(0.0), spread_of(self.track))
+        yield from widened(*self.within(0.0), spread_of(self.sums))
         for share in np.linspace(0.0, 1.0, RUNGS, endpoint=False)[1:] ** 4:
             yield self.within(float(share))
 
@@ -97,36 +97,36 @@ def fit_jointly(
     and stop nothing. c_k includes the features that no base model before k has read,
     which the paper leaves out.
     """
-    pool = Pool(scores, positive)
-    count = len(pool.models)
+    left = Undecided(scores, positive)
+    count = len(left.models)
     lower, upper = np.full(count, -np.inf), np.full(count, np.inf)
-    allowed = errors_allowed(alpha, len(scores))
+    allowed = changes_allowed(alpha, len(scores))
     order, done = [], np.zeros(len(costs.features), np.bool_)
     for r in range(count - 1):
-        if not len(pool):
+        if not len(left):
             break
-        stopped = stops_each(pool, allowed, both, threads)
+        stopped = stops_each(left, allowed, both, threads)
         with np.errstate(divide="ignore"):
-            ratio = costs.next(pool.models, done) * len(pool) / stopped
-        order.append(pool.take(int(np.argmin(ratio))))
+            ratio = costs.next(left.models, done) * len(left) / stopped
+        order.append(left.take(int(np.argmin(ratio))))
         done |= costs.uses[order[-1]]
-        lower[r], upper[r] = stop_most(pool.sums, pool.positive, allowed, both)
-        stays, errors = stays_and_errors(pool.sums, pool.positive, lower[r], upper[r])
+        lower[r], upper[r] = stop_most(left.sums, left.positive, allowed, both)
+        stays, errors = stays_and_errors(left.sums, left.positive, lower[r], upper[r])
         allowed -= errors
-        pool.keep(stays)
-    return np.array([*order, *pool.models]), lower, upper
+        left.keep(stays)
+    return np.array([*order, *left.models]), lower, upper
 
 
-def stops_each(pool: Pool, allowed: int, both: bool, threads: int) -> Rows:
+def stops_each(left: Undecided, allowed: int, both: bool, threads: int) -> Rows:
     """Count the rows that each unused base model could stop next."""
 
     def scan(columns: Rows) -> Rows:
         out = np.empty(len(columns), np.int64)
         count_stops(
-            pool.scores,
-            pool.rows,
-            pool.sums,
-            pool.positives,
+            left.scores,
+            left.rows,
+            left.sums,
+            left.positives,
             columns,
             allowed,
             both,
@@ -134,4 +134,4 @@ def stops_each(pool: Pool, allowed: int, both: bool, threads: int) -> Rows:
         )
         return out
 
-    return over_columns(scan, pool.columns, threads)
+    return over_columns(scan, left.columns, threads)

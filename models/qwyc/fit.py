@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
-from .algorithms import QuitFitter, fit_jointly
+from .algorithms import ThresholdFitter, fit_jointly
 from .calibration import Fitter, check_rate, fit
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import OrderName, check_permutation, make_order, order_by_impurity
-from .running_sums import SumTrack
+from .running_sums import ScoreSums
 from .schedule import Schedule, check_scores
 
 Floats = NDArray[np.float64]
@@ -92,7 +92,7 @@ def fit_schedule(
     groups
         (M,) numbers of the groups that calibration rows belong to, where rows of one
         group, such as one patient's, are no independent draws; only groups then are
-        (`indexer.calibrate.most_changed`).
+        (`calibration.most_changed`).
     seed
         Of the random order.
     threads
@@ -125,10 +125,10 @@ def fit_schedule(
     else:
         kept = check_order(order, scores, target, seed)
 
-    track = SumTrack(scores, kept, positive)
-    fitter: Fitter = QuitFitter(track, both=both)
+    sums = ScoreSums(scores, kept, positive)
+    fitter: Fitter = ThresholdFitter(sums, both=both)
     if method == "polydom":
-        fitter = Stopping(track, costs=prices.along(kept), both=both)
+        fitter = Stopping(sums, costs=prices.along(kept), both=both)
 
     def schedule(lower: Floats, upper: Floats) -> Schedule:
         return Schedule(kept, lower, upper, float(threshold))

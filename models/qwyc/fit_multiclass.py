@@ -1,4 +1,4 @@
-"""Fitting schedules for more than two classes: `fit_lead_schedule`."""
+"""Fitting schedules for more than two classes: `fit_margin_schedule`."""
 
 from collections.abc import Sequence
 
@@ -12,15 +12,15 @@ from .calibration import check_rate, fit
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import check_permutation, order_by_margin_impurity
-from .running_sums import MarginTrack
-from .schedule import LeadSchedule, check_class_scores
+from .running_sums import MarginSums
+from .schedule import MarginSchedule, check_class_scores
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 
-def fit_lead_schedule(
+def fit_margin_schedule(
     scores: Floats,
     alpha: float,
     *,
@@ -33,7 +33,7 @@ def fit_lead_schedule(
     confidence: float | None = None,
     calibration: Floats | None = None,
     groups: Rows | None = None,
-) -> LeadSchedule:
+) -> MarginSchedule:
     """Order an ensemble's base models and find at which margins to stop; K classes.
 
     `fit_schedule` for K >= 2 classes, of which the largest sum is chosen. QWYC is for
@@ -83,11 +83,11 @@ def fit_lead_schedule(
         kept = order_by_margin_impurity(scores, chosen, bias=start, costs=prices)
     else:
         kept = check_permutation(order, models)
-    track = MarginTrack(scores, kept, chosen, bias=start)
-    stopping = Stopping(track, costs=prices.along(kept), both=False)
+    sums = MarginSums(scores, kept, chosen, bias=start)
+    stopping = Stopping(sums, costs=prices.along(kept), both=False)
 
-    def schedule(lower: Floats, _: Floats) -> LeadSchedule:
-        return LeadSchedule(kept, -lower, start)
+    def schedule(lower: Floats, _: Floats) -> MarginSchedule:
+        return MarginSchedule(kept, -lower, start)
 
     return fit(stopping, schedule, alpha, confidence, fresh, groups)
 

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .algorithms import errors_allowed
+from .algorithms import changes_allowed
 from .calibration import RUNGS, Thresholds, widened
 from .cuts import list_entries, parted, thresholds_at
 from .kernels.cuts import follow_cuts, improve_cuts
-from .running_sums import Track, spread_of
+from .running_sums import RunningSums, spread_of
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -29,7 +29,7 @@ HALVINGS = 14  # of the price's range of powers
 
 
 class Stopping:
-    """Where each row may stop along one track, kept sorted for many prices.
+    """Where each row may stop along one order, kept sorted for many prices.
 
     A row is followed until it lies `SLACK` beyond every row that would stop wrongly
     there; later positions no longer see it, so the memory is 5 bytes for each row and
@@ -37,7 +37,7 @@ class Stopping:
 
     Parameters
     ----------
-    track
+    sums
         The rows.
     costs : (T,)
         Cost of each position.
@@ -45,10 +45,10 @@ class Stopping:
         Whether rows may stop high as well as low.
     """
 
-    def __init__(self, track: Track, *, costs: Floats, both: bool = True) -> None:
-        self.track, self.both = track, both
+    def __init__(self, sums: RunningSums, *, costs: Floats, both: bool = True) -> None:
+        self.sums, self.both = sums, both
         self.costs = np.ascontiguousarray(costs)
-        self.rows = len(track.final)
+        self.rows = len(sums.final)
         self._list_rows()
 
     def _list_rows(self) -> None:
@@ -69,7 +69,7 @@ class Stopping:
         """
         last = len(self.costs)
         lists, flags, self.widest = [], [], np.zeros((2, last), np.int64)
-        walk = self.track.walk()
+        walk = self.sums.walk()
         for r, (values, positive) in enumerate(walk):
             ascending = np.argsort(values, kind="stable")
             rows, values = walk.rows[ascending], values[ascending]
@@ -77,7 +77,7 @@ class Stopping:
             lists.append(list_entries(rows, values))
             flags.append(positive)
             if r < last - 1 and len(rows):
-                slack = SLACK * float(np.std(self.track.final[rows] - values))
+                slack = SLACK * float(np.std(self.sums.final[rows] - values))
                 a, b = safe_cuts(values, positive, slack, self.both)
                 self.widest[:, r] = a, b
                 rows = rows[a:b]
@@ -87,13 +87,13 @@ class Stopping:
 
     def within(self, alpha: float) -> Thresholds:
         """Cheapest thresholds that change at most a share `alpha` of the decisions."""
-        return self.thresholds(self.cheapest(errors_allowed(alpha, self.rows)))
+        return self.thresholds(self.cheapest(changes_allowed(alpha, self.rows)))
 
     def ladder(self) -> Iterator[Thresholds]:
         """Thresholds from the most careful price to the boldest, for calibration."""
         careful, *bolder = self.prices(RUNGS)
         first = self.thresholds(self.cuts(careful))
-        yield from widened(*first, spread_of(self.track))
+        yield from widened(*first, spread_of(self.sums))
         for price in bolder:
             yield self.thresholds(self.cuts(price))
 
@@ -125,7 +125,7 @@ class Stopping:
         """Lower and upper thresholds (T,) that draw `cuts` (2, T)."""
         last = len(self.costs)
         lower, upper = np.full(last, -np.inf), np.full(last, np.inf)
-        walk = self.track.walk()
+        walk = self.sums.walk()
         for r in range(last - 1):
             ids = self.ids[self.starts[r] : self.starts[r + 1]]
             walk.rows = np.where(ids >= 0, ids, ~ids)

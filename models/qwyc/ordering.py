@@ -18,7 +18,7 @@ from .cuts import list_entries, thresholds_at
 from .kernels.cuts import cheapest_cuts
 from .kernels.scan import measure_impurity, measure_margin_impurity
 from .running_sums import margins_of
-from .undecided import Pool, over_columns
+from .undecided import Undecided, over_columns
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -68,40 +68,40 @@ def order_by_impurity(
     -------
     (T,) base models; those left when no impurity is keep their own order.
     """
-    pool = Pool(scores, positive)
+    left = Undecided(scores, positive)
     least, most = scores.min(axis=0), scores.max(axis=0)
     order = []
     done: Flags = np.zeros(len(costs.features), np.bool_)
-    while len(pool.models) > 1 and len(pool) >= FEWEST:
-        if pool.positives in (0, len(pool)):
+    while len(left.models) > 1 and len(left) >= FEWEST:
+        if left.positives in (0, len(left)):
             break
-        needs = costs.uses[pool.models] & ~done
+        needs = costs.uses[left.models] & ~done
         if len(costs.features) and needs.any(axis=1).all():
-            done |= open_features(pool, costs, needs)
-        place = purest(pool, least, most, costs.next(pool.models, done), threads)
-        order.append(pool.take(place))
+            done |= open_features(left, costs, needs)
+        place = purest(left, least, most, costs.next(left.models, done), threads)
+        order.append(left.take(place))
         done |= costs.uses[order[-1]]
-        pool.keep(unsettled(pool.sums, pool.positive, costs.whole, both))
-    return np.array([*order, *pool.models])
+        left.keep(unsettled(left.sums, left.positive, costs.whole, both))
+    return np.array([*order, *left.models])
 
 
-def open_features(pool: Pool, costs: ModelCosts, needs: Flags) -> Flags:
+def open_features(left: Undecided, costs: ModelCosts, needs: Flags) -> Flags:
     """Features (F,) to compute next, once every unused base model needs new ones.
 
     Parameters
     ----------
     needs
-        (L, F) features that each of `pool.models` needs and that are not there yet.
+        (L, F) features that each of `left.models` needs and that are not there yet.
 
     Each different row of `needs`, the `OPENINGS` commonest, is judged by the impurity
     that all base models it makes evaluable take away together, per cost of the
     features and of these models.
     """
-    rows, sums, positives = pool.sample(SAMPLE)
+    rows, sums, positives = left.sample(SAMPLE)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
     openings = openings[np.argsort(-counts, kind="stable")[:OPENINGS]]
     groups: Flags = np.logical_not((needs[None] & ~openings[:, None]).any(axis=2))
-    added = pool.scores[np.ix_(rows, pool.columns)] @ groups.T.astype(np.float64)
+    added = left.scores[np.ix_(rows, left.columns)] @ groups.T.astype(np.float64)
     added = np.ascontiguousarray(np.column_stack([added, np.zeros(len(rows))]))
     totals = sums[:, None] + added
     impurity = np.empty(len(groups) + 1)
@@ -115,25 +115,27 @@ def open_features(pool: Pool, costs: ModelCosts, needs: Flags) -> Flags:
         totals.max(axis=0),
         impurity,
     )
-    paid = openings @ costs.features + groups @ costs.own[pool.models]
+    paid = openings @ costs.features + groups @ costs.own[left.models]
     best: Flags = openings[np.argmax((impurity[-1] - impurity[:-1]) / paid)]
     return best
 
 
-def purest(pool: Pool, least: Floats, most: Floats, costs: Floats, threads: int) -> int:
-    """Place in `pool.models` (L,) of what takes away most impurity per cost (L,)."""
-    models = pool.models
-    low, high = np.quantile(pool.sums, [TAIL, 1 - TAIL])
-    rows, sums, positives = pool.sample(SAMPLE)
+def purest(
+    left: Undecided, least: Floats, most: Floats, costs: Floats, threads: int
+) -> int:
+    """Place in `left.models` (L,) of what takes away most impurity per cost (L,)."""
+    models = left.models
+    low, high = np.quantile(left.sums, [TAIL, 1 - TAIL])
+    rows, sums, positives = left.sample(SAMPLE)
 
     def scan(places: Rows) -> Floats:
         out = np.empty(len(places))
         measure_impurity(
-            pool.scores,
+            left.scores,
             rows,
             sums,
             positives,
-            pool.columns[places],
+            left.columns[places],
             low + least[models[places]],
             high + most[models[places]],
             out,

@@ -14,7 +14,7 @@ Rows = NDArray[np.int64]
 
 
 class Walk:
-    """Rows on their way past the positions of a track: an iterator, of use once.
+    """Rows on their way past the positions of an order: an iterator, of use once.
 
     Each `next` takes `rows` past one position and returns their numbers there (n,), and
     which of them must not stop low (n,); the others must not stop high.
@@ -49,7 +49,7 @@ class Walk:
         return self._past(next(self._positions), self.rows)
 
 
-class Track(Protocol):
+class RunningSums(Protocol):
     """N rows, which have one number to stop by after each of T positions.
 
     A row may stop low, below a threshold on its number, or high, above another.
@@ -68,7 +68,7 @@ class Track(Protocol):
         """Start all rows before the first position."""
 
 
-class SumTrack:
+class ScoreSums:
     """Two classes: the number is the running sum; a positive row must not stop low.
 
     Parameters
@@ -84,7 +84,7 @@ class SumTrack:
         self._scores, self._order, self._positive = scores, order, positive
 
     def walk(self) -> Walk:
-        """Start as in Track."""
+        """Start as in `RunningSums`."""
         sums = np.zeros(len(self._scores))
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
@@ -94,7 +94,7 @@ class SumTrack:
         return Walk(len(sums), len(self._order), past)
 
 
-class MarginTrack:
+class MarginSums:
     """More classes: minus the margin of the best class over the second: low is sure.
 
     A row must not stop low while another class leads than in the end; none may stop
@@ -118,7 +118,7 @@ class MarginTrack:
         self._chosen, self._bias = chosen, bias
 
     def walk(self) -> Walk:
-        """Start as in Track."""
+        """Start as in `RunningSums`."""
         sums = np.tile(self._bias, (len(self._scores), 1))
 
         def past(r: int, rows: Rows) -> tuple[Floats, Flags]:
@@ -138,6 +138,6 @@ def margins_of(sums: Floats) -> Floats:
     return margins
 
 
-def spread_of(track: Track) -> Floats:
+def spread_of(sums: RunningSums) -> Floats:
     """Return the standard deviation (T,), by position, of what is still to come."""
-    return np.array([np.std(track.final - values) for values, _ in track.walk()])
+    return np.array([np.std(sums.final - values) for values, _ in sums.walk()])

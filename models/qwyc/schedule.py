@@ -92,7 +92,7 @@ class Schedule:
         )
 
     def __post_init__(self) -> None:
-        _check_positions(self.order, lower=self.lower, upper=self.upper)
+        _take_positions(self, "lower", "upper")
         if not (self.lower <= self.upper).all():
             r = int(np.argmin(self.lower <= self.upper))
             raise BadInput(
@@ -138,7 +138,7 @@ class Schedule:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LeadSchedule:
+class MarginSchedule:
     """The order of T base models, and the margins at which to stop; K classes.
 
     Each base model adds a score to every class, from `bias` on, in `order`. After the
@@ -166,21 +166,23 @@ class LeadSchedule:
     promise: Promise | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LeadSchedule, (self.order, self.margin, self.bias, self.promise)
+        return MarginSchedule, (self.order, self.margin, self.bias, self.promise)
 
     def __repr__(self) -> str:
         stops = np.count_nonzero(np.isfinite(self.margin))
         return (
-            f"LeadSchedule({len(self.order)} base models, stops after {stops} of them, "
-            f"{len(self.bias)} classes, promise={self.promise})"
+            f"MarginSchedule({len(self.order)} base models, stops after {stops} of "
+            f"them, {len(self.bias)} classes, promise={self.promise})"
         )
 
     def __post_init__(self) -> None:
-        _check_positions(self.order, margin=self.margin)
+        _take_positions(self, "margin")
         if np.isnan(self.margin).any():
             r = int(np.argmax(np.isnan(self.margin)))
             raise BadInput(f"schedule: margin[{r}] is nan")
-        if len(self.bias) < 2 or not np.isfinite(self.bias).all():
+        bias = np.ascontiguousarray(self.bias, np.float64)
+        object.__setattr__(self, "bias", bias)
+        if bias.ndim != 1 or len(bias) < 2 or not np.isfinite(bias).all():
             raise BadInput(
                 "schedule: bias must be finite numbers, one for each of two or more "
                 "classes"
@@ -210,9 +212,16 @@ class LeadSchedule:
         return replace(self, margin=np.full(len(self.order), np.inf))
 
 
-def _check_positions(order: NDArray[np.int64], **limits: Floats) -> None:
-    """Refuse an order that is none, or limits (T,) of another length."""
-    count, parts = len(order), {"order": order, **limits}
+def _take_positions(schedule: Any, *limits: str) -> None:
+    """Make arrays of a schedule's order and limits; BadInput unless they fit."""
+    parts = {"order": np.asarray(schedule.order)}
+    if parts["order"].dtype.kind not in "iu":
+        raise BadInput(
+            f"schedule: order is {parts['order'].dtype}; it must be whole numbers"
+        )
+    for name in limits:
+        parts[name] = np.ascontiguousarray(getattr(schedule, name), np.float64)
+    count = parts["order"].size
     if count == 0 or any(part.shape != (count,) for part in parts.values()):
         *names, last = parts
         *shapes, last_shape = (str(part.shape) for part in parts.values())
@@ -220,8 +229,11 @@ def _check_positions(order: NDArray[np.int64], **limits: Floats) -> None:
             f"schedule: {', '.join(names)} and {last} have shapes {', '.join(shapes)} "
             f"and {last_shape}; they must be equally long and not empty"
         )
-    if not np.array_equal(np.sort(order), np.arange(count)):
+    if not np.array_equal(np.sort(parts["order"]), np.arange(count)):
         raise BadInput(f"schedule: order is not a permutation of 0 ... {count - 1}")
+    parts["order"] = np.ascontiguousarray(parts["order"], np.int64)
+    for name, part in parts.items():
+        object.__setattr__(schedule, name, part)
 
 
 def check_scores(scores: Floats, *, models: int | None = None) -> Floats:

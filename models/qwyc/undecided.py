@@ -1,7 +1,7 @@
 """The rows still undecided and the base models still unused, while an order is built.
 
-A pool reads the caller's scores in place; once at most half of the rows are left it
-copies what is left, so that it never holds more than half a score matrix.
+`Undecided` reads the caller's scores in place; once at most half of the rows are left
+it copies what is left, so that it never holds more than half a score matrix.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Rows = NDArray[np.int64]
 Number = TypeVar("Number", np.int64, np.float64)
 
 
-class Pool:
+class Undecided:
     """Undecided rows with their running sums, and unused base models.
 
     Attributes

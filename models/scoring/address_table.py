@@ -12,7 +12,7 @@ from polydom.features.errors import BadInput
 LINE = 64  # bytes, the width of a cache line and of the widest vectors
 
 
-class Pinned:
+class NotCopied:
     """Arrays that kernels find by their addresses, or read without checking them.
 
     A copy would hold the addresses of the original, which may be gone. So models copy
@@ -32,7 +32,7 @@ class Pinned:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class AddressTable(Pinned):
+class AddressTable(NotCopied):
     """Where a kernel finds its arrays, by one address.
 
     Attributes

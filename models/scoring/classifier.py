@@ -137,7 +137,7 @@ class Head:
     classes : (K,)
         Labels, ascending; the estimator's `classes_`.
     link
-        How raw scores become class scores; one of the codes in `_score_kernels`.
+        How raw scores become class scores; one of the codes in `kernels/link.py`.
     rule
         How the class is chosen. Libraries differ at exact ties: scikit-learn's
         GradientBoosting takes the positive class at a raw score of 0, the others not.

@@ -51,7 +51,7 @@ class Preparation:
     columns : (d,) int32
         Positions in the full row of the model's inputs.
     operations : (S,) int64
-        Codes in `_linear_kernels`.
+        Codes in `kernels/preparation.py`.
     table : (S, 7, d) float64
         Of an affine operation: what fills a gap (NaN: the gap stays), center, scale,
         gain, offset, low, high. Of a binarising one: the threshold, as its center.

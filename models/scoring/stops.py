@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-# Answers. For two classes a limit says which; for more it only says that the best sum
-# is LEADING. Rows decided by number may not exist.
+# Answers. For two classes a limit says which; for more it only says that the class
+# is the BEST. Rows decided by number may not exist.
 NEGATIVE, POSITIVE, UNDECIDED, NO_ROW = range(4)
-LEADING = POSITIVE
+BEST = POSITIVE
 # A sum in another order differs by rounding: where it comes this near to a tie (or this
 # share of it, if that is more), the library's own order decides.
 NEAR = 1e-9
@@ -95,9 +95,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Margins:
-    """K > 2 classes: after base model t, a lead above a margin is enough.
+    """K > 2 classes: after base model t, a margin large enough ends it.
 
-    The lead is by how much the best sum exceeds the second best.
+    The margin of a row is by how much its best sum exceeds its second best.
 
     Attributes
     ----------
@@ -117,9 +117,9 @@ class Margins:
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
         """Totals (N, K) and codes (N,) of running sums (N, T, K)."""
-        enough = _lead(sums) > self.margin
+        enough = _margin(sums) > self.margin
         at, rows = _first(enough), np.arange(len(sums))
-        answers = np.where(enough[rows, at], LEADING, UNDECIDED)
+        answers = np.where(enough[rows, at], BEST, UNDECIDED)
         return sums[rows, at], 4 * (at + 1) + answers
 
     def chosen(self, totals: Floats, codes: Codes) -> Codes:
@@ -130,7 +130,7 @@ class Margins:
     def clear(self, totals: Floats) -> NDArray[np.bool_]:
         """Say of which whole sums (N, K) another order of adding decides alike."""
         largest = np.abs(totals).max(axis=1)
-        far: NDArray[np.bool_] = _lead(totals) > NEAR * np.maximum(1.0, largest)
+        far: NDArray[np.bool_] = _margin(totals) > NEAR * np.maximum(1.0, largest)
         return far
 
     def each(self, count: int) -> Floats:
@@ -150,8 +150,8 @@ def _first(enough: NDArray[np.bool_]) -> Codes:
     return first
 
 
-def _lead(sums: Floats) -> Floats:
+def _margin(sums: Floats) -> Floats:
     """By how much the best of K >= 2 sums (..., K) exceeds the second best."""
     best: NDArray[Any] = np.sort(sums, axis=-1)
-    lead: Floats = best[..., -1] - best[..., -2]
-    return lead
+    margin: Floats = best[..., -1] - best[..., -2]
+    return margin

@@ -101,4 +101,4 @@ def remake(
 ) -> Any:
     """Make a scorer again; BadModel if the arrays are not such a one."""
     made = kind.load(Stored(kind.kind, arrays), width)
-    return made if packed else replace(made, layout=None)
+    return made if packed else replace(made, packed=None)

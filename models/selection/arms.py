@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
 
-from .race import Outcome
-from .scores import Measure
+from .race import TrainingOutcome
+from .scores import Score
 from .splits import Split
 
 Clock = Callable[[], float]
@@ -30,7 +30,7 @@ CONVEX = ("LogisticRegression",)
 
 
 @dataclass(eq=False)
-class Examples:
+class ExamplesArm:
     """A learner trained on the first n examples of each split.
 
     Parameters
@@ -61,7 +61,7 @@ class Examples:
 
     learner: Any
     splits: Sequence[Split]
-    measure: Measure
+    measure: Score
     seed: int = 0
     scored: int | None = None
     least_valid: int | None = None
@@ -71,7 +71,7 @@ class Examples:
     _models: list[Any] = field(init=False, default_factory=list)
     _had: int = field(init=False, default=0)
 
-    def __call__(self, amount: int) -> Outcome:
+    def __call__(self, amount: int) -> TrainingOutcome:
         """Train on `amount` examples of each split, and validate."""
         warm = self.warm and 0 < self._had < amount
         earlier = self._models if warm else [None] * len(self.splits)
@@ -124,7 +124,7 @@ class Examples:
 
 
 @dataclass(eq=False)
-class Iterations:
+class IterationsArm:
     """A learner given iterations: one more pass, batch, tree or boosting round each.
 
     Parameters
@@ -137,12 +137,12 @@ class Iterations:
     batch
         Rows per iteration for `partial_fit`; None for all of them.
     scored, seed, now
-        As for `Examples`.
+        As for `ExamplesArm`.
     """
 
     learner: Any
     split: Split
-    measure: Measure
+    measure: Score
     batch: int | None = None
     seed: int = 0
     scored: int | None = 0
@@ -157,7 +157,7 @@ class Iterations:
                 "needs partial_fit, or warm_start with n_estimators or max_iter"
             )
 
-    def __call__(self, amount: int) -> Outcome:
+    def __call__(self, amount: int) -> TrainingOutcome:
         """Carry on to `amount` iterations in all, and validate."""
         if self._model is None or amount < self._had:
             self._model, self._had = seeded_copy(self.learner, self.seed), 0
@@ -196,8 +196,8 @@ class Iterations:
 
 
 def validate(
-    model: Any, measure: Measure, rows: Split, start_s: float, now: Clock
-) -> Outcome:
+    model: Any, measure: Score, rows: Split, start_s: float, now: Clock
+) -> TrainingOutcome:
     """Score a model whose training began at `start_s`.
 
     Its training score is that on the training rows of `rows`, None if there are none.
@@ -206,10 +206,10 @@ def validate(
     score = measure.make_scorer()
     valid = float(score(model, rows.X_valid, rows.y_valid))
     train = float(score(model, rows.X, rows.y)) if len(rows.y) else None
-    return Outcome(valid, train, fitted_s - start_s, now() - fitted_s)
+    return TrainingOutcome(valid, train, fitted_s - start_s, now() - fitted_s)
 
 
-def chance(splits: Sequence[Split], measure: Measure) -> float:
+def chance(splits: Sequence[Split], measure: Score) -> float:
     """Return the score of the answer that looks at no item: the prior, or the mean."""
     from sklearn.dummy import DummyClassifier, DummyRegressor
 
@@ -253,10 +253,10 @@ def collected_warnings() -> Iterator[dict[str, None]]:
             found[f"{warning.category.__name__}: {warning.message}"] = None
 
 
-def mean(outcomes: Sequence[Outcome]) -> Outcome:
+def mean(outcomes: Sequence[TrainingOutcome]) -> TrainingOutcome:
     """Average the scores of several folds and add up their seconds."""
     trained = [o.train_score for o in outcomes if o.train_score is not None]
-    return Outcome(
+    return TrainingOutcome(
         score=float(np.mean([outcome.score for outcome in outcomes])),
         train_score=float(np.mean(trained)) if trained else None,
         fit_s=sum(outcome.fit_s for outcome in outcomes),

@@ -12,7 +12,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from .race import Arm, Outcome
+from .race import Arm, TrainingOutcome
 from .splits import Split
 
 START_S = 300.0  # for a process to start, import and take its rows: minutes on disks
@@ -188,11 +188,11 @@ def isolated(
         except Exception as error:
             refused[name] = f"{type(error).__name__}: {error}"
     workers = [Worker(packed, packer.rows, limit_s) for _ in range(jobs)]
-    crew, here = Crew(workers), threading.Lock()
+    pool, here = WorkerPool(workers), threading.Lock()
     try:
         yield {
             name: IsolatedArm(
-                name, crew, None if limit_s else arm, here, refused.get(name, "")
+                name, pool, None if limit_s else arm, here, refused.get(name, "")
             )
             for name, arm in arms.items()
         }
@@ -201,7 +201,7 @@ def isolated(
             worker.close()
 
 
-class Crew:
+class WorkerPool:
     """Workers, of which each does one thing at a time."""
 
     def __init__(self, workers: Sequence[Worker]) -> None:
@@ -239,15 +239,15 @@ class IsolatedArm:
     """
 
     name: str
-    crew: Crew
+    workers: WorkerPool
     arm: Any
     here: threading.Lock
     refused: str = ""
     last: Worker | None = None
 
-    def __call__(self, amount: int) -> Outcome:
+    def __call__(self, amount: int) -> TrainingOutcome:
         """Train there, and validate."""
-        outcome: Outcome = self._ask(amount, "__call__")
+        outcome: TrainingOutcome = self._ask(amount, "__call__")
         return outcome
 
     def model(self, amount: int) -> Any:
@@ -258,7 +258,7 @@ class IsolatedArm:
         try:
             if self.refused:
                 raise CannotBeSent(f"not to a process of its own: {self.refused}")
-            with self.crew.worker(self.last) as worker:
+            with self.workers.worker(self.last) as worker:
                 self.last = worker
                 return worker.ask(self.name, amount, what)
         except CannotBeSent as error:

@@ -8,7 +8,7 @@ from typing import Any
 from polydom.features.errors import BadModel, BadProject
 from polydom.features.wording import nearest
 
-from ..importers.compile import compilable
+from ..importers.classifiers import compilable
 
 # Short name: the classifier, what is put before it, and the parameters that differ
 # from scikit-learn's. Missing values are filled where the classifier refuses them.

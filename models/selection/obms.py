@@ -41,7 +41,7 @@ class ModelClass:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Budgeted:
+class ClassChoice:
     """What Algorithm 1 came to.
 
     Attributes
@@ -67,7 +67,7 @@ def choose_class(
     quanta: int,
     deviation: float = 1.0,
     model: Callable[[str], NDArray[np.float64]] | None = None,
-) -> Budgeted:
+) -> ClassChoice:
     """Spend a budget on unrelated classes by upper confidence (OBMS, Algorithm 1).
 
     Parameters
@@ -114,7 +114,7 @@ def choose_class(
         if model is not None and name not in race.failed:
             total = model(name) + (0.0 if total is None else total)
     average = None if total is None else total / quanta
-    return Budgeted(max(race.active, key=counts.__getitem__), counts, average)
+    return ClassChoice(max(race.active, key=counts.__getitem__), counts, average)
 
 
 def coarse_grid(

@@ -18,7 +18,7 @@ from polydom.features.errors import BadInput
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrainingOutcome:
     """What one training showed.
 
     Attributes
@@ -43,7 +43,7 @@ class Outcome:
 class Arm(Protocol):
     """A learner that can be brought to an amount, again and again."""
 
-    def __call__(self, amount: int, /) -> Outcome:
+    def __call__(self, amount: int, /) -> TrainingOutcome:
         """Bring the learner to `amount` examples or iterations in all, and validate."""
 
 
@@ -59,7 +59,7 @@ class Allocation:
         Examples or iterations this allocation was charged: all of `amount` where
         the learner starts anew each time, the difference where it carries on.
     score, train_score
-        As in `Outcome`; `score` is None where training failed.
+        As in `TrainingOutcome`; `score` is None where training failed.
     seconds
         CPU seconds of training and validating; wall seconds until it failed.
     bound

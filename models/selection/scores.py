@@ -1,4 +1,4 @@
-"""Validation measures: how good a trained learner is, larger being better."""
+"""Validation scores: how good a trained learner is, larger being better."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ Scorer = Callable[[Any, Any, Any], float]
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
-    """One validation measure.
+class Score:
+    """One validation score.
 
     Attributes
     ----------
@@ -37,24 +37,24 @@ class Measure:
         return scorer
 
 
-MEASURES = {
-    measure.name: measure
-    for measure in (
-        Measure("accuracy", "accuracy", 1.0),
-        Measure("balanced_accuracy", "balanced_accuracy", 1.0),
-        Measure("precision", "precision_macro", 1.0),
-        Measure("recall", "recall_macro", 1.0),
-        Measure("f1", "f1_macro", 1.0),
-        Measure("auc", "roc_auc_ovr", 1.0),
-        Measure("log_loss", "neg_log_loss", 0.0),
-        Measure("squared_error", "neg_mean_squared_error", 0.0, labels=False),
+SCORES = {
+    score.name: score
+    for score in (
+        Score("accuracy", "accuracy", 1.0),
+        Score("balanced_accuracy", "balanced_accuracy", 1.0),
+        Score("precision", "precision_macro", 1.0),
+        Score("recall", "recall_macro", 1.0),
+        Score("f1", "f1_macro", 1.0),
+        Score("auc", "roc_auc_ovr", 1.0),
+        Score("log_loss", "neg_log_loss", 0.0),
+        Score("squared_error", "neg_mean_squared_error", 0.0, labels=False),
     )
 }
 
 
-def find_measure(name: str) -> Measure:
-    """Look a measure up by name; BadInput names the nearest one."""
-    if name not in MEASURES:
-        near = nearest(name, MEASURES, cutoff=0.0)
+def find_score(name: str) -> Score:
+    """Look a score up by name; BadInput names the nearest one."""
+    if name not in SCORES:
+        near = nearest(name, SCORES, cutoff=0.0)
         raise BadInput(f"there is no measure {name!r}; the nearest is {near!r}")
-    return MEASURES[name]
+    return SCORES[name]

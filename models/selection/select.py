@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from .arms import Examples, Iterations, chance
+from .arms import ExamplesArm, IterationsArm, chance
 from .daub import daub, need_limit, train_all
 from .daub_seconds import cost_at, daub_by_seconds
 from .isolation import isolated
 from .race import Allocation, Race
-from .scores import find_measure
+from .scores import find_score
 from .splits import Split, split
 from .successive_halving import doubling, halvings, successive_halving, uniform
 
@@ -152,7 +152,7 @@ def select(
         What allocates examples: a name in `STRATEGIES`, or any function of a race, such
         as one of those with its parameters filled in (`partial(daub, ratio=2.0)`).
     measure
-        A name in `measures.MEASURES`.
+        A name in `scores.SCORES`.
     validation
         A share to hold out, a number of folds, or (X, y) to validate on.
     scored
@@ -189,11 +189,11 @@ def select(
     'bayes'
     """
     allocate = find_strategy(strategy) if isinstance(strategy, str) else strategy
-    found = find_measure(measure)
+    found = find_score(measure)
     splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
     every = Split(X, y, X[:0], y[:0]) if len(splits) > 1 else None
     arms = {
-        name: Examples(
+        name: ExamplesArm(
             learner,
             splits,
             found,
@@ -251,7 +251,7 @@ def select_by_iterations(
         if isinstance(strategy, str)
         else strategy
     )
-    found = find_measure(measure)
+    found = find_score(measure)
     splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
     if len(splits) > 1 or iterations < 1:
         raise BadInput(
@@ -259,7 +259,7 @@ def select_by_iterations(
             "iteration and a single division are needed"
         )
     arms = {
-        name: Iterations(learner, splits[0], found, batch, seed, scored)
+        name: IterationsArm(learner, splits[0], found, batch, seed, scored)
         for name, learner in learners.items()
     }
     contest = partial(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import Pinned
+from ..scoring.address_table import NotCopied
 from .kernels.batch import (
     BLOCK,
     HEAD_SIZE,
@@ -20,7 +20,7 @@ from .kernels.batch import (
     WIDTH,
     Forest,
     Room,
-    add_blocks,
+    add_batch,
 )
 from .keys import Slots
 from .nodes import TreeArrays
@@ -33,7 +33,7 @@ FEWEST_ROWS = 32
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Blocks(Pinned):
+class BatchTrees(NotCopied):
     """Packed trees, for batches of float32 rows.
 
     Attributes
@@ -65,10 +65,12 @@ class Blocks(Pinned):
 
     def add(self, X: NDArray[np.float32], out: NDArray[np.float64]) -> None:
         """Add the trees to the raw scores `out` (N, R) of checked rows."""
-        add_blocks(X, self.forest, self.room(), self.terms, out)
+        add_batch(X, self.forest, self.room(), self.terms, out)
 
 
-def pack_blocks(trees: TreeArrays, slots: Slots, order: NDArray[Any]) -> Blocks | None:
+def pack_batch(
+    trees: TreeArrays, slots: Slots, order: NDArray[Any]
+) -> BatchTrees | None:
     """Pack trees in the given order, or None where walking is shorter."""
     nodes, inner, tree_of = trees.nodes, slots.inner, trees.tree_of
     leaves = np.bincount(tree_of[~inner], minlength=trees.size)
@@ -102,7 +104,7 @@ def pack_blocks(trees: TreeArrays, slots: Slots, order: NDArray[Any]) -> Blocks 
         values,
     )
     answers = heads[:, [PAIRS, SINGLES, JOINS]].sum(axis=1)
-    return Blocks(forest, int(answers.max()), terms, trees.outputs)
+    return BatchTrees(forest, int(answers.max()), terms, trees.outputs)
 
 
 def _codes(

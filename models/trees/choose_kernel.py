@@ -6,22 +6,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import Pinned
+from ..scoring.address_table import NotCopied
 from ..scoring.kernels.declare import COMPILED
 from ..scoring.rows import DENSE, SINGLE
 from ..scoring.stops import Codes, Floats, Never, Stops
-from . import self_test as trial
-from .batch import FEWEST_ROWS, Blocks, pack_blocks
+from . import self_test
+from .batch import FEWEST_ROWS, BatchTrees, pack_batch
 from .keys import find_slots
 from .nodes import TreeArrays
 from .packed import Packed, find_tree_depths, pack_walks
-from .simd import pack_lanes
+from .simd import pack_simd
 
 NEVER = Never()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Layout(Pinned):
+class PackedTrees(NotCopied):
     """Trees packed for one rule, for float32 rows of at least `width` columns.
 
     Attributes
@@ -38,7 +38,7 @@ class Layout(Pinned):
 
     width: int
     rows: Packed
-    batch: Blocks | None
+    batch: BatchTrees | None
     enter: Any
     at: int
 
@@ -63,10 +63,10 @@ class Layout(Pinned):
 
 def pack(
     trees: TreeArrays, order: NDArray[Any] | None = None, stops: Stops = NEVER
-) -> Layout | None:
+) -> PackedTrees | None:
     """Pack trees in the given order, or None where only plain nodes do.
 
-    Those are category splits, trees or rows beyond `layout.MOST_NODES` and
+    Those are category splits, trees or rows beyond `packed.MOST_NODES` and
     `MOST_SLOTS`, and Python without compiled kernels. Vectors are preferred where the
     processor has them and answers right, for whole sums of many rows blocks of rows.
     """
@@ -77,9 +77,9 @@ def pack(
     rows = pack_walks(trees, slots, order, depths, stops)
     if rows is None:
         return None
-    if trial.TRUST.held:
-        vector = pack_lanes(trees, slots, order, depths, stops)
-        if vector and trial.agree(vector, rows, trees, slots, order, stops):
+    if self_test.TRUST.held:
+        vector = pack_simd(trees, slots, order, depths, stops)
+        if vector and self_test.agree(vector, rows, trees, slots, order, stops):
             rows = vector
-    batch = pack_blocks(trees, slots, order) if stops.rule == "never" else None
-    return Layout(slots.width, rows, batch, rows.one, rows.address)
+    batch = pack_batch(trees, slots, order) if stops.rule == "never" else None
+    return PackedTrees(slots.width, rows, batch, rows.one, rows.address)

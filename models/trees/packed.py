@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import AddressTable, Pinned, lay_table
+from ..scoring.address_table import AddressTable, NotCopied, lay_table
 from ..scoring.kernels.native import entry
 from ..scoring.stops import Codes, Floats, Limits, Margins, Stops
 from .kernels.packed import (
     ABREAST,
     TABLE,
     decide,
-    early_lead,
+    early_by_margin,
+    early_by_margin_many,
     early_many,
-    lead_many,
     margin,
     margins,
     raw_scores,
@@ -30,7 +30,7 @@ MOST_NODES = 65536
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Packed(Pinned):
+class Packed(NotCopied):
     """Trees packed for kernels that evaluate rows one by one.
 
     Attributes
@@ -70,7 +70,7 @@ KERNELS = {
     "margin": (entry(margin), margins),
     "scores": (None, raw_scores),
     "limits": (entry(decide), early_many),
-    "margins": (entry(early_lead), lead_many),
+    "margins": (entry(early_by_margin), early_by_margin_many),
 }
 
 

@@ -9,17 +9,17 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..scoring.address_table import Pinned
+from ..scoring.address_table import NotCopied
 from ..scoring.kernels.native import entry
 from ..scoring.stops import UNDECIDED
-from .choose_kernel import Layout
-from .kernels.row_by_number import TABLE, decide_bound, lane_decide_bound
+from .choose_kernel import PackedTrees
+from .kernels.row_by_number import TABLE, decide_bound, simd_decide_bound
 
-PORTABLE, VECTOR = entry(decide_bound), entry(lane_decide_bound)
+PORTABLE, VECTOR = entry(decide_bound), entry(simd_decide_bound)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BoundRows(Pinned):
+class BoundRows(NotCopied):
     """An array of rows (N, width), and what decides one of them.
 
     Attributes
@@ -48,12 +48,12 @@ class BoundRows(Pinned):
         return self.choose(self.rows[i])
 
 
-def bind(
+def bind_rows(
     X: NDArray[np.float32],
-    layout: object,
+    packed: object,
     choose: Callable[[NDArray[np.float32]], int],
 ) -> Callable[[int], int]:
-    """Make a function that decides row i of X, by its layout where it is one of trees.
+    """Make a function that decides row i of X, by packed trees where there are some.
 
     Raises
     ------
@@ -73,12 +73,12 @@ def bind(
         )
     table = np.zeros(1, TABLE)
     bound = BoundRows(X, table, choose)
-    if not isinstance(layout, Layout):
+    if not isinstance(packed, PackedTrees):
         return bound.at
-    if X.shape[1] < layout.width:
-        raise BadInput(f"rows of {X.shape[1]} columns; {layout.width} are needed")
-    fill_table(table, X, layout)
-    enter = VECTOR if layout.rows.vector else PORTABLE
+    if X.shape[1] < packed.width:
+        raise BadInput(f"rows of {X.shape[1]} columns; {packed.width} are needed")
+    fill_table(table, X, packed)
+    enter = VECTOR if packed.rows.vector else PORTABLE
     address = table.ctypes.data
 
     def choose_at(i: int) -> int:
@@ -91,6 +91,8 @@ def bind(
     return choose_at
 
 
-def fill_table(table: NDArray[np.void], X: NDArray[np.float32], layout: Layout) -> None:
+def fill_table(
+    table: NDArray[np.void], X: NDArray[np.float32], packed: PackedTrees
+) -> None:
     """Say where checked rows lie, and which trees decide them."""
-    table[0] = X.ctypes.data, len(X), X.shape[1], layout.at
+    table[0] = X.ctypes.data, len(X), X.shape[1], packed.at

@@ -1,4 +1,4 @@
-"""Vector kernels on trial: they are used until they once differ from the portable ones.
+"""The self-test of vector kernels: used until they once differ from the portable ones.
 
 A model's trees are packed for both when it is loaded. Both then answer the same rows,
 drawn from what kernels get wrong if they do: values at thresholds and next to them,
@@ -82,7 +82,7 @@ def agree(
     if not differ:
         return True
     i = differ[0]
-    if _bytes(walk_plainly(trees, order, stops, X[i : i + 1]))[0] != expected[i]:
+    if _bytes(walk_nodes(trees, order, stops, X[i : i + 1]))[0] != expected[i]:
         raise BadModel("its trees, once packed, do not answer as they are")
     TRUST.lose()
     return False
@@ -94,7 +94,7 @@ def _bytes(answers: tuple[Floats, Codes]) -> list[bytes]:
     return [totals.tobytes() + code.tobytes() for totals, code in pairs]
 
 
-def walk_plainly(
+def walk_nodes(
     trees: TreeArrays, order: NDArray[np.int64], stops: Stops, X: NDArray[np.float32]
 ) -> tuple[Floats, Codes]:
     """Totals (N, R) and codes (N,) of rows X (N, width), node by node as trees are."""

@@ -32,13 +32,13 @@ from .kernels.simd import (
     ABREAST,
     MOST_CUTS,
     TABLE,
-    lane_decide,
-    lane_early_many,
-    lane_lead,
-    lane_lead_many,
-    lane_margin,
-    lane_margins,
-    lane_scores,
+    simd_decide,
+    simd_early_by_margin,
+    simd_early_by_margin_many,
+    simd_early_many,
+    simd_margin,
+    simd_margins,
+    simd_scores,
 )
 from .keys import HIGHEST, Slots
 from .nodes import TreeArrays
@@ -50,14 +50,14 @@ MOST_VALUES = 2**21
 STEPS_PER_TEST = 3
 
 KERNELS = {
-    "margin": (entry(lane_margin), lane_margins),
-    "scores": (None, lane_scores),
-    "limits": (entry(lane_decide), lane_early_many),
-    "margins": (entry(lane_lead), lane_lead_many),
+    "margin": (entry(simd_margin), simd_margins),
+    "scores": (None, simd_scores),
+    "limits": (entry(simd_decide), simd_early_many),
+    "margins": (entry(simd_early_by_margin), simd_early_by_margin_many),
 }
 
 
-def pack_lanes(
+def pack_simd(
     trees: TreeArrays,
     slots: Slots,
     order: NDArray[Any],

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,12 @@ from ..scoring.model import Rows
 from ..scoring.preparation import Preparation, as_rows, load_preparation
 from ..scoring.stops import Floats, Stops
 from ..scoring.stored_arrays import Stored, reduced
-from .choose_kernel import Layout, pack
+from .choose_kernel import PackedTrees, pack
 from .kernels.walk import add_trees, find_leaves
 from .nodes import NODE, Tree, TreeArrays, check_trees, lay_out, pack_sets
 
+# How a regressor's prediction is made of the sum of its trees.
+Link = Literal["identity", "exp", "logistic", "signed square"]
 EPSILON = 2.0**-53  # what one addition can round, as a share of its sum
 
 
@@ -37,14 +39,14 @@ class Trees(TreeArrays):
     single : bool
         Inputs are rounded to float32 before they are compared, as scikit-learn's
         trees, forests and GradientBoosting do.
-    layout
+    packed
         The trees packed for whole sums, where they can be.
     """
 
     preparation: Preparation
     divisor: float
     single: bool
-    layout: Layout | None = None
+    packed: PackedTrees | None = None
     kind: ClassVar[str] = "trees"
 
     @property
@@ -76,11 +78,11 @@ class Trees(TreeArrays):
     def raw(self, X: Rows) -> NDArray[np.float64]:
         """Raw scores (N, R) of the full rows X (N, width)."""
         X = self.rows(X)
-        singles = None if self.layout is None else _singles(X)
-        if self.layout is None or singles is None:
+        singles = None if self.packed is None else _singles(X)
+        if self.packed is None or singles is None:
             out = self._walk(X)
         else:
-            out = self.layout.follow(singles)[0]
+            out = self.packed.follow(singles)[0]
         if self.divisor != 1.0:
             out /= self.divisor
         return out
@@ -97,19 +99,19 @@ class Trees(TreeArrays):
         return self.raw(row[None])
 
     def margin_one(self, row: Rows) -> float | None:
-        """Raw score of one full row, if there is one and the row suits the layout."""
-        layout = self.layout
-        if layout is None or layout.enter is None or not layout.takes(row):
+        """Raw score of one full row, if there is one and kernels take the row."""
+        packed = self.packed
+        if packed is None or packed.enter is None or not packed.takes(row):
             return None
-        margin: float = layout.enter(row, layout.at) / self.divisor
+        margin: float = packed.enter(row, packed.at) / self.divisor
         return margin
 
-    def packed(self) -> "Trees":
-        """Give the same trees a layout for whole sums, where there is one for them."""
-        layout = pack(self)
-        if layout is not None and self.prepared:
-            layout = replace(layout, enter=None)  # a full row is not what it reads
-        return replace(self, layout=layout)
+    def with_packed(self) -> "Trees":
+        """Give the same trees packed for whole sums, where they can be."""
+        packed = pack(self)
+        if packed is not None and self.prepared:
+            packed = replace(packed, enter=None)  # a full row is not what it reads
+        return replace(self, packed=packed)
 
     def margin(self) -> "Trees":
         """Give the same trees as one raw score per row, with base scores divided.
@@ -129,7 +131,7 @@ class Trees(TreeArrays):
             leaves=np.ascontiguousarray(values / self.divisor),
             bias=bias / self.divisor,
             divisor=1.0,
-            layout=None,
+            packed=None,
         )
 
     def rounds(self) -> "tuple[Trees, int]":
@@ -141,11 +143,11 @@ class Trees(TreeArrays):
         trees = self
         if self.divisor != 1.0:
             leaves, bias = self.leaves / self.divisor, self.bias / self.divisor
-            trees = replace(self, leaves=leaves, bias=bias, divisor=1.0, layout=None)
+            trees = replace(self, leaves=leaves, bias=bias, divisor=1.0, packed=None)
         classes = np.tile(np.arange(self.outputs), self.size // self.outputs)
         return trees, self.outputs if np.array_equal(self.targets, classes) else 1
 
-    def pack(self, order: NDArray[Any], stops: Stops) -> Layout | None:
+    def pack(self, order: NDArray[Any], stops: Stops) -> PackedTrees | None:
         """Pack trees for kernels that stop, where their order may not matter.
 
         That is where rows are not prepared, and leaves are not so large that adding
@@ -239,7 +241,7 @@ class Trees(TreeArrays):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return reduced(self, packed=self.layout is not None)
+        return reduced(self, packed=self.packed is not None)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Trees":
@@ -264,7 +266,10 @@ class Trees(TreeArrays):
         )
         columns = made.columns
         check_trees(made, np.arange(len(columns)) if made.prepared else columns, stored)
-        return made.packed()
+        return made.with_packed()
+
+
+SumOfTrees = tuple[Trees, Link]
 
 
 def _to_single(X: Rows) -> Rows:
@@ -323,4 +328,4 @@ def join(
         preparation=preparation,
         divisor=float(divisor),
         single=single,
-    ).packed()
+    ).with_packed()

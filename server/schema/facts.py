@@ -7,7 +7,7 @@ import msgspec
 from polydom.features.items import Kind
 from polydom.features.sizes import Size
 
-# As of `models.trial`, which whoever only reads answers need not load.
+# As of `models.trees.self_test`, which whoever only reads answers need not load.
 Kernels = Literal["vector", "portable"]
 RescalingState = Literal["rescaled", "not_yet", "off", "no_time", "no_samples"]
 

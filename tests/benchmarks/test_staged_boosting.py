@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from benchmarks.exits.staged_boosting import train_staged
 from polydom.models.early_exit.feature_stages import cut_stages
 from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
+from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from tests.support.agreement import bundled
 from tests.support.oracles.staged_boosting import boost_in_stages
 
@@ -113,7 +113,7 @@ def test_schedules_stop_before_later_stages(name: str, classes: int) -> None:
             scores, ensemble.threshold, 0.02, feature_costs=costs, uses=uses
         )
     else:
-        schedule = fit_lead_schedule(
+        schedule = fit_margin_schedule(
             scores, 0.02, bias=ensemble.bias, feature_costs=costs, uses=uses
         )
     first, *rest = cut_stages(schedule.order, uses)

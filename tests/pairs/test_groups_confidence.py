@@ -22,7 +22,7 @@ from polydom.indexer.exits.checkpoints import Answers, CheckpointExits
 from polydom.indexer.exits.fit import fit_exits
 from polydom.models.qwyc.calibration import calibrate, most_changed, upper_bound
 from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
+from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from tests.support import projects
 from tests.support.oracles.qwyc import chance_of_so_few
 from tests.support.progresses import Stages
@@ -123,7 +123,7 @@ def test_groups_are_asked_for_by_every_fit() -> None:
         fit_schedule(scores, 0.0, 0.1, calibration=scores, **terms)
     classes = random.normal(0, 1, (300, 6, 3))
     with pytest.raises(BadInput, match=r"are 300 .* in 15 groups, .* at least 29 "):
-        fit_lead_schedule(classes, 0.1, calibration=classes, **terms)
+        fit_margin_schedule(classes, 0.1, calibration=classes, **terms)
     answers = simulated(random, np.full(15, 20), 0.5)
     with pytest.raises(BadInput, match=r"are 300 .* in 15 groups, .* at least 29 "):
         fit_exits(answers, [1.0, 1.0], 0.1, calibration=answers, **terms)

@@ -24,11 +24,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput, BadModel
-from polydom.models import compile_ensemble, compile_model, compile_regressor
-from polydom.models.early_exit.exact import exact_schedule
+from polydom.models import compile
+from polydom.models.early_exit.bounds import exact_schedule
+from polydom.models.importers.classifiers import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
+from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.trees.trees import Trees
 from tests.support.agreement import bundled
@@ -106,7 +107,7 @@ def test_copy_answers_to_the_bit_once_the_original_is_gone(name: str, way: str) 
 @pytest.mark.parametrize("way", COPIES)
 @pytest.mark.parametrize("name", ["forest", "histogram", "lattices", "linear"])
 def test_copy_of_an_early_exit_answers_to_the_bit(name: str, way: str) -> None:
-    ensemble = compile_ensemble(learned(name))
+    ensemble = compile(learned(name))
     if name == "linear":
         scores = ensemble.base_scores(ROWS)
         schedule = fit_schedule(scores, ensemble.threshold, 0.01)
@@ -125,9 +126,9 @@ def test_copy_of_an_early_exit_answers_to_the_bit(name: str, way: str) -> None:
 
 @pytest.mark.parametrize("way", COPIES)
 @pytest.mark.parametrize("name", ["histogram", "forest", "lattices", "linear"])
-def test_copy_of_a_lead_exit_answers_to_the_bit(name: str, way: str) -> None:
-    ensemble = compile_ensemble(learned(name, "wine"))
-    schedule = fit_lead_schedule(ensemble.base_scores(WINE), 0.02, bias=ensemble.bias)
+def test_copy_of_a_margin_exit_answers_to_the_bit(name: str, way: str) -> None:
+    ensemble = compile(learned(name, "wine"))
+    schedule = fit_margin_schedule(ensemble.base_scores(WINE), 0.02, bias=ensemble.bias)
     exits = ensemble.early_exit(schedule)
     expected = exit_answers(exits, WINE)
     made = COPIES[way](exits)
@@ -139,7 +140,7 @@ def test_copy_of_a_lead_exit_answers_to_the_bit(name: str, way: str) -> None:
 
 @pytest.mark.parametrize("way", COPIES)
 def test_copy_of_a_regressor_answers_to_the_bit(way: str) -> None:
-    model = compile_regressor(RandomForestRegressor(9, random_state=0).fit(X, Y))
+    model = compile(RandomForestRegressor(9, random_state=0).fit(X, Y))
     expected = model.predict(ROWS), [model.predict_one(row) for row in ROWS[:60]]
     made = COPIES[way](model)
     del model
@@ -161,7 +162,7 @@ def test_copy_of_a_schedule_is_checked_again() -> None:
     scores = np.array([[1.0, 2.0], [-1.0, -2.0]])
     schedules: list[Any] = [
         fit_schedule(scores, 0.0, 0.0),
-        fit_lead_schedule(np.stack([scores, -scores], axis=2), 0.0),
+        fit_margin_schedule(np.stack([scores, -scores], axis=2), 0.0),
     ]
     for schedule in schedules:
         made = pickled(schedule)
@@ -185,7 +186,7 @@ def choices_of(exits: Any, rows: Any) -> list[Any]:
 
 
 def test_models_go_to_joblibs_processes() -> None:
-    ensemble = compile_ensemble(learned("forest"))
+    ensemble = compile(learned("forest"))
     exits = ensemble.early_exit(exact_schedule(ensemble))
     rows = ROWS[:80]
     call = delayed(choices_of)
@@ -202,7 +203,7 @@ def test_threads_share_a_copy() -> None:
 
 
 def test_packed_arrays_are_not_copied_by_themselves() -> None:
-    ensemble = compile_ensemble(learned("forest"))
+    ensemble = compile(learned("forest"))
     exits: Any = ensemble.early_exit(exact_schedule(ensemble))
     for packed in (part for part in (exits.packed,) if part is not None):
         with pytest.raises(BadInput, match="addresses of this process"):
@@ -214,7 +215,7 @@ def test_packed_arrays_are_not_copied_by_themselves() -> None:
 def test_pickle_whose_arrays_do_not_fit_is_refused() -> None:
     model: Any = compile_model(learned("forest"))
     made, (kind, arrays, width, packed) = model.scorer.__reduce__()
-    assert (kind, packed) == (Trees, model.scorer.layout is not None)
+    assert (kind, packed) == (Trees, model.scorer.packed is not None)
     with pytest.raises(BadModel, match="outside the row of 3 columns"):
         made(kind, arrays, 3, packed)
     with pytest.raises(BadModel, match="'roots' is missing"):

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
+from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.scoring.whole_sums import whole_sums
 from tests.support.agreement import bundled
-from tests.support.oracles.early_exit import add_up, walk_early, walk_leads
+from tests.support.oracles.early_exit import add_up, walk_early, walk_margins
 
 Floats = NDArray[np.float64]
 
@@ -86,13 +86,13 @@ def test_alpha_holds_on_the_fitted_rows_of_more_classes(
         int(np.argmax([add_up(row[:, k], bias[k]) for k in range(shape[2])]))
         for row in scores
     ]
-    schedule = fit_lead_schedule(scores, alpha, bias=bias)
+    schedule = fit_margin_schedule(scores, alpha, bias=bias)
     choices, used = schedule.evaluate(scores)
     assert schedule.changed(scores) == np.sum(choices != whole)
     assert np.mean(choices != whole) <= alpha
     for i, row in enumerate(scores):
         order = schedule.order.tolist()
-        slow = walk_leads(row, order, schedule.margin, bias)
+        slow = walk_margins(row, order, schedule.margin, bias)
         assert slow == (choices[i], used[i])
 
 
@@ -114,7 +114,7 @@ def test_evaluator_of_an_ensemble_keeps_to_alpha_ties_and_all(
     half = len(y) // 2
     rng = np.random.default_rng(0)
     mixed = rng.permutation(len(y))
-    ensemble = compile_ensemble(forest.fit(X[mixed[:half]], y[mixed[:half]]))
+    ensemble = compile(forest.fit(X[mixed[:half]], y[mixed[:half]]))
     rows = np.concatenate([X, rng.permuted(X, axis=0)])
     whole = ensemble.predict(rows)
     scores = ensemble.base_scores(rows)
@@ -125,7 +125,7 @@ def test_evaluator_of_an_ensemble_keeps_to_alpha_ties_and_all(
         schedule = fit_schedule(scores, threshold, alpha, decisions=own == 1)
     else:
         bias = ensemble.bias
-        schedule = fit_lead_schedule(scores, alpha, bias=bias, decisions=own)
+        schedule = fit_margin_schedule(scores, alpha, bias=bias, decisions=own)
     exits = ensemble.early_exit(schedule)
     chosen, used = exits.choices(rows)
     assert np.mean(ensemble.classes[chosen] != whole) <= alpha
@@ -144,4 +144,4 @@ def test_decisions_that_do_not_fit_the_rows_are_refused() -> None:
     three = np.zeros((2, 2, 3))
     for wrong in (np.array([0, 3]), np.array([0]), np.array([0.0, 1.0])):
         with pytest.raises(BadInput, match=r"\(2,\) positions of classes, 0 \.\.\. 2"):
-            fit_lead_schedule(three, 0.0, decisions=wrong)
+            fit_margin_schedule(three, 0.0, decisions=wrong)

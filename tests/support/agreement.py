@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from polydom.models import Model, compile_model, load_model
+from polydom.models.importers.classifiers import compile_model
+from polydom.models.load import load_model
+from polydom.models.scoring.model import Model
 
 Labelled = tuple[NDArray[np.float64], NDArray[np.int64]]
 

@@ -4,22 +4,22 @@ import os
 import signal
 import time
 
-from polydom.models.selection.race import Outcome
+from polydom.models.selection.race import TrainingOutcome
 
 
-def answer(amount: int) -> Outcome:
-    return Outcome(amount / 10)
+def answer(amount: int) -> TrainingOutcome:
+    return TrainingOutcome(amount / 10)
 
 
-def hang(amount: int) -> Outcome:
+def hang(amount: int) -> TrainingOutcome:
     time.sleep(600)  # stopped long before
-    return Outcome(0.0)
+    return TrainingOutcome(0.0)
 
 
-def die(amount: int) -> Outcome:
+def die(amount: int) -> TrainingOutcome:
     os.kill(os.getpid(), signal.SIGKILL)
-    return Outcome(0.0)
+    return TrainingOutcome(0.0)
 
 
-def refuse(amount: int) -> Outcome:
+def refuse(amount: int) -> TrainingOutcome:
     raise ValueError("singular matrix")

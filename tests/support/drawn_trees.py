@@ -5,13 +5,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.models.early_exit.ensemble import Ensemble
+from polydom.models.qwyc.schedule import Schedule
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stops import Never, Stops
 from polydom.models.trees.keys import find_slots
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.packed import Packed, find_tree_depths, pack_walks
 from polydom.models.trees.self_test import edge_rows
-from polydom.models.trees.simd import pack_lanes
+from polydom.models.trees.simd import pack_simd
 from polydom.models.trees.trees import Trees, join
 
 
@@ -78,13 +80,11 @@ def packed(
     slots, depths = find_slots(trees), find_tree_depths(trees)
     portable = pack_walks(trees, slots, order, depths, stops)
     assert portable is not None
-    return pack_lanes(trees, slots, order, depths, stops), portable
+    return pack_simd(trees, slots, order, depths, stops), portable
 
 
-class Narrowing:
-    """A schedule whose limits come nearer and nearer to the threshold."""
-
-    def __init__(self, count: int) -> None:
-        self.order = np.random.default_rng(0).permutation(count)
-        self.upper = np.linspace(4.0, 0.1, count)
-        self.lower = -self.upper
+def narrowing(ensemble: Ensemble) -> Schedule:
+    """Make a schedule whose limits come nearer and nearer to the threshold."""
+    order = np.random.default_rng(0).permutation(ensemble.size)
+    upper = np.linspace(4.0, 0.1, ensemble.size)
+    return Schedule(order, -upper, upper, ensemble.threshold)

@@ -22,7 +22,7 @@ from polydom.models.scoring.kernels.declare import COMPILED
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.stops import Limits, Margins
 from polydom.models.trees.choose_kernel import pack
-from polydom.models.trees.row_by_number import bind
+from polydom.models.trees.row_by_number import bind_rows
 from polydom.models.trees.trees import Trees
 from polydom.server.cli.plan import explain
 from polydom.server.engine.budget import Allowance, Budget, Deadline
@@ -179,11 +179,11 @@ def _stop_early(model: Classifier, X: NDArray[np.float32], draw: Draw) -> None:
         if lattices is not None:
             lattices.follow(X)
     elif not scorer.prepared:
-        layout = pack(scorer, order, stops)
-        if layout is not None:
-            layout.follow(X)
-        if layout is not None and R == 1:
-            bind(X, layout, model.choose)(int(draw.integers(len(X))))
+        packed = pack(scorer, order, stops)
+        if packed is not None:
+            packed.follow(X)
+        if packed is not None and R == 1:
+            bind_rows(X, packed, model.choose)(int(draw.integers(len(X))))
 
 
 def item_of(index: Index) -> Item:

@@ -5,14 +5,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models.selection.race import Outcome, Race
+from polydom.models.selection.race import Race, TrainingOutcome
 
 Loss = Callable[[int], float]
 
 
 def race(losses: list[Loss], limit: int | None = None) -> Race:
-    def arm(loss: Loss) -> Callable[[int], Outcome]:
-        return lambda pulls: Outcome(1 - loss(pulls))
+    def arm(loss: Loss) -> Callable[[int], TrainingOutcome]:
+        return lambda pulls: TrainingOutcome(1 - loss(pulls))
 
     arms = {str(i): arm(loss) for i, loss in enumerate(losses)}
     return Race(arms, limit=limit, carries_on=True)

@@ -24,7 +24,7 @@ from polydom.features.items import Value, record_item
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature, load_extractor
-from polydom.models.importers.compile import compile_model
+from polydom.models.importers.classifiers import compile_model
 from polydom.models.scoring.prior import Prior
 
 GROUPS: dict[str, dict[str, Any]] = {

@@ -27,7 +27,7 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_times import MachineTimes, compared_models
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.models.importers.compile import compile_model
+from polydom.models.importers.classifiers import compile_model
 from polydom.models.lattices.lattices import make_lattices
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
@@ -80,7 +80,7 @@ def lattices(outputs: int, simplex: bool) -> Make:
         )
         link, rule = (LOGISTIC, POSITIVE) if outputs == 1 else (SOFTMAX, LARGEST)
         head = Head(np.arange(max(outputs, 2)), link, rule, outputs)
-        return Classifier(made.packed(), head)
+        return Classifier(made.with_packed(), head)
 
     return model
 

@@ -21,11 +21,6 @@ SOURCES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 # ruff asks every public name and package for a docstring (D), import-linter for layers.
 # What only a user imports, or nobody: the rooms' exports count as imports.
 ENTRIES = {
-    "polydom.models.early_exit.exact": "schedules that change no decision",
-    "polydom.models.early_exit.feature_stages": "schedules cut where features are read",
-    "polydom.models.qwyc.augment": "more rows to fit a schedule on",
-    "polydom.models.qwyc.fit": "schedules for two classes",
-    "polydom.models.qwyc.fit_multiclass": "schedules for more",
     "polydom.models.selection.obms": "OBMS, for model classes of one's own",
     "polydom.server.__main__": "the command polydom",
 }

@@ -10,16 +10,16 @@ from polydom.models.scoring.kernels.declare import ONE_ROW
 from polydom.models.scoring.kernels.native import ROW, ROWS
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.kernels.packed import margin
-from polydom.models.trees.kernels.row_by_number import decide_bound, lane_decide_bound
-from polydom.models.trees.kernels.simd import lane_margin
+from polydom.models.trees.kernels.row_by_number import decide_bound, simd_decide_bound
+from polydom.models.trees.kernels.simd import simd_margin
 
 LONGS = Array(int64, 1, "C", readonly=True)
 FLOATS = Array(float64, 1, "C", readonly=True)
 PLACES = Array(int64, 2, "C", readonly=True)
 ABREAST = 16  # sums of as many rows at once
 
-DECIDE = lane_decide_bound if VECTORS else decide_bound
-MARGIN = lane_margin if VECTORS else margin
+DECIDE = simd_decide_bound if VECTORS else decide_bound
+MARGIN = simd_margin if VECTORS else margin
 
 
 @njit(int64(), **ONE_ROW)

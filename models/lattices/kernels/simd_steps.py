@@ -2,7 +2,7 @@
 
 Calibrated inputs are whole numbers of 2^-20 here. All that is added is a whole number
 below 2^53, and products are exact, so that it does not matter whether the processor
-rounds between a product and a sum. What is rounded is rounded as `_lattice_kernels`
+rounds between a product and a sum. What is rounded is rounded as `plain`
 does: the same bits, whatever the machine.
 
 The vectors are LLVM's own, for any processor: it cuts them to what the machine has.

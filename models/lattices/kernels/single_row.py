@@ -6,8 +6,8 @@ side by side, and all of them at each keypoint. Then come the block's groups, on
 lattice in each lane: its inputs are sorted, which gives the vertices of the simplex
 that holds them, or all its vertices are halved input by input.
 
-The kernels take the address of a table of addresses, as those in `_layout_kernels` do,
-and trust what they find there: `packed.py` makes it. Shapes: D columns of P
+The kernels take the address of a table of addresses, as those of packed trees do, and
+trust what they find there: `packed.py` makes it. Shapes: D columns of P
 keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices, G groups.
 """
 
@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from ...scoring.address_table import LINE
 from ...scoring.kernels.declare import OPTIONS, njit
 from ...scoring.kernels.native import ROW, ROWS, frozen, on_stack, pointer
-from ...scoring.kernels.stops import lead_of
+from ...scoring.kernels.stops import margin_of
 from ...scoring.model import Rows
-from ...scoring.stops import LEADING, UNDECIDED
+from ...scoring.stops import BEST, UNDECIDED
 from .simd_steps import (
     BITS,
     LANES,
@@ -82,7 +82,7 @@ COLUMN, START, STEPS, RUN_SIZE = range(4)
 def _place_row(row: Rows, address: int, work: int) -> None:
     """Write how far along its keypoints each column's value is: (D,) int32.
 
-    `_lattice_kernels.locate` in one number, in 2^-20 of the way between two keypoints.
+    `plain.locate` in one number, in 2^-20 of the way between two keypoints.
     All columns take the steps of one binary search together.
     """
     table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
@@ -328,8 +328,10 @@ def early_many(
 
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
-def lead(row: NDArray[np.float32], address: int, totals: NDArray[np.float64]) -> int:
-    """Add lattices to `totals` (R,) until the lead of the best is beyond its margin.
+def early_by_margin(
+    row: NDArray[np.float32], address: int, totals: NDArray[np.float64]
+) -> int:
+    """Add lattices to `totals` (R,) until the best leads by more than its margin.
 
     Returns its code, 4 * lattices used + answer.
     """
@@ -349,18 +351,18 @@ def lead(row: NDArray[np.float32], address: int, totals: NDArray[np.float64]) ->
             for lane in range(min(LANES, T - first)):
                 for r in range(R):
                     totals[r] += values[uint64(r), uint64(lane)] * unit
-                if lead_of(totals) > margins[uint64(first + lane)]:
-                    return int(4 * (first + lane + 1) + LEADING)
+                if margin_of(totals) > margins[uint64(first + lane)]:
+                    return int(4 * (first + lane + 1) + BEST)
     return int(4 * T + UNDECIDED)
 
 
 @njit(void(ROWS, uint64, float64[:, ::1], int64[::1]), **OPTIONS)
-def lead_many(
+def early_by_margin_many(
     X: NDArray[np.float32],
     address: int,
     totals: NDArray[np.float64],
     codes: NDArray[np.int64],
 ) -> None:
-    """Totals (N, R) and codes (N,) of `lead` for each row."""
+    """Totals (N, R) and codes (N,) of `early_by_margin` for each row."""
     for i in range(X.shape[0]):
-        codes[i] = lead(X[i], address, totals[i])
+        codes[i] = early_by_margin(X[i], address, totals[i])

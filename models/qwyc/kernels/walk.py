@@ -94,8 +94,8 @@ def walk_margins(
         while r < last:
             for k in range(sums.shape[0]):
                 sums[k] += scores[i, order[r], k]
-            best, lead = leader(sums)
-            if lead > margin[r]:
+            best, ahead = leader(sums)
+            if ahead > margin[r]:
                 break
             r += 1
         if r == last:
@@ -103,6 +103,6 @@ def walk_margins(
             for t in range(last):
                 for k in range(sums.shape[0]):
                     sums[k] += scores[i, t, k]
-            best, lead = leader(sums)
+            best, _ = leader(sums)
         choices[i] = best
         used[i] = min(r + 1, last)

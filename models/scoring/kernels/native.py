@@ -2,7 +2,7 @@
 
 Addresses. To hand an array over from Python costs a hundred nanoseconds, a number a
 tenth of that. So what is packed for a kernel lies in arrays whose addresses, and
-sizes, are the fields of one record (`pinned.AddressTable`), and the kernel takes the
+sizes, are the fields of one record (`AddressTable`), and the kernel takes the
 address of the record: `carray(pointer(address), (1,), TABLE)[0]` reads it, and
 `carray(pointer(table.field), shape, dtype)` each array. Nothing is checked on the way;
 whoever packs is trusted.

@@ -24,20 +24,20 @@ def side(total: float, threshold: float) -> int:
 
 
 @njit(inline="always")
-def lead_of(totals: NDArray[np.float64]) -> float:
+def margin_of(totals: NDArray[np.float64]) -> float:
     """By how much the best of K >= 2 sums exceeds the second best."""
     best, second = totals[0], -np.inf
     for k in range(1, totals.shape[0]):
         second = max(second, min(best, totals[k]))
         best = max(best, totals[k])
-    lead: float = best - second
-    return lead
+    margin: float = best - second
+    return margin
 
 
 @njit(inline="always")
-def leading(totals: NDArray[np.float64], margin: float) -> bool:
-    """Say whether the best sum leads by more than a margin; no lead exceeds inf."""
+def beyond_margin(totals: NDArray[np.float64], margin: float) -> bool:
+    """Say whether the best sum leads by more than a margin; none leads by inf."""
     if margin == np.inf:
         return False
-    enough: bool = lead_of(totals) > margin
+    enough: bool = margin_of(totals) > margin
     return enough

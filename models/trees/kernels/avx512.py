@@ -55,7 +55,7 @@ def room(typing_context: Any, count: Any) -> Any:
 def write_keys(
     typing_context: Any, row: Any, columns: Any, lacking: Any, zeros: Any, out: Any
 ) -> Any:
-    """Write the keys of 16 slots: `_layout_kernels.read_keys`, all at once.
+    """Write the keys of 16 slots: `packed.read_keys`, all at once.
 
     `row` is the address of a row of float32, wherever; the others are those of 16 int32
     each.

@@ -277,7 +277,7 @@ add_tree = njit(
 )(_add_tree)
 
 
-def _add_blocks(
+def _add_batch(
     X: NDArray[np.float32],
     forest: Forest,
     room: Room,
@@ -299,7 +299,7 @@ def _add_blocks(
                 out[first + j, r] = room.totals[r, j]
 
 
-add_blocks = njit(
+add_batch = njit(
     [void(ROWS, *kinds, int64, float64[:, ::1]) for kinds in WIDTHS],
     **OPTIONS,
-)(_add_blocks)
+)(_add_batch)

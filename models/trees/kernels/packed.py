@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import ROW, ROWS, on_stack, pointer
-from ...scoring.kernels.stops import leading, outside, side
-from ...scoring.stops import LEADING, UNDECIDED
+from ...scoring.kernels.stops import beyond_margin, outside, side
+from ...scoring.stops import BEST, UNDECIDED
 from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 
 ABREAST = 6
@@ -210,7 +210,7 @@ def decide(row: NDArray[np.float32], address: int) -> int:
 
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
-def early_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
+def early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
     """Code of one row: base models are added to `totals` (R,) until one leads enough.
 
     A base model is a group of trees one after the other. `upper` has its margin at the
@@ -225,8 +225,8 @@ def early_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
         ends = walk_abreast(trees, t, keys)
         for j in range(ABREAST):
             add_leaf(trees, ends[j], trees.targets[t + j], table.terms, totals)
-            if leading(totals, margins[t + j]):
-                return int(4 * ((t + j + 1) // table.group) + LEADING)
+            if beyond_margin(totals, margins[t + j]):
+                return int(4 * ((t + j + 1) // table.group) + BEST)
     return int(4 * table.models + UNDECIDED)
 
 
@@ -264,7 +264,7 @@ def early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 
 @njit(MANY, **OPTIONS)
-def lead_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Totals and code of `early_lead` for each row."""
+def early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+    """Totals and code of `early_by_margin` for each row."""
     for i in range(X.shape[0]):
-        codes[i] = early_lead(X[i], address, totals[i])
+        codes[i] = early_by_margin(X[i], address, totals[i])

@@ -13,7 +13,7 @@ from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import pointer
 from ...scoring.stops import NO_ROW
 from .packed import decide
-from .simd import kernel, lane_side
+from .simd import kernel, simd_side
 
 # What the address of an array is that of: where it begins, how many rows it has and
 # how wide they are, and the address of packed trees.
@@ -39,7 +39,7 @@ def place_of(i: int, address: int) -> int:
 
 @njit(int64(int64, uint64), **ONE_ROW)
 def decide_bound(i: int, address: int) -> int:
-    """Answer of one row: `_layout_kernels.decide`, or NO_ROW."""
+    """Answer of one row: `packed.decide`, or NO_ROW."""
     row = place_of(i, address)
     if row == 0:
         return NO_ROW
@@ -49,9 +49,9 @@ def decide_bound(i: int, address: int) -> int:
 
 
 @kernel(int64(int64, uint64), ONE_ROW)
-def lane_decide_bound(i: int, address: int) -> int:
-    """Answer of one row: `_lane_kernels.lane_decide`, or NO_ROW."""
+def simd_decide_bound(i: int, address: int) -> int:
+    """Answer of one row: `simd.simd_decide`, or NO_ROW."""
     row = place_of(i, address)
     if row == 0:
         return NO_ROW
-    return int(lane_side(row, table_at(address).trees))
+    return int(simd_side(row, table_at(address).trees))

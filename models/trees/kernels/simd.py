@@ -8,7 +8,7 @@ with the tree's threshold. There is nothing to be mispredicted, and what is left
 for is the sum, which keeps the trees' order.
 
 Thresholds below a value are counted in two steps of 16: pivots, then those between two
-of them. Where `_vector_kernels.VECTORS` is false nothing here is compiled and nothing
+of them. Where `avx512.VECTORS` is false nothing here is compiled and nothing
 may be called. Each kernel answers as the one of `packed.py` that it names, to
 the same bit. `trees/simd.py`, which has an example, makes what lies at the addresses.
 """
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import ROW, pointer
-from ...scoring.kernels.stops import leading, outside, side
-from ...scoring.stops import LEADING, UNDECIDED
+from ...scoring.kernels.stops import beyond_margin, outside, side
+from ...scoring.stops import BEST, UNDECIDED
 from .avx512 import (
     LANES,
     STEP,
@@ -190,13 +190,13 @@ def add_values(row: int, address: int) -> float:
 
 
 @kernel(float64(ROW, uint64), ONE_ROW)
-def lane_margin(row: NDArray[np.float32], address: int) -> float:
+def simd_margin(row: NDArray[np.float32], address: int) -> float:
     """Raw score of one row: `margin`."""
     return float(add_values(row.ctypes.data, address))
 
 
 @kernel(int64(uint64, uint64, float64[::1]))
-def lane_early(row: int, address: int, out: Any) -> int:
+def simd_early(row: int, address: int, out: Any) -> int:
     """Code of the row at an address, found once a limit says so: `early`.
 
     Most rows stop in the first group, so its sums are looked at before the next
@@ -238,24 +238,24 @@ def lane_early(row: int, address: int, out: Any) -> int:
 
 
 @kernel(int64(uint64, uint64))
-def lane_side(row: int, address: int) -> int:
+def simd_side(row: int, address: int) -> int:
     """Answer of the row at an address: `decide`."""
     total = carray(pointer(room(1)), (1,), np.float64)
-    answer = lane_early(row, address, total) & 3
+    answer = simd_early(row, address, total) & 3
     if answer != UNDECIDED:
         return int(answer)
     return int(side(total[0], table_at(address).threshold))
 
 
 @kernel(int64(ROW, uint64), ONE_ROW)
-def lane_decide(row: NDArray[np.float32], address: int) -> int:
+def simd_decide(row: NDArray[np.float32], address: int) -> int:
     """Answer of one row: `decide`."""
-    return int(lane_side(row.ctypes.data, address))
+    return int(simd_side(row.ctypes.data, address))
 
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
-def lane_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
-    """Code of one row, found once the best leads by its margin: `early_lead`."""
+def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
+    """Code of one row, found once the best leads by its margin: `early_by_margin`."""
     table = table_at(address)
     groups = groups_of(table)
     margins = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
@@ -269,21 +269,21 @@ def lane_lead(row: NDArray[np.float32], address: int, totals: Any) -> int:
             place = places[t - LANES * start]
             leaf = leaf_of(groups, t // LANES, t % LANES, place)
             add_leaf(groups, leaf, groups.targets[t], table.terms, totals)
-            if leading(totals, margins[t]):
-                return int(4 * ((t + 1) // table.group) + LEADING)
+            if beyond_margin(totals, margins[t]):
+                return int(4 * ((t + 1) // table.group) + BEST)
         start, end = end, min(end + min(end, SPAN), table.groups)
     return int(4 * table.models + UNDECIDED)
 
 
 @kernel(MANY)
-def lane_margins(X: Any, address: int, totals: Any, codes: Any) -> None:
+def simd_margins(X: Any, address: int, totals: Any, codes: Any) -> None:
     """Raw score of each row: `margins`."""
     for i in range(X.shape[0]):
         totals[i, 0] = add_values(X[i].ctypes.data, address)
 
 
 @kernel(MANY)
-def lane_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
+def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
     """Add the trees' leaf values to the raw scores: `raw_scores`."""
     table = table_at(address)
     groups = groups_of(table)
@@ -301,14 +301,14 @@ def lane_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
 
 
 @kernel(MANY)
-def lane_early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+def simd_early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
     """Sum and code of each row: `early_many`."""
     for i in range(X.shape[0]):
-        codes[i] = lane_early(X[i].ctypes.data, address, totals[i])
+        codes[i] = simd_early(X[i].ctypes.data, address, totals[i])
 
 
 @kernel(MANY)
-def lane_lead_many(X: Any, address: int, totals: Any, codes: Any) -> None:
-    """Totals and code of each row: `lead_many`."""
+def simd_early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+    """Totals and code of each row: `early_by_margin_many`."""
     for i in range(X.shape[0]):
-        codes[i] = lane_lead(X[i], address, totals[i])
+        codes[i] = simd_early_by_margin(X[i], address, totals[i])

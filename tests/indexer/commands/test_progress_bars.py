@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from polydom.indexer.commands.progress_bars import ProgressBars, latest
-from polydom.models.selection.race import Outcome, Race
+from polydom.models.selection.race import Race, TrainingOutcome
 
 
 def shown(
@@ -108,14 +108,16 @@ def test_bar_tells_the_time_left_or_the_rate() -> None:
     assert "at most" not in third
 
 
-def fails(amount: int) -> Outcome:
+def fails(amount: int) -> TrainingOutcome:
     raise ValueError(f"not {amount}")
 
 
 def test_bar_follows_a_race_below_it_and_forgets_it_at_the_end() -> None:
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     bars = ProgressBars(console)
-    race = Race({"bayes": lambda n: Outcome(0.75)}, limit=4000, progress=bars.follow)
+    race = Race(
+        {"bayes": lambda n: TrainingOutcome(0.75)}, limit=4000, progress=bars.follow
+    )
     race.train("bayes", 500)  # before any bar: nowhere to say it
     with bars.stage("choosing a learner", None):
         race.left_s = 12.3
@@ -128,7 +130,7 @@ def test_bar_follows_a_race_below_it_and_forgets_it_at_the_end() -> None:
 
 
 def test_latest_says_what_is_known_of_the_newest_training() -> None:
-    race = Race({"bayes": lambda n: Outcome(0.75), "svm": fails}, limit=4000)
+    race = Race({"bayes": lambda n: TrainingOutcome(0.75), "svm": fails}, limit=4000)
     race.train("bayes", 500, lambda curve: float("inf"))
     assert latest(race) == "bayes: 0.7500 on 500 examples"
     race.train("svm", 500)

@@ -11,8 +11,8 @@ from sklearn.ensemble import GradientBoostingClassifier
 from sklearn.linear_model import RidgeClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models import compile_ensemble
-from polydom.models.early_exit.bounds import Remainder, bound_remainder
+from polydom.models import compile
+from polydom.models.early_exit.bounds import RemainingBounds, bound_remaining
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.schedule import Schedule
 from tests.support.agreement import bundled, edge_rows
@@ -20,7 +20,7 @@ from tests.support.agreement import bundled, edge_rows
 Floats = NDArray[np.float64]
 
 
-def stopping(remainder: Remainder, threshold: float) -> Schedule:
+def stopping(remainder: RemainingBounds, threshold: float) -> Schedule:
     return Schedule(remainder.order, *remainder.limits(threshold), threshold)
 
 
@@ -37,7 +37,7 @@ def test_bounds_never_change_a_decision(
 ) -> None:
     least, most = np.array(bounds).T
     rows = [[data.draw(st.floats(low, high)) for low, high in bounds] for _ in range(5)]
-    remainder = bound_remainder(least, most)
+    remainder = bound_remaining(least, most)
     schedule = stopping(remainder, threshold)
     scores = np.array(rows)
     decisions, _ = schedule.evaluate(scores)
@@ -53,7 +53,7 @@ def test_bounds_never_change_a_decision(
 def test_enough_is_within_tolerance_for_every_row(
     bounds: list[list[float]], data: st.DataObject, tolerance: float
 ) -> None:
-    remainder = bound_remainder(*np.array(bounds).T)
+    remainder = bound_remaining(*np.array(bounds).T)
     used, middle = remainder.enough(tolerance)
     row = np.array([data.draw(st.floats(low, high)) for low, high in bounds])
     ordered = row[remainder.order]
@@ -61,7 +61,7 @@ def test_enough_is_within_tolerance_for_every_row(
 
 
 def test_bounds_stop_as_soon_as_the_rest_is_too_small() -> None:
-    remainder = bound_remainder(np.array([0.0, -4.0, -1.0]), np.array([0.5, 4.0, 1.0]))
+    remainder = bound_remaining(np.array([0.0, -4.0, -1.0]), np.array([0.5, 4.0, 1.0]))
     assert remainder.order.tolist() == [1, 2, 0]
     rows = np.array([[0.5, 3.0, -1.0], [0.5, 0.5, 0.5], [0.0, -3.0, 1.0]])
     decisions, used = stopping(remainder, 0.0).evaluate(rows)
@@ -86,11 +86,11 @@ def test_bounds_say_what_is_wrong(
     least: list[float], most: list[float], reason: str
 ) -> None:
     with pytest.raises(BadInput, match=reason):
-        bound_remainder(np.array(least), np.array(most))
+        bound_remaining(np.array(least), np.array(most))
 
 
 def test_bounds_refuse_a_threshold_or_tolerance_that_is_no_number() -> None:
-    remainder = bound_remainder(np.zeros(2), np.ones(2))
+    remainder = bound_remaining(np.zeros(2), np.ones(2))
     with pytest.raises(BadInput, match="threshold is nan"):
         remainder.limits(np.nan)
     with pytest.raises(BadInput, match="tolerance is -1"):
@@ -100,7 +100,7 @@ def test_bounds_refuse_a_threshold_or_tolerance_that_is_no_number() -> None:
 def test_bounds_of_trees_are_their_smallest_and_largest_leaves() -> None:
     X, y = bundled("breast_cancer")
     fitted = GradientBoostingClassifier(n_estimators=7, random_state=0).fit(X, y)
-    least, most = compile_ensemble(fitted).bounds()
+    least, most = compile(fitted).bounds()
     leaves = [
         0.1 * tree.tree_.value[tree.tree_.children_left < 0].ravel()
         for (tree,) in fitted.estimators_
@@ -115,7 +115,7 @@ def test_no_row_leaves_the_bounds_of_lattices(interpolation: Any) -> None:
     fitted = LatticeEnsembleClassifier(
         n_lattices=4, inputs_per_lattice=3, interpolation=interpolation, random_state=0
     ).fit(X, y)
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     least, most = ensemble.bounds()
     scores = ensemble.base_scores(edge_rows(X, X[0], 300, missing=True))
     assert (scores >= least).all()
@@ -125,11 +125,11 @@ def test_no_row_leaves_the_bounds_of_lattices(interpolation: Any) -> None:
 
 def test_what_has_no_bounds_says_so() -> None:
     X, y = bundled("iris")
-    several = compile_ensemble(GradientBoostingClassifier(n_estimators=2).fit(X, y))
+    several = compile(GradientBoostingClassifier(n_estimators=2).fit(X, y))
     with pytest.raises(BadInput, match="only an ensemble for two classes"):
         several.bounds()
     with pytest.raises(BadInput, match="3 raw scores per row"):
         several.terms.bounds()
-    linear = compile_ensemble(RidgeClassifier().fit(X, y == 1))
+    linear = compile(RidgeClassifier().fit(X, y == 1))
     with pytest.raises(BadInput, match="terms of a linear model have no bounds"):
         linear.bounds()

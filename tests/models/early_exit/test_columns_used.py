@@ -9,8 +9,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from polydom.models import compile_ensemble, compile_model
+from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble, as_ensemble
+from polydom.models.importers.classifiers import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from tests.support.agreement import bundled
 
@@ -44,7 +45,7 @@ def wiggled(ensemble: Ensemble, width: int) -> np.ndarray[Any, np.dtype[np.bool_
 @pytest.mark.parametrize("classes", [2, 3])
 def test_only_columns_that_are_used_move_scores(name: str, classes: int) -> None:
     X, y = bundled("wine")
-    ensemble = compile_ensemble(MADE[name].fit(X, np.minimum(y, classes - 1)))
+    ensemble = compile(MADE[name].fit(X, np.minimum(y, classes - 1)))
     used = ensemble.uses(15)
     assert used.shape == (ensemble.size, 15)
     assert not (wiggled(ensemble, 15) & ~used).any()
@@ -61,6 +62,6 @@ def test_columns_are_those_of_the_full_row() -> None:
     columns = np.arange(13)[::-1] + 4
     model: Any = compile_model(fitted, columns.astype(np.int32))
     used = as_ensemble(model).uses(17)
-    here = compile_ensemble(fitted).uses(13)
+    here = compile(fitted).uses(13)
     np.testing.assert_array_equal(used[:, columns], here)
     assert not used[:, :4].any()

@@ -18,12 +18,12 @@ from threadpoolctl import threadpool_limits
 from xgboost import XGBClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models.early_exit.ensemble import Ensemble, compile_ensemble
+from polydom.models import Ensemble, compile
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
-from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
-from polydom.models.qwyc.schedule import LeadSchedule, Schedule
+from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from tests.support.agreement import bundled
-from tests.support.oracles.early_exit import walk_leads
+from tests.support.oracles.early_exit import walk_margins
 
 X_WINE, Y_WINE = bundled("wine")
 
@@ -45,7 +45,7 @@ def ensembles() -> dict[str, tuple[Any, Ensemble]]:
     }
     with threadpool_limits(1):
         return {
-            name: (learner.fit(X_WINE, Y_WINE), compile_ensemble(learner))
+            name: (learner.fit(X_WINE, Y_WINE), compile(learner))
             for name, learner in learners.items()
         }
 
@@ -53,10 +53,10 @@ def ensembles() -> dict[str, tuple[Any, Ensemble]]:
 ENSEMBLES = ensembles()
 
 
-def never(ensemble: Ensemble, seed: int = 0) -> LeadSchedule:
+def never(ensemble: Ensemble, seed: int = 0) -> MarginSchedule:
     T = ensemble.size
     order = np.random.default_rng(seed).permutation(T)
-    return LeadSchedule(order, np.full(T, np.inf), ensemble.bias)
+    return MarginSchedule(order, np.full(T, np.inf), ensemble.bias)
 
 
 @pytest.mark.parametrize("name", ENSEMBLES)
@@ -94,12 +94,12 @@ def test_early_choices_are_those_of_a_walk_by_hand(
     scores = ensemble.base_scores(X)
     spread = np.abs(scores).sum(axis=1).mean() * data.draw(st.floats(0.01, 1.0))
     margin = draw.uniform(0, spread, T)
-    schedule = LeadSchedule(draw.permutation(T), margin, ensemble.bias)
+    schedule = MarginSchedule(draw.permutation(T), margin, ensemble.bias)
     exit_ = ensemble.early_exit(schedule)
     chosen, used = exit_.choices(X)
     np.testing.assert_array_equal(exit_.choices(X.astype(np.float32)), (chosen, used))
     slow = [
-        walk_leads(row, schedule.order.tolist(), margin, ensemble.bias)
+        walk_margins(row, schedule.order.tolist(), margin, ensemble.bias)
         for row in scores
     ]
     assert list(zip(chosen.tolist(), used.tolist(), strict=True)) == slow
@@ -109,8 +109,10 @@ def test_early_choices_are_those_of_a_walk_by_hand(
 
 def test_a_fitted_schedule_changes_what_it_may_and_uses_fewer() -> None:
     _, ensemble = ENSEMBLES["forest"]
-    schedule = fit_lead_schedule(ensemble.base_scores(X_WINE), 0.02, bias=ensemble.bias)
-    early = ensemble.predict_early(X_WINE, schedule)
+    schedule = fit_margin_schedule(
+        ensemble.base_scores(X_WINE), 0.02, bias=ensemble.bias
+    )
+    early = ensemble.early_exit(schedule).predict(X_WINE)
     assert np.mean(early != ensemble.predict(X_WINE)) <= 0.02
     assert ensemble.early_exit(schedule).choices(X_WINE)[1].mean() < 0.8 * 9
 
@@ -119,18 +121,18 @@ def test_schedules_for_other_ensembles_are_refused() -> None:
     ensemble, T = ENSEMBLES["boosting"][1], 9
     limits = np.zeros(T)
     with pytest.raises(BadInput, match="orders 3 base models; this ensemble has 9"):
-        ensemble.early_exit(LeadSchedule(np.arange(3), np.zeros(3), ensemble.bias))
+        ensemble.early_exit(MarginSchedule(np.arange(3), np.zeros(3), ensemble.bias))
     with pytest.raises(BadInput, match="bias is not this ensemble's"):
-        ensemble.early_exit(LeadSchedule(np.arange(T), limits, ensemble.bias + 1))
+        ensemble.early_exit(MarginSchedule(np.arange(T), limits, ensemble.bias + 1))
     near = ensemble.bias + np.array([0.0, 1e-6, 0.0])
     with pytest.raises(BadInput, match=r"class .*1.* begins at"):
-        ensemble.early_exit(LeadSchedule(np.arange(T), limits, near))
+        ensemble.early_exit(MarginSchedule(np.arange(T), limits, near))
     with pytest.raises(BadInput, match=r"shape \(2,\); this ensemble has 3 classes"):
-        ensemble.early_exit(LeadSchedule(np.arange(T), limits, np.zeros(2)))
+        ensemble.early_exit(MarginSchedule(np.arange(T), limits, np.zeros(2)))
     with pytest.raises(BadInput, match="only an ensemble for two classes"):
         ensemble.early_exit(Schedule(np.arange(T), limits, limits, 0.0))
-    two = compile_ensemble(RandomForestClassifier(3).fit(X_WINE, Y_WINE > 0))
+    two = compile(RandomForestClassifier(3).fit(X_WINE, Y_WINE > 0))
     with pytest.raises(BadInput, match="for more than two classes"):
-        two.early_exit(LeadSchedule(np.arange(3), np.zeros(3), np.zeros(2)))
+        two.early_exit(MarginSchedule(np.arange(3), np.zeros(3), np.zeros(2)))
     with pytest.raises(BadInput, match="has a threshold, no bias"):
         two.bias  # noqa: B018

@@ -5,8 +5,8 @@ import pytest
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models import compile_ensemble
-from polydom.models.early_exit.exact import exact_schedule
+from polydom.models import compile
+from polydom.models.early_exit.bounds import exact_schedule
 from tests.support.agreement import bundled, edge_rows
 
 
@@ -21,7 +21,7 @@ from tests.support.agreement import bundled, edge_rows
 def test_exact_exits_are_sooner_and_change_nothing(estimator: object) -> None:
     X, y = bundled("breast_cancer")
     fitted = estimator.fit(X[::2], y[::2])  # type: ignore[attr-defined]
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     rows = np.concatenate([X, edge_rows(X, X[0], 500)]).astype(np.float32)
     exits = ensemble.early_exit(exact_schedule(ensemble))
     np.testing.assert_array_equal(exits.predict(rows), fitted.predict(rows))
@@ -40,15 +40,13 @@ def test_rows_at_the_threshold_keep_their_decision() -> None:
     fitted = RandomForestClassifier(
         n_estimators=20, max_depth=1, max_features=1, bootstrap=False, random_state=0
     ).fit(X, y)
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     rows = X[::20].astype(np.float32)
     exits = ensemble.early_exit(exact_schedule(ensemble))
     np.testing.assert_array_equal(exits.predict(rows), fitted.predict(rows))
 
 
 def test_more_than_two_classes_have_no_exact_schedule() -> None:
-    ensemble = compile_ensemble(
-        GradientBoostingClassifier(n_estimators=2).fit(*bundled("iris"))
-    )
+    ensemble = compile(GradientBoostingClassifier(n_estimators=2).fit(*bundled("iris")))
     with pytest.raises(BadInput, match="only an ensemble for two classes"):
         exact_schedule(ensemble)

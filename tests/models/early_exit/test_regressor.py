@@ -1,30 +1,32 @@
 """Regressors as sums of trees, whole and in part."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from sklearn.ensemble import GradientBoostingRegressor, RandomForestRegressor
 
 from polydom.features.errors import BadInput
-from polydom.models import Regressor, compile_regressor
+from polydom.models import Regressor, compile
 from tests.support.agreement import bundled, edge_rows
 from tests.support.boosters import lightgbm
 
 
 @pytest.fixture(scope="module", params=["boosting", "forest", "categories"])
-def regressor(request: pytest.FixtureRequest) -> Regressor:
+def regressor(request: pytest.FixtureRequest) -> Any:
     X, y = bundled("wine")
     if request.param == "boosting":
-        return compile_regressor(GradientBoostingRegressor(random_state=0).fit(X, y))
+        return compile(GradientBoostingRegressor(random_state=0).fit(X, y))
     if request.param == "forest":
         forest = RandomForestRegressor(20, max_depth=5, random_state=0)
-        return compile_regressor(forest.fit(X, y))
+        return compile(forest.fit(X, y))
     X = np.column_stack([X, np.arange(len(X)) % 7])
     few = lightgbm.LGBMRegressor(
         n_estimators=20, min_child_samples=3, n_jobs=1, verbose=-1, max_cat_to_onehot=1
     )
     noise = 3 * (X[:, -1] % 2) + y
-    return compile_regressor(few.fit(X, noise, categorical_feature=[13]))
+    return compile(few.fit(X, noise, categorical_feature=[13]))
 
 
 def rows_for(regressor: Regressor) -> NDArray[np.float64]:
@@ -56,7 +58,7 @@ def test_within_is_within_its_tolerance(regressor: Regressor, tolerance: float) 
 
 def test_tolerance_leaves_trees_out() -> None:
     X, y = bundled("wine")
-    whole = compile_regressor(GradientBoostingRegressor(random_state=0).fit(X, y))
+    whole = compile(GradientBoostingRegressor(random_state=0).fit(X, y))
     sizes = [whole.within(tolerance).size for tolerance in (0, 0.01, 0.1, 0.5, 9)]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 100

@@ -20,9 +20,9 @@ from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from polydom.features.errors import BadModel
-from polydom.models import compile_model, compile_regressor
+from polydom.models import compile
+from polydom.models.importers.classifiers import COMPILERS, compilable, compile_model
 from polydom.models.importers.comparison import ROWS, draw_rows
-from polydom.models.importers.compile import COMPILERS, compilable
 from polydom.models.importers.regressors import COMPILERS as REGRESSORS
 from polydom.models.scoring.library_classes import HOME_OF
 from polydom.models.scoring.preparation import TRANSFORMERS
@@ -83,9 +83,9 @@ def test_parts_of_a_librarys_name_are_refused() -> None:
         compile_model(BaggingClassifier(tree, 3).fit(X, Y))
     other = impostor("DecisionTreeRegressor", DecisionTreeRegressor)()
     with pytest.raises(BadModel, match="BaggingRegressor of DecisionTreeRegressor"):
-        compile_regressor(BaggingRegressor(other, 3).fit(X, Y))
+        compile(BaggingRegressor(other, 3).fit(X, Y))
     with pytest.raises(BadModel, match=r"DecisionTreeRegressor, which is not sklearn"):
-        compile_regressor(other.fit(X, Y))
+        compile(other.fit(X, Y))
     steps = impostor("Pipeline", Pipeline)([("tree", DecisionTreeClassifier())])
     with pytest.raises(BadModel, match=r"Pipeline has no compiled form"):
         compile_model(steps.fit(X, Y))
@@ -128,10 +128,10 @@ def test_drawn_rows_lie_where_the_model_decides(name: str) -> None:
 
 def test_regressor_whose_predict_was_replaced_is_found_out() -> None:
     fitted = RandomForestRegressor(5, random_state=0).fit(X, Y)
-    compile_regressor(fitted)
+    compile(fitted)
     fitted.predict = lambda rows: 1.01 + type(fitted).predict(fitted, rows)
     with pytest.raises(BadModel, match=f"disagree on {ROWS} of {ROWS} drawn rows"):
-        compile_regressor(fitted)
+        compile(fitted)
 
 
 def test_estimators_fitted_on_frames_are_compared_by_names() -> None:

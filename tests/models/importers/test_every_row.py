@@ -27,7 +27,7 @@ from sklearn.linear_model import RidgeClassifier
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from tests.support.agreement import Labelled
 from tests.support.boosters import lgbm, xgb
 
@@ -179,7 +179,7 @@ def test_every_row_is_decided_as_by_the_original(
     with threadpool_limits(1):
         fitted = clone(LEARNERS[learner]).fit(X[:FITTED], codes)
         choices, scores = fitted.predict(X), original_scores(learner, fitted, X)
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     np.testing.assert_array_equal(ensemble.predict(X), choices)
     own = ensemble.decision_function(X)
     if learner in CLOSE:

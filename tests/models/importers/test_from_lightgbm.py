@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from polydom.features.errors import BadModel
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from polydom.models.importers.from_lightgbm import read_lightgbm
 from polydom.models.trees.nodes import ZERO_LIMIT
 from tests.support.agreement import assert_agrees, bundled, edge_rows
@@ -39,7 +39,7 @@ def test_lightgbm_decides_alike_on_edge_rows(
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     X[np.random.default_rng(1).random(X.shape) < 0.1] = 0.0
     fitted = lgbm(**options).fit(X, y)
-    near = thresholds(compile_ensemble(fitted))
+    near = thresholds(compile(fitted))
     rows = edge_rows(X, near, 400, missing=True, infinite=True)
     assert_agrees(fitted, X, tolerance=1e-12)
     assert_agrees(fitted, rows, tolerance=1e-12)
@@ -64,7 +64,7 @@ def test_lightgbm_objectives_have_its_probabilities_and_raw_scores(
     name, options = OBJECTIVES[objective]
     X, y = bundled(name)
     fitted = lgbm(**options).fit(X, y)
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     near = thresholds(ensemble)
     edges = edge_rows(X, near, 300, missing=True, infinite=True)
     assert_agrees(fitted, edges, tolerance=1e-12)
@@ -79,7 +79,7 @@ def test_lightgbm_forest_has_the_mean_of_the_sums_that_lightgbm_calls_raw() -> N
     X, y = bundled("breast_cancer")
     fitted = lgbm(**FOREST).fit(X, y)
     np.testing.assert_array_equal(
-        compile_ensemble(fitted).decision_function(X),
+        compile(fitted).decision_function(X),
         fitted.predict(X, raw_score=True) / 12,
     )
 
@@ -88,7 +88,7 @@ def test_values_that_lightgbm_takes_for_zero_go_where_zero_goes() -> None:
     draw = np.random.default_rng(0)
     X = draw.choice([-2.0, -1.0, 0.0, 1.0, 2.0], (400, 3))
     fitted = lgbm().fit(X, (X[:, 0] >= 0) ^ (X[:, 1] <= 0))
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     limits = [ZERO_LIMIT, np.nextafter(ZERO_LIMIT, 1), 1e-40, 5e-324, 0.0]
     rows = draw.choice([*limits, *np.negative(limits), 1.0], (500, 3))
     np.testing.assert_array_equal(
@@ -116,7 +116,7 @@ def test_lightgbm_categories_decide_alike() -> None:
     rows = edge_rows(X, X[0], 300, missing=True)
     odd = [-1.0, -0.5, 0.5, 3.7, 69.0, 200.0, 3e9, np.nan]
     rows[::2, 2] = draw.choice(odd, len(rows[::2]))
-    assert compile_ensemble(fitted).classifier.arrays()["set_bits"].size
+    assert compile(fitted).classifier.arrays()["set_bits"].size
     assert_agrees(fitted, X, tolerance=1e-12)
     assert_agrees(fitted, rows, tolerance=1e-12)
 
@@ -130,7 +130,7 @@ def test_lightgbm_that_stopped_early_answers_with_its_best_rounds() -> None:
     )
     best = fitted.best_iteration_
     assert 0 < best < 200
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     assert ensemble.size == best
     np.testing.assert_array_equal(ensemble.predict(X), fitted.predict(X))
 
@@ -139,7 +139,7 @@ def test_scores_to_start_from_are_no_part_of_a_lightgbm_model() -> None:
     X, y = bundled("breast_cancer")
     fitted = lgbm().fit(X, y, init_score=np.full(len(y), 0.7))
     np.testing.assert_array_equal(
-        compile_ensemble(fitted).decision_function(X), fitted.predict(X, raw_score=True)
+        compile(fitted).decision_function(X), fitted.predict(X, raw_score=True)
     )
 
 
@@ -177,7 +177,7 @@ def test_lightgbm_trees_with_linear_leaves_are_refused() -> None:
     X, y = bundled("breast_cancer")
     fitted = lgbm(linear_tree=True).fit(X, y)
     with pytest.raises(BadModel, match="linear leaves have no compiled form"):
-        compile_ensemble(fitted)
+        compile(fitted)
 
 
 LIGHTGBM_TEXT = lgbm().fit(*bundled("breast_cancer")).booster_.model_to_string()

@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
-from polydom.models import compile_ensemble
+from polydom.models import compile
 from polydom.models.importers.from_xgboost import read_xgboost
 from tests.support.agreement import assert_agrees, bundled, edge_rows
 from tests.support.boosters import beside, thresholds, xgb, xgboost
@@ -30,7 +30,7 @@ def test_xgboost_decides_alike_on_edge_rows(name: str, kind: str) -> None:
     X, y = bundled(name)
     X[np.random.default_rng(0).random(X.shape) < 0.1] = np.nan
     fitted = xgb(**KINDS[kind]).fit(X, y)
-    near = thresholds(compile_ensemble(fitted))
+    near = thresholds(compile(fitted))
     rows = edge_rows(X, near, 400, missing=True)
     assert_agrees(fitted, X, tolerance=1e-5)
     assert_agrees(fitted, rows, tolerance=1e-5)
@@ -46,7 +46,7 @@ def test_xgboost_margins_are_within_a_hundred_thousandth(name: str, kind: str) -
 
 def assert_margins(fitted: Any, X: NDArray[np.float64]) -> None:
     """Margins and choices on the rows, on edge rows and beside thresholds."""
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     sets = [X]
     if hasattr(ensemble.classifier.scorer, "nodes"):
         near = thresholds(ensemble)
@@ -77,7 +77,7 @@ def test_xgboost_categories_decide_alike(most: int) -> None:
     for column in (2, 5):
         odd = [-1.0, -0.5, -0.0, 0.5, 3.7, 69.0, 200.0, 3e9, np.nan]
         rows[::2, column] = draw.choice(odd, len(rows[::2]))
-    assert compile_ensemble(fitted).classifier.arrays()["set_bits"].size
+    assert compile(fitted).classifier.arrays()["set_bits"].size
     assert_agrees(fitted, X, tolerance=1e-5)
     assert_agrees(fitted, rows, tolerance=1e-5)
 
@@ -94,7 +94,7 @@ def test_xgboost_linear_booster_decides_alike(
     for rows in (X, gaps):
         assert_agrees(fitted, rows, tolerance=1e-5)
         assert_margins(fitted, rows)
-    scores = compile_ensemble(fitted).base_scores(gaps)
+    scores = compile(fitted).base_scores(gaps)
     assert scores.shape[:2] == X.shape  # the terms are base models
     assert not scores[np.isnan(gaps)].any()
 
@@ -112,7 +112,7 @@ def test_xgboost_that_stopped_early_answers_with_its_best_rounds(
     assert_agrees(fitted, X, tolerance=1e-5)
     assert_margins(fitted, X)
     fitted.save_model(tmp_path / "model.json")
-    ensemble = compile_ensemble(tmp_path / "model.json")
+    ensemble = compile(tmp_path / "model.json")
     np.testing.assert_array_equal(ensemble.predict(X), fitted.predict(X))
     model = json.loads((tmp_path / "model.json").read_text())
     booster_ = model["learner"]["gradient_booster"]
@@ -145,8 +145,8 @@ def test_ubjson_and_json_files_hold_the_same_model(tmp_path: Path) -> None:
         booster = xgb(**options).fit(X, y).get_booster()
         for name in ("model.json", "model.ubj"):
             booster.save_model(tmp_path / name)
-        binary = compile_ensemble(tmp_path / "model.ubj").classifier.arrays()
-        text = compile_ensemble(tmp_path / "model.json").classifier.arrays()
+        binary = compile(tmp_path / "model.ubj").classifier.arrays()
+        text = compile(tmp_path / "model.json").classifier.arrays()
         assert binary.keys() == text.keys()
         for name, array in binary.items():
             np.testing.assert_array_equal(array, text[name], err_msg=name)
@@ -156,7 +156,7 @@ def test_xgboost_with_another_missing_value_is_refused() -> None:
     X, y = bundled("breast_cancer")
     fitted = xgb(missing=0.0).fit(X, y)
     with pytest.raises(BadModel, match=r"XGBClassifier\(missing=0.0\) has no compiled"):
-        compile_ensemble(fitted)
+        compile(fitted)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_xgboost_of_several_outputs_is_refused() -> None:
         read_xgboost(bytes(xgb().fit(X, both).get_booster().save_raw("ubj")))
     vector = xgb(multi_strategy="multi_output_tree").fit(X, y)
     with pytest.raises(BadModel, match="vector leaves have no compiled form"):
-        compile_ensemble(vector)
+        compile(vector)
 
 
 XGBOOST_TEXT = (

@@ -17,7 +17,7 @@ from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
 from polydom.features.errors import BadModel
-from polydom.models import compile_ensemble, compile_regressor
+from polydom.models import compile
 from tests.support.agreement import bundled, edge_rows
 from tests.support.boosters import FEW, lightgbm, xgboost
 
@@ -54,7 +54,7 @@ def test_scikit_learns_regressors_to_the_bit(name: str) -> None:
     missing = "histograms" in name or name in ("tree", "forest")
     rows = edge_rows(X, X[0], 300, missing=missing)
     rows[:, 0] = np.abs(np.nan_to_num(np.rint(rows[:, 0]))) % 9
-    regressor = compile_regressor(fitted)
+    regressor = compile(fitted)
     np.testing.assert_array_equal(regressor.predict(rows), fitted.predict(rows))
     singles = rows.astype(np.float32)
     np.testing.assert_array_equal(regressor.predict(singles), fitted.predict(rows))
@@ -88,7 +88,7 @@ def test_lightgbms_regressors_to_the_bit(objective: str, tmp_path: Path) -> None
     path = tmp_path / "model.txt"
     fitted.booster_.save_model(path)
     for source in (fitted, path):
-        regressor = compile_regressor(source)
+        regressor = compile(source)
         np.testing.assert_allclose(
             regressor.predict(rows), fitted.predict(rows), rtol=1e-14
         )
@@ -104,9 +104,7 @@ def test_lightgbms_rankers_to_the_bit(objective: str) -> None:
     _, relevance = bundled("wine")
     options = FEW | {"min_child_samples": 3, "verbose": -1, "objective": objective}
     fitted = lightgbm.LGBMRanker(**options).fit(X, relevance, group=[89, 89])
-    np.testing.assert_array_equal(
-        compile_regressor(fitted).predict(X), fitted.predict(X)
-    )
+    np.testing.assert_array_equal(compile(fitted).predict(X), fitted.predict(X))
 
 
 XGBOOST = (
@@ -134,7 +132,7 @@ def test_xgboosts_regressors_within_float32(
     fitted.save_model(path)
     for source in (fitted, path):
         np.testing.assert_allclose(
-            compile_regressor(source).predict(rows), fitted.predict(rows), rtol=1e-5
+            compile(source).predict(rows), fitted.predict(rows), rtol=1e-5
         )
 
 
@@ -146,17 +144,13 @@ def test_xgboosts_rankers_within_float32(objective: str) -> None:
     groups = np.repeat([0, 1], 89)
     fitted = xgboost.XGBRanker(**FEW, objective=objective)
     fitted.fit(X, relevance, qid=groups)
-    np.testing.assert_allclose(
-        compile_regressor(fitted).predict(X), fitted.predict(X), atol=1e-5
-    )
+    np.testing.assert_allclose(compile(fitted).predict(X), fitted.predict(X), atol=1e-5)
 
 
 def test_xgboosts_forest_within_float32() -> None:
     X, y = table()
     fitted = xgboost.XGBRFRegressor(**FEW).fit(X, y)
-    np.testing.assert_allclose(
-        compile_regressor(fitted).predict(X), fitted.predict(X), rtol=1e-5
-    )
+    np.testing.assert_allclose(compile(fitted).predict(X), fitted.predict(X), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -202,24 +196,11 @@ def test_xgboosts_forest_within_float32() -> None:
 )
 def test_what_has_no_compiled_form_is_named(make: Any, reason: str) -> None:
     with pytest.raises(BadModel, match=reason):
-        compile_regressor(make(*table()))
-
-
-def test_the_other_function_is_named(tmp_path: Path) -> None:
-    X, y = table()
-    path = tmp_path / "model.txt"
-    options = FEW | {"verbose": -1}
-    lightgbm.LGBMRegressor(**options).fit(X, y).booster_.save_model(path)
-    with pytest.raises(BadModel, match="; compile_regressor takes it"):
-        compile_ensemble(path)
-    path = tmp_path / "model.json"
-    xgboost.XGBClassifier(**FEW).fit(X, y > 3).save_model(path)
-    with pytest.raises(BadModel, match="; compile_ensemble takes it"):
-        compile_regressor(path)
+        compile(make(*table()))
 
 
 def test_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(b"\xff\x00" * 50)
     with pytest.raises(BadModel, match=r"model\.bin is neither a LightGBM text file"):
-        compile_regressor(path)
+        compile(path)

@@ -16,7 +16,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from polydom.features.errors import BadModel
-from polydom.models import compile_ensemble, compile_model, make_learner
+from polydom.models import compile, make_learner
+from polydom.models.importers.classifiers import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from tests.support.agreement import assert_agrees, bundled, real
 
@@ -57,14 +58,14 @@ def test_lattices_behind_a_scaler_answer_as_the_pipeline() -> None:
     X, y = bundled("breast_cancer")
     fitted = make_pipeline(StandardScaler(), lattices()).fit(X, y)
     assert_agrees(fitted, X, tolerance=0.0)
-    assert compile_ensemble(fitted).size == 6
+    assert compile(fitted).size == 6
 
 
 @pytest.mark.parametrize("training", ["joint", "independent"])
 def test_base_scores_sum_to_the_decision_exactly(training: str) -> None:
     X, y = bundled("breast_cancer")
     fitted = lattices(training=training).fit(X, y)
-    ensemble = compile_ensemble(fitted)
+    ensemble = compile(fitted)
     sums = ensemble.base_scores(X).sum(axis=1) - ensemble.threshold
     np.testing.assert_array_equal(sums, fitted.decision_function(X))
 

@@ -1,6 +1,6 @@
 """Lattices: exact interpolation, calibrators, storage, early exit."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
-from polydom.models import load_model
+from polydom.models import MarginSchedule, Schedule
 from polydom.models.early_exit.ensemble import as_ensemble
-from polydom.models.early_exit.evaluators import LeadExit
+from polydom.models.early_exit.evaluators import MarginExit
 from polydom.models.lattices.lattices import Lattices, make_lattices
+from polydom.models.load import load_model
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.declare import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
@@ -44,7 +45,7 @@ def drawn(
 def classifier(lattices: Lattices) -> Classifier:
     R = lattices.outputs
     link, rule = (LOGISTIC, POSITIVE) if R == 1 else (SOFTMAX, LARGEST)
-    return Classifier(lattices.packed(), Head(np.arange(max(R, 2)), link, rule, R))
+    return Classifier(lattices.with_packed(), Head(np.arange(max(R, 2)), link, rule, R))
 
 
 def rows(lattices: Lattices, seed: int, count: int = 20) -> NDArray[np.float32]:
@@ -150,15 +151,6 @@ def test_one_lattice_over_one_input_is_its_calibrator() -> None:
     np.testing.assert_array_equal(lattices.raw(X)[:, 0], expected)
 
 
-@dataclass
-class Plan:
-    """A schedule made by hand."""
-
-    order: NDArray[np.int64]
-    lower: NDArray[np.float64]
-    upper: NDArray[np.float64]
-
-
 @settings(max_examples=60)
 @given(seed=st.integers(0, 9999), simplex=st.booleans())
 def test_early_decisions_are_those_of_a_walk_by_hand(seed: int, simplex: bool) -> None:
@@ -173,7 +165,7 @@ def test_early_decisions_are_those_of_a_walk_by_hand(seed: int, simplex: bool) -
     order = draw.permutation(12)
     sums = scores[:, order].cumsum(axis=1)
     limits[0, 0] = min(sums[0, 0], limits[0, 1])
-    plan = Plan(order, limits[:, 0].copy(), limits[:, 1].copy())
+    plan = Schedule(order, limits[:, 0], limits[:, 1], ensemble.threshold)
     exit_ = ensemble.early_exit(plan)
     chosen, used = exit_.choices(X)
     np.testing.assert_array_equal(exit_.choices(X.astype(np.float64)), (chosen, used))
@@ -193,32 +185,24 @@ def test_schedule_that_never_stops_gives_the_whole_decision() -> None:
     lattices = drawn(5, T=30)
     ensemble = as_ensemble(classifier(lattices))
     never = np.full(30, np.inf)
-    exit_ = ensemble.early_exit(Plan(np.arange(30)[::-1], -never, never))
+    schedule = Schedule(np.arange(30)[::-1], -never, never, ensemble.threshold)
+    exit_ = ensemble.early_exit(schedule)
     X = rows(lattices, 5, 50)
     np.testing.assert_array_equal(exit_.predict(X), ensemble.predict(X))
     assert [exit_.choose(row) for row in X] == ensemble.predict(X).tolist()
 
 
-@dataclass
-class LeadPlan:
-    """A schedule for more classes made by hand."""
-
-    order: NDArray[np.int64]
-    margin: NDArray[np.float64]
-    bias: NDArray[np.float64]
-
-
-def test_three_classes_stop_by_their_lead() -> None:
+def test_three_classes_stop_by_their_margin() -> None:
     lattices = drawn(8, T=10, R=3)
-    assert lattices.packed().layout is not None or not COMPILED
+    assert lattices.with_packed().packed is not None or not COMPILED
     ensemble = as_ensemble(classifier(lattices))
     X = rows(lattices, 8, 40)
     order = np.random.default_rng(8).permutation(10)
     sums = ensemble.base_scores(X)[:, order].cumsum(axis=1) + ensemble.bias
     ranked = np.sort(sums, axis=2)
     margin = np.full(10, np.quantile(ranked[:, :, 2] - ranked[:, :, 1], 0.8))
-    exit_ = ensemble.early_exit(LeadPlan(order, margin, ensemble.bias))
-    assert isinstance(exit_, LeadExit)
+    exit_ = ensemble.early_exit(MarginSchedule(order, margin, ensemble.bias))
+    assert isinstance(exit_, MarginExit)
     chosen, used = exit_.choices(X)
     assert len(set(used.tolist())) > 1
     for i, walk in enumerate(sums):

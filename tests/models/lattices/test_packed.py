@@ -15,21 +15,14 @@ from polydom.models.lattices.kernels.simd_steps import LANES
 from polydom.models.lattices.lattices import MOST_INPUTS, Lattices, make_lattices
 from polydom.models.lattices.packed import (
     MOST_KEYPOINTS,
-    LatticeLayout,
-    lead_entry,
+    PackedLattices,
+    by_margin_entry,
     pack_lattices,
     raw_entry,
     sorting_network,
 )
 from polydom.models.scoring.preparation import plain
-from polydom.models.scoring.stops import (
-    LEADING,
-    UNDECIDED,
-    Limits,
-    Margins,
-    Never,
-    Stops,
-)
+from polydom.models.scoring.stops import BEST, UNDECIDED, Limits, Margins, Never, Stops
 from tests.support.oracles.lattices import calibrated_value, on_simplex
 
 WIDE = 12  # columns of the rows
@@ -81,15 +74,15 @@ def rows(lattices: Lattices, seed: int, count: int = 40) -> NDArray[np.float32]:
 
 def plainly(lattices: Lattices, X: Any) -> NDArray[np.float64]:
     """What the plain kernel gives: each lattice's values (N, T, R)."""
-    return replace(lattices, layout=None).base_scores(X)
+    return replace(lattices, packed=None).base_scores(X)
 
 
 NEVER_STOPS = Never()
 
 
-def layout_of(
+def packed_of(
     lattices: Lattices, order: Any = None, stops: Stops = NEVER_STOPS
-) -> LatticeLayout:
+) -> PackedLattices:
     order = np.arange(lattices.size) if order is None else order
     made = pack_lattices(lattices, order, stops)
     assert made is not None
@@ -145,7 +138,7 @@ def test_interpolation_on_a_simplex_is_exact_but_for_one_rounding(
     exact = on_simplex(heights.tolist(), [Fraction(c, 2**20) for c in inputs])
     X = np.zeros((1, S), np.float32)
     assert lattices.raw(X)[0, 0] == round(exact)
-    assert lattices.packed().raw(X)[0, 0] == round(exact)
+    assert lattices.with_packed().raw(X)[0, 0] == round(exact)
 
 
 SHAPES = [
@@ -172,15 +165,17 @@ def test_whole_sums_are_those_of_the_plain_kernel_to_the_bit(sizes: Sizes) -> No
     lattices = drawn(sizes.T + sizes.S, sizes)
     X = rows(lattices, sizes.P)
     expected = plainly(lattices, X).sum(axis=1)
-    layout = layout_of(lattices)
-    np.testing.assert_array_equal(layout.sums(X), expected)
-    np.testing.assert_array_equal(layout.sums(X.astype(np.float64)), expected)
+    packed = packed_of(lattices)
+    np.testing.assert_array_equal(packed.sums(X), expected)
+    np.testing.assert_array_equal(packed.sums(X.astype(np.float64)), expected)
     out = np.empty(sizes.R)
     for row, sums in zip(X, expected, strict=True):
-        assert layout.takes(row)
-        raw_entry(row, layout.address, out)
+        assert packed.takes(row)
+        raw_entry(row, packed.address, out)
         np.testing.assert_array_equal(out, sums)
-    np.testing.assert_array_equal(lattices.packed().raw(X), expected + lattices.bias)
+    np.testing.assert_array_equal(
+        lattices.with_packed().raw(X), expected + lattices.bias
+    )
 
 
 @pytest.mark.jit
@@ -197,8 +192,8 @@ def test_rows_stop_where_the_plain_sums_do(seed: int, T: int, simplex: bool) -> 
     sums = plainly(lattices, X)[:, order, 0].cumsum(axis=1)
     limits = np.sort(draw.choice(sums.ravel(), (2, T)), axis=0)
     limits[:, draw.random(T) < 0.5] = [[-NEVER], [NEVER]]
-    layout = layout_of(lattices, order, Limits(*limits))
-    stopped, codes = layout.follow(X)
+    packed = packed_of(lattices, order, Limits(*limits))
+    stopped, codes = packed.follow(X)
     for i, walked in enumerate(sums):
         beyond = np.flatnonzero((walked < limits[0]) | (walked > limits[1]))
         last = beyond[0] if len(beyond) else T - 1
@@ -214,7 +209,7 @@ def test_rows_stop_where_the_plain_sums_do(seed: int, T: int, simplex: bool) -> 
     R=st.sampled_from([3, 5]),
     simplex=st.booleans(),
 )
-def test_rows_stop_where_the_plain_lead_does(
+def test_rows_stop_where_the_plain_margin_is(
     seed: int, T: int, R: int, simplex: bool
 ) -> None:
     lattices = drawn(seed, Sizes(T=T, R=R, simplex=simplex))
@@ -224,16 +219,16 @@ def test_rows_stop_where_the_plain_lead_does(
     ranked = np.sort(sums, axis=2)
     leads = ranked[:, :, -1] - ranked[:, :, -2]
     margin = draw.choice(leads.ravel(), T)  # at a margin itself a row goes on
-    layout = layout_of(lattices, order, Margins(margin))
-    totals, codes = layout.follow(X)
+    packed = packed_of(lattices, order, Margins(margin))
+    totals, codes = packed.follow(X)
     for i, lead in enumerate(leads):
         beyond = np.flatnonzero(lead > margin)
         last = beyond[0] if len(beyond) else T - 1
-        answer = LEADING if len(beyond) else UNDECIDED
+        answer = BEST if len(beyond) else UNDECIDED
         assert codes[i] == 4 * (last + 1) + answer
         np.testing.assert_array_equal(totals[i], sums[i, last])
         own = lattices.bias.copy()
-        assert lead_entry(X[i], layout.address, own) == codes[i]
+        assert by_margin_entry(X[i], packed.address, own) == codes[i]
         np.testing.assert_array_equal(own, totals[i])
 
 
@@ -255,6 +250,6 @@ def test_the_network_of_eight_is_as_short_as_can_be() -> None:
 def test_very_many_keypoints_are_left_to_the_plain_kernel() -> None:
     lattices = drawn(0, Sizes(T=2, S=1, P=MOST_KEYPOINTS + 1))
     X = rows(lattices, 0)
-    assert lattices.packed().layout is None
+    assert lattices.with_packed().packed is None
     expected = plainly(lattices, X).sum(axis=1) + lattices.bias
-    np.testing.assert_array_equal(lattices.packed().raw(X), expected)
+    np.testing.assert_array_equal(lattices.with_packed().raw(X), expected)

@@ -19,9 +19,9 @@ from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.kernels.cuts import cheapest_cuts
 from polydom.models.qwyc.kernels.scan import BINS, measure_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
-from polydom.models.qwyc.running_sums import SumTrack
+from polydom.models.qwyc.running_sums import ScoreSums
 from polydom.models.qwyc.schedule import Promise, Schedule
-from polydom.models.qwyc.undecided import Pool
+from polydom.models.qwyc.undecided import Undecided
 from tests.support.oracles.early_exit import walk_early
 from tests.support.oracles.qwyc import cheapest_stop, impurity_after, quit_when_you_can
 from tests.support.votes import SCHEDULE, SCORES, drawn_scores, noisy_votes
@@ -196,8 +196,8 @@ def test_stopping_finds_the_cheapest_cuts_of_two_models(
     scores: Floats, price: float, both: bool
 ) -> None:
     costs = np.array([1.0, 2.0])
-    track = SumTrack(scores, np.arange(2), scores.sum(axis=1) >= 0)
-    stopping = Stopping(track, costs=costs, both=both)
+    sums = ScoreSums(scores, np.arange(2), scores.sum(axis=1) >= 0)
+    stopping = Stopping(sums, costs=costs, both=both)
     mean, wrong = stopping.outcome(stopping.cuts(price))
     slow = cheapest_stop(scores, 0.0, costs, price, both)
     assert mean * len(scores) + price * wrong == pytest.approx(slow)
@@ -208,7 +208,7 @@ def test_stopping_knows_what_its_thresholds_will_do(
     scores: Floats, price: float
 ) -> None:
     order, full = np.array([2, 0, 3, 1]), scores.sum(axis=1) >= 0
-    stopping = Stopping(SumTrack(scores, order, full), costs=np.ones(4))
+    stopping = Stopping(ScoreSums(scores, order, full), costs=np.ones(4))
     cuts = stopping.cuts(price)
     schedule = Schedule(order, *stopping.thresholds(cuts), 0.0)
     decisions, used = schedule.evaluate(scores)
@@ -218,7 +218,7 @@ def test_stopping_knows_what_its_thresholds_will_do(
 def test_stopping_lists_rows_as_its_docstring_says() -> None:
     scores = np.array([[-1.0, 1.2], [0.5, -1.2], [-1.0, 1.2], [3.0, -1.2], [-2.0, 0.0]])
     positive = np.array([False, True, True, True, False])
-    stopping = Stopping(SumTrack(scores, np.arange(2), positive), costs=np.ones(2))
+    stopping = Stopping(ScoreSums(scores, np.arange(2), positive), costs=np.ones(2))
     assert stopping.ids[:5].tolist() == [4, 0, ~2, 1, 3]
     assert stopping.widest[:, 0].tolist() == [1, 3]
     assert stopping.ids[5:].tolist() == [0, ~2]
@@ -236,8 +236,8 @@ def test_cheapest_cuts_of_the_five_rows_in_their_docstring() -> None:
 
 def test_stopping_costs_no_more_with_each_pass() -> None:
     scores = noisy_votes(400, 12)
-    track = SumTrack(scores, np.arange(12), scores.sum(axis=1) >= 0)
-    stopping = Stopping(track, costs=np.ones(12))
+    sums = ScoreSums(scores, np.arange(12), scores.sum(axis=1) >= 0)
+    stopping = Stopping(sums, costs=np.ones(12))
     totals = []
     for passes in range(5):
         mean, wrong = stopping.outcome(stopping.cuts(30.0, passes=passes))
@@ -248,16 +248,23 @@ def test_stopping_costs_no_more_with_each_pass() -> None:
 
 @given(drawn_scores(models=3), st.integers(-8, 8))
 def test_impurity_agrees_with_counting_by_hand(scores: Floats, start: int) -> None:
-    pool = Pool(scores, scores.sum(axis=1) >= 0)
+    left = Undecided(scores, scores.sum(axis=1) >= 0)
     sums = np.full(len(scores), start / 4)
     least, most = sums.min() + scores.min(axis=0), sums.max() + scores.max(axis=0)
     out = np.empty(3)
     measure_impurity(
-        scores, pool.rows, sums, pool.positives, np.arange(3), least, most, out
+        scores,
+        left.rows,
+        sums,
+        left.positives,
+        np.arange(3),
+        least,
+        most,
+        out,
     )
     slow = [
         impurity_after(
-            sums, scores[pool.rows, k], pool.positive, least[k], most[k], BINS
+            sums, scores[left.rows, k], left.positive, least[k], most[k], BINS
         )
         for k in range(3)
     ]

@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.early_exit.feature_stages import cut_stages
-from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
+from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.qwyc.kernels.scan import BINS, measure_margin_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import AHEAD
-from polydom.models.qwyc.running_sums import MarginTrack, margins_of
+from polydom.models.qwyc.running_sums import MarginSums, margins_of
 from polydom.models.scoring.whole_sums import whole_sums
 from tests.support.oracles.qwyc import margin_impurity
 from tests.support.votes import drawn_class_scores, noisy_rounds
@@ -28,8 +28,8 @@ def test_stopping_finds_the_cheapest_lead_of_two_models(
     scores: Floats, price: float
 ) -> None:
     chosen = scores.sum(axis=1).argmax(axis=1)
-    track = MarginTrack(scores, np.arange(2), chosen, bias=np.zeros(scores.shape[2]))
-    stopping = Stopping(track, costs=np.array([1.0, 2.0]), both=False)
+    sums = MarginSums(scores, np.arange(2), chosen, bias=np.zeros(scores.shape[2]))
+    stopping = Stopping(sums, costs=np.array([1.0, 2.0]), both=False)
     mean, wrong = stopping.outcome(stopping.cuts(price))
     leads = margins_of(scores[:, 0])
     best = math.inf
@@ -63,7 +63,7 @@ def test_margin_impurity_agrees_with_counting_by_hand(
 def test_at_most_alpha_of_the_fitted_choices_change(alpha: float) -> None:
     scores = noisy_rounds(1000, 20)
     bias = np.array([0.1, 0.0, -0.1, 0.0])
-    schedule = fit_lead_schedule(scores, alpha, bias=bias)
+    schedule = fit_margin_schedule(scores, alpha, bias=bias)
     choices, used = schedule.evaluate(scores)
     whole = whole_sums(scores, bias).argmax(axis=1)
     assert np.mean(choices != whole) <= alpha
@@ -74,25 +74,25 @@ def test_at_most_alpha_of_the_fitted_choices_change(alpha: float) -> None:
 def test_a_larger_alpha_takes_fewer_base_models_and_order_can_be_kept() -> None:
     scores = noisy_rounds(2000, 30)
     means = [
-        fit_lead_schedule(scores, alpha).evaluate(scores)[1].mean()
+        fit_margin_schedule(scores, alpha).evaluate(scores)[1].mean()
         for alpha in (0.0, 0.01, 0.05)
     ]
     assert means == sorted(means, reverse=True)
     assert means[2] < 0.6 * means[0]
-    kept = fit_lead_schedule(scores, 0.01, order=range(30))
+    kept = fit_margin_schedule(scores, 0.01, order=range(30))
     assert kept.order.tolist() == list(range(30))
 
 
 def test_the_useful_base_model_comes_first() -> None:
     scores = noisy_rounds(2000, 6) * 0.1
     scores[:, 4] += noisy_rounds(2000, 1, seed=7)[:, 0] * 5
-    assert fit_lead_schedule(scores, 0.01).order[0] == 4
+    assert fit_margin_schedule(scores, 0.01).order[0] == 4
 
 
 def test_the_next_base_model_is_one_of_the_first_that_are_left() -> None:
     scores = noisy_rounds(500, AHEAD + 10) * 0.1
     scores[:, AHEAD] += noisy_rounds(500, 1, seed=7)[:, 0] * 5
-    order = fit_lead_schedule(scores, 0.01).order.tolist()
+    order = fit_margin_schedule(scores, 0.01).order.tolist()
     assert order.index(AHEAD) == 1
     left = list(range(AHEAD + 10))
     for model in order:
@@ -103,7 +103,7 @@ def test_the_next_base_model_is_one_of_the_first_that_are_left() -> None:
 def test_features_are_opened_as_late_as_they_can_be() -> None:
     scores = noisy_rounds(2000, 20)
     uses = np.repeat(np.eye(2, dtype=np.bool_), 10, axis=0)
-    schedule = fit_lead_schedule(
+    schedule = fit_margin_schedule(
         scores, 0.02, costs=np.full(20, 1e-3), feature_costs=[50.0, 1.0], uses=uses
     )
     assert [s.features for s in cut_stages(schedule.order, uses)] == [(1,), (0,)]
@@ -111,7 +111,7 @@ def test_features_are_opened_as_late_as_they_can_be() -> None:
 
 def test_a_calibrated_rate_holds_on_fresh_rows() -> None:
     rows = noisy_rounds(12_000, 20)
-    schedule = fit_lead_schedule(
+    schedule = fit_margin_schedule(
         rows[:3000], 0.02, confidence=0.95, calibration=rows[3000:6000]
     )
     assert schedule.promise is not None
@@ -138,4 +138,4 @@ def test_a_calibrated_rate_holds_on_fresh_rows() -> None:
 def test_what_cannot_be_fitted(changes: dict[str, Any], message: str) -> None:
     arguments: dict[str, Any] = {"scores": np.ones((3, 2, 2)), "alpha": 0.1} | changes
     with pytest.raises(BadInput, match=message):
-        fit_lead_schedule(**arguments)
+        fit_margin_schedule(**arguments)

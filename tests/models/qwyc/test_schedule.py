@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.schedule import LeadSchedule, Schedule
-from tests.support.oracles.early_exit import walk_early, walk_leads
+from polydom.models.qwyc.schedule import MarginSchedule, Schedule
+from tests.support.oracles.early_exit import walk_early, walk_margins
 from tests.support.votes import SCHEDULE, SCORES, drawn_class_scores, drawn_scores
 
 Floats = NDArray[np.float64]
 
 # Class 0 leads by 3 at once; class 2 overtakes class 1 with the second base model.
 CLASS_SCORES = np.array([[[3.0, 0.0, 0.0], [0.0, 1.0, 0.0]], [[0, 1.5, 0], [0, 0, 2]]])
-BY_MARGIN = LeadSchedule(np.array([0, 1]), np.array([2.0, np.inf]), np.zeros(3))
+BY_MARGIN = MarginSchedule(np.array([0, 1]), np.array([2.0, np.inf]), np.zeros(3))
 
 
 def test_evaluate_stops_outside_the_thresholds_and_goes_on_between_them() -> None:
@@ -52,7 +52,7 @@ def test_evaluate_agrees_with_adding_up_by_hand(
 def test_stops_beyond_the_margin_and_goes_on_at_it() -> None:
     choices, used = BY_MARGIN.evaluate(CLASS_SCORES)
     assert (choices.tolist(), used.tolist()) == ([0, 2], [1, 2])
-    at = LeadSchedule(np.array([0, 1]), np.array([3.0, np.inf]), np.zeros(3))
+    at = MarginSchedule(np.array([0, 1]), np.array([3.0, np.inf]), np.zeros(3))
     assert at.evaluate(CLASS_SCORES)[1].tolist() == [2, 2]
 
 
@@ -65,9 +65,9 @@ def test_evaluate_by_margin_agrees_with_adding_up_by_hand(
     quarters = st.integers(-1, 12).map(lambda q: q / 4)
     margin = data.draw(st.lists(quarters, min_size=models, max_size=models))
     bias = [0.25 * k for k in range(classes)]
-    schedule = LeadSchedule(np.array(order), np.array(margin), np.array(bias))
+    schedule = MarginSchedule(np.array(order), np.array(margin), np.array(bias))
     choices, used = schedule.evaluate(scores)
-    slow = [walk_leads(row, order, margin, bias) for row in scores]
+    slow = [walk_margins(row, order, margin, bias) for row in scores]
     assert list(zip(choices.tolist(), used.tolist(), strict=True)) == slow
 
 

@@ -24,7 +24,10 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, BadModel, BadRow
-from polydom.models import Model, Prior, compile_model, load_model
+from polydom.models.importers.classifiers import compile_model
+from polydom.models.load import load_model
+from polydom.models.scoring.model import Model
+from polydom.models.scoring.prior import Prior
 from tests.support.agreement import assert_agrees, bundled, edge_rows, stored_and_loaded
 
 

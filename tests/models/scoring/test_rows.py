@@ -14,11 +14,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput
-from polydom.models import Prior, compile_ensemble, compile_model, compile_regressor
-from polydom.models.early_exit.bounds import bound_remainder
+from polydom.models import compile
+from polydom.models.early_exit.bounds import bound_remaining
+from polydom.models.importers.classifiers import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
+from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.scoring.prior import Prior
 from polydom.models.scoring.rows import take_row, take_rows
 from tests.support.agreement import bundled
 
@@ -39,16 +41,16 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 }
 FOREST = RandomForestClassifier(9, random_state=0)
 MODELS: dict[str, Any] = {
-    "forest": compile_ensemble(FOREST.fit(X, TWO)),
-    "lattices": compile_ensemble(
+    "forest": compile(FOREST.fit(X, TWO)),
+    "lattices": compile(
         LatticeEnsembleClassifier(5, 2, epochs=30, random_state=0).fit(X, TWO)
     ),
-    "linear": compile_ensemble(
+    "linear": compile(
         make_pipeline(StandardScaler(), LogisticRegression()).fit(X, TWO)
     ),
 }
-MANY = compile_ensemble(RandomForestClassifier(9, random_state=0).fit(X, Y))
-REGRESSOR = compile_regressor(RandomForestRegressor(5, random_state=0).fit(X, Y))
+MANY = compile(RandomForestClassifier(9, random_state=0).fit(X, Y))
+REGRESSOR = compile(RandomForestRegressor(5, random_state=0).fit(X, Y))
 
 
 def exits_of(name: str) -> Any:
@@ -57,8 +59,8 @@ def exits_of(name: str) -> Any:
     return ensemble.early_exit(schedule)
 
 
-def lead_exits() -> Any:
-    schedule = fit_lead_schedule(MANY.base_scores(X), 0.01, bias=MANY.bias)
+def margin_exits() -> Any:
+    schedule = fit_margin_schedule(MANY.base_scores(X), 0.01, bias=MANY.bias)
     return MANY.early_exit(schedule)
 
 
@@ -73,7 +75,7 @@ def entrances() -> dict[str, Callable[[Any], Any]]:
             f"{name} class scores": ensemble.classifier.predict_scores,
             f"{name} exits": exits.predict,
         }
-    found["lead exits"] = lead_exits().predict
+    found["margin exits"] = margin_exits().predict
     found["regressor"] = REGRESSOR.predict
     found["regressor base scores"] = REGRESSOR.base_scores
     found["bayes"] = compile_model(GaussianNB().fit(X, Y)).predict
@@ -126,7 +128,7 @@ def singles() -> dict[str, Callable[[Any], Any]]:
             f"{name} answer": model.answer,
             f"{name} exits": exits_of(name).choose,
         }
-    found["lead exits"] = lead_exits().choose
+    found["margin exits"] = margin_exits().choose
     found["regressor"] = REGRESSOR.predict_one
     return found
 
@@ -208,22 +210,22 @@ def test_scores_of_a_schedule_come_by_the_same_door() -> None:
     with pytest.raises(BadInput, match="scores of type list"):
         fit_schedule([[1.0, 2.0], [1.0]], 0.0, 0.05)  # type: ignore[arg-type]
     with pytest.raises(BadInput, match="scores of type list with <U1"):
-        fit_lead_schedule([["a"]], 0.05)  # type: ignore[arg-type]
+        fit_margin_schedule([["a"]], 0.05)  # type: ignore[arg-type]
 
 
 def shown() -> list[Any]:
-    forest, many = MODELS["forest"], lead_exits()
+    forest, many = MODELS["forest"], margin_exits()
     exits = exits_of("forest")
     found = [exits, forest, many, MANY, REGRESSOR, Prior.fit(Y), MANY.terms]
     for ensemble in MODELS.values():
         scorer, head = ensemble.classifier.scorer, ensemble.classifier.head
         found += [ensemble.classifier, scorer, head, scorer.preparation]
-        layout = getattr(scorer, "layout", None)
-        found += [] if layout is None else [layout]
+        packed = getattr(scorer, "packed", None)
+        found += [] if packed is None else [packed]
     scores = forest.base_scores(X)
     found.append(fit_schedule(scores, forest.threshold, 0.01))
-    found.append(fit_lead_schedule(MANY.base_scores(X), 0.01, bias=MANY.bias))
-    return [*found, bound_remainder(*forest.bounds())]
+    found.append(fit_margin_schedule(MANY.base_scores(X), 0.01, bias=MANY.bias))
+    return [*found, bound_remaining(*forest.bounds())]
 
 
 @pytest.mark.parametrize("thing", shown(), ids=lambda thing: type(thing).__name__)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import njit
-from polydom.models.scoring.kernels.stops import lead_of, leading, outside, side
+from polydom.models.scoring.kernels.stops import beyond_margin, margin_of, outside, side
 from polydom.models.scoring.stops import (
-    LEADING,
+    BEST,
     NEAR,
     NEGATIVE,
     POSITIVE,
@@ -36,14 +36,14 @@ def test_rows_stop_beyond_a_limit_and_not_at_it() -> None:
     assert limits.start(np.array([5.0])).tolist() == [0.0]
 
 
-def test_rows_stop_once_the_best_leads_by_more_than_the_margin() -> None:
+def test_rows_stop_once_the_best_is_beyond_the_margin() -> None:
     margins = Margins(np.array([1.0, 0.5]))
     sums = np.array(
         [[[0, 2, 0.5], [9, 0, 0]], [[0, 1, 0], [3, 3, 4]], [[0, 1, 0], [1, 1.5, 1]]]
     )
     totals, codes = margins.follow(sums)
     assert (codes >> 2).tolist() == [1, 2, 2]
-    assert (codes & 3).tolist() == [LEADING, LEADING, UNDECIDED]
+    assert (codes & 3).tolist() == [BEST, BEST, UNDECIDED]
     assert margins.chosen(totals, codes).tolist() == [1, 2, 1]
 
 
@@ -81,8 +81,8 @@ def limits_by_hand(sums: Any, lower: Any, upper: Any) -> int:
 @njit()
 def margins_by_hand(sums: Any, margin: Any) -> int:
     for t in range(sums.shape[0]):
-        if leading(sums[t], margin[t]):
-            return int(4 * (t + 1) + LEADING)
+        if beyond_margin(sums[t], margin[t]):
+            return int(4 * (t + 1) + BEST)
     return int(4 * sums.shape[0] + UNDECIDED)
 
 
@@ -92,8 +92,8 @@ def call_side(total: float, threshold: float) -> int:
 
 
 @njit()
-def call_lead(totals: Any) -> Any:
-    return lead_of(totals)
+def call_margin(totals: Any) -> Any:
+    return margin_of(totals)
 
 
 def floats(draw: st.DrawFn, count: int) -> NDArray[np.float64]:
@@ -117,7 +117,7 @@ def test_compiled_margins_give_the_codes_of_numpy_s(
     code = Margins(margin).follow(sums[None])[1][0]
     assert margins_by_hand(sums, margin) == code
     ranked = np.sort(sums[0])
-    assert call_lead(sums[0]) == ranked[-1] - ranked[-2]
+    assert call_margin(sums[0]) == ranked[-1] - ranked[-2]
 
 
 @pytest.mark.parametrize("threshold", [0.0, -2.5, 1e6])

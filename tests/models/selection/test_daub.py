@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 from polydom.models.selection.daub import daub, line_bound, monotone, slope
 from polydom.models.selection.daub_seconds import cost_at, daub_by_seconds
-from polydom.models.selection.race import Allocation, Outcome, Race
+from polydom.models.selection.race import Allocation, Race, TrainingOutcome
 from tests.support.oracles.learner_races import (
     cost_by_steps,
     daub_allocations,
@@ -38,8 +38,8 @@ power_laws = st.builds(
 def race(
     curves: list[Curve], cost: Callable[[int], float] = float, limit: int | None = N
 ) -> Race:
-    def arm(curve: Curve) -> Callable[[int], Outcome]:
-        return lambda n: Outcome(curve(n), fit_s=cost(n))
+    def arm(curve: Curve) -> Callable[[int], TrainingOutcome]:
+        return lambda n: TrainingOutcome(curve(n), fit_s=cost(n))
 
     return Race({str(i): arm(curve) for i, curve in enumerate(curves)}, limit=limit)
 
@@ -262,8 +262,8 @@ def test_daub_by_seconds_agrees_with_its_rules(
     def seconds(i: int, n: int) -> float:
         return float(0.01 + base[i] * (n / limit) ** power[i])
 
-    def arm(i: int) -> Callable[[int], Outcome]:
-        return lambda n: Outcome(score(i, n), fit_s=seconds(i, n))
+    def arm(i: int) -> Callable[[int], TrainingOutcome]:
+        return lambda n: TrainingOutcome(score(i, n), fit_s=seconds(i, n))
 
     arms = {str(i): arm(i) for i in range(learners)}
     contest = Race(arms, limit=limit, chance=0.5)
@@ -298,7 +298,7 @@ def test_daub_by_seconds_waits_for_a_curve_that_rises_late(
 
     curves = [blind, blind, *others, late]
     arms = {
-        str(i): (lambda n, curve=curve: Outcome(curve(n), fit_s=1e-3 * n))
+        str(i): (lambda n, curve=curve: TrainingOutcome(curve(n), fit_s=1e-3 * n))
         for i, curve in enumerate(curves)
     }
     chosen = daub_by_seconds(Race(arms, limit=limit, chance=0.5))
@@ -317,8 +317,8 @@ def test_daub_by_seconds_looks_at_what_is_cheap_whatever_its_bound_says() -> Non
 
     def contest() -> Race:
         arms = {
-            "dear": lambda n: Outcome(dear(n), fit_s=float(n)),
-            "cheap": lambda n: Outcome(cheap(n), fit_s=1e-3 * n),
+            "dear": lambda n: TrainingOutcome(dear(n), fit_s=float(n)),
+            "cheap": lambda n: TrainingOutcome(cheap(n), fit_s=1e-3 * n),
         }
         return Race(arms, limit=N)
 

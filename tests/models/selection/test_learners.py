@@ -8,7 +8,8 @@ from sklearn.ensemble import RandomForestClassifier
 from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadModel, BadProject
-from polydom.models import compile_model, make_learner
+from polydom.models import make_learner
+from polydom.models.importers.classifiers import compile_model
 from polydom.models.selection.learners import LEARNERS
 from tests.support.agreement import assert_agrees, bundled
 

@@ -9,7 +9,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models.selection.arms import Examples
+from polydom.models.selection.arms import ExamplesArm
 from polydom.models.selection.obms import (
     ModelClass,
     boosting_penalty,
@@ -20,8 +20,8 @@ from polydom.models.selection.obms import (
     tree_penalty,
     vc_penalty,
 )
-from polydom.models.selection.race import Outcome, Race
-from polydom.models.selection.scores import MEASURES
+from polydom.models.selection.race import Race, TrainingOutcome
+from polydom.models.selection.scores import SCORES
 from polydom.models.selection.splits import split
 from tests.support.oracles.learner_races import class_choices, coarse_grid_size
 
@@ -29,8 +29,8 @@ Risk = Callable[[int], float]
 
 
 def race(risks: dict[str, Risk]) -> Race:
-    def arm(risk: Risk) -> Callable[[int], Outcome]:
-        return lambda n: Outcome(1 - risk(n), train_score=1 - risk(n))
+    def arm(risk: Risk) -> Callable[[int], TrainingOutcome]:
+        return lambda n: TrainingOutcome(1 - risk(n), train_score=1 - risk(n))
 
     arms = {name: arm(risk) for name, risk in risks.items()}
     return Race(arms, carries_on=True)
@@ -165,8 +165,8 @@ def test_choose_nested_trains_classes_on_real_rows() -> None:
         for depth in (1, 2, 4)
     }
     arms = {
-        f"depth {depth}": Examples(
-            DecisionTreeClassifier(max_depth=depth), parts, MEASURES["accuracy"]
+        f"depth {depth}": ExamplesArm(
+            DecisionTreeClassifier(max_depth=depth), parts, SCORES["accuracy"]
         )
         for depth in (1, 2, 4)
     }
@@ -214,7 +214,7 @@ def test_penalties_fall_with_examples_and_rise_with_complexity() -> None:
         ),
         (
             lambda: choose_class(
-                Race({"1": lambda n: Outcome(0.5)}, carries_on=True),
+                Race({"1": lambda n: TrainingOutcome(0.5)}, carries_on=True),
                 vc_nest(1),
                 quanta=3,
             ),

@@ -19,12 +19,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadInput
-from polydom.models.selection.arms import Examples, Iterations, chance
+from polydom.models.selection.arms import ExamplesArm, IterationsArm, chance
 from polydom.models.selection.daub import daub, train_all
 from polydom.models.selection.daub_seconds import daub_by_seconds
 from polydom.models.selection.isolation import isolated
-from polydom.models.selection.race import Allocation, Outcome, Race
-from polydom.models.selection.scores import MEASURES, find_measure
+from polydom.models.selection.race import Allocation, Race, TrainingOutcome
+from polydom.models.selection.scores import SCORES, find_score
 from polydom.models.selection.select import (
     FROM_ONE,
     STRATEGIES,
@@ -37,7 +37,7 @@ from polydom.models.selection.successive_halving import successive_halving, unif
 from tests.support import arms
 
 X, y = load_breast_cancer(return_X_y=True)  # 569 rows, 30 columns, 2 classes
-ACCURACY = MEASURES["accuracy"]
+ACCURACY = SCORES["accuracy"]
 RACED = partial(daub_by_seconds, granularity=50, worth=0.0)  # these rows are few
 LEARNERS = {
     "dummy": DummyClassifier(),
@@ -76,7 +76,7 @@ def test_select_gives_the_chosen_learner_fitted_on_the_training_rows() -> None:
     assert chosen.model.score(part.X_valid, part.y_valid) == chosen.score
 
 
-@pytest.mark.parametrize("measure", [m for m in MEASURES if m != "squared_error"])
+@pytest.mark.parametrize("measure", [m for m in SCORES if m != "squared_error"])
 def test_select_takes_every_measure_of_classes(measure: str) -> None:
     chosen = select(LEARNERS, X, y, strategy=train_all, measure=measure)
     assert chosen.name in ("logistic", "bayes")
@@ -304,13 +304,13 @@ def test_split_uses_every_row_once_and_keeps_the_shares(
 )
 def test_examples_learn_the_same_warm_as_cold(learner: Any) -> None:
     parts = split(X, y)
-    warm = Examples(learner, parts, ACCURACY)
+    warm = ExamplesArm(learner, parts, ACCURACY)
     for amount in (50, 120, 399):
         warmed = warm(amount)
-    cold = Examples(learner, parts, ACCURACY, warm=False)(399)
+    cold = ExamplesArm(learner, parts, ACCURACY, warm=False)(399)
     assert (warmed.score, warmed.train_score) == (cold.score, cold.train_score)
     model = warm.model(399)
-    other = Examples(learner, parts, ACCURACY, warm=False).model(399)
+    other = ExamplesArm(learner, parts, ACCURACY, warm=False).model(399)
     gap = model.predict_proba(X) - other.predict_proba(X)
     assert np.abs(gap).max() < 1e-2
 
@@ -325,11 +325,11 @@ def test_examples_validate_small_trainings_on_few_rows_and_full_ones_on_all() ->
             return super().predict(X)
 
     learner = Asked()
-    arm = Examples(learner, [part], ACCURACY, scored=0, least_valid=40)
+    arm = ExamplesArm(learner, [part], ACCURACY, scored=0, least_valid=40)
     for amount in (5, 15, 35, 398, 399):
         arm(amount)
     assert asked == [40, 60, 140, 170, 170]
-    always = Examples(learner, [part], ACCURACY, scored=0)
+    always = ExamplesArm(learner, [part], ACCURACY, scored=0)
     always(5)
     assert asked[-1] == len(part.y_valid) == 170
 
@@ -337,16 +337,16 @@ def test_examples_validate_small_trainings_on_few_rows_and_full_ones_on_all() ->
 def test_chance_is_the_score_of_the_commonest_class_or_of_the_mean() -> None:
     parts = split(X, y)
     assert chance(parts, ACCURACY) == parts[0].y_valid.mean()
-    assert chance(parts, MEASURES["auc"]) == 0.5
+    assert chance(parts, SCORES["auc"]) == 0.5
     targets = X[:, 0]
     (part,) = split(X, targets, labels=False)
     spread = np.mean((part.y_valid - part.y.mean()) ** 2)
-    assert chance([part], MEASURES["squared_error"]) == pytest.approx(-spread)
+    assert chance([part], SCORES["squared_error"]) == pytest.approx(-spread)
 
 
 def test_examples_count_the_clock_for_training_and_for_scoring() -> None:
     ticks = iter([0.0, 2.0, 3.0])
-    arm = Examples(GaussianNB(), split(X, y), ACCURACY, now=lambda: next(ticks))
+    arm = ExamplesArm(GaussianNB(), split(X, y), ACCURACY, now=lambda: next(ticks))
     outcome = arm(100)
     assert (outcome.fit_s, outcome.score_s) == (2.0, 1.0)
 
@@ -354,15 +354,15 @@ def test_examples_count_the_clock_for_training_and_for_scoring() -> None:
 def test_iterations_carry_on_as_if_never_interrupted() -> None:
     (part,) = split(X, y)
     learner = SGDClassifier()
-    in_steps = Iterations(learner, part, ACCURACY, batch=32)
+    in_steps = IterationsArm(learner, part, ACCURACY, batch=32)
     for amount in (1, 5, 30):
         stepped = in_steps(amount)
-    at_once = Iterations(learner, part, ACCURACY, batch=32)(30)
+    at_once = IterationsArm(learner, part, ACCURACY, batch=32)(30)
     assert stepped.score == at_once.score
 
 
-def numbers(score: float) -> Callable[[int], Outcome]:
-    return lambda amount: Outcome(score + amount / 1000, fit_s=1.0)
+def numbers(score: float) -> Callable[[int], TrainingOutcome]:
+    return lambda amount: TrainingOutcome(score + amount / 1000, fit_s=1.0)
 
 
 def test_race_asks_no_arm_twice_for_the_same() -> None:
@@ -397,7 +397,7 @@ def test_race_trains_side_by_side_and_logs_in_the_order_asked() -> None:
 def test_race_gives_a_failed_learner_no_second_chance() -> None:
     calls = []
 
-    def fails(amount: int) -> Outcome:
+    def fails(amount: int) -> TrainingOutcome:
         calls.append(amount)
         raise ValueError("singular matrix")
 
@@ -442,7 +442,7 @@ def test_find_measure_signs_scores_so_that_larger_is_better() -> None:
     good = KNeighborsClassifier(1).fit(rows, y[:100])
     bad = DummyClassifier().fit(rows, y[:100])
     for name in ("accuracy", "log_loss", "auc", "f1"):
-        score = find_measure(name).make_scorer()
+        score = find_score(name).make_scorer()
         assert score(good, rows, y[:100]) > score(bad, rows, y[:100])
 
 

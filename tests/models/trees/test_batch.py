@@ -87,8 +87,8 @@ def test_batches_are_bit_equal_to_single_rows(
     depth: int, cuts: int, scores: int, terms: int
 ) -> None:
     trees = drawn_forest(depth, depth=depth, cuts=cuts, scores=scores, terms=terms)
-    assert trees.layout is not None
-    assert trees.layout.batch is not None
+    assert trees.packed is not None
+    assert trees.packed.batch is not None
     X = drawn_rows(trees, FEWEST_ROWS + 7)
     found = trees.raw(X)
     np.testing.assert_array_equal(found, walked(trees, X))
@@ -121,9 +121,9 @@ def test_codes_have_16_bits_where_8_are_too_few(cuts: int, code: Any) -> None:
     made = join(
         trees, [0] * cuts, plain(np.arange(WIDE)), bias=np.zeros(1), single=True
     )
-    assert made.layout is not None
-    assert made.layout.batch is not None
-    assert made.layout.batch.forest.tests.dtype == code
+    assert made.packed is not None
+    assert made.packed.batch is not None
+    assert made.packed.batch.forest.tests.dtype == code
     X = drawn_rows(made, 1000)
     np.testing.assert_array_equal(made.raw(X), walked(made, X))
 
@@ -133,17 +133,17 @@ def test_larger_trees_are_walked() -> None:
     trees = [drawn_tree(draw, np.arange(9.0), 10, 1) for _ in range(4)]
     assert max(int((t.column < 0).sum()) for t in trees) > MOST_LEAVES
     made = join(trees, [0] * 4, plain(np.arange(WIDE)), bias=np.zeros(1), single=True)
-    assert made.layout is not None
-    assert made.layout.batch is None
+    assert made.packed is not None
+    assert made.packed.batch is None
     X = drawn_rows(made, 100)
     np.testing.assert_array_equal(made.raw(X), walked(made, X))
 
 
 def test_room_does_not_grow_with_the_rows() -> None:
     trees = drawn_forest(2, depth=8, cuts=4000, scores=3, terms=3)
-    assert trees.layout is not None
-    assert trees.layout.batch is not None
-    blocks = trees.layout.batch
+    assert trees.packed is not None
+    assert trees.packed.batch is not None
+    blocks = trees.packed.batch
     slots = len(blocks.forest.columns)
     bound = BLOCK * (8 + 2 * slots + 8 * 3) + 2 * 2 * MOST_LEAVES * WIDTH
     assert sum(part.nbytes for part in blocks.room()) <= bound

@@ -15,18 +15,18 @@ from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, NOT_NEGATIVE, POSITIVE
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stops import NO_ROW, UNDECIDED
-from polydom.models.trees import self_test as trial
+from polydom.models.trees import self_test
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.self_test import Trust
 from polydom.models.trees.trees import Trees, join
-from tests.support.drawn_trees import Narrowing, drawn_trees, rows_of
+from tests.support.drawn_trees import drawn_trees, narrowing, rows_of
 
 
 def exits_of(trees: Trees, rule: int = POSITIVE) -> EarlyExit:
     head = Head(np.array([0, 1]), LOGISTIC, rule, 1)
-    made = as_ensemble(Classifier(trees.packed(), head))
-    exits = made.early_exit(Narrowing(trees.size))
+    made = as_ensemble(Classifier(trees.with_packed(), head))
+    exits = made.early_exit(narrowing(made))
     assert isinstance(exits, EarlyExit)
     return exits
 
@@ -40,7 +40,7 @@ def drawn(count: int = 100) -> tuple[EarlyExit, NDArray[np.float32]]:
 def test_a_row_is_chosen_for_by_its_number(
     held: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial, "TRUST", Trust(held and VECTORS))
+    monkeypatch.setattr(self_test, "TRUST", Trust(held and VECTORS))
     exits, X = drawn()
     choose = exits.over(X)
     expected = exits.choices(X)[0].tolist()

@@ -13,13 +13,13 @@ from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.stops import Limits, Margins, Never, Stops
-from polydom.models.trees import self_test as trial
-from polydom.models.trees.choose_kernel import Layout
+from polydom.models.trees import self_test
+from polydom.models.trees.choose_kernel import PackedTrees
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.keys import TINY, Slots, find_slots
-from polydom.models.trees.self_test import ROWS, Trust, agree, edge_rows, walk_plainly
+from polydom.models.trees.self_test import ROWS, Trust, agree, edge_rows, walk_nodes
 from polydom.models.trees.trees import Trees
-from tests.support.drawn_trees import Narrowing, drawn_trees, packed, rows_of
+from tests.support.drawn_trees import drawn_trees, narrowing, packed, rows_of
 
 vectors = pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 VBMI")
 
@@ -27,9 +27,9 @@ vectors = pytest.mark.skipif(not VECTORS, reason="this processor has no AVX-512 
 def tried(
     monkeypatch: pytest.MonkeyPatch, change: Any = None, wrong: float = 0.0
 ) -> tuple[bool, Trust]:
-    """Put kernels on trial that `change` rows' totals; the trees are `wrong`."""
+    """Self-test kernels that `change` rows' totals; the trees are `wrong`."""
     trust = Trust()
-    monkeypatch.setattr(trial, "TRUST", trust)
+    monkeypatch.setattr(self_test, "TRUST", trust)
     trees = drawn_trees(0)
     vector, portable = packed(trees)
     assert vector is not None
@@ -83,7 +83,7 @@ def test_a_model_that_no_kernel_answers_right_is_to_blame_itself(
 ) -> None:
     with pytest.raises(BadModel, match="packed"):
         tried(monkeypatch, lambda X, totals: totals.fill(7.0), wrong=1.0)
-    assert trial.TRUST.kernels == "vector"
+    assert self_test.TRUST.kernels == "vector"
 
 
 @pytest.mark.jit
@@ -101,7 +101,7 @@ def test_walking_plainly_answers_as_the_packed_kernels(
     rules: list[Stops] = [Never(), rule]
     for stops in rules:
         expected = packed(trees, order, stops)[1].follow(X)
-        found = walk_plainly(trees, order, stops, X)
+        found = walk_nodes(trees, order, stops, X)
         assert [part.tobytes() for part in found] == [p.tobytes() for p in expected]
         if stops is rule and count == 40:
             assert len(set(found[1].tolist())) > 1
@@ -142,15 +142,16 @@ def test_models_decide_alike_with_and_without_trust(
     head = Head(np.array([0, 1]), LOGISTIC, POSITIVE, 1)
     found = []
     for held in (VECTORS, False):
-        monkeypatch.setattr(trial, "TRUST", Trust(held))
-        classifier = Classifier(trees.packed(), head)
-        exits = as_ensemble(classifier).early_exit(Narrowing(200))
+        monkeypatch.setattr(self_test, "TRUST", Trust(held))
+        classifier = Classifier(trees.with_packed(), head)
+        ensemble = as_ensemble(classifier)
+        exits = ensemble.early_exit(narrowing(ensemble))
         assert isinstance(exits, EarlyExit)
         scorer = classifier.scorer
         assert isinstance(scorer, Trees)
-        for layout in (scorer.layout, exits.packed):
-            assert isinstance(layout, Layout)
-            assert layout.rows.vector == held
+        for made in (scorer.packed, exits.packed):
+            assert isinstance(made, PackedTrees)
+            assert made.rows.vector == held
         raw = [classifier.scorer.raw_one(row)[0, 0] for row in X]
         assert raw == [classifier.scorer.margin_one(row) for row in X]
         chosen, used = exits.choices(X)

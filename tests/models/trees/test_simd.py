@@ -129,7 +129,7 @@ def leaf_ends(trees: Trees) -> NDArray[np.int64]:
 
 @pytest.mark.parametrize("group", [1, 3])
 @pytest.mark.parametrize("margin", [0.3, 3.0, np.inf])
-def test_leads_are_those_of_a_walk(group: int, margin: float) -> None:
+def test_stops_by_margin_are_those_of_a_walk(group: int, margin: float) -> None:
     trees = drawn_trees(group, count=198, scores=3, terms=3 if group == 1 else 1)
     same(trees, stops=Margins(np.full(198 // group, margin), group))
 

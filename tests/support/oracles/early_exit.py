@@ -56,7 +56,7 @@ def walk_early(
     return decisions, used
 
 
-def walk_leads(
+def walk_margins(
     scores: NDArray[np.float64], order: Sequence[int], margin: Numbers, bias: Numbers
 ) -> tuple[int, int]:
     """Add base models up, one class at a time, until one leads by enough."""

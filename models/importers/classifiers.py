@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +19,13 @@ from ..scoring.preparation import (
     check_transformer,
     compile_preparation,
 )
+from ..trees.trees import SumOfTrees
 from .comparison import check_decisions
-from .from_lightgbm import read_lightgbm
+from .from_lightgbm import read_lightgbm, read_lightgbm_file
 from .from_sklearn_linear import COMPILERS as LINEAR
 from .from_sklearn_trees import COMPILERS as TREES
-from .from_xgboost import fitted_bytes, read_xgboost
+from .from_xgboost import fitted_bytes, read_xgboost, read_xgboost_file
 from .ubjson import is_ubj
-
-M = TypeVar("M")
 
 
 def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
@@ -37,7 +36,7 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     estimator
         A fitted classifier of scikit-learn, LightGBM or XGBoost, a
         `LatticeEnsembleClassifier`, or a Pipeline of simple transformers (see
-        `prepare.TRANSFORMERS`) with such a one at its end.
+        `scoring.preparation.TRANSFORMERS`) with such a one at its end.
     columns
         (d,) positions in the full row of the columns it was fitted on; by default the
         first d, in order.
@@ -58,13 +57,11 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
     return model
 
 
-def read_file(
-    path: Path, lightgbm: Callable[[str], M], xgboost: Callable[[str | bytes], M]
-) -> M:
+def read_file(path: Path) -> Classifier | SumOfTrees:
     """Read a booster's model file by what is in it, whatever its name."""
     data = path.read_bytes()
     if is_ubj(data):
-        return xgboost(data)
+        return read_xgboost_file(data)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -73,8 +70,8 @@ def read_file(
             "UBJSON file"
         ) from error
     if text.lstrip()[:1] == "{":
-        return xgboost(text)
-    return lightgbm(text)
+        return read_xgboost_file(text)
+    return read_lightgbm_file(text)
 
 
 def compilable(estimator: Any) -> None:
@@ -127,7 +124,7 @@ def _columns(estimator: Any, columns: NDArray[Any] | None) -> NDArray[np.int32]:
 
 def _lattices(classifier: Any, preparation: Preparation) -> Model:
     lattices = replace(classifier.lattices_, preparation=preparation)
-    return Classifier(lattices.packed(), classifier.head())
+    return Classifier(lattices.with_packed(), classifier.head())
 
 
 def _lightgbm(classifier: Any, preparation: Preparation) -> Model:

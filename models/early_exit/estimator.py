@@ -1,0 +1,160 @@
+"""A scikit-learn classifier that stops a fitted one early."""
+
+from collections.abc import Sequence
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from polydom.features.errors import BadInput, BadModel
+
+from .compiled import compile
+from .ensemble import Ensemble
+from .evaluators import EarlyExit, MarginExit
+
+
+class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted ensemble that stops each row once its decision is sure enough.
+
+    As scikit-learn's TunedThresholdClassifierCV with cv="prefit", it is fitted on rows
+    held out from a fitted classifier, which it does not fit again; labels are not
+    needed. For more control see `compile` and `Ensemble.fit_early_exit`.
+
+    Parameters
+    ----------
+    estimator
+        What `compile` makes an `Ensemble` of: a fitted classifier that is a sum of
+        trees, lattices or linear terms, a Pipeline with one at its end, a
+        FrozenEstimator of either, or the path of a model file.
+    alpha
+        Share of decisions that may be others than the whole ensemble's, in [0, 1): of
+        the rows that are fitted, or with `confidence` of fresh ones.
+    confidence
+        In (0, 1): the rate holds on fresh rows with this confidence. Half of the rows
+        are then used for nothing but to calibrate it; `schedule_.promise` says what
+        came of it. None: nothing is promised about fresh rows.
+    feature_costs
+        (d,) what it costs to have each column, >= 0; None where that is nothing.
+    random_state
+        Seed of the division into halves.
+
+    Attributes
+    ----------
+    classes_ : (K,)
+        Labels, ascending.
+    n_features_in_ : int
+        Columns of the rows it was fitted on.
+    ensemble_ : Ensemble
+        The compiled classifier.
+    exits_ : EarlyExit or MarginExit
+        The evaluator, for rows one by one and base models used.
+    schedule_ : Schedule or MarginSchedule
+        What it follows.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.ensemble import RandomForestClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> forest = RandomForestClassifier(30, random_state=0).fit(X[:300], y[:300])
+    >>> sooner = EarlyExitClassifier(forest, alpha=0.01).fit(X[300:])
+    >>> bool((sooner.predict(X[300:]) != forest.predict(X[300:])).mean() <= 0.01)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "estimator": "no_validation",
+        "alpha": [Interval(Real, 0, 1, closed="left")],
+        "confidence": [Interval(Real, 0, 1, closed="neither"), None],
+        "feature_costs": ["array-like", None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        alpha: float = 0.005,
+        confidence: float | None = None,
+        feature_costs: Sequence[float] | NDArray[np.float64] | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.estimator = estimator
+        self.alpha = alpha
+        self.confidence = confidence
+        self.feature_costs = feature_costs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
+        """Compile the fitted estimator, and fit its exits.
+
+        Parameters
+        ----------
+        X
+            (N, d) rows that the estimator was not fitted on.
+        y
+            Not used.
+        groups
+            (N,) where rows belong together, as those of one patient do: a number for
+            each, which the division and the promise keep to.
+
+        Raises
+        ------
+        BadModel
+            If the estimator is no ensemble that has a compiled form.
+        BadInput
+            If the rows cannot be used, or are too few for the confidence.
+        """
+        self._validate_params()
+        source = self.estimator
+        if type(source).__name__ == "FrozenEstimator":
+            source = source.estimator
+        if not isinstance(source, str) and hasattr(source, "fit"):
+            check_is_fitted(source)
+        ensemble = compile(source)
+        if not isinstance(ensemble, Ensemble):
+            raise BadModel(
+                f"a {type(ensemble).__name__} has no base models to leave out"
+            )
+        if len(ensemble.classes) < 2:
+            raise BadInput("the estimator has seen one class: nothing is to be decided")
+        X = validate_data(self, X, ensure_all_finite=False)
+        rest: dict[str, Any] = {}
+        if self.confidence is not None:
+            numbers = np.arange(len(X)) if groups is None else np.asarray(groups)
+            fitted = self._half(numbers)
+            rest = {"confidence": self.confidence, "calibration": X[~fitted]}
+            if groups is not None:
+                rest["groups"] = numbers[~fitted]
+            X = X[fitted]
+        self.ensemble_ = ensemble
+        self.classes_ = ensemble.classes
+        self.exits_: EarlyExit | MarginExit = ensemble.fit_early_exit(
+            X, alpha=self.alpha, feature_costs=self.feature_costs, **rest
+        )
+        self.schedule_ = self.exits_.schedule
+        return self
+
+    def _half(self, groups: NDArray[Any]) -> NDArray[np.bool_]:
+        """Draw half of the groups, and mark their rows."""
+        found, group = np.unique(groups, return_inverse=True)
+        drawn = check_random_state(self.random_state).permutation(len(found))
+        half: NDArray[np.bool_] = drawn[group] < len(found) // 2
+        return half
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels (N,) of the rows X (N, d)."""
+        check_is_fitted(self)
+        return self.exits_.predict(
+            validate_data(self, X, reset=False, ensure_all_finite=False)
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

@@ -1,0 +1,166 @@
+"""`compile`: the one way in, for every kind of source; and exits fitted in one call."""
+
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pytest
+import xgboost
+from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+
+from polydom import models
+from polydom.features.errors import BadInput, BadModel
+from polydom.models import (
+    Classifier,
+    Ensemble,
+    LatticeEnsembleClassifier,
+    MarginSchedule,
+    Regressor,
+    Schedule,
+    compile,
+    fit_margin_schedule,
+    fit_schedule,
+)
+from polydom.models.scoring.prior import Prior
+from tests.support.agreement import bundled
+
+X, Y = bundled("wine")
+TWO = (Y > 0).astype(int)
+FEW: dict[str, Any] = {"n_estimators": 9, "random_state": 0, "n_jobs": 1}
+SOURCES: dict[str, tuple[Any, type[Any]]] = {
+    "forest": (RandomForestClassifier(**FEW), Ensemble),
+    "linear": (LogisticRegression(max_iter=9000), Ensemble),
+    "pipeline": (make_pipeline(StandardScaler(), LogisticRegression()), Ensemble),
+    "lattices": (LatticeEnsembleClassifier(4, 3, epochs=2, random_state=0), Ensemble),
+    "lightgbm": (lightgbm.LGBMClassifier(**FEW, verbose=-1), Ensemble),
+    "xgboost": (xgboost.XGBClassifier(**FEW), Ensemble),
+    "bayes": (GaussianNB(), Classifier),
+    "dummy": (DummyClassifier(strategy="prior"), Prior),
+    "forest regressor": (RandomForestRegressor(**FEW), Regressor),
+    "lightgbm regressor": (lightgbm.LGBMRegressor(**FEW, verbose=-1), Regressor),
+    "xgboost regressor": (xgboost.XGBRegressor(**FEW), Regressor),
+}
+RANKERS: dict[str, Any] = {
+    "lightgbm": lightgbm.LGBMRanker(**FEW, verbose=-1),
+    "xgboost": xgboost.XGBRanker(**FEW),
+}
+WITH_FILES = [name for name in SOURCES if name.split()[0] in ("lightgbm", "xgboost")]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_what_is_fitted_is_compiled_to_what_it_is(name: str) -> None:
+    source, kind = SOURCES[name]
+    with threadpool_limits(1):
+        fitted = source.fit(X, Y)
+    made: Any = compile(fitted)
+    assert isinstance(made, kind)
+    np.testing.assert_allclose(made.predict(X), fitted.predict(X), rtol=1e-5, atol=1e-5)
+    if kind is not Regressor:
+        shares = made.predict_scores(X)
+        np.testing.assert_allclose(shares, fitted.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_rankers_are_regressors(name: str) -> None:
+    fitted = RANKERS[name].fit(X, Y, group=[100, 78])
+    made = compile(fitted)
+    assert isinstance(made, Regressor)
+    np.testing.assert_allclose(made.predict(X), fitted.predict(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", WITH_FILES)
+@pytest.mark.parametrize("end", ["txt", "json", "ubj"])
+def test_files_are_told_apart_by_what_is_in_them(
+    name: str, end: str, tmp_path: Path
+) -> None:
+    source, kind = SOURCES[name]
+    path, fitted = tmp_path / "model", source.fit(X, Y)
+    if name.startswith("lightgbm"):
+        fitted.booster_.save_model(path)
+    else:
+        path = path.with_suffix(f".{'json' if end == 'txt' else end}")
+        fitted.save_model(path)
+    for place in (path, str(path)):
+        made: Any = compile(place)
+        assert isinstance(made, kind)
+        np.testing.assert_allclose(made.predict(X), fitted.predict(X), atol=1e-5)
+
+
+def test_what_has_no_compiled_form_is_named() -> None:
+    with pytest.raises(BadModel, match="Ridge has no compiled form as a regressor"):
+        compile(Ridge().fit(X, Y))
+    with pytest.raises(BadModel, match="dict has no compiled form"):
+        compile({})
+    with pytest.raises(FileNotFoundError):
+        compile("no such file")
+
+
+def fitted_ensemble(classes: int) -> Ensemble:
+    y = Y if classes > 2 else TWO
+    made = compile(RandomForestClassifier(20, max_depth=3, random_state=0).fit(X, y))
+    assert isinstance(made, Ensemble)
+    return made
+
+
+@pytest.mark.parametrize("confidence", [None, 0.9])
+@pytest.mark.parametrize("costly", [False, True])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_fitting_in_one_call_is_the_long_way_to_the_bit(
+    classes: int, costly: bool, confidence: float | None
+) -> None:
+    ensemble = fitted_ensemble(classes)
+    scores = ensemble.base_scores(X)
+    short: dict[str, Any] = {"confidence": confidence}
+    long = dict(short)
+    if costly:
+        short["feature_costs"] = long["feature_costs"] = np.arange(13.0)
+        long["uses"] = ensemble.uses(13)
+    if confidence is not None:
+        groups = np.arange(len(X)) // 2
+        short |= {"calibration": X, "groups": groups}
+        long |= {"calibration": scores, "groups": groups}
+    own = ensemble.predict(X)
+    fitted: Schedule | MarginSchedule
+    if classes == 2:
+        long["decisions"] = own == 1
+        fitted = fit_schedule(scores, ensemble.threshold, 0.1, **long)
+    else:
+        long |= {"decisions": own, "bias": ensemble.bias}
+        fitted = fit_margin_schedule(scores, 0.1, **long)
+    exits = ensemble.fit_early_exit(X, alpha=0.1, **short)
+    for made, part in zip(
+        exits.schedule.__reduce__()[1], fitted.__reduce__()[1], strict=True
+    ):
+        np.testing.assert_array_equal(made, part)
+    expected = ensemble.early_exit(fitted).choices(X)
+    np.testing.assert_array_equal(exits.choices(X), expected)
+    assert (exits.schedule.promise is None) == (confidence is None)
+    changed = np.count_nonzero(exits.predict(X) != own)
+    assert changed <= 0.1 * len(X)
+
+
+def test_options_of_the_fitting_are_handed_on() -> None:
+    ensemble = fitted_ensemble(2)
+    exits = ensemble.fit_early_exit(X, alpha=0.1, sides="negative")
+    assert isinstance(exits.schedule, Schedule)
+    assert np.isposinf(exits.schedule.upper).all()
+    with pytest.raises(BadInput, match="without a confidence"):
+        ensemble.fit_early_exit(X, alpha=0.1, calibration=X)
+    with pytest.raises(BadInput, match=r"alpha is 2.*in \[0, 1\)"):
+        ensemble.fit_early_exit(X, alpha=2.0)
+
+
+@pytest.mark.parametrize("name", models.__all__)
+def test_each_public_name_is_there_and_documented(name: str) -> None:
+    found = getattr(models, name)
+    assert found.__name__ == name
+    assert found.__doc__
+    with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
+        models.no_such_name  # noqa: B018

@@ -1,0 +1,119 @@
+"""The scikit-learn classifier that stops a fitted one early."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from lightgbm import LGBMClassifier
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.naive_bayes import GaussianNB
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from polydom.features.errors import BadInput, BadModel
+from polydom.models import EarlyExitClassifier, compile
+from polydom.models.early_exit.evaluators import MarginExit
+from tests.support.agreement import bundled
+
+X, Y = bundled("breast_cancer")
+FOREST = RandomForestClassifier(30, random_state=0).fit(X[:200], Y[:200])
+HELD = X[200:]
+
+
+class Prefit(EarlyExitClassifier):
+    """Fits what it stops on the same rows: for checks that bring their own."""
+
+    def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> "Prefit":
+        given: BaseEstimator = self.estimator
+        try:
+            self.estimator = clone(given).fit(X, y)
+            return super().fit(X, y, groups=groups)
+        finally:
+            self.estimator = given
+
+
+@pytest.mark.jit
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [Prefit(RandomForestClassifier(20, random_state=0), alpha=0.01)]
+)
+def test_it_is_a_scikit_learn_classifier(estimator: Any, check: Any) -> None:
+    check(estimator)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_exits_are_those_of_the_compiled_ensemble(classes: int) -> None:
+    rows, y = make_classification(
+        600, 8, n_informative=6, n_classes=classes, random_state=0
+    )
+    fitted = LGBMClassifier(n_estimators=20, verbose=-1, n_jobs=1).fit(
+        rows[:300], y[:300]
+    )
+    held = rows[300:]
+    made = EarlyExitClassifier(fitted, alpha=0.02).fit(held, y[300:])
+    exits = compile(fitted).fit_early_exit(held, alpha=0.02)
+    np.testing.assert_array_equal(made.predict(held), exits.predict(held))
+    np.testing.assert_array_equal(made.classes_, fitted.classes_)
+    assert made.n_features_in_ == 8
+    assert isinstance(made.exits_, MarginExit) == (classes == 3)
+    assert made.score(held, y[300:]) > 0.6
+
+
+def test_a_confidence_takes_half_of_the_rows() -> None:
+    made = EarlyExitClassifier(FOREST, alpha=0.05, confidence=0.9, random_state=0)
+    promise = made.fit(HELD).schedule_.promise
+    assert promise is not None
+    assert (promise.rows, promise.confidence) == (185, 0.9)
+    again = clone(made).set_params(estimator=FOREST).fit(HELD)
+    np.testing.assert_array_equal(again.schedule_.order, made.schedule_.order)
+    with pytest.raises(BadInput, match="at least 2302"):
+        EarlyExitClassifier(FOREST, alpha=0.001, confidence=0.9).fit(HELD)
+
+
+def test_groups_stay_together() -> None:
+    groups = np.arange(len(HELD)) // 3
+    drawn: list[NDArray[np.bool_]] = []
+
+    class Watched(EarlyExitClassifier):
+        def _half(self, groups: NDArray[Any]) -> NDArray[np.bool_]:
+            drawn.append(super()._half(groups))
+            return drawn[-1]
+
+    made = Watched(FOREST, alpha=0.1, confidence=0.9, random_state=0)
+    made.fit(HELD, groups=groups)
+    assert set(groups[drawn[0]]).isdisjoint(groups[~drawn[0]])
+    assert made.schedule_.promise is not None
+    assert made.schedule_.promise.rows == np.count_nonzero(~drawn[0])
+
+
+def test_what_it_takes_as_an_estimator(tmp_path: Path) -> None:
+    path = tmp_path / "model.txt"
+    booster = LGBMClassifier(n_estimators=9, verbose=-1, n_jobs=1)
+    booster.fit(X[:200], Y[:200]).booster_.save_model(path)
+    for source in (str(path), FrozenEstimator(booster), booster):
+        made = EarlyExitClassifier(source, alpha=0.0).fit(HELD)
+        np.testing.assert_array_equal(made.predict(HELD), booster.predict(HELD))
+    frozen = clone(EarlyExitClassifier(FrozenEstimator(booster), alpha=0.0))
+    np.testing.assert_array_equal(frozen.fit(HELD).classes_, [0, 1])
+
+
+def test_costs_of_columns_order_the_base_models() -> None:
+    costs = np.where(np.arange(30) < 20, 1.0, 500.0)
+    made = EarlyExitClassifier(FOREST, alpha=0.01, feature_costs=costs).fit(HELD)
+    plain = EarlyExitClassifier(FOREST, alpha=0.01).fit(HELD)
+    assert made.schedule_.order.tolist() != plain.schedule_.order.tolist()
+
+
+def test_what_cannot_be_stopped_early_is_refused() -> None:
+    with pytest.raises(NotFittedError):
+        EarlyExitClassifier(RandomForestClassifier()).fit(HELD)
+    with pytest.raises(BadModel, match="Classifier has no base models"):
+        EarlyExitClassifier(GaussianNB().fit(X, Y)).fit(HELD)
+    with pytest.raises(ValueError, match="'alpha' parameter"):
+        EarlyExitClassifier(FOREST, alpha=1.5).fit(HELD)
+    with pytest.raises(NotFittedError):
+        EarlyExitClassifier(FOREST).predict(HELD)
