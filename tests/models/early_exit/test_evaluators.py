@@ -23,6 +23,7 @@ from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_multiclass import fit_lead_schedule
 from polydom.models.qwyc.schedule import LeadSchedule, Schedule
 from tests.support.agreement import bundled
+from tests.support.examples import few
 from tests.support.oracles.early_exit import walk_leads
 
 X_WINE, Y_WINE = bundled("wine")
@@ -82,7 +83,7 @@ def test_a_schedule_that_never_stops_decides_as_the_original(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENSEMBLES)
-@settings(max_examples=20)
+@settings(max_examples=few(20))
 @given(data=st.data())
 def test_early_choices_are_those_of_a_walk_by_hand(
     name: str, data: st.DataObject
