@@ -54,7 +54,13 @@ def test_wheel_works_in_an_empty_folder(tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     run([sys.executable, "-m", "venv", "--without-pip", venv], tmp_path)
     binaries = venv / ("Scripts" if os.name == "nt" else "bin")
-    install = ["pip", "--python", binaries / "python", "install", "--no-deps"]
+    install: list[str | Path] = [
+        "pip",
+        "--python",
+        binaries / "python",
+        "install",
+        "--no-deps",
+    ]
     run([sys.executable, "-m", *install, "--no-index", "--quiet", wheel], tmp_path)
     says = "import sysconfig; print(sysconfig.get_path('purelib'))"
     site = Path(run([binaries / "python", "-c", says], tmp_path).strip())
