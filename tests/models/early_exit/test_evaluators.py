@@ -39,9 +39,9 @@ def ensembles() -> dict[str, tuple[Any, Ensemble]]:
         "forest": RandomForestClassifier(**quiet, max_depth=3),
         "extra trees": ExtraTreesClassifier(**quiet),
         "linear": LogisticRegression(max_iter=9000),
-        "lattices": LatticeEnsembleClassifier(9, 3, random_state=0),
+        "lattices": LatticeEnsembleClassifier(9, 3, epochs=4, random_state=0),
         "simplices": LatticeEnsembleClassifier(
-            40, 3, interpolation="simplex", random_state=0
+            40, 3, interpolation="simplex", epochs=4, random_state=0
         ),
     }
     with threadpool_limits(1):
