@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from polydom.models.scoring.kernels import declare
-
-ROOT = Path(declare.__file__).parents[1]
+from tests.support.places import ROOT
 
 PACKAGE = {
     "__init__.py": "",
