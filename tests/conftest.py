@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import few
 from tests.support.places import DATA
 
 settings.register_profile(
     "polydom",
+    max_examples=few(100),
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -98,6 +98,7 @@ def test_other_errors_of_decoders_have_words_too() -> None:
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
 )
 NAMES = st.sampled_from(Form.__struct_fields__)
 

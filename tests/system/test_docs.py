@@ -1,5 +1,7 @@
 """What the documents promise is what the code has."""
 
+import doctest
+import importlib
 import json
 import re
 import subprocess
@@ -36,7 +38,7 @@ from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema.facts import IndexFacts, ModelFacts
 from polydom.server.schema.predict import Answer, Ask
 from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, Settings
-from tests.support.places import DOCS
+from tests.support.places import DOCS, ROOT
 from tests.support.served import FEATURES_FILE, save_index
 from tests.support.waiting import until_ready
 
@@ -87,6 +89,21 @@ def test_code_about_ensembles_runs_from_top_to_bottom(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.search(r"^\d+ of 200 trees$", done.stdout, re.MULTILINE)
     assert "of decisions change on fresh rows, with 95% confidence" in done.stdout
+
+
+EXAMPLES = [
+    ".".join(("polydom", *path.relative_to(ROOT).with_suffix("").parts))
+    for room in ("features", "models", "indexer", "server")
+    for path in sorted((ROOT / room).rglob("*.py"))
+    if ">>> " in path.read_text("utf-8")
+]
+
+
+@pytest.mark.parametrize("module", EXAMPLES)
+def test_examples_in_docstrings_hold(module: str) -> None:
+    found = doctest.testmod(importlib.import_module(module))
+    assert found.failed == 0
+    assert found.attempted > 0
 
 
 def test_file_format_gives_the_constants_that_the_code_has() -> None:

@@ -4,16 +4,20 @@ import json
 import os
 import subprocess
 import sys
+from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from tests.support import projects
 from tests.support.places import ROOT
 
 
 def run(arguments: list[str | Path], folder: Path) -> str:
+    """Run it without compiling: a new place would have every kernel compiled anew."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    kept["NUMBA_DISABLE_JIT"] = "1"
     done = subprocess.run(
         list(map(str, arguments)), cwd=folder, env=kept, capture_output=True, text=True
     )
@@ -21,13 +25,48 @@ def run(arguments: list[str | Path], folder: Path) -> str:
     return done.stdout
 
 
+def needed_by(package: Distribution) -> list[Distribution]:
+    """What pip would install with it, as it is installed here."""
+    found: dict[str, Distribution] = {}
+    asking: list[tuple[Distribution, str]] = [(package, "")]
+    for asked, extra in asking:
+        for line in asked.requires or []:
+            need = Requirement(line)
+            if need.marker is None or need.marker.evaluate({"extra": extra}):
+                new = need.name not in found
+                found[need.name] = distribution(need.name)
+                asking += [(found[need.name], one) for one in need.extras]
+                asking += [(found[need.name], "")] * new
+    return list(found.values())
+
+
+def link(package: Distribution, site: Path) -> None:
+    """Let an environment have a package of this one, and nothing else of it."""
+    for name in {file.parts[0] for file in package.files or []} - {"..", "__pycache__"}:
+        if not (site / name).exists():
+            (site / name).symlink_to(str(package.locate_file(name)))
+
+
 @pytest.mark.jit
 def test_wheel_works_in_an_empty_folder(tmp_path: Path) -> None:
     run([sys.executable, "-m", "build", "--wheel", "-o", tmp_path, ROOT], tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
-    run([sys.executable, "-m", "venv", tmp_path / "venv"], tmp_path)
-    binaries = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin")
-    run([binaries / "pip", "install", "--quiet", wheel], tmp_path)
+    venv = tmp_path / "venv"
+    run([sys.executable, "-m", "venv", "--without-pip", venv], tmp_path)
+    binaries = venv / ("Scripts" if os.name == "nt" else "bin")
+    install: list[str | Path] = [
+        "pip",
+        "--python",
+        binaries / "python",
+        "install",
+        "--no-deps",
+    ]
+    run([sys.executable, "-m", *install, "--no-index", "--quiet", wheel], tmp_path)
+    says = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(run([binaries / "python", "-c", says], tmp_path).strip())
+    (metadata,) = site.glob("polydom-*.dist-info")
+    for package in needed_by(PathDistribution(metadata)):
+        link(package, site)
 
     folder = projects.texts(tmp_path / "empty")
     run([binaries / "polydom", "build", "PROJECT.toml", "-o", "my.pdx"], folder)

@@ -1,5 +1,3 @@
-import doctest
-import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -83,14 +81,6 @@ def test_best_agrees_with_trying_every_candidate(
         found = index.best(size, budget_s)
         assert found.accuracy == expected
         assert found.cost_s <= budget_s
-
-
-def test_index_docstring_examples_hold() -> None:
-    failed, tried = doctest.testmod(
-        importlib.import_module("polydom.indexer.index.index")
-    )
-    assert tried > 0
-    assert failed == 0
 
 
 def test_index_is_the_same_after_saving_and_loading(tmp_path: Path) -> None:

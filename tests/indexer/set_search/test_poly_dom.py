@@ -11,6 +11,7 @@ from polydom.features.errors import BadInput
 from polydom.indexer.set_search import poly_dom
 from polydom.indexer.set_search import sandwich as bounds
 from polydom.indexer.set_search.poly_dom import PolyDomSearch
+from tests.support.examples import few
 from tests.support.oracles.set_search import count_open, expand_lattice, smallest_alpha
 
 ALPHAS = st.sampled_from([1.0, 1.01, 1.1, 1.5, 2.0])
@@ -444,7 +445,7 @@ def test_search_refuses_arguments_out_of_range(
 
 
 @pytest.mark.jit
-@settings(max_examples=5)
+@settings(max_examples=few(5))
 @given(seed=st.integers(0, 1000))
 def test_search_over_sixteen_features_expands_each_set_once(seed: int) -> None:
     draw = np.random.default_rng(seed)

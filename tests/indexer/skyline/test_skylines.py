@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from polydom.indexer.skyline.skylines import Skylines, skylines
 from tests.support.curves import SIZES, Candidates, candidates
+from tests.support.examples import few
 from tests.support.oracles.skyline import skylines_by_sweep
 
 
@@ -12,7 +13,7 @@ def stays(found: Skylines) -> list[tuple[int, float, float]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-@settings(max_examples=300)
+@settings(max_examples=few(300))
 @given(drawn=candidates())
 def test_sweep_and_envelope_agree_exactly(drawn: Candidates) -> None:
     assert stays(skylines_by_sweep(*drawn, SIZES)) == stays(skylines(*drawn, SIZES))

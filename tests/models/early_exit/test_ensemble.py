@@ -28,6 +28,7 @@ from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import join
 from tests.support.agreement import bundled
 from tests.support.boosters import lgbm, xgb
+from tests.support.examples import few
 from tests.support.oracles.early_exit import early_decision
 
 READ = """
@@ -117,7 +118,7 @@ def test_schedule_that_never_stops_decides_as_the_original(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["lightgbm", "forest", "linear"])
-@settings(max_examples=40)
+@settings(max_examples=few(40))
 @given(data=st.data())
 def test_early_decisions_are_those_of_a_walk_by_hand(
     name: str, data: st.DataObject

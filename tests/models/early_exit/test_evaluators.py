@@ -23,6 +23,7 @@ from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from tests.support.agreement import bundled
+from tests.support.examples import few
 from tests.support.oracles.early_exit import walk_margins
 
 X_WINE, Y_WINE = bundled("wine")
@@ -38,9 +39,9 @@ def ensembles() -> dict[str, tuple[Any, Ensemble]]:
         "forest": RandomForestClassifier(**quiet, max_depth=3),
         "extra trees": ExtraTreesClassifier(**quiet),
         "linear": LogisticRegression(max_iter=9000),
-        "lattices": LatticeEnsembleClassifier(9, 3, random_state=0),
+        "lattices": LatticeEnsembleClassifier(9, 3, epochs=4, random_state=0),
         "simplices": LatticeEnsembleClassifier(
-            40, 3, interpolation="simplex", random_state=0
+            40, 3, interpolation="simplex", epochs=4, random_state=0
         ),
     }
     with threadpool_limits(1):
@@ -82,7 +83,7 @@ def test_a_schedule_that_never_stops_decides_as_the_original(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ENSEMBLES)
-@settings(max_examples=20)
+@settings(max_examples=few(20))
 @given(data=st.data())
 def test_early_choices_are_those_of_a_walk_by_hand(
     name: str, data: st.DataObject

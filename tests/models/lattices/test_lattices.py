@@ -20,6 +20,7 @@ from polydom.models.scoring.kernels.declare import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
 from polydom.models.scoring.preparation import plain
 from tests.support.agreement import stored_and_loaded
+from tests.support.examples import few
 from tests.support.oracles.early_exit import early_decision
 from tests.support.oracles.lattices import calibrated_value, interpolated
 
@@ -83,7 +84,7 @@ def test_scores_are_sums_over_vertices_of_products_of_weights(
         assert scores[i, t, r] == pytest.approx(expected, abs=1e-5 * largest)
 
 
-@settings(max_examples=30)
+@settings(max_examples=few(30))
 @given(seed=st.integers(0, 9999), R=st.sampled_from([1, 3]), simplex=st.booleans())
 def test_sums_are_exact_in_any_order(seed: int, R: int, simplex: bool) -> None:
     lattices = drawn(seed, T=25, R=R, simplex=simplex)
@@ -151,7 +152,7 @@ def test_one_lattice_over_one_input_is_its_calibrator() -> None:
     np.testing.assert_array_equal(lattices.raw(X)[:, 0], expected)
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(60))
 @given(seed=st.integers(0, 9999), simplex=st.booleans())
 def test_early_decisions_are_those_of_a_walk_by_hand(seed: int, simplex: bool) -> None:
     lattices = drawn(seed, T=12, simplex=simplex)

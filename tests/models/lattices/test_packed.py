@@ -23,6 +23,7 @@ from polydom.models.lattices.packed import (
 )
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stops import BEST, UNDECIDED, Limits, Margins, Never, Stops
+from tests.support.examples import few
 from tests.support.oracles.lattices import calibrated_value, on_simplex
 
 WIDE = 12  # columns of the rows
@@ -179,7 +180,7 @@ def test_whole_sums_are_those_of_the_plain_kernel_to_the_bit(sizes: Sizes) -> No
 
 
 @pytest.mark.jit
-@settings(max_examples=60)
+@settings(max_examples=few(60))
 @given(
     seed=st.integers(0, 9999),
     T=st.sampled_from([1, 7, 16, 17, 60, 300]),
@@ -202,7 +203,7 @@ def test_rows_stop_where_the_plain_sums_do(seed: int, T: int, simplex: bool) -> 
 
 
 @pytest.mark.jit
-@settings(max_examples=40)
+@settings(max_examples=few(40))
 @given(
     seed=st.integers(0, 9999),
     T=st.sampled_from([1, 16, 40]),

@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.lattices.kernels.training import gradient, sum_rows
 from polydom.models.lattices.training import locate_all, start, stretch
+from tests.support.examples import few
 
 Floats = NDArray[np.float64]
 
@@ -25,7 +26,7 @@ def log_loss(raw: Floats, y: NDArray[np.int64]) -> float:
     return float(-np.log(shares[np.arange(len(y)), y]).sum())
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=few(25), deadline=None)
 @given(
     seed=st.integers(0, 9999),
     K=st.sampled_from([2, 3]),

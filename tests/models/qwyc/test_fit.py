@@ -93,6 +93,7 @@ def test_features_that_help_together_are_opened_together() -> None:
     assert schedule.order[:10].min() >= 5
 
 
+@pytest.mark.jit
 def test_whole_features_are_often_never_computed() -> None:
     scores = noisy_votes(2000, 30)
     uses = np.repeat(np.eye(3, dtype=np.bool_), 10, axis=0)
@@ -165,6 +166,7 @@ def test_a_schedule_changes_at_most_alpha_of_the_rows_it_was_fitted_on(
         assert (used[decisions] == 20).all()
 
 
+@pytest.mark.jit
 def test_polydom_takes_fewer_base_models_than_either_algorithm_of_qwyc() -> None:
     scores = noisy_votes(4000, 40)
     means = {

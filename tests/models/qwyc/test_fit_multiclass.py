@@ -71,6 +71,7 @@ def test_at_most_alpha_of_the_fitted_choices_change(alpha: float) -> None:
     assert used.mean() < 20
 
 
+@pytest.mark.jit
 def test_a_larger_alpha_takes_fewer_base_models_and_order_can_be_kept() -> None:
     scores = noisy_rounds(2000, 30)
     means = [
@@ -109,6 +110,7 @@ def test_features_are_opened_as_late_as_they_can_be() -> None:
     assert [s.features for s in cut_stages(schedule.order, uses)] == [(1,), (0,)]
 
 
+@pytest.mark.jit
 def test_a_calibrated_rate_holds_on_fresh_rows() -> None:
     rows = noisy_rounds(12_000, 20)
     schedule = fit_margin_schedule(

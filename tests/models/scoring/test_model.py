@@ -29,6 +29,7 @@ from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
 from tests.support.agreement import assert_agrees, bundled, edge_rows, stored_and_loaded
+from tests.support.examples import few
 
 
 def _fitted() -> dict[str, Any]:
@@ -229,7 +230,7 @@ ROWS = edge_rows(bundled("iris")[0], np.zeros(0), 40, missing=True, infinite=Tru
 EDGE_BYTES = (0, 1, 2, 4, 63, 64, 127, 128, 240, 255)
 
 
-@settings(max_examples=400)
+@settings(max_examples=few(400))
 @given(data=st.data())
 def test_hostile_arrays_are_refused_or_harmless(data: st.DataObject) -> None:
     """Change bytes, or cut, of a stored model: load it, and use it if it loads."""

@@ -13,6 +13,7 @@ from polydom.features.errors import BadInput
 from polydom.models.selection.daub import daub, line_bound, monotone, slope
 from polydom.models.selection.daub_seconds import cost_at, daub_by_seconds
 from polydom.models.selection.race import Allocation, Race, TrainingOutcome
+from tests.support.examples import few
 from tests.support.oracles.learner_races import (
     cost_by_steps,
     daub_allocations,
@@ -226,7 +227,7 @@ def test_daub_by_seconds_finishes_a_leader_without_rivals_at_once() -> None:
     assert [line.amount for line in contest.curves["0"]] == [50, N]
 
 
-@settings(max_examples=30)
+@settings(max_examples=few(30))
 @given(
     delta=st.floats(0, 0.02),
     worth=st.floats(0, 0.2),

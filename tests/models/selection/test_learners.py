@@ -21,6 +21,7 @@ FEW = {
     "ada_boost": {"n_estimators": 5},
     "lightgbm": {"n_estimators": 5},
     "xgboost": {"n_estimators": 5},
+    "lattices": {"n_lattices": 6, "epochs": 4},
 }
 
 

@@ -45,6 +45,7 @@ from tests.support.agreement import (
     edge_rows,
     real,
 )
+from tests.support.examples import few
 from tests.support.oracles.trees import tree_value
 
 SHARES = {
@@ -259,7 +260,7 @@ def drawn_trees(draw: st.DrawFn) -> Tree:
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=few(150))
 @given(
     trees=st.lists(drawn_trees(), min_size=1, max_size=4),
     rows=st.lists(st.lists(VALUES, min_size=3, max_size=3), min_size=1, max_size=6),

@@ -15,6 +15,7 @@ from polydom.server.oip.items import Requested
 from polydom.server.oip.rest_body import decode_infer
 from polydom.server.oip.service import Inferred
 from polydom.server.oip.tensors import BYTES, Tensor
+from tests.support.examples import few
 
 AGE = {"name": "age", "shape": [2], "datatype": "FP32"}
 RAW = struct.pack("<2f", 1.5, 2.5)
@@ -173,7 +174,7 @@ shapes = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=few(300), deadline=None)
 @given(
     st.sampled_from(["FP64", "FP32", "INT8", "BOOL", "BYTES"]),
     shapes,

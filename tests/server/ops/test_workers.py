@@ -13,7 +13,11 @@ from tests.support.served import FEATURES_FILE, HAM, save
 from tests.support.servers import ADMIN, ask, reload, serving, version_of
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+# of processes, which kernels have no part in: once is enough
+pytestmark = [
+    pytest.mark.jit,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork"),
+]
 OWN = f"--features={FEATURES_FILE}"
 COUNT = 2
 

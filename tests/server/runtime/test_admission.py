@@ -24,6 +24,7 @@ from polydom.server.runtime.admission import (
     Admission,
     waiting_at,
 )
+from tests.support.examples import few
 
 BUDGET_S = 0.05
 READ_S, REFUSE_S = 1e-6, 1e-5
@@ -112,7 +113,7 @@ def test_admission_answers_in_time_what_it_takes_and_refuses_the_rest_at_once(
         assert max(refused) < BUDGET_S / 2
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=few(60), deadline=None)
 @given(
     st.lists(
         st.tuples(st.floats(0, 0.2), st.integers(1, 200)), min_size=1, max_size=12
@@ -212,7 +213,7 @@ def test_connections_that_wait_are_counted() -> None:
             connection.close()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=few(200), deadline=None)
 @given(
     st.lists(
         st.one_of(

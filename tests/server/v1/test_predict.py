@@ -29,6 +29,7 @@ from polydom.server.settings import Settings
 from polydom.server.v1.decode import decode_ask
 from polydom.server.v1.predict import LONGEST_BODY, Predict
 from tests.support import records, served
+from tests.support.examples import few
 
 NOW_S = 50.0
 JSON = (b"content-type", b"application/json")
@@ -120,7 +121,7 @@ def bodies(field: str, items: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes
     return st.one_of(whole, whole, whole, cut, st.binary(max_size=8))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=few(400), deadline=None)
 @given(
     bodies("record", st.one_of(people, whole_people, values)), headers, queries, waits
 )
@@ -133,7 +134,7 @@ def test_record_is_answered_as_by_the_route(
     assert answer is None if expected[0] != 200 else answer in (None, expected[1])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=few(200), deadline=None)
 @given(bodies("text", st.one_of(st.text(max_size=60), values)), headers, queries, waits)
 def test_text_is_answered_as_by_the_route(
     body: bytes, headers: Any, query: bytes, waited_s: float
