@@ -117,7 +117,7 @@ class Lattices:
         if packed is None or packed.outputs > 1 or not packed.takes(row):
             return None
         total = np.empty(1)
-        raw_entry(row, packed.address, total)
+        raw_entry(row, packed.at, total)
         return float(total[0] + self.bias[0])
 
     def with_packed(self) -> "Lattices":
