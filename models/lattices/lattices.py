@@ -175,6 +175,11 @@ class Lattices:
         most = self.size * float(np.abs(self.vertices).max())
         return most * self.unit + float(np.abs(self.bias).max())
 
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw prepared inputs (count, d) from where they make a difference."""
+        low, high = self.knots[:, 0], self.knots[:, -1]
+        return low + (high - low) * rng.uniform(-0.1, 1.1, (count, len(low)))
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""
         return {

@@ -61,6 +61,9 @@ class Scorer(Protocol):
     def reach(self) -> float:
         """Give what no raw score of a finite float32 row exceeds."""
 
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
+        """Draw prepared inputs (count, d) from where they make a difference."""
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything it consists of."""
 

@@ -10,10 +10,10 @@ from numba import float64, int32, int64
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import njit
-from polydom.models.scoring.kernels.native import FLOATS
+from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D
 
-from ...skyline.kernels.pairs import FLOATS_2D, OPTIONS, pair_cost
+from ...skyline.kernels.pairs import pair_cost
 
 INTS = Array(int32, 1, "C", readonly=True)
 INTS_2D = Array(int32, 2, "C", readonly=True)
