@@ -207,6 +207,14 @@ class Head:
         return {"classes": self.classes, "head": np.array(numbers, np.float64)}
 
 
+def labels_of(classes: Any, count: int) -> NDArray[Any]:
+    """Labels (K,), by default 0 to K - 1; BadModel if there are not `count`."""
+    labels = np.arange(count) if classes is None else np.asarray(classes)
+    if len(labels) != count:
+        raise BadModel(f"{len(labels)} labels for a model of {count} classes")
+    return labels
+
+
 def load_head(stored: Stored) -> Head:
     """Read a head; BadModel unless link, rule and classes fit together."""
     link, rule, inputs, gain = stored.finite("head", (4,)).tolist()

@@ -242,3 +242,8 @@ def draw_at_thresholds(
             between = np.abs(np.rint(between))
         out[:, j] = np.where(rng.random(len(out)) < 0.5, at, between)
     return out
+
+
+def sums_before(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sum of the sizes before each."""
+    return np.cumsum(sizes) - sizes
