@@ -10,11 +10,6 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel, BadRow
 
-from ..lattices.lattices import Lattices
-from ..linear.linear import Linear
-from ..linear.naive_bayes import Gaussian
-from ..trees.trees import Trees
-
 Floats = NDArray[np.float64]
 
 ROWS = 12
@@ -126,55 +121,8 @@ def draw_rows(
     """Draw full rows (ROWS, width) from where a scorer's inputs make a difference."""
     X = np.zeros((ROWS, max(scorer.width, int(columns.max(initial=-1)) + 1)))
     preparation = scorer.preparation
-    if isinstance(scorer, Trees):
-        drawn = _at_thresholds(scorer, rng)
-        if not len(preparation.operations):
-            X[:, : drawn.shape[1]] = drawn
-            drawn = X[:, preparation.columns]
-    elif isinstance(scorer, Lattices):
-        low, high = scorer.knots[:, 0], scorer.knots[:, -1]
-        drawn = low + (high - low) * rng.uniform(-0.1, 1.1, (ROWS, len(low)))
-    elif isinstance(scorer, Gaussian):
-        k = rng.integers(len(scorer.means), size=ROWS)
-        spread = np.sqrt(scorer.variances[k])
-        drawn = scorer.means[k] + spread * rng.normal(size=spread.shape)
-    elif isinstance(scorer, Linear):
-        weights = np.abs(scorer.weights).max(axis=1)
-        reach = 1.0 + np.abs(scorer.intercepts - scorer.intercepts.min()).max()
-        if scorer.outputs == 1:
-            reach = 1.0 + abs(float(scorer.intercepts[0]))
-        scale = reach / np.where(weights, weights, 1.0)
-        drawn = scale * rng.normal(size=(ROWS, len(weights)))
-    else:
-        return X
-    drawn = preparation.undo(drawn)
+    drawn = preparation.undo(scorer.draw_inputs(ROWS, rng))
     drawn[rng.random(drawn.shape) < GAPS] = np.nan
     drawn[0] = np.nan_to_num(drawn[0])
     X[:, preparation.columns] = drawn
     return X
-
-
-def _at_thresholds(trees: Trees, rng: np.random.Generator) -> Floats:
-    """Draw inputs at thresholds, and anywhere between the least and the largest."""
-    nodes = trees.nodes
-    inner = nodes["column"] >= 0
-    column, category = nodes["column"][inner], nodes["category"][inner]
-    cuts = nodes["threshold"][inner]
-    words = np.append(np.diff(trees.set_starts), 1)
-    codes = rng.integers(0, 32 * words[category] + 1)  # of -1, which is no set, unused
-    cuts = np.where(category >= 0, codes, np.clip(cuts, -1e30, 1e30))
-    width = max(len(trees.columns), int(column.max(initial=-1)) + 1)
-    out = rng.normal(size=(ROWS, width))
-    by_column = np.argsort(column, kind="stable")
-    used, first, count = np.unique(
-        column[by_column], return_index=True, return_counts=True
-    )
-    sorted_cuts, whole = cuts[by_column], (category >= 0)[by_column]
-    for j, start, many in zip(used, first, count, strict=True):
-        own = sorted_cuts[start : start + many]
-        at = rng.choice(own, ROWS)
-        between = rng.uniform(own.min() - 1.0, own.max() + 1.0, ROWS)
-        if whole[start]:
-            between = np.abs(np.rint(between))
-        out[:, j] = np.where(rng.random(ROWS) < 0.5, at, between)
-    return out

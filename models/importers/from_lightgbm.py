@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ..scoring.classifier import Classifier, Head
+from ..scoring.classifier import Classifier, Head, labels_of
 from ..scoring.kernels.link import EACH, LARGEST_SCORE, LOGISTIC, SOFTMAX
 from ..scoring.preparation import Preparation, inputs_of
 from ..trees.nodes import (
@@ -146,9 +146,7 @@ def _head(
     objective: str, options: Fields, K: int, classes: Sequence[Any] | None
 ) -> Head:
     count = K if objective in MANY else 2
-    labels = np.arange(count) if classes is None else np.asarray(classes)
-    if len(labels) != count:
-        raise BadModel(f"{len(labels)} labels for a model of {count} classes")
+    labels = labels_of(classes, count)
     if objective == "multiclass":
         return Head(labels, SOFTMAX, LARGEST_SCORE, K)
     gain = _gain(options.get("sigmoid", "1"))

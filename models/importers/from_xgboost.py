@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from ..linear.linear import Linear
-from ..scoring.classifier import Classifier, Head, Scorer
+from ..scoring.classifier import Classifier, Head, Scorer, labels_of
 from ..scoring.kernels.link import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from ..scoring.preparation import Preparation, inputs_of
 from ..trees.nodes import MISSING_LEFT, NOT_BELOW_ZERO, Tree
@@ -146,9 +146,7 @@ def _compile(
 
 def _head(objective: str, K: int, classes: Sequence[Any] | None) -> Head:
     count = max(K, 2)
-    labels = np.arange(count) if classes is None else np.asarray(classes)
-    if len(labels) != count:
-        raise BadModel(f"{len(labels)} labels for a model of {count} classes")
+    labels = labels_of(classes, count)
     if objective.startswith("multi:"):
         return Head(labels, SOFTMAX, LARGEST_SCORE, K)
     if objective == "binary:hinge":

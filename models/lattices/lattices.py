@@ -117,7 +117,7 @@ class Lattices:
         if packed is None or packed.outputs > 1 or not packed.takes(row):
             return None
         total = np.empty(1)
-        raw_entry(row, packed.address, total)
+        raw_entry(row, packed.at, total)
         return float(total[0] + self.bias[0])
 
     def with_packed(self) -> "Lattices":
@@ -174,6 +174,11 @@ class Lattices:
         """Give what no raw score exceeds."""
         most = self.size * float(np.abs(self.vertices).max())
         return most * self.unit + float(np.abs(self.bias).max())
+
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw prepared inputs (count, d) from where they make a difference."""
+        low, high = self.knots[:, 0], self.knots[:, -1]
+        return low + (high - low) * rng.uniform(-0.1, 1.1, (count, len(low)))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""

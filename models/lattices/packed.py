@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import LINE, NotCopied, aligned
+from ..scoring.address_table import LINE, AddressTable, NotCopied, lay_table
 from ..scoring.kernels.declare import COMPILED
 from ..scoring.kernels.native import entry
 from ..scoring.model import Rows
@@ -15,33 +15,7 @@ from ..scoring.rows import SINGLE
 from ..scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins, Stops
 from .kernels.simd_steps import LANES, STEP
 from .kernels.single_row import (
-    BLOCKS,
-    BLOCKS_AT,
-    CALIBRATED,
-    CALIBRATIONS_AT,
-    CELLS,
-    COLUMNS,
-    COLUMNS_AT,
-    EXCHANGES,
-    EXCHANGES_AT,
-    GAPS_AT,
-    HELD,
-    INPUTS,
-    KEYPOINTS,
-    KEYS,
-    KNOTS_AT,
-    LATTICES,
-    LIMITS_AT,
-    OUTPUTS,
-    PLACES_AT,
-    RUNS_AT,
-    SIMPLEX,
-    SUMS,
-    TABLE_SIZE,
-    UNIT_AT,
-    VALUES,
-    VERTICES_AT,
-    WORK,
+    TABLE,
     early,
     early_by_margin,
     early_by_margin_many,
@@ -71,11 +45,7 @@ class PackedLattices(NotCopied):
 
     Attributes
     ----------
-    arrays
-        What the table's addresses point at.
-    table : (TABLE_SIZE,) uint64
-    address
-        Of the table.
+    table
     width
         Columns that a row must have.
     outputs
@@ -88,9 +58,7 @@ class PackedLattices(NotCopied):
         Function of a row and the address: the answer, by limits; by margins the code.
     """
 
-    arrays: dict[int, NDArray[Any]]
-    table: NDArray[np.uint64]
-    address: int
+    table: AddressTable
     width: int
     outputs: int
     stops: Stops
@@ -100,7 +68,7 @@ class PackedLattices(NotCopied):
     @property
     def at(self) -> int:
         """Address of the table."""
-        return self.address
+        return self.table.address
 
     def takes(self, row: NDArray[Any]) -> bool:
         """Is this a row that the kernels can read? They do not look themselves."""
@@ -115,7 +83,7 @@ class PackedLattices(NotCopied):
     def sums(self, X: Rows) -> NDArray[np.float64]:
         """Give the sums of all lattices (N, R) for checked rows."""
         out = np.empty((len(X), self.outputs))
-        raw_many(X, self.address, out)
+        raw_many(X, self.at, out)
         return out
 
     def follow(self, X: NDArray[np.float32]) -> tuple[Floats, Codes]:
@@ -123,9 +91,9 @@ class PackedLattices(NotCopied):
         totals, codes = np.empty((len(X), self.outputs)), np.empty(len(X), np.int64)
         totals[:] = self.start
         if self.stops.rule == "limits":
-            early_many(X, self.address, totals[:, 0], codes)
+            early_many(X, self.at, totals[:, 0], codes)
         else:
-            early_by_margin_many(X, self.address, totals, codes)
+            early_by_margin_many(X, self.at, totals, codes)
         return totals, codes
 
 
@@ -149,41 +117,35 @@ def pack_lattices(
         or R > MOST_OUTPUTS
     ):
         return None
-    knots, simplex = lattices.knots[used], lattices.simplex
+    knots = lattices.knots[used]
     exchanges = np.array(sorting_network(S), np.int64).reshape(-1, 2)
-    columns = np.ascontiguousarray(lattices.columns[used], np.int32)
-    arrays: dict[int, NDArray[Any]] = {
-        COLUMNS_AT: columns,
-        KNOTS_AT: knots.T,
-        GAPS_AT: np.diff(knots, axis=1).T,
-        EXCHANGES_AT: exchanges * (4 * LANES),
-        VERTICES_AT: _group(lattices.vertices[order], simplex),
-        LIMITS_AT: _limits_of(stops),
-        UNIT_AT: np.array([lattices.unit]),
+    arrays: dict[str, NDArray[Any]] = {
+        "columns": np.ascontiguousarray(lattices.columns[used], np.int32),
+        "knots": knots.T,
+        "gaps": np.diff(knots, axis=1).T,
+        "exchanges": exchanges * (4 * LANES),
+        "vertices": _group(lattices.vertices[order], lattices.simplex),
+        "limits": _limits_of(stops),
     } | _blocks(inputs, lattices.calibrations[order])
-    arrays = {place: aligned(array) for place, array in arrays.items()}
-    table = np.zeros(TABLE_SIZE, np.uint64)
-    for place, array in arrays.items():
-        table[place] = array.ctypes.data
-    blocks = arrays[BLOCKS_AT]
-    sizes = {
-        COLUMNS: len(used),
-        KEYPOINTS: P,
-        BLOCKS: len(blocks) - 1,
-        EXCHANGES: len(exchanges),
-        LATTICES: T,
-        INPUTS: S,
-        OUTPUTS: R,
-        SIMPLEX: simplex,
-    } | _room(len(used), int(blocks[:, -1].max()), S, R)
-    for place, size in sizes.items():
-        table[place] = size
+    blocks = arrays["blocks"]
+    table = lay_table(
+        TABLE,
+        arrays,
+        column_count=len(used),
+        keypoint_count=P,
+        block_count=len(blocks) - 1,
+        exchange_count=len(exchanges),
+        lattice_count=T,
+        input_count=S,
+        output_count=R,
+        simplex=lattices.simplex,
+        unit=lattices.unit,
+        **_room(len(used), int(blocks[:, -1].max()), S, R),
+    )
     width = int(lattices.columns.max(initial=-1)) + 1
     start = stops.start(lattices.bias)
     enter = _by_sum(stops) if isinstance(stops, Limits) else by_margin_entry
-    return PackedLattices(
-        arrays, table, table.ctypes.data, width, R, stops, start, enter
-    )
+    return PackedLattices(table, width, R, stops, start, enter)
 
 
 def _limits_of(stops: Stops) -> Floats:
@@ -242,7 +204,7 @@ def _group(vertices: NDArray[np.int32], simplex: bool) -> NDArray[np.int32]:
 
 def _blocks(
     inputs: NDArray[np.int64], calibrations: NDArray[np.int32]
-) -> dict[int, NDArray[Any]]:
+) -> dict[str, NDArray[Any]]:
     """Put calibrations of the same column side by side, in blocks of groups."""
     T, S = inputs.shape
     groups = -(-T // LANES)
@@ -274,24 +236,24 @@ def _blocks(
         first_calibration += table.size
     blocks.append((first_run, first_group, first_calibration, 0))
     return {
-        BLOCKS_AT: np.array(blocks, np.int64),
-        RUNS_AT: np.concatenate(runs).astype(np.int64),
-        CALIBRATIONS_AT: np.concatenate(tables),
-        PLACES_AT: places.reshape(groups, LANES, S).transpose(0, 2, 1),
+        "blocks": np.array(blocks, np.int64),
+        "runs": np.concatenate(runs).astype(np.int64),
+        "calibrations": np.concatenate(tables),
+        "places": places.reshape(groups, LANES, S).transpose(0, 2, 1),
     }
 
 
-def _room(columns: int, pitch: int, S: int, R: int) -> dict[int, int]:
+def _room(columns: int, pitch: int, S: int, R: int) -> dict[str, int]:
     """Where a kernel writes what, from the beginning of its room on, in bytes."""
     cells = max(2, 2**S // 8)
     sizes = {
-        CALIBRATED: 4 * columns,  # what comes before it
-        KEYS: 4 * pitch,
-        VALUES: 8 * LANES * S,
-        SUMS: 8 * LANES * R,
-        CELLS: 8 * LANES * R,
-        HELD: 8 * LANES * cells,
-        WORK: 8 * columns,
+        "calibrated": 4 * columns,  # what comes before it
+        "keys": 4 * pitch,
+        "values": 8 * LANES * S,
+        "sums": 8 * LANES * R,
+        "cells": 8 * LANES * R,
+        "held": 8 * LANES * cells,
+        "work": 8 * columns,
     }
     lines = [-(-size // LINE) * LINE for size in sizes.values()]
     return dict(zip(sizes, np.cumsum(lines).tolist(), strict=True))

@@ -118,6 +118,15 @@ class Linear:
         terms = self.preparation.reach() @ np.abs(self.weights)
         return float((terms + np.abs(self.intercepts)).max())
 
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw prepared inputs (count, d) from where they make a difference."""
+        weights = np.abs(self.weights).max(axis=1)
+        start = 0.0 if self.outputs == 1 else self.intercepts.min()
+        reach = 1.0 + np.abs(self.intercepts - start).max()
+        scale = reach / np.where(weights, weights, 1.0)
+        drawn: Floats = scale * rng.normal(size=(count, len(weights)))
+        return drawn
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""
         return {

@@ -72,6 +72,12 @@ class Gaussian:
         terms = (gaps * gaps / self.variances).sum(axis=1)
         return float((terms + np.abs(self.constants)).max())
 
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw prepared inputs (count, d) from where they make a difference."""
+        k = rng.integers(len(self.means), size=count)
+        spread = np.sqrt(self.variances[k])
+        return self.means[k] + spread * rng.normal(size=spread.shape)
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads."""
         return {

@@ -61,6 +61,9 @@ class Scorer(Protocol):
     def reach(self) -> float:
         """Give what no raw score of a finite float32 row exceeds."""
 
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
+        """Draw prepared inputs (count, d) from where they make a difference."""
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Everything it consists of."""
 
@@ -202,6 +205,14 @@ class Head:
         """Name the arrays that `load_head` reads."""
         numbers = [self.link, self.rule, self.inputs, self.gain]
         return {"classes": self.classes, "head": np.array(numbers, np.float64)}
+
+
+def labels_of(classes: Any, count: int) -> NDArray[Any]:
+    """Labels (K,), by default 0 to K - 1; BadModel if there are not `count`."""
+    labels = np.arange(count) if classes is None else np.asarray(classes)
+    if len(labels) != count:
+        raise BadModel(f"{len(labels)} labels for a model of {count} classes")
+    return labels
 
 
 def load_head(stored: Stored) -> Head:

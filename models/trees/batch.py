@@ -23,7 +23,7 @@ from .kernels.batch import (
     add_batch,
 )
 from .keys import Slots
-from .nodes import TreeArrays
+from .nodes import TreeArrays, sums_before
 
 # Every node of a tree is tested for every row: in larger trees walking is shorter.
 MOST_LEAVES = 256
@@ -153,9 +153,9 @@ def _places(
     )
     heads = np.zeros((size, HEAD_SIZE), np.int64)
     heads[:, PAIRS], heads[:, SINGLES], heads[:, JOINS] = pairs, singles, joins
-    heads[:, TEST] = _before(pairs + joins)
-    heads[:, JOIN] = _before(2 * joins)
-    heads[:, VALUE] = _before(2 * pairs + singles)
+    heads[:, TEST] = sums_before(pairs + joins)
+    heads[:, JOIN] = sums_before(2 * joins)
+    heads[:, VALUE] = sums_before(2 * pairs + singles)
 
     before_singles, before_joins = pairs[tree_of], (pairs + singles)[tree_of]
     answer = rank + np.where(single, before_singles, np.where(join, before_joins, 0))
@@ -167,8 +167,3 @@ def _places(
     joined = backwards[join[backwards]]
     chosen = answer[np.column_stack([left[joined], right[joined]])].reshape(-1)
     return heads, leaf, tested, chosen
-
-
-def _before(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sum of the sizes before each."""
-    return np.cumsum(sizes) - sizes

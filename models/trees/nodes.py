@@ -215,3 +215,35 @@ def _check_nodes(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None
         raise stored.fail("a node has no parent, or several")
     if not ((category >= -1) & (category < len(made.set_starts) - 1)).all():
         raise stored.fail("a node tests a category set that does not exist")
+
+
+def draw_at_thresholds(
+    trees: TreeArrays, rng: np.random.Generator, shape: tuple[int, int]
+) -> NDArray[np.float64]:
+    """Draw rows at thresholds, and anywhere between the least and the largest."""
+    nodes = trees.nodes
+    inner = nodes["column"] >= 0
+    column, category = nodes["column"][inner], nodes["category"][inner]
+    cuts = nodes["threshold"][inner]
+    words = np.append(np.diff(trees.set_starts), 1)
+    codes = rng.integers(0, 32 * words[category] + 1)  # of -1, which is no set, unused
+    cuts = np.where(category >= 0, codes, np.clip(cuts, -1e30, 1e30))
+    out = rng.normal(size=shape)
+    by_column = np.argsort(column, kind="stable")
+    used, first, count = np.unique(
+        column[by_column], return_index=True, return_counts=True
+    )
+    sorted_cuts, whole = cuts[by_column], (category >= 0)[by_column]
+    for j, start, many in zip(used, first, count, strict=True):
+        own = sorted_cuts[start : start + many]
+        at = rng.choice(own, len(out))
+        between = rng.uniform(own.min() - 1.0, own.max() + 1.0, len(out))
+        if whole[start]:
+            between = np.abs(np.rint(between))
+        out[:, j] = np.where(rng.random(len(out)) < 0.5, at, between)
+    return out
+
+
+def sums_before(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Sum of the sizes before each."""
+    return np.cumsum(sizes) - sizes

@@ -41,7 +41,7 @@ from .kernels.simd import (
     simd_scores,
 )
 from .keys import HIGHEST, Slots
-from .nodes import TreeArrays
+from .nodes import TreeArrays, sums_before
 from .packed import Packed, kernels_for, limits_of
 
 # A tree's room for values is that of a whole tree as deep as the deepest in its group.
@@ -146,7 +146,7 @@ class _Cuts:
         starts = np.searchsorted(slot, np.arange(len(slots.columns) + 1))
         rank = np.arange(len(pairs)) - starts[slot]
         parts = _up_to(MOST_CUTS - 1, np.diff(starts)) // (MOST_CUTS - 1)
-        own = _before(parts)[slot] + rank // (MOST_CUTS - 1)
+        own = sums_before(parts)[slot] + rank // (MOST_CUTS - 1)
         limit = rank % (MOST_CUTS - 1)
         cuts = np.full((parts.sum(), MOST_CUTS), HIGHEST, np.int32)
         cuts[own, limit] = (pairs & 0xFFFFFFFF) - 2**31
@@ -183,7 +183,7 @@ class _Places:
         cls, trees: TreeArrays, order: NDArray[Any], deepest: NDArray[np.int64]
     ) -> "_Places":
         tests, values = ((1 << deepest) - 1) * 2 * LANES, LANES << deepest
-        first_tests, first_values = _before(tests), _before(values)
+        first_tests, first_values = sums_before(tests), sums_before(values)
         lane, group = np.arange(len(order)) % LANES, np.arange(len(order)) // LANES
         test_of, value_of, depth_of = np.empty((3, len(order)), np.int64)
         test_of[order] = first_tests[group] + lane
@@ -213,7 +213,7 @@ class _Places:
         made = np.full((self.ends[1], trees.leaves.shape[1]), -0.0)
         leaf = ~trees.inner
         width = self.width[leaf]
-        first = np.repeat(self.value[leaf] - _before(width), width)
+        first = np.repeat(self.value[leaf] - sums_before(width), width)
         row = np.repeat(trees.nodes["child"][leaf], width)
         made[first + np.arange(len(first))] = trees.leaves[row]
         return made
@@ -265,11 +265,6 @@ def _between(
         slack = 1e-12 * (finite + np.cumsum(np.abs(after), axis=1))
         made[name] = sign * (near - after + slack).max(axis=1)
     return made
-
-
-def _before(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sum of the sizes before each."""
-    return np.cumsum(sizes) - sizes
 
 
 def _up_to(step: int, sizes: Any) -> Any:

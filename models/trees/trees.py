@@ -15,7 +15,15 @@ from ..scoring.stops import Floats, Stops
 from ..scoring.stored_arrays import Stored, reduced
 from .choose_kernel import PackedTrees, pack
 from .kernels.walk import add_trees, find_leaves
-from .nodes import NODE, Tree, TreeArrays, check_trees, lay_out, pack_sets
+from .nodes import (
+    NODE,
+    Tree,
+    TreeArrays,
+    check_trees,
+    draw_at_thresholds,
+    lay_out,
+    pack_sets,
+)
 
 # How a regressor's prediction is made of the sum of its trees.
 Link = Literal["identity", "exp", "logistic", "signed square"]
@@ -219,6 +227,16 @@ class Trees(TreeArrays):
         """Give what no raw score exceeds."""
         most = len(self.targets) * np.abs(self.leaves).max() + np.abs(self.bias).max()
         return float(most / self.divisor)
+
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw prepared inputs (count, d) at and between thresholds."""
+        least = max(len(self.columns), int(self.nodes["column"].max()) + 1)
+        drawn = draw_at_thresholds(self, rng, (count, least))
+        if self.prepared:
+            return drawn
+        rows = np.zeros((count, self.width))
+        rows[:, :least] = drawn
+        return rows[:, self.columns]
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Name the arrays that `load` reads; the nodes as bytes, (M, itemsize)."""

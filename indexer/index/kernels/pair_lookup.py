@@ -10,11 +10,11 @@ from numba import float64, int32, int64
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import njit
+from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D
 
-from ...skyline.kernels.pairs import FLOATS_2D, OPTIONS, pair_cost
+from ...skyline.kernels.pairs import pair_cost
 
-FLOATS = Array(float64, 1, "C", readonly=True)
 INTS = Array(int32, 1, "C", readonly=True)
 INTS_2D = Array(int32, 2, "C", readonly=True)
 

@@ -5,16 +5,14 @@ from numba import boolean, float64, int64
 from numba.types import Array, Tuple
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import njit
+from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D
 
 from .crossings import UNIT, certain_order, compare, ever_cheaper
 
-FLOATS = Array(float64, 1, "C", readonly=True)
-FLOATS_2D = Array(float64, 2, "C", readonly=True)
 BOOLS = Array(boolean, 1, "C", readonly=True)
 INTS_OUT = Array(int64, 1, "C")
 FLOATS_OUT = Array(float64, 1, "C")
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
 
 
 @njit(

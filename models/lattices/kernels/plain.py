@@ -23,11 +23,10 @@ from numba import boolean, float32, float64, int32, uint64, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.declare import OPTIONS, njit
-from ...scoring.kernels.native import frozen
+from ...scoring.kernels.native import FLOATS_2D, frozen
 from ...scoring.model import Rows
 
 SINGLES_2D = frozen(float32, 2)
-FLOATS_2D = frozen(float64, 2)
 COLUMNS = frozen(int32)
 INPUTS = frozen(int32, 2)
 UNITS_3D = frozen(int32, 3)

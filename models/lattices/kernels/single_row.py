@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from ...scoring.address_table import LINE
 from ...scoring.kernels.declare import OPTIONS, njit
-from ...scoring.kernels.native import ROW, ROWS, frozen, on_stack, pointer
+from ...scoring.kernels.native import ROW, ROWS, frozen, on_stack, pointer, table_at
 from ...scoring.kernels.stops import margin_of
 from ...scoring.model import Rows
 from ...scoring.stops import BEST, UNDECIDED
@@ -42,36 +42,38 @@ from .simd_steps import (
 
 DOUBLE_ROW, DOUBLE_ROWS = frozen(float64), frozen(float64, 2)
 
-# Entries of the table: addresses, then sizes.
-(
-    COLUMNS_AT,  # (D,) int32
-    KNOTS_AT,  # (P, D) float64
-    GAPS_AT,  # (P - 1, D) float64, between keypoints
-    BLOCKS_AT,  # (B + 1, BLOCK_SIZE) int64
-    RUNS_AT,  # (.., RUN_SIZE) int64
-    CALIBRATIONS_AT,  # a block's: (P + 2, its pitch) int32
-    PLACES_AT,  # (G, S, LANES) int32, of inputs among the block's
-    EXCHANGES_AT,  # (E, 2) int64, bytes from the first of the sorted keys
-    VERTICES_AT,  # (G, LANES, R, V) int32 of simplices, else (G, R, V, LANES)
-    LIMITS_AT,  # (2, T) float64, or (T,) margins
-    UNIT_AT,  # (1,) float64
-    COLUMNS,
-    KEYPOINTS,
-    BLOCKS,
-    EXCHANGES,
-    LATTICES,
-    INPUTS,
-    OUTPUTS,
-    SIMPLEX,
-    WORK,  # bytes to write on
-    CALIBRATED,  # where in these each of what is written begins
-    KEYS,
-    VALUES,
-    CELLS,
-    HELD,
-    SUMS,
-    TABLE_SIZE,
-) = range(27)
+# What the address of packed lattices is that of, for B blocks with E exchanges.
+TABLE = np.dtype(
+    [
+        ("columns", "<u8"),  # (D,) int32
+        ("knots", "<u8"),  # (P, D) float64
+        ("gaps", "<u8"),  # (P - 1, D) float64, between keypoints
+        ("blocks", "<u8"),  # (B + 1, BLOCK_SIZE) int64
+        ("runs", "<u8"),  # (.., RUN_SIZE) int64
+        ("calibrations", "<u8"),  # a block's: (P + 2, its pitch) int32
+        ("places", "<u8"),  # (G, S, LANES) int32, of inputs among the block's
+        ("exchanges", "<u8"),  # (E, 2) int64, bytes from the first of the sorted keys
+        # (G, LANES, R, V) int32 of simplices, else (G, R, V, LANES)
+        ("vertices", "<u8"),
+        ("limits", "<u8"),  # (2, T) float64, or (T,) margins
+        ("unit", "<f8"),
+        ("column_count", "<u8"),
+        ("keypoint_count", "<u8"),
+        ("block_count", "<u8"),
+        ("exchange_count", "<u8"),
+        ("lattice_count", "<u8"),
+        ("input_count", "<u8"),
+        ("output_count", "<u8"),
+        ("simplex", "<u8"),
+        ("work", "<u8"),  # bytes to write on
+        ("calibrated", "<u8"),  # where in these each of what is written begins
+        ("keys", "<u8"),
+        ("values", "<u8"),
+        ("cells", "<u8"),
+        ("held", "<u8"),
+        ("sums", "<u8"),
+    ]
+)
 
 # Of a block: its first run, group and calibration, and all its inputs, padded.
 FIRST_RUN, FIRST_GROUP, FIRST_CALIBRATION, PITCH, BLOCK_SIZE = range(5)
@@ -85,13 +87,13 @@ def _place_row(row: Rows, address: int, work: int) -> None:
     `plain.locate` in one number, in 2^-20 of the way between two keypoints.
     All columns take the steps of one binary search together.
     """
-    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
-    D, P = int64(table[COLUMNS]), int64(table[KEYPOINTS])
-    columns = carray(pointer(table[COLUMNS_AT]), (D,), np.int32)
-    knots = carray(pointer(table[KNOTS_AT]), (P, D), np.float64)
-    gaps = carray(pointer(table[GAPS_AT]), (P - 1, D), np.float64)
+    table = table_at(address, TABLE)
+    D, P = int64(table.column_count), int64(table.keypoint_count)
+    columns = carray(pointer(table.columns), (D,), np.int32)
+    knots = carray(pointer(table.knots), (P, D), np.float64)
+    gaps = carray(pointer(table.gaps), (P - 1, D), np.float64)
     out = carray(pointer(work), (D,), np.int32)
-    held = carray(pointer(work + table[HELD]), (D,), np.float64)
+    held = carray(pointer(work + table.held), (D,), np.float64)
     last = P - 1
     for k in range(D):
         j = uint64(k)
@@ -125,13 +127,13 @@ place_row = njit(
 @njit(void(uint64, int64, uint64), **OPTIONS)
 def calibrate_block(address: int, b: int, work: int) -> None:
     """Calibrate the inputs of block b."""
-    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
-    B = int64(table[BLOCKS])
-    blocks = carray(pointer(table[BLOCKS_AT]), (B + 1, BLOCK_SIZE), np.int64)
+    table = table_at(address, TABLE)
+    B = int64(table.block_count)
+    blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
     count = blocks[B, FIRST_RUN]
-    runs = carray(pointer(table[RUNS_AT]), (count, RUN_SIZE), np.int64)
-    places = carray(pointer(work), (int64(table[COLUMNS]),), np.int32)
-    start = table[CALIBRATIONS_AT] + uint64(4 * blocks[b, FIRST_CALIBRATION])
+    runs = carray(pointer(table.runs), (count, RUN_SIZE), np.int64)
+    places = carray(pointer(work), (int64(table.column_count),), np.int32)
+    start = table.calibrations + uint64(4 * blocks[b, FIRST_CALIBRATION])
     pitch = uint64(4 * blocks[b, PITCH])
     for k in range(blocks[b, FIRST_RUN], blocks[b + 1, FIRST_RUN]):
         r = uint64(k)
@@ -139,7 +141,7 @@ def calibrate_block(address: int, b: int, work: int) -> None:
         part = float64(int64(at & uint64((1 << BITS) - 1))) * 2.0**-BITS
         offset = uint64(4 * runs[r, START])
         low = start + pitch * (at >> uint64(BITS)) + offset
-        out = work + table[CALIBRATED] + offset
+        out = work + table.calibrated + offset
         for _ in range(runs[r, STEPS]):
             calibrate(low, low + pitch, part, out)
             low += uint64(4 * STEP)
@@ -149,22 +151,22 @@ def calibrate_block(address: int, b: int, work: int) -> None:
 @njit(void(uint64, uint64, uint64), **OPTIONS)
 def walk_group(address: int, group: int, work: int) -> None:
     """Sort a group's inputs and walk along them: its values (R, LANES)."""
-    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
-    S, R = table[INPUTS], table[OUTPUTS]
-    inputs, keys = work + table[CALIBRATED], work + table[KEYS]
+    table = table_at(address, TABLE)
+    S, R = table.input_count, table.output_count
+    inputs, keys = work + table.calibrated, work + table.keys
     row = uint64(4 * LANES)
-    places = table[PLACES_AT] + group * S * row
+    places = table.places + group * S * row
     for k in range(S):
         s = uint64(k)
         collect_keys(inputs, places + s * row, s, keys + s * row)
-    count = int64(table[EXCHANGES])
-    exchanges = carray(pointer(table[EXCHANGES_AT]), (count, 2), np.uint64)
+    count = int64(table.exchange_count)
+    exchanges = carray(pointer(table.exchanges), (count, 2), np.uint64)
     for k in range(count):
         e = uint64(k)
         exchange(keys + exchanges[e, 0], keys + exchanges[e, 1])
     V = uint64(1) << S
-    at = table[VERTICES_AT] + group * R * V * row
-    out = work + table[VALUES]
+    at = table.vertices + group * R * V * row
+    out = work + table.values
     for _ in range(R):
         walk(keys, S, at, R * V, out)
         at += uint64(4) * V
@@ -207,20 +209,20 @@ def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
 @njit(void(uint64, uint64, uint64), **OPTIONS)
 def halve_group(address: int, group: int, work: int) -> None:
     """Interpolate a group between all its vertices: its values (R, LANES)."""
-    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
-    S, R = table[INPUTS], table[OUTPUTS]
-    inputs, shares = work + table[CALIBRATED], work + table[KEYS]
+    table = table_at(address, TABLE)
+    S, R = table.input_count, table.output_count
+    inputs, shares = work + table.calibrated, work + table.keys
     row = uint64(4 * LANES)
-    places = table[PLACES_AT] + group * S * row
+    places = table.places + group * S * row
     for k in range(S):
         s = uint64(k)
         collect_shares(inputs, places + s * row, shares + uint64(2) * s * row)
     V = uint64(1) << S
-    at = table[VERTICES_AT] + group * R * V * row
-    cells = carray(pointer(work + table[CELLS]), (LANES,), np.float64)
-    values = carray(pointer(work + table[VALUES]), (int64(R), LANES), np.float64)
+    at = table.vertices + group * R * V * row
+    cells = carray(pointer(work + table.cells), (LANES,), np.float64)
+    values = carray(pointer(work + table.values), (int64(R), LANES), np.float64)
     for r in range(R):
-        halve_vertices(at, S, shares, work + table[CELLS])
+        halve_vertices(at, S, shares, work + table.cells)
         for lane in range(LANES):
             values[r, lane] = cells[lane] - SHIFT
         at += V * row
@@ -229,7 +231,7 @@ def halve_group(address: int, group: int, work: int) -> None:
 @njit(inline="always")
 def evaluate(table: Any, address: int, group: int, work: int) -> None:
     """Write the values of a group: (R, LANES) float64."""
-    if table[SIMPLEX]:
+    if table.simplex:
         walk_group(address, group, work)
     else:
         halve_group(address, group, work)
@@ -238,7 +240,7 @@ def evaluate(table: Any, address: int, group: int, work: int) -> None:
 @njit(inline="always")
 def room(table: Any) -> int:
     """Reserve what a row is evaluated on, from the beginning of a cache line."""
-    size = int64(table[WORK])
+    size = int64(table.work)
     made = carray(on_stack(size // 4 + LINE // 4), (1,), np.int32)
     start = uint64(made.ctypes.data)
     first: int = (start + uint64(LINE - 1)) & ~uint64(LINE - 1)
@@ -247,13 +249,13 @@ def room(table: Any) -> int:
 
 def _raw(row: Rows, address: int, out: NDArray[np.float64]) -> None:
     """Write the sums of all lattices: `out` (R,)."""
-    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
+    table = table_at(address, TABLE)
     work = room(table)
-    B, R = int64(table[BLOCKS]), int64(table[OUTPUTS])
-    blocks = carray(pointer(table[BLOCKS_AT]), (B + 1, BLOCK_SIZE), np.int64)
-    values = carray(pointer(work + table[VALUES]), (R, LANES), np.float64)
-    sums = carray(pointer(work + table[SUMS]), (R, LANES), np.float64)
-    unit = carray(pointer(table[UNIT_AT]), (1,), np.float64)[0]
+    B, R = int64(table.block_count), int64(table.output_count)
+    blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
+    values = carray(pointer(work + table.values), (R, LANES), np.float64)
+    sums = carray(pointer(work + table.sums), (R, LANES), np.float64)
+    unit = table.unit
     sums[:] = 0.0
     place_row(row, address, work)
     for b in range(B):
@@ -291,13 +293,13 @@ def early(row: NDArray[np.float32], address: int, out: NDArray[np.float64]) -> i
 
     For one raw score; the sum so far goes to `out[0]`.
     """
-    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
+    table = table_at(address, TABLE)
     work = room(table)
-    B, T = int64(table[BLOCKS]), int64(table[LATTICES])
-    blocks = carray(pointer(table[BLOCKS_AT]), (B + 1, BLOCK_SIZE), np.int64)
-    values = carray(pointer(work + table[VALUES]), (LANES,), np.float64)
-    limits = carray(pointer(table[LIMITS_AT]), (2, T), np.float64)
-    unit = carray(pointer(table[UNIT_AT]), (1,), np.float64)[0]
+    B, T = int64(table.block_count), int64(table.lattice_count)
+    blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
+    values = carray(pointer(work + table.values), (LANES,), np.float64)
+    limits = carray(pointer(table.limits), (2, T), np.float64)
+    unit = table.unit
     place_row(row, address, work)
     total = 0.0
     for b in range(B):
@@ -335,13 +337,14 @@ def early_by_margin(
 
     Returns its code, 4 * lattices used + answer.
     """
-    table = carray(pointer(address), (TABLE_SIZE,), np.uint64)
+    table = table_at(address, TABLE)
     work = room(table)
-    B, T, R = int64(table[BLOCKS]), int64(table[LATTICES]), int64(table[OUTPUTS])
-    blocks = carray(pointer(table[BLOCKS_AT]), (B + 1, BLOCK_SIZE), np.int64)
-    values = carray(pointer(work + table[VALUES]), (R, LANES), np.float64)
-    margins = carray(pointer(table[LIMITS_AT]), (T,), np.float64)
-    unit = carray(pointer(table[UNIT_AT]), (1,), np.float64)[0]
+    B, T = int64(table.block_count), int64(table.lattice_count)
+    R = int64(table.output_count)
+    blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
+    values = carray(pointer(work + table.values), (R, LANES), np.float64)
+    margins = carray(pointer(table.limits), (T,), np.float64)
+    unit = table.unit
     place_row(row, address, work)
     for b in range(B):
         calibrate_block(address, b, work)

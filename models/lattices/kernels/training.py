@@ -13,15 +13,12 @@ from numba import boolean, float32, float64, int16, int32, int64, uint64, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.declare import OPTIONS, njit
-from ...scoring.kernels.native import frozen
+from ...scoring.kernels.native import FLOATS, FLOATS_3D, INTS, frozen
 
 PLACES = frozen(int16, 2)
 PARTS = frozen(float32, 2)
-ROWS = frozen(int64)
 CODES = frozen(int64)
 INPUTS = frozen(int32, 2)
-FLOATS = frozen(float64)
-FLOATS_3D = frozen(float64, 3)
 
 
 @njit(void(FLOATS, float64[::1]), **OPTIONS)
@@ -258,7 +255,7 @@ def slope_on_simplex(
 
 
 @njit(
-    void(ROWS, CODES, boolean, *MODEL, FLOATS, FLOAT_CUBE, FLOAT_CUBE, float64[::1]),
+    void(INTS, CODES, boolean, *MODEL, FLOATS, FLOAT_CUBE, FLOAT_CUBE, float64[::1]),
     **OPTIONS,
 )
 def gradient(

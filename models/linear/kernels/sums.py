@@ -11,9 +11,7 @@ from numba import boolean, float64
 from numpy.typing import NDArray
 
 from ...scoring.kernels.declare import OPTIONS, njit
-from ...scoring.kernels.native import frozen
-
-FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
+from ...scoring.kernels.native import FLOATS, FLOATS_2D
 
 
 @njit(float64(FLOATS, FLOATS_2D), **OPTIONS)

@@ -14,14 +14,11 @@ from numba import boolean, float64, int32, int64, types, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from ...scoring.kernels.declare import njit
+from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.native import FLAGS, FLOATS, INTS
 
-FLOATS = Array(float64, 1, "C", readonly=True)
-ROWS = Array(int64, 1, "C", readonly=True)
-FLAGS = Array(boolean, 1, "C", readonly=True)
 IDS = Array(int32, 1, "C", readonly=True)
 CUTS = Array(int64, 2, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
 
 
 @njit(types.UniTuple(int64, 2)(IDS, FLAGS, FLOATS, float64, boolean), **OPTIONS)
@@ -83,7 +80,7 @@ def cheapest_cuts(
     return a, b
 
 
-@njit(void(IDS, FLAGS, ROWS, CUTS, int32[::1], boolean[::1]), **OPTIONS)
+@njit(void(IDS, FLAGS, INTS, CUTS, int32[::1], boolean[::1]), **OPTIONS)
 def follow_cuts(
     ids: NDArray[np.int32],
     positive: NDArray[np.bool_],
@@ -114,7 +111,7 @@ def follow_cuts(
 
 
 @njit(
-    void(IDS, FLAGS, ROWS, int64, FLOATS, float64, boolean, CUTS, int64[:, ::1]),
+    void(IDS, FLAGS, INTS, int64, FLOATS, float64, boolean, CUTS, int64[:, ::1]),
     **OPTIONS,
 )
 def improve_cuts(

@@ -10,17 +10,11 @@ import math
 
 import numpy as np
 from numba import boolean, float64, int64, void
-from numba.core.types import Array
 from numpy.typing import NDArray
 
-from ...scoring.kernels.declare import njit
+from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.native import FLOATS, FLOATS_2D, FLOATS_3D, INTS
 from .walk import leader
-
-FLOATS = Array(float64, 1, "C", readonly=True)
-FLOATS_2D = Array(float64, 2, "C", readonly=True)
-FLOATS_3D = Array(float64, 3, "C", readonly=True)
-ROWS = Array(int64, 1, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
 
 BLOCK = 8  # doubles in a cache line
 BINS = 64  # of the running sum or margin, when impurity is measured
@@ -111,7 +105,7 @@ def stops_by_errors(
             stops[e] = right.shape[0] + wrong.shape[0]
 
 
-@njit(void(FLOATS_2D, ROWS, FLOATS, int64, ROWS, int64, boolean, int64[::1]), **OPTIONS)
+@njit(void(FLOATS_2D, INTS, FLOATS, int64, INTS, int64, boolean, int64[::1]), **OPTIONS)
 def count_stops(
     scores: NDArray[np.float64],
     rows: NDArray[np.int64],
@@ -160,7 +154,7 @@ def impurity_of(positives: int, negatives: int) -> float:
 
 
 @njit(
-    void(FLOATS_2D, ROWS, FLOATS, int64, ROWS, FLOATS, FLOATS, float64[::1]), **OPTIONS
+    void(FLOATS_2D, INTS, FLOATS, int64, INTS, FLOATS, FLOATS, float64[::1]), **OPTIONS
 )
 def measure_impurity(
     scores: NDArray[np.float64],
@@ -200,7 +194,7 @@ def measure_impurity(
             impurity[start + j] = total
 
 
-@njit(void(FLOATS_3D, ROWS, FLOATS_2D, ROWS, ROWS, float64[::1]), **OPTIONS)
+@njit(void(FLOATS_3D, INTS, FLOATS_2D, INTS, INTS, float64[::1]), **OPTIONS)
 def measure_margin_impurity(
     scores: NDArray[np.float64],
     rows: NDArray[np.int64],

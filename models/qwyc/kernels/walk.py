@@ -7,20 +7,14 @@ import math
 
 import numpy as np
 from numba import boolean, float64, int64, types, void
-from numba.core.types import Array
 from numpy.typing import NDArray
 
-from ...scoring.kernels.declare import njit
-
-FLOATS = Array(float64, 1, "C", readonly=True)
-FLOATS_2D = Array(float64, 2, "C", readonly=True)
-FLOATS_3D = Array(float64, 3, "C", readonly=True)
-ROWS = Array(int64, 1, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.native import FLOATS, FLOATS_2D, FLOATS_3D, INTS
 
 
 @njit(
-    void(FLOATS_2D, ROWS, FLOATS, FLOATS, float64, boolean[::1], int64[::1]), **OPTIONS
+    void(FLOATS_2D, INTS, FLOATS, FLOATS, float64, boolean[::1], int64[::1]), **OPTIONS
 )
 def walk(
     scores: NDArray[np.float64],
@@ -73,7 +67,7 @@ def leader(sums: NDArray[np.float64]) -> tuple[int, float]:
     return best, sums[best] - second
 
 
-@njit(void(FLOATS_3D, ROWS, FLOATS, FLOATS, int64[::1], int64[::1]), **OPTIONS)
+@njit(void(FLOATS_3D, INTS, FLOATS, FLOATS, int64[::1], int64[::1]), **OPTIONS)
 def walk_margins(
     scores: NDArray[np.float64],
     order: NDArray[np.int64],

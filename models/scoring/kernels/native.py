@@ -3,7 +3,7 @@
 Addresses. To hand an array over from Python costs a hundred nanoseconds, a number a
 tenth of that. So what is packed for a kernel lies in arrays whose addresses, and
 sizes, are the fields of one record (`AddressTable`), and the kernel takes the
-address of the record: `carray(pointer(address), (1,), TABLE)[0]` reads it, and
+address of the record: `table_at(address, TABLE)` reads it, and
 `carray(pointer(table.field), shape, dtype)` each array. Nothing is checked on the way;
 whoever packs is trusted.
 
@@ -28,9 +28,11 @@ right before it is used (`gather`).
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import float32, types
+from numba import boolean, carray, float32, float64, int64, types
 from numba.core.types import Array
 from numba.extending import intrinsic
+
+from .declare import njit
 
 INT, LONG, BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
 
@@ -41,6 +43,8 @@ def frozen(kind: Any, axes: int = 1) -> Any:
 
 
 ROW, ROWS = frozen(float32), frozen(float32, 2)
+INTS, FLAGS, FLOATS = frozen(int64), frozen(boolean), frozen(float64)
+FLOATS_2D, FLOATS_3D = frozen(float64, 2), frozen(float64, 3)
 
 
 @intrinsic
@@ -51,6 +55,12 @@ def pointer(typing_context: Any, address: Any) -> Any:
         return builder.inttoptr(arguments[0], BYTE.as_pointer())
 
     return types.voidptr(types.uint64), generate
+
+
+@njit(inline="always")
+def table_at(address: int, kind: Any) -> Any:
+    """Read the record of a kind that begins at an address."""
+    return carray(pointer(address), (1,), kind)[0]
 
 
 @intrinsic

@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from ..model import Rows
 from .declare import OPTIONS, njit
-from .native import ROWS, frozen
+from .native import FLOATS_2D, FLOATS_3D, ROWS, frozen
 
-FLOATS_2D, FLOATS_3D = frozen(float64, 2), frozen(float64, 3)
 CODES, COLUMNS = frozen(int64), frozen(int32)
 
 # Operations of a preparation, and the rows of the table of an affine one.

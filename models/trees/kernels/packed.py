@@ -15,7 +15,7 @@ from numba import carray, float64, int32, int64, uint64, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
-from ...scoring.kernels.native import ROW, ROWS, on_stack, pointer
+from ...scoring.kernels.native import ROW, ROWS, on_stack, pointer, table_at
 from ...scoring.kernels.stops import beyond_margin, outside, side
 from ...scoring.stops import BEST, UNDECIDED
 from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
@@ -61,12 +61,6 @@ class Walks(NamedTuple):
 
 
 @njit(inline="always")
-def table_at(address: int) -> Any:
-    """Read a table."""
-    return carray(pointer(address), (1,), TABLE)[0]
-
-
-@njit(inline="always")
 def walks_of(table: Any) -> Walks:
     """Find a table's arrays."""
     return Walks(
@@ -94,7 +88,7 @@ def key_of(bits: int, lacking: int, zero: int) -> int:
 @njit(void(ROW, uint64, int32[::1]), **OPTIONS)
 def read_keys(row: NDArray[np.float32], address: int, keys: NDArray[np.int32]) -> None:
     """Key of each slot's input: `keys` (S,)."""
-    table = table_at(address)
+    table = table_at(address, TABLE)
     columns = carray(pointer(table.columns), (table.slots,), np.int32)
     lacking = carray(pointer(table.lacking), (table.slots,), np.int32)
     zeros = carray(pointer(table.zeros), (table.slots,), np.int32)
@@ -144,7 +138,7 @@ def add_leaf(
 @njit(float64(ROW, uint64), **ONE_ROW)
 def margin(row: NDArray[np.float32], address: int) -> float:
     """Raw score of one row, trees added in their order; for one raw score per row."""
-    table = table_at(address)
+    table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     read_keys(row, address, keys)
     trees = walks_of(table)
@@ -164,7 +158,7 @@ def early(row: NDArray[np.float32], address: int, out: NDArray[np.float64]) -> i
     The sum so far goes to `out[0]`. Six trees are walked before their six sums are
     looked at, all at once: a mispredicted branch costs as much as two trees.
     """
-    table = table_at(address)
+    table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     read_keys(row, address, keys)
     trees = walks_of(table)
@@ -206,7 +200,7 @@ def decide(row: NDArray[np.float32], address: int) -> int:
     answer = early(row, address, total) & 3
     if answer != UNDECIDED:
         return int(answer)
-    return int(side(total[0], table_at(address).threshold))
+    return int(side(total[0], table_at(address, TABLE).threshold))
 
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
@@ -216,7 +210,7 @@ def early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
     A base model is a group of trees one after the other. `upper` has its margin at the
     last of them, and inf, which is never exceeded, at the others.
     """
-    table = table_at(address)
+    table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     read_keys(row, address, keys)
     trees = walks_of(table)
@@ -244,7 +238,7 @@ def margins(X: Any, address: int, totals: Any, codes: Any) -> None:
 @njit(MANY, **OPTIONS)
 def raw_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
     """Add the trees' leaf values, V each, to the raw scores."""
-    table = table_at(address)
+    table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
     trees = walks_of(table)
     for i in range(X.shape[0]):

@@ -4,13 +4,11 @@ To hand an array over from Python takes as long as thirty trees, and where none 
 is in the cache, to find the array takes longer than to find what is in it.
 """
 
-from typing import Any
-
 import numpy as np
 from numba import carray, int64, uint64
 
 from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
-from ...scoring.kernels.native import pointer
+from ...scoring.kernels.native import pointer, table_at
 from ...scoring.stops import NO_ROW
 from .packed import decide
 from .simd import kernel, simd_side
@@ -22,16 +20,10 @@ TABLE = np.dtype(
 )
 
 
-@njit(inline="always")
-def table_at(address: int) -> Any:
-    """Read a table."""
-    return carray(pointer(address), (1,), TABLE)[0]
-
-
 @njit(uint64(int64, uint64), **OPTIONS)
 def place_of(i: int, address: int) -> int:
     """Address of a row, or 0 where there is none of this number."""
-    table = table_at(address)
+    table = table_at(address, TABLE)
     if i < 0 or i >= table.count:
         return int(uint64(0))
     return int(table.start + uint64(i) * uint64(table.width) * uint64(4))
@@ -43,7 +35,7 @@ def decide_bound(i: int, address: int) -> int:
     row = place_of(i, address)
     if row == 0:
         return NO_ROW
-    table = table_at(address)
+    table = table_at(address, TABLE)
     values = carray(pointer(row), (table.width,), np.float32)
     return int(decide(values, table.trees))
 
@@ -54,4 +46,4 @@ def simd_decide_bound(i: int, address: int) -> int:
     row = place_of(i, address)
     if row == 0:
         return NO_ROW
-    return int(simd_side(row, table_at(address).trees))
+    return int(simd_side(row, table_at(address, TABLE).trees))

@@ -20,7 +20,7 @@ from numba import carray, float64, int64, uint64, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
-from ...scoring.kernels.native import ROW, pointer
+from ...scoring.kernels.native import ROW, pointer, table_at
 from ...scoring.kernels.stops import beyond_margin, outside, side
 from ...scoring.stops import BEST, UNDECIDED
 from .avx512 import (
@@ -83,12 +83,6 @@ class Groups(NamedTuple):
 
 
 @njit(inline="always")
-def table_at(address: int) -> Any:
-    """Read a table."""
-    return carray(pointer(address), (1,), TABLE)[0]
-
-
-@njit(inline="always")
 def groups_of(table: Any) -> Groups:
     """Find a table's arrays."""
     return Groups(
@@ -109,7 +103,7 @@ def kernel(signature: Any, options: dict[str, Any] = OPTIONS) -> Any:
 @kernel(uint64(uint64, uint64, int64))
 def count_cuts(address: int, keys_at: int, first: int) -> int:
     """How many cuts of each of 8 slots are below its key: a byte each."""
-    table = table_at(address)
+    table = table_at(address, TABLE)
     keys = carray(pointer(keys_at), (LANES,), np.int32)
     codes = uint64(0)
     for j in range(8):
@@ -124,7 +118,7 @@ def count_cuts(address: int, keys_at: int, first: int) -> int:
 @kernel(void(uint64, uint64, uint64))
 def read_codes(row: int, address: int, out: int) -> None:
     """Write how many cuts of each slot are below the row's value: 64 bytes."""
-    table = table_at(address)
+    table = table_at(address, TABLE)
     keys = room(4)
     codes = carray(pointer(out), (LANES // 8,), np.uint64)
     for s in range(0, table.slots, STEP):
@@ -141,7 +135,7 @@ def read_codes(row: int, address: int, out: int) -> None:
 @kernel(void(uint64, int64, int64, uint64, uint64))
 def fill_places(address: int, first: int, end: int, codes: int, out: int) -> None:
     """Write the places of the leaves that the trees of some groups reach."""
-    table = table_at(address)
+    table = table_at(address, TABLE)
     groups = groups_of(table)
     for g in range(first, end):
         tests = table.tests + groups.first_tests[g]
@@ -172,7 +166,7 @@ def add_values(row: int, address: int) -> float:
     The places of many groups are found before their values are added: each sum
     waits for the one before it, and would keep what comes after it waiting too.
     """
-    table = table_at(address)
+    table = table_at(address, TABLE)
     groups = groups_of(table)
     codes, found = room(1), room(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)
@@ -204,7 +198,7 @@ def simd_early(row: int, address: int, out: Any) -> int:
     ceiling no leaf of the next eight trees leads past a limit; else their sums are
     made again one by one, beside those which the trees after them wait for.
     """
-    table = table_at(address)
+    table = table_at(address, TABLE)
     groups = groups_of(table)
     lower = carray(pointer(table.lower), (LANES * table.groups,), np.float64)
     upper = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
@@ -244,7 +238,7 @@ def simd_side(row: int, address: int) -> int:
     answer = simd_early(row, address, total) & 3
     if answer != UNDECIDED:
         return int(answer)
-    return int(side(total[0], table_at(address).threshold))
+    return int(side(total[0], table_at(address, TABLE).threshold))
 
 
 @kernel(int64(ROW, uint64), ONE_ROW)
@@ -256,7 +250,7 @@ def simd_decide(row: NDArray[np.float32], address: int) -> int:
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
 def simd_early_by_margin(row: NDArray[np.float32], address: int, totals: Any) -> int:
     """Code of one row, found once the best leads by its margin: `early_by_margin`."""
-    table = table_at(address)
+    table = table_at(address, TABLE)
     groups = groups_of(table)
     margins = carray(pointer(table.upper), (LANES * table.groups,), np.float64)
     codes, found = room(1), room(SPAN)
@@ -285,7 +279,7 @@ def simd_margins(X: Any, address: int, totals: Any, codes: Any) -> None:
 @kernel(MANY)
 def simd_scores(X: Any, address: int, totals: Any, codes: Any) -> None:
     """Add the trees' leaf values to the raw scores: `raw_scores`."""
-    table = table_at(address)
+    table = table_at(address, TABLE)
     groups = groups_of(table)
     bytes_, found = room(1), room(SPAN)
     places = carray(pointer(found), (SPAN * LANES,), np.uint8)

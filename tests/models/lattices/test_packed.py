@@ -172,7 +172,7 @@ def test_whole_sums_are_those_of_the_plain_kernel_to_the_bit(sizes: Sizes) -> No
     out = np.empty(sizes.R)
     for row, sums in zip(X, expected, strict=True):
         assert packed.takes(row)
-        raw_entry(row, packed.address, out)
+        raw_entry(row, packed.at, out)
         np.testing.assert_array_equal(out, sums)
     np.testing.assert_array_equal(
         lattices.with_packed().raw(X), expected + lattices.bias
@@ -229,7 +229,7 @@ def test_rows_stop_where_the_plain_margin_is(
         assert codes[i] == 4 * (last + 1) + answer
         np.testing.assert_array_equal(totals[i], sums[i, last])
         own = lattices.bias.copy()
-        assert by_margin_entry(X[i], packed.address, own) == codes[i]
+        assert by_margin_entry(X[i], packed.at, own) == codes[i]
         np.testing.assert_array_equal(own, totals[i])
 
 
