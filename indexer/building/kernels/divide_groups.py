@@ -2,14 +2,13 @@
 
 import numpy as np
 from numba import float64, int64, void
-from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import njit
+from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.native import frozen
 
-INTS = Array(int64, 1, "C", readonly=True)
-FLOATS = Array(float64, 1, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+INTS = frozen(int64)
+FLOATS = frozen(float64)
 
 
 @njit(

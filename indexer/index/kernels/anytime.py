@@ -7,16 +7,16 @@ import math
 
 import numpy as np
 from numba import boolean, float64, int32, int64
-from numba.types import Array, UniTuple
+from numba.types import UniTuple
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import njit
+from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.native import frozen
 
-FLOATS = Array(float64, 1, "C", readonly=True)
-FLOATS_2D = Array(float64, 2, "C", readonly=True)
-ORDERS = Array(int32, 2, "C", readonly=True)
-MASKS = Array(int64, 1, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+FLOATS = frozen(float64)
+FLOATS_2D = frozen(float64, 2)
+ORDERS = frozen(int32, 2)
+MASKS = frozen(int64)
 
 LEAST_GAIN = 1e-3  # in accuracy: less cannot be told on held-out items
 HOPELESS = 1e-3  # what is likelier than that to fail adds nothing

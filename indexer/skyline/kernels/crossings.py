@@ -9,16 +9,16 @@ one point report the same size. Curves that touch without crossing report nothin
 
 import numpy as np
 from numba import boolean, float64, int64
-from numba.types import Array, Tuple, UniTuple
+from numba.types import Tuple, UniTuple
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import njit
+from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.native import frozen
 
-FLOATS = Array(float64, 1, "C", readonly=True)
-FLOATS_OUT = Array(float64, 1, "C")
-FLOATS_2D_OUT = Array(float64, 2, "C")
-INTS_OUT = Array(int64, 1, "C")
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+FLOATS = frozen(float64)
+FLOATS_OUT = float64[::1]
+FLOATS_2D_OUT = float64[:, ::1]
+INTS_OUT = int64[::1]
 
 UNIT = 2.0**-53
 SPLITTER = 134217729.0  # 2 ** 27 + 1, halves a float64's digits (Dekker)

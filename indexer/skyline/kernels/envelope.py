@@ -2,19 +2,19 @@
 
 import numpy as np
 from numba import boolean, float64, int64
-from numba.types import Array, Tuple
+from numba.types import Tuple
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import njit
+from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.native import frozen
 
 from .crossings import UNIT, certain_order, compare, ever_cheaper
 
-FLOATS = Array(float64, 1, "C", readonly=True)
-FLOATS_2D = Array(float64, 2, "C", readonly=True)
-BOOLS = Array(boolean, 1, "C", readonly=True)
-INTS_OUT = Array(int64, 1, "C")
-FLOATS_OUT = Array(float64, 1, "C")
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+FLOATS = frozen(float64)
+FLOATS_2D = frozen(float64, 2)
+BOOLS = frozen(boolean)
+INTS_OUT = int64[::1]
+FLOATS_OUT = float64[::1]
 
 
 @njit(
