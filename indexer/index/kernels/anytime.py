@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
 from polydom.models.scoring.kernels.native import frozen
 
-FLOATS = frozen(float64)
-FLOATS_2D = frozen(float64, 2)
+FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
 ORDER, ORDERS = frozen(int32), frozen(int32, 2)
 MASKS = frozen(int64)
 

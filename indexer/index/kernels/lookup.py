@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
 from polydom.models.scoring.kernels.native import frozen
 
-FLOATS = frozen(float64)
-FLOATS_2D = frozen(float64, 2)
+FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
 INTS = frozen(int32)
 STAYS = frozen(int32, 2)
 ROWS_OUT = int64[::1]

@@ -16,12 +16,9 @@ from numpy.typing import NDArray
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
 from polydom.models.scoring.kernels.native import frozen
 
-FLOATS = frozen(float64)
-MASKS = frozen(uint64)
-FLOATS_OUT = float64[::1]
-MASKS_OUT = uint64[::1]
-COUNTS_OUT = int64[::1]
-TABLE_OUT = int64[:, ::1]
+FLOATS, MASKS = frozen(float64), frozen(uint64)
+FLOATS_OUT, MASKS_OUT = float64[::1], uint64[::1]
+COUNTS_OUT, TABLE_OUT = int64[::1], int64[:, ::1]
 
 LARGEST = float(np.finfo(np.float64).max)
 INNER_BITS = 12  # 4096 values: spread inside the L1 cache before going further

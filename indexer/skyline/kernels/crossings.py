@@ -16,9 +16,7 @@ from polydom.models.scoring.kernels.declare import OPTIONS, njit
 from polydom.models.scoring.kernels.native import frozen
 
 FLOATS = frozen(float64)
-FLOATS_OUT = float64[::1]
-FLOATS_2D_OUT = float64[:, ::1]
-INTS_OUT = int64[::1]
+FLOATS_OUT, FLOATS_2D_OUT, INTS_OUT = float64[::1], float64[:, ::1], int64[::1]
 
 UNIT = 2.0**-53
 SPLITTER = 134217729.0  # 2 ** 27 + 1, halves a float64's digits (Dekker)

@@ -10,8 +10,7 @@ from polydom.models.scoring.kernels.native import frozen
 
 from .crossings import UNIT, certain_order, compare, ever_cheaper
 
-FLOATS = frozen(float64)
-FLOATS_2D = frozen(float64, 2)
+FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
 BOOLS = frozen(boolean)
 INTS_OUT = int64[::1]
 FLOATS_OUT = float64[::1]
