@@ -25,27 +25,6 @@ OURS = "polydom"
 INSTALLED = ("site-packages", "dist-packages")
 
 
-def own_files(name: str) -> Iterator[Path]:
-    """Files of a module of the user's own and of the packages it is in.
-
-    None where there is no such module, or it is somebody else's.
-    """
-    first = name.partition(".")[0]
-    if first in sys.stdlib_module_names or first in (OURS, "__main__", ""):
-        return
-    path, parts = None, name.split(".")
-    for count in range(1, len(parts) + 1):
-        spec = _find(".".join(parts[:count]), path)
-        if spec is None:
-            return
-        path = spec.submodule_search_locations
-        if spec.origin and spec.has_location:
-            file = Path(spec.origin)
-            if count == 1 and _is_installed(first, file):
-                return
-            yield file
-
-
 def is_ours(module: str) -> bool:
     """Whether a module is polydom's."""
     return module.partition(".")[0] == OURS
@@ -63,48 +42,33 @@ def home_of(module: str) -> Home:
         return "walked"
     if first in sys.stdlib_module_names:
         return "library"
-    if next(own_files(module), None) is not None:
+    if next(_own_files(module), None) is not None:
         return "read"
     return "library" if _find(first, None) else "walked"
 
 
-def own_closure(name: str) -> dict[str, Path]:
-    """Files of a module and of all of the user's own that it imports, by name.
-
-    Empty where the module is none of the user's own.
-    """
+def own_source(name: str) -> str | None:
+    """Hash a module of the user's own, with all that it imports; None for others."""
     found: dict[str, Path] = {}
     names = [name]
     while names:
         module = names.pop()
-        for file in own_files(module):
+        for file in _own_files(module):
             if file not in found.values():
                 found[f"{module}:{file.name}"] = file
                 if file.suffix == ".py":
-                    names += imported_names(file.read_bytes(), package_of(module, file))
-    return found
-
-
-def own_source(name: str) -> str | None:
-    """Hash what a module of the user's own is made of; None for any other."""
-    files = own_closure(name)
-    if not files:
-        return None
+                    inside = file.stem == "__init__"
+                    package = module if inside else module.rpartition(".")[0]
+                    names += _imported_names(file.read_bytes(), package)
     digest = hashlib.sha256()
-    for place, file in sorted(files.items()):
-        digest.update(
-            f"{place} {hashlib.sha256(file.read_bytes()).hexdigest()}\n".encode()
-        )
-    return digest.hexdigest()
-
-
-def package_of(module: str, file: Path) -> str:
-    """Return the package that relative imports of a module start from."""
-    return module if file.stem == "__init__" else module.rpartition(".")[0]
+    for place, file in sorted(found.items()):
+        content = hashlib.sha256(file.read_bytes()).hexdigest()
+        digest.update(f"{place} {content}\n".encode())
+    return digest.hexdigest() if found else None
 
 
 @functools.lru_cache(maxsize=64)
-def imported_names(source: bytes, package: str = "") -> tuple[str, ...]:
+def _imported_names(source: bytes, package: str = "") -> tuple[str, ...]:
     """List the modules, and what may be modules, that a source imports anywhere."""
     try:
         tree = ast.parse(source)
@@ -124,6 +88,27 @@ def absolute(name: str, level: int, package: str) -> str:
         return importlib.util.resolve_name("." * level + name, package)
     except ImportError:
         return ""
+
+
+def _own_files(name: str) -> Iterator[Path]:
+    """Files of a module of the user's own and of the packages it is in.
+
+    None where there is no such module, or it is somebody else's.
+    """
+    first = name.partition(".")[0]
+    if first in sys.stdlib_module_names or first in (OURS, "__main__", ""):
+        return
+    path, parts = None, name.split(".")
+    for count in range(1, len(parts) + 1):
+        spec = _find(".".join(parts[:count]), path)
+        if spec is None:
+            return
+        path = spec.submodule_search_locations
+        if spec.origin and spec.has_location:
+            file = Path(spec.origin)
+            if count == 1 and _is_installed(first, file):
+                return
+            yield file
 
 
 def _names_in(node: ast.AST, package: str) -> Iterator[str]:

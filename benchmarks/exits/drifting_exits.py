@@ -17,7 +17,7 @@ from polydom.indexer.building.plan_exits import FreshAnswers, PlanExitFitter
 from polydom.indexer.building.project import ExitTerms
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package
-from polydom.indexer.index.stored_features import StoredFeature
+from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.models import compile
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
@@ -110,9 +110,8 @@ def stored_groups(stream: Stream) -> Iterator[StoredFeature]:
     for number, (group, width) in enumerate(stream.groups.items()):
         start = stream.starts[number]
         names = [f"c{start + k}" for k in range(width)]
-        arguments: dict[str, Any] = {"columns": names, "vocabularies": {}}
         print_of = fingerprint(columns(group, names))
-        yield StoredFeature(group, width, print_of, False, arguments)
+        yield StoredFeature(group, width, print_of, False, StoredColumns(names, {}))
 
 
 def engine_of(index: Index, share: float) -> Engine:

@@ -12,7 +12,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.indexer import Index
 from polydom.indexer.index.package import Package
-from polydom.indexer.index.stored_features import StoredFeature
+from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.models import compile
 from polydom.models.scoring.prior import Prior
 
@@ -60,7 +60,7 @@ def write(folder: Path, count: int = 20_000, asked: int = 1_000) -> list[float]:
         needs=[()],
         overhead=np.array([OVERHEAD_S]),
     )
-    arguments: dict[str, Any] = {"columns": list(COLUMNS), "vocabularies": {}}
+    arguments = StoredColumns(list(COLUMNS), {})
     package = Package(
         kind="record",
         labels=LABELS,

@@ -35,26 +35,9 @@ SAMPLES_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Assembler:
-    """The last hops of a build.
+    """The last hops of a build, with what those before them gave.
 
-    Attributes
-    ----------
-    project, progress
-        As in `Builder`.
-    table
-        The items, what describes them, and with which numbers.
-    fresh
-        Items to calibrate exits on; None without a confidence.
-    measurer
-        Of the features and models.
-    curves, costs
-        Of features and steps: as they were measured, and weighed.
-    cost_of
-        What a set's features cost at the size to order them for.
-    choice
-        The learner.
-    trainer, searched
-        What was trained, and which of it may serve.
+    `fresh` are items to calibrate exits on; None without a confidence.
     """
 
     project: Project

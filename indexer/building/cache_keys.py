@@ -57,7 +57,7 @@ class Keys:
         cls, project: Project, dataset: Dataset, features: Sequence[StoredFeature]
     ) -> Self:
         """Identify the items and features of a project."""
-        return cls(project, dataset.digest(), feature_keys(features))
+        return cls(project, dataset.digest, feature_keys(features))
 
     @property
     def times(self) -> str:

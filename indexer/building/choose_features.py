@@ -18,7 +18,7 @@ from polydom.features.items import Kind
 from polydom.features.loading import load_features
 from polydom.features.wording import hint
 
-from ..index.stored_features import StoredFeature, load_extractor
+from ..index.stored_features import StoredColumns, StoredFeature, load_extractor
 from .dataset import Dataset
 from .measure_costs import spread_over_sizes
 from .project import Columns, Project
@@ -188,14 +188,12 @@ def _columns(
     _refuse_unknown(names, _column_names(dataset))
     known = learn_vocabularies(dataset.items, names)
     for group in groups:
-        arguments: dict[str, Any] = {
-            "columns": group.columns,
-            "vocabularies": {
-                name: list(known[name]) for name in group.columns if name in known
-            },
-            "declared": dict(group.cost),
-        }
-        feature = columns(group.name, **arguments)
+        arguments = StoredColumns(
+            group.columns,
+            {name: list(known[name]) for name in group.columns if name in known},
+            dict(group.cost),
+        )
+        feature = columns(group.name, **msgspec.structs.asdict(arguments))
         made_of = fingerprint(feature)
         yield StoredFeature(group.name, 0, made_of, True, arguments), feature
 

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -21,7 +22,7 @@ MERGED = "other"  # the class of all that are rare
 Rows = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Dataset:
     """Labelled items in memory.
 
@@ -58,6 +59,7 @@ class Dataset:
         """Size of each item, (N,), or (N, 2) where sizes are of two numbers."""
         return np.array([item.size for item in self.items])
 
+    @cached_property
     def digest(self) -> str:
         """Identify items, labels and groups, whatever folder they were read from."""
         digest = hashlib.sha256(msgspec.msgpack.encode([self.kind, self.labels]))

@@ -63,7 +63,7 @@ def compute_values(
     WorkerLost
         If a process is killed; what was finished is kept.
     """
-    data, keys = dataset.digest(), feature_keys(features.stored)
+    data, keys = dataset.digest, feature_keys(features.stored)
     names = [f"values/{digest(key, data)}" for key in keys]
     count = len(dataset.items)
     starts = range(0, count, CHUNK_ITEMS)

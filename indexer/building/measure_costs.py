@@ -131,16 +131,16 @@ class Curves:
         return CostTable(features, steps, extractor.needs, table[-1])
 
 
-def measuring_items(dataset: Dataset, count: int) -> list[Item]:
-    """Up to `count` items, evenly spread over the data's sizes."""
-    return [dataset.items[position] for position in spread_over_sizes(dataset, count)]
-
-
 def spread_over_sizes(dataset: Dataset, count: int) -> list[int]:
     """Positions of up to `count` items, evenly spread over the data's sizes."""
     by_size = np.concatenate(split_near(dataset.sizes, count))
     chosen = np.linspace(0, len(by_size) - 1, min(count, len(by_size)))
     return [int(by_size[round(i)]) for i in chosen]
+
+
+def measuring_items(dataset: Dataset, count: int) -> list[Item]:
+    """Return the items that `spread_over_sizes` names."""
+    return [dataset.items[position] for position in spread_over_sizes(dataset, count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,22 +325,15 @@ def time_models(
     seconds: list[float] = []
     with threadpool_limits(1):
         for model in models:
-            times = _time_model(model, rows, quantile, watch)
+            model.answer(rows[0])
+
+            def time_one(call: int, answer: Any = model.answer) -> float:
+                return watch.time(answer, rows[call % len(rows)])
+
+            times = time_calls(time_one, MODEL_CALLS, quantile)
             seconds.append(steady_quantile(times, quantile))
             on_progress(len(seconds))
     return np.array(seconds)
-
-
-def _time_model(
-    model: Model, rows: Sequence[NDArray[np.float32]], quantile: float, watch: Stopwatch
-) -> Seconds:
-    """Seconds to answer row after row, by the one call that a server makes."""
-    model.answer(rows[0])
-
-    def time_one(call: int) -> float:
-        return watch.time(model.answer, rows[call % len(rows)])
-
-    return time_calls(time_one, MODEL_CALLS, quantile)
 
 
 def time_calls(

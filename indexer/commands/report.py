@@ -1,5 +1,6 @@
 """What people want to know of an index: plain facts, and the tables that show them."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -79,7 +80,8 @@ def show(facts: dict[str, Any], console: "Console") -> None:
     )
     if built:
         try:
-            _show_build(facts, built, console)
+            for line in build_lines(facts, built):
+                console.print(line)
             show_curves(built["curves"], console)
         except _UNREADABLE as error:  # nothing but this relies on it
             console.print(f"it says no more of its build: {error!r}")
@@ -100,52 +102,71 @@ def escaped(plain: Any) -> Any:
     return plain
 
 
-def _show_build(
-    facts: dict[str, Any], built: dict[str, Any], console: "Console"
-) -> None:
-    search = built["search"]
-    console.print(
+def build_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
+    """Write what a build read, searched, raced and measured."""
+    search_lines = [*_search_lines(facts, built)]
+    yield (
         f"{facts['kind']} items in {len(facts['labels'])} classes; "
         f"{built['items']} used, {len(built['skipped'])} left out; "
         f"learner {built['learner']['name']}"
     )
     best = max(c["accuracy"] for at in facts["skylines"] for c in at["skyline"])
     doubt = (best * (1 - best) / built["tested"]) ** 0.5
-    console.print(
+    yield (
         f"accuracy is measured on {built['tested']} items that were not trained on: "
         f"the best's {best:.3f} has a standard error of {doubt:.3f}"
     )
     for name, why in built["skipped"][:5]:
-        console.print(f"  left out {name}: {why}")
-    how, left = _search_words(search)
-    console.print(
+        yield f"  left out {name}: {why}"
+    yield from search_lines
+    if race := built["selection"]:
+        for one in race.get("levels", [race]):  # older builds held several
+            yield from _race_lines(one)
+    if times := built.get("pace"):
+        yield (
+            f"{len(times['overhead'])} samples timed, by which a server tells how fast "
+            "its machine is"
+        )
+    if (measured := built.get("measured")) and measured["busy"]:
+        yield busy_words(measured)
+    if exits := built.get("exits"):
+        yield _exit_words(exits)
+    for remark, count in built["remarks"].items():
+        yield f"  in {count} trainings: {remark}"
+
+
+def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
+    """Write which sets were trained, by which search, and what became of the others."""
+    search = built["search"]
+    if "sequences" in search:
+        noun = "sequence" if search["sequences"] == 1 else "sequences"
+        how, left = (
+            f"{search['method']} ({search['sequences']} {noun})",
+            "never reached",
+        )
+    else:
+        terms = f"alpha {search['alpha']:g}, tolerance {search['tolerance']:g}"
+        how, left = f"poly-dom ({terms})", "pruned"
+    yield (
         f"feature sets by {how}: {search['sets']} possible, {search['expanded']} "
         f"trained, {search['sets'] - search['expanded']} {left}, "
         f"{facts['candidates']} kept"
     )
     if budgets := built.get("testing", {}).get("budgets"):
         low, high = budgets
-        console.print(
-            f"  only the best for budgets of {low:g} to {high:g} {built['unit']}"
-        )
-    if race := built["selection"]:
-        console.print(
-            f"learner chosen by {race['strategy']}: {race['learner']}, "
-            f"score {race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all "
-            f"would have taken about {race['full_s']:.1f}"
-        )
-        console.print(f"  its curve: {_curve_words(race['curves'][race['learner']])}")
-    if pace := built.get("pace"):
-        console.print(
-            f"{len(pace['overhead'])} samples timed, by which a server tells how fast "
-            "its machine is"
-        )
-    if (measured := built.get("measured")) and measured["busy"]:
-        console.print(busy_words(measured))
-    if exits := built.get("exits"):
-        console.print(_exit_words(exits))
-    for remark, count in built["remarks"].items():
-        console.print(f"  in {count} trainings: {remark}")
+        yield f"  only the best for budgets of {low:g} to {high:g} {built['unit']}"
+
+
+def _race_lines(race: dict[str, Any]) -> Iterator[str]:
+    """Write who won a race between learners, and the winner's learning curve."""
+    yield (
+        f"learner chosen by {race['strategy']}: {race['learner']}, "
+        f"score {race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all "
+        f"would have taken about {race['full_s']:.1f}"
+    )
+    curve = race["curves"][race["learner"]]
+    points = [f"{score:.4f} on {amount:,}" for amount, score, _ in curve]
+    yield f"  its curve: {', '.join(points)} examples"
 
 
 def busy_words(measured: dict[str, Any]) -> str:
@@ -161,12 +182,6 @@ def busy_words(measured: dict[str, Any]) -> str:
         f"{measured['lost']:.1%} of the time of what was timed{used}; costs may be too "
         "high. On a quiet machine, `polydom measure` measures them anew"
     )
-
-
-def _curve_words(curve: list[list[float]]) -> str:
-    """Write a learning curve: scores, and the examples that they took."""
-    points = [f"{score:.4f} on {amount:,}" for amount, score, _ in curve]
-    return ", ".join(points) + " examples"
 
 
 def _exit_words(exits: dict[str, Any]) -> str:
@@ -186,16 +201,6 @@ def _exit_words(exits: dict[str, Any]) -> str:
         f"{promise}: {early:.0%} of the time on average, which saves {saved:.0%} of "
         "the features' cost"
     )
-
-
-def _search_words(search: dict[str, Any]) -> tuple[str, str]:
-    """Name the search with its terms, and what became of the sets not trained."""
-    if "sequences" not in search:
-        terms = f"alpha {search['alpha']:g}, tolerance {search['tolerance']:g}"
-        return f"poly-dom ({terms})", "pruned"
-    count = search["sequences"]
-    noun = "sequence" if count == 1 else "sequences"
-    return f"{search['method']} ({count} {noun})", "never reached"
 
 
 def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:

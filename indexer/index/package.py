@@ -18,7 +18,7 @@ from polydom.features.sizes import Size
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 
-from .stored_features import StoredColumns, StoredFeature, load_extractor
+from .stored_features import StoredFeature, load_extractor
 
 Array = NDArray[Any]
 Rows = tuple[tuple[int, ...], ...]  # of features, or of candidates, by candidate
@@ -168,8 +168,6 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
     try:
         facts = msgspec.convert(plain, PackageFacts)
         msgspec.convert(facts.meta, MetaFacts)
-        for feature in facts.features:
-            msgspec.convert(feature.columns, StoredColumns | None)
         costs = CostTable(
             _take_costs(arrays, "costs/features", 2),
             _take_costs(arrays, "costs/steps", 2),

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -20,8 +19,8 @@ OWN_CURE = (
 )
 
 
-class StoredColumns(msgspec.Struct, forbid_unknown_fields=True):
-    """What `StoredFeature.columns` must be like."""
+class StoredColumns(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of `polydom.features.columns`, but for the name."""
 
     columns: list[str]
     vocabularies: dict[str, list[str]] | None = None
@@ -31,15 +30,15 @@ class StoredColumns(msgspec.Struct, forbid_unknown_fields=True):
 class StoredFeature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One feature as the index remembers it.
 
-    `columns` holds the arguments of `polydom.features.columns` for a feature that is
-    a group of a record's columns, and is None for one that is a function.
+    `columns` is None for a feature that is a function, not a group of a record's
+    columns.
     """
 
     name: str
     width: int
     fingerprint: str
     ready_made: bool
-    columns: dict[str, Any] | None = None
+    columns: StoredColumns | None = None
 
 
 def load_extractor(
@@ -68,7 +67,7 @@ def resolve(
 
 def _resolve(stored: StoredFeature, own: Mapping[str, Feature]) -> Feature:
     if stored.columns is not None:
-        feature = columns(stored.name, **stored.columns)
+        feature = columns(stored.name, **msgspec.structs.asdict(stored.columns))
     elif stored.ready_made:
         (feature,) = load_features([stored.name])
     else:

@@ -247,7 +247,7 @@ def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
     for feature in features:
         if column is not None and column < first + feature.width:
             named = feature.columns
-            which = named["columns"][column - first] if named else column - first
+            which = named.columns[column - first] if named else column - first
             return (
                 f"the item has no number in column {which!r} of feature "
                 f"{feature.name!r}, and its model has no answer without it"

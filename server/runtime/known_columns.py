@@ -36,11 +36,11 @@ class KnownColumns:
             if feature.columns is None:
                 reads_any = True
                 continue
-            names |= dict.fromkeys(feature.columns["columns"])
-            words = feature.columns.get("vocabularies") or {}
+            names |= dict.fromkeys(feature.columns.columns)
+            words = feature.columns.vocabularies or {}
             self.words |= {
                 name: frozenset(words[name])
-                for name in feature.columns["columns"]
+                for name in feature.columns.columns
                 if name in words
             }
         self.names = () if reads_any else tuple(names)

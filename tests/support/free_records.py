@@ -10,7 +10,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
-from polydom.indexer.index.stored_features import StoredFeature
+from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.models.importers.classifiers import compile_model
 from polydom.models.scoring.prior import Prior
 
@@ -18,9 +18,10 @@ GROUPS = {"person": ["age", "job"], "money": ["income", "age"]}
 
 
 def stored(name: str, names: list[str]) -> StoredFeature:
-    spec = {"columns": names, "vocabularies": {"job": ["baker", "clerk"]}}
-    feature = columns(name, names, vocabularies=spec["vocabularies"])  # type: ignore[arg-type]
-    return StoredFeature(name, len(names), fingerprint(feature), True, spec)
+    words = {"job": ["baker", "clerk"]}
+    made_of = fingerprint(columns(name, names, vocabularies=words))
+    read = StoredColumns(names, words)
+    return StoredFeature(name, len(names), made_of, True, read)
 
 
 def save_records(folder: Path) -> Path:

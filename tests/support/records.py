@@ -23,7 +23,11 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.items import Value, record_item
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
-from polydom.indexer.index.stored_features import StoredFeature, load_extractor
+from polydom.indexer.index.stored_features import (
+    StoredColumns,
+    StoredFeature,
+    load_extractor,
+)
 from polydom.models.importers.classifiers import compile_model
 from polydom.models.scoring.prior import Prior
 
@@ -51,7 +55,7 @@ def make_index() -> Index:
             len(group["columns"]),
             fingerprint(columns(name, **group)),
             False,
-            group,
+            StoredColumns(**group),
         )
         for name, group in GROUPS.items()
     )

@@ -26,7 +26,7 @@ from polydom.features.fingerprint import fingerprint
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_times import MachineTimes, compared_models
 from polydom.indexer.index.package import Package
-from polydom.indexer.index.stored_features import StoredFeature
+from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.models.importers.classifiers import compile_model
 from polydom.models.lattices.lattices import make_lattices
 from polydom.models.scoring.classifier import Classifier, Head
@@ -182,7 +182,7 @@ def make_record_index(make: Make, classes: int, **changes: Any) -> Index:
                 len(own),
                 fingerprint(f),
                 True,
-                {"columns": [NAMES[c] for c in own], "vocabularies": {}},
+                StoredColumns([NAMES[c] for c in own], {}),
             )
             for f, own in zip(features, GROUPS, strict=True)
         ),

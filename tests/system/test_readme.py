@@ -106,7 +106,7 @@ def test_readme_session_prints_what_it_says() -> None:
 def test_readme_feature_is_one(tmp_path: Path) -> None:
     (code,) = [block for block in blocks("python") if "@feature" in block]
     (tmp_path / "mine.py").write_text(code)
-    from polydom.features import load_features
+    from polydom.features.loading import load_features
 
     (brightness,) = load_features([], [tmp_path / "mine.py"])
     assert brightness.name == "brightness"

@@ -7,14 +7,15 @@ import math
 
 import numpy as np
 from numba import boolean, float64, int32, int64
-from numba.types import Array, UniTuple
+from numba.types import UniTuple
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
-from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D
+from polydom.models.scoring.kernels.native import frozen
 
-ORDERS = Array(int32, 2, "C", readonly=True)
-MASKS = Array(int64, 1, "C", readonly=True)
+FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
+ORDER, ORDERS = frozen(int32), frozen(int32, 2)
+MASKS = frozen(int64)
 
 LEAST_GAIN = 1e-3  # in accuracy: less cannot be told on held-out items
 HOPELESS = 1e-3  # what is likelier than that to fail adds nothing
@@ -73,6 +74,62 @@ def times_of(
 
 
 @njit(
+    float64(
+        *(ORDER, FLOATS, MASKS, FLOATS_2D, FLOATS_2D, int64, int64),
+        *(float64, float64, float64, boolean),
+    ),
+    **OPTIONS,
+)
+def promise_of(
+    order: NDArray[np.int32],
+    gains: NDArray[np.float64],
+    needs: NDArray[np.int64],
+    feature_s: NDArray[np.float64],
+    step_s: NDArray[np.float64],
+    done: int,
+    paid: int,
+    accuracy: float,
+    time_s: float,
+    quantiles: float,
+    careful: bool,
+) -> float:
+    """Tell the accuracy to expect along one order, less what being late may lose.
+
+    `gains` are the accuracies after each of its features, `paid` the steps computed.
+    """
+    steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
+    reached = expected = accuracy
+    begun, risk = False, 0.0
+    for k in range(order.shape[0]):
+        feature = order[k]
+        if feature < 0:
+            break
+        if not done >> feature & 1:
+            fresh = needs[feature] & ~steps
+            steps |= fresh
+            own_s, own_excess = times_of(feature, fresh, feature_s, step_s)
+            high_s = own_s + math.sqrt(own_excess)
+            if careful:  # it will be begun only if so much is left then
+                if high_s > time_s:
+                    break
+                before = chance_of(typical_s, excess, time_s - high_s, quantiles)
+                chance = min(chance, before)
+                if not begun:
+                    sure = chance_of(own_s, own_excess, time_s, quantiles)
+                    risk = (1.0 - sure) * accuracy
+            typical_s += own_s
+            excess += own_excess
+            begun = True
+        if gains[k + 1] > reached:
+            chance = min(chance, chance_of(typical_s, excess, time_s, quantiles))
+            if chance < (LIKELY if reached == accuracy else HOPELESS):
+                break
+            expected += (gains[k + 1] - reached) * chance
+            reached = gains[k + 1]
+    return expected - risk
+
+
+@njit(
     int64(
         *(ORDERS, FLOATS_2D, FLOATS, MASKS, FLOATS_2D, FLOATS_2D),
         *(int64, float64, float64, float64, boolean),
@@ -107,35 +164,9 @@ def most_promising(
         time_s = left - model_s[row]
         if not time_s > 0.0:
             continue
-        steps, typical_s, excess, chance = paid, 0.0, 0.0, 1.0
-        reached = expected = accuracy
-        begun, risk = False, 0.0
-        for k in range(orders.shape[1]):
-            feature = orders[row, k]
-            if feature < 0:
-                break
-            if not done >> feature & 1:
-                fresh = needs[feature] & ~steps
-                steps |= fresh
-                own_s, own_excess = times_of(feature, fresh, feature_s, step_s)
-                high_s = own_s + math.sqrt(own_excess)
-                if careful:  # it will be begun only if so much is left then
-                    if high_s > time_s:
-                        break
-                    before = chance_of(typical_s, excess, time_s - high_s, quantiles)
-                    chance = min(chance, before)
-                    if not begun:
-                        sure = chance_of(own_s, own_excess, time_s, quantiles)
-                        risk = (1.0 - sure) * accuracy
-                typical_s += own_s
-                excess += own_excess
-                begun = True
-            if gains[row, k + 1] > reached:
-                chance = min(chance, chance_of(typical_s, excess, time_s, quantiles))
-                if chance < (LIKELY if reached == accuracy else HOPELESS):
-                    break
-                expected += (gains[row, k + 1] - reached) * chance
-                reached = gains[row, k + 1]
-        if expected - risk > best:
-            best, target = expected - risk, row
+        order, own = orders[row], gains[row]
+        known = needs, feature_s, step_s, done, paid, accuracy
+        promise = promise_of(order, own, *known, time_s, quantiles, careful)
+        if promise > best:
+            best, target = promise, row
     return target

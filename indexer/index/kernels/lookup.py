@@ -6,15 +6,15 @@ when a look-up is made. Costs are seconds (`_s`), `n` is the item size |x| of IC
 
 import numpy as np
 from numba import float64, int32, int64
-from numba.core.types import Array
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
-from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D
+from polydom.models.scoring.kernels.native import frozen
 
-INTS = Array(int32, 1, "C", readonly=True)
-STAYS = Array(int32, 2, "C", readonly=True)
-ROWS_OUT = Array(int64, 1, "C")
+FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
+INTS = frozen(int32)
+STAYS = frozen(int32, 2)
+ROWS_OUT = int64[::1]
 
 
 @njit(float64(FLOATS_2D, int64, float64), inline="always", **OPTIONS)

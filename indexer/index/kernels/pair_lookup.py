@@ -7,16 +7,16 @@ once, when a look-up is made. Cost polynomials are in the order of
 
 import numpy as np
 from numba import float64, int32, int64
-from numba.core.types import Array
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
-from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D
+from polydom.models.scoring.kernels.native import frozen
 
-from ...skyline.kernels.pairs import pair_cost
+from ...skyline.kernels.pairs import FLOATS_2D, pair_cost
 
-INTS = Array(int32, 1, "C", readonly=True)
-INTS_2D = Array(int32, 2, "C", readonly=True)
+FLOATS = frozen(float64)
+INTS = frozen(int32)
+INTS_2D = frozen(int32, 2)
 
 
 @njit(int64(FLOATS, INTS_2D, float64, float64), inline="always", **OPTIONS)

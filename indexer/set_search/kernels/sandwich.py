@@ -11,17 +11,14 @@ its mask. The sparse ones scan the sets expanded so far and need no such arrays.
 
 import numpy as np
 from numba import float64, int64, uint64, void
-from numba.core.types import Array
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
-from polydom.models.scoring.kernels.native import FLOATS
+from polydom.models.scoring.kernels.native import frozen
 
-MASKS = Array(uint64, 1, "C", readonly=True)
-FLOATS_OUT = Array(float64, 1, "C")
-MASKS_OUT = Array(uint64, 1, "C")
-COUNTS_OUT = Array(int64, 1, "C")
-TABLE_OUT = Array(int64, 2, "C")
+FLOATS, MASKS = frozen(float64), frozen(uint64)
+FLOATS_OUT, MASKS_OUT = float64[::1], uint64[::1]
+COUNTS_OUT, TABLE_OUT = int64[::1], int64[:, ::1]
 
 LARGEST = float(np.finfo(np.float64).max)
 INNER_BITS = 12  # 4096 values: spread inside the L1 cache before going further

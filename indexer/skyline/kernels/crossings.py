@@ -9,15 +9,14 @@ one point report the same size. Curves that touch without crossing report nothin
 
 import numpy as np
 from numba import boolean, float64, int64
-from numba.types import Array, Tuple, UniTuple
+from numba.types import Tuple, UniTuple
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
-from polydom.models.scoring.kernels.native import FLOATS
+from polydom.models.scoring.kernels.native import frozen
 
-FLOATS_OUT = Array(float64, 1, "C")
-FLOATS_2D_OUT = Array(float64, 2, "C")
-INTS_OUT = Array(int64, 1, "C")
+FLOATS = frozen(float64)
+FLOATS_OUT, FLOATS_2D_OUT, INTS_OUT = float64[::1], float64[:, ::1], int64[::1]
 
 UNIT = 2.0**-53
 SPLITTER = 134217729.0  # 2 ** 27 + 1, halves a float64's digits (Dekker)

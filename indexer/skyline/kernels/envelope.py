@@ -2,17 +2,18 @@
 
 import numpy as np
 from numba import boolean, float64, int64
-from numba.types import Array, Tuple
+from numba.types import Tuple
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
-from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D
+from polydom.models.scoring.kernels.native import frozen
 
 from .crossings import UNIT, certain_order, compare, ever_cheaper
 
-BOOLS = Array(boolean, 1, "C", readonly=True)
-INTS_OUT = Array(int64, 1, "C")
-FLOATS_OUT = Array(float64, 1, "C")
+FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
+BOOLS = frozen(boolean)
+INTS_OUT = int64[::1]
+FLOATS_OUT = float64[::1]
 
 
 @njit(

@@ -6,16 +6,16 @@ order of `features/sizes.py`.
 
 import numpy as np
 from numba import boolean, float64, int64, void
-from numba.core.types import Array
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
-from polydom.models.scoring.kernels.native import FLOATS_2D
+from polydom.models.scoring.kernels.native import frozen
 
-FLOATS_OUT = Array(float64, 1, "C")
-ROOM = Array(float64, 2, "C")
-ROWS_OUT = Array(int64, 1, "C")
-FLAGS_OUT = Array(boolean, 1, "C")
+FLOATS_2D = frozen(float64, 2)
+FLOATS_OUT = float64[::1]
+ROOM = float64[:, ::1]
+ROWS_OUT = int64[::1]
+FLAGS_OUT = boolean[::1]
 
 
 @njit(float64(FLOATS_2D, int64, float64, float64), inline="always", **OPTIONS)

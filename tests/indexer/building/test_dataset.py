@@ -90,9 +90,9 @@ def test_digest_ignores_names_but_not_labels_or_contents() -> None:
     one = texts(4)
     items, groups = one.items, one.groups.tolist()
     labels = ["0", "1", "0", "1"]
-    assert make_dataset(items, list("abcd"), labels, groups).digest() == one.digest()
+    assert make_dataset(items, list("abcd"), labels, groups).digest == one.digest
     other = make_dataset(items, list("abcd"), ["0", "1", "1", "1"], groups)
-    assert other.digest() != one.digest()
+    assert other.digest != one.digest
 
 
 def test_items_left_out_later_are_reported() -> None:

@@ -4,12 +4,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from polydom.features.loading import ready_made_features
 from polydom.indexer.commands.app import prints_to_stderr
-from polydom.indexer.commands.report import skyline_facts
+from polydom.indexer.commands.report import build_lines, skyline_facts
 from polydom.models.selection.learners import make_learner
 from polydom.server.__main__ import main
 from tests.support import projects, served
@@ -165,6 +166,28 @@ def test_command_says_in_one_line_what_is_wrong(
     assert message in error
     assert all(line.startswith("reading items") for line in before)
     assert not list(tmp_path.rglob("*.pdx"))
+
+
+def test_inspect_shows_each_race_of_an_index_that_was_built_with_several() -> None:
+    race = {
+        "strategy": "daub",
+        "learner": "bayes",
+        "score": 0.75,
+        "seconds": 1.0,
+        "full_s": 2.0,
+        "curves": {"bayes": [[100, 0.5, 0.5], [2000, 0.75, 0.5]]},
+    }
+    races = [{"low": 1, "high": 2, **race}, {"low": 3, "high": 4, **race}]
+    built: dict[str, Any] = {
+        **{"items": 9, "tested": 4, "skipped": [], "remarks": {}, "curves": []},
+        **{"learner": {"name": "auto"}, "selection": {"levels": races}},
+        "search": {"sequences": 1, "method": "greedy", "sets": 4, "expanded": 3},
+    }
+    skyline = {"size": 1.0, "unit": "us", "skyline": [{"accuracy": 0.5}]}
+    facts = {"kind": "text", "labels": ["a"], "candidates": 2, "skylines": [skyline]}
+    lines = [*build_lines(facts, built)]
+    assert sum(line.startswith("learner chosen by daub: bayes") for line in lines) == 2
+    assert lines[-1] == "  its curve: 0.5000 on 100, 0.7500 on 2,000 examples"
 
 
 def test_inspect_shows_an_index_that_says_little_of_its_build(

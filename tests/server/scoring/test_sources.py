@@ -9,12 +9,12 @@ import pytest
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
 from polydom.indexer.index.package import Package
-from polydom.indexer.index.stored_features import StoredFeature
+from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.server.scoring.sources import read_items
 from tests.support.served import make_index
 
 
-def package(kind: Kind, columns: dict[str, Any] | None = None) -> Package:
+def package(kind: Kind, columns: StoredColumns | None = None) -> Package:
     tiny = make_index().package
     assert tiny is not None
     features = tiny.features
@@ -23,9 +23,7 @@ def package(kind: Kind, columns: dict[str, Any] | None = None) -> Package:
     return replace(tiny, kind=kind, features=features)
 
 
-RECORDS = package(
-    "record", {"columns": ["age", "job"], "vocabularies": {"job": ["cook", "7"]}}
-)
+RECORDS = package("record", StoredColumns(["age", "job"], {"job": ["cook", "7"]}))
 
 
 def read(path: Path, of: Package) -> tuple[list[Any], int | None]:
