@@ -23,7 +23,7 @@ import numpy as np
 
 from polydom.indexer import Index
 from polydom.models.trees.self_test import TRUST
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.runtime.codec import Desk
 from polydom.server.runtime.metrics import Metrics
@@ -57,9 +57,9 @@ def measure(folder: Path) -> dict[str, float]:
     record_index.write(folder)
     index = Index.load(folder / record_index.INDEX)
     assert index.package is not None
-    engine = Engine(index, index.package.extractor())
-    WarmUp(engine).run()
-    desk = Desk(engine, Settings())
+    planner = Planner(index, index.package.extractor())
+    WarmUp(planner).run()
+    desk = Desk(planner, Settings())
     serving = Serving(desk, WorkQueue(), Metrics())
     serving.ready = True
     rows = json.loads((folder / record_index.ROWS).read_text())

@@ -10,7 +10,7 @@ from polydom.features.items import Gaps, Item
 from ..engine.budget import Allowance
 from ..engine.execution import PlanExecution
 from ..engine.outcome import Outcome
-from ..engine.planner import Engine
+from ..engine.planner import Planner
 from ..engine.request import Caller, Question
 from ..schema.batch import Totals
 from .knapsack import Menus
@@ -74,7 +74,7 @@ class Bulk:
 
     Parameters
     ----------
-    engine
+    planner
         Of the index that answers.
     amount
         The whole budget: seconds from `started_s` on where the index counts time, so
@@ -82,7 +82,7 @@ class Bulk:
     count
         How many items come; None where nobody knows.
     started_s
-        When the budget began to run, on the engine's clock.
+        When the budget began to run, on the planner's clock.
     workers
         How many plans are carried out at a time.
 
@@ -96,21 +96,21 @@ class Bulk:
 
     def __init__(
         self,
-        engine: Engine,
+        planner: Planner,
         amount: float,
         *,
         count: int | None = None,
         started_s: float | None = None,
         workers: int = 1,
     ) -> None:
-        self.engine = engine
+        self.planner = planner
         self.amount = amount
-        self.started_s = engine.now() if started_s is None else started_s
+        self.started_s = planner.now() if started_s is None else started_s
         self.kept = 0.0
         self.pace = Pace()
         self.answered = self.errors = 0
-        self._time_counts = engine.unit == "s"
-        self.menus = Menus(engine.index)
+        self._time_counts = planner.unit == "s"
+        self.menus = Menus(planner.index)
         self._ration = Ration(count)
         self._workers = workers
         self._spent = self._hoped = 0.0
@@ -125,7 +125,7 @@ class Bulk:
     def spent(self) -> float:
         """What is spent of the budget by now."""
         if self._time_counts:
-            return self.engine.now() - self.started_s
+            return self.planner.now() - self.started_s
         return self._spent
 
     def left_for_plans(self, count: float) -> float:
@@ -144,7 +144,7 @@ class Bulk:
 
     def plan(self, items: Sequence[Item]) -> "Chunk":
         """Choose a row for each of the next items."""
-        planned_s = self.engine.now()
+        planned_s = self.planner.now()
         menus = [self.menus.of(item.size) for item in items]
         come = len(items) + self._ration.to_come(len(items))
         found = self._ration.choose(menus, self.left_for_plans(come))
@@ -178,7 +178,7 @@ class Bulk:
                     result = item
                 else:
                     try:
-                        result = carry_out(self.engine, next(dishes), caller)
+                        result = carry_out(self.planner, next(dishes), caller)
                     except BadFeature as error:
                         result = error
                 chunk.enter(result)
@@ -190,13 +190,13 @@ class Bulk:
             self.errors += 1
             return
         self.answered += 1
-        self.engine.audit.answered(result)
+        self.planner.audit.answered(result)
         self._spent += result.predicted
         self._hoped += result.accuracy
 
     def improve(self, before: Outcome, after: Outcome) -> None:
         """Book a second, better answer to an item."""
-        self.engine.audit.answered(after)
+        self.planner.audit.answered(after)
         self._spent += after.predicted
         self._hoped += after.accuracy - before.accuracy
 
@@ -265,11 +265,11 @@ class Chunk:
     def __exit__(self, *_: object) -> None:
         all_s = self.all_s
         if all_s is None:
-            all_s = self._bulk.engine.now() - self._planned_s
+            all_s = self._bulk.planner.now() - self._planned_s
         self._bulk.close(self, all_s)
 
 
-def carry_out(engine: Engine, dish: Dish, caller: Caller | None = None) -> Outcome:
+def carry_out(planner: Planner, dish: Dish, caller: Caller | None = None) -> Outcome:
     """Answer an item with the row that it got, however long that takes.
 
     What a plan saves or overruns is the other items', so it is neither stretched nor
@@ -282,7 +282,7 @@ def carry_out(engine: Engine, dish: Dish, caller: Caller | None = None) -> Outco
     Abandoned
         If the caller has gone.
     """
-    now_s = engine.now()
-    choice = engine.choose_row(dish.row, dish.item.size, now_s)
+    now_s = planner.now()
+    choice = planner.choose_row(dish.row, dish.item.size, now_s)
     question = Question(dish.item, Allowance(math.inf), caller=caller or Caller())
-    return PlanExecution(engine, question, choice, now_s).run()
+    return PlanExecution(planner, question, choice, now_s).run()

@@ -64,7 +64,7 @@ class Finalists:
     """
 
     def __init__(self, bulk: Bulk, label: str, top: int) -> None:
-        labels = bulk.engine.package.labels
+        labels = bulk.planner.package.labels
         if label not in labels:
             known = ", ".join(labels[:20])
             raise BadInput(f"there is no class {label[:80]!r}; the index has {known}")
@@ -127,7 +127,7 @@ class Finalists:
             if row != outcome.row:
                 if float(menu.costs[-1]) > bulk.left_for_plans(1):
                     return
-                better = carry_out(bulk.engine, Dish(item, row), caller)
+                better = carry_out(bulk.planner, Dish(item, row), caller)
                 bulk.improve(outcome, better)
                 candidate = Candidate(self._score(better), number, item, better)
             self._improved.append(candidate)

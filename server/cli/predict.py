@@ -1,4 +1,4 @@
-"""Answers in this process: the server's engine without a server."""
+"""Answers in this process: the server's planner without a server."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ def answer_files(
     desk = open_desk(index_path, features)
     for path in items:
         try:
-            ask = read_ask(path, desk.engine.package.kind)
+            ask = read_ask(path, desk.planner.package.kind)
             ask.budget_ms, ask.budget = budget_ms, budget
             yield path, _answer(desk, ask)
         except (BadItem, BadFeature) as error:
@@ -59,9 +59,9 @@ def answer_files(
 
 
 def _answer(desk: Desk, ask: Ask) -> Answer:
-    arrived_s = desk.engine.now()
+    arrived_s = desk.planner.now()
     question = desk.question(ask, desk.item(ask), arrived_s, Caller())
-    outcome = answer(desk.engine, question)
+    outcome = answer(desk.planner, question)
     at_once = replace(question, read_s=outcome.started_s)  # there is no queue here
     return desk.answer(at_once, outcome)
 

@@ -66,7 +66,7 @@ class Choice(msgspec.Struct, frozen=True):
     left: float = math.inf
 
 
-class Engine:
+class Planner:
     """Plans with one index; safe to share between threads.
 
     Parameters
@@ -149,7 +149,7 @@ class Engine:
         Parameters
         ----------
         waiting
-            How many other questions wait for this engine. The more, the higher the
+            How many other questions wait for this planner. The more, the higher the
             price of a second, and the plan is the one of best accuracy minus price
             times cost (drift plus penalty: Neely, Stochastic Network Optimization,
             2010, with the number that waits as the backlog).

@@ -54,7 +54,7 @@ class Question(msgspec.Struct, frozen=True):
     waits_since_s
         When it began to wait for others' requests; infinite where it does not.
     arrived_s
-        When the request's first byte came, on the engine's clock.
+        When the request's first byte came, on the planner's clock.
     read_s
         When it had been read and could be computed.
     reserve

@@ -1,7 +1,7 @@
 """Making an index's costs those of the machine that serves it.
 
 `indexer.pace` times the samples, once for the build and again here; `indexer.factors`
-makes factors of the two times; here an engine gets to plan with what they make of its
+makes factors of the two times; here a planner gets to plan with what they make of its
 index's costs; and `Rescaling` in `schema_facts` says what came of it.
 """
 
@@ -25,7 +25,7 @@ from polydom.indexer.index.machine_times import (
 from polydom.indexer.index.package import Package
 
 from ..schema.facts import Rescaling, RescalingState
-from .planner import Engine
+from .planner import Planner
 
 Rows = Sequence[NDArray[np.float32]]
 
@@ -37,7 +37,7 @@ log = logging.getLogger("polydom")
 life = logging.getLogger("polydom.life")
 
 
-def read_pace(engine: Engine) -> Pace | None:
+def read_pace(planner: Planner) -> Pace | None:
     """Return the build's times of the samples; None where it left none.
 
     Raises
@@ -45,7 +45,7 @@ def read_pace(engine: Engine) -> Pace | None:
     BadIndexFile
         If what it left does not fit the index.
     """
-    package, extractor = engine.package, engine.extractor
+    package, extractor = planner.package, planner.extractor
     facts = package.meta.get("pace")
     if facts is None:
         return None
@@ -58,32 +58,32 @@ def read_pace(engine: Engine) -> Pace | None:
     )
 
 
-def first_state(engine: Engine, pace: Pace | None, wanted: bool) -> RescalingState:
+def first_state(planner: Planner, pace: Pace | None, wanted: bool) -> RescalingState:
     """Say whether the costs of an index are to be rescaled, or why they cannot be."""
     if not wanted:
         return "off"
-    if not _weights(engine.package).get("s"):
+    if not _weights(planner.package).get("s"):
         return "no_time"
     return "no_samples" if pace is None else "not_yet"
 
 
 def rescale(
-    engine: Engine,
+    planner: Planner,
     pace: Pace,
     items: Sequence[Item],
     rows: Rows,
     *,
     now: Callable[[], float] = BUSY,
 ) -> Generator[None, None, Rescaling]:
-    """Time the samples, and let the engine plan with what everything costs here.
+    """Time the samples, and let the planner plan with what everything costs here.
 
-    To be carried out before anything is asked of this engine. Between calls it yields,
+    To be carried out before anything is asked of this planner. Between calls it yields,
     so that others may be answered meanwhile. Processor time is compared, which does not
     run while probes of a server that is not ready yet, or other programs, do.
 
     Parameters
     ----------
-    engine
+    planner
         With the index as it was built, everything of which has run before.
     pace
         What the same calls took where it was built.
@@ -94,28 +94,28 @@ def rescale(
     now
         A clock in seconds; by default the thread's processor time.
     """
-    extractor, package = engine.extractor, engine.package
+    extractor, package = planner.extractor, planner.package
     models = [package.models[row] for row in compared_models(len(package.models))]
     parts = yield from time_features(
         extractor, items, now=now, limit_s=FEATURES_LIMIT_S
     )
     evaluations = yield from time_models(models, rows, now=now, limit_s=MODELS_LIMIT_S)
     factors = compare(pace, parts, evaluations)
-    index = engine.index.rescaled(factors, _declared(engine))
+    index = planner.index.rescaled(factors, _declared(planner))
     assert index.package is not None
-    engine.adopt(index, index.package)
-    rescaling = _name(factors, engine)
+    planner.adopt(index, index.package)
+    rescaling = _name(factors, planner)
     _tell(rescaling, index.version)
     return rescaling
 
 
-def _declared(engine: Engine) -> NDArray[np.float64]:
+def _declared(planner: Planner) -> NDArray[np.float64]:
     """Cost of each feature that is no time measured, in the index's unit."""
-    weights = _weights(engine.package)
+    weights = _weights(planner.package)
     return np.array(
         [
             sum(weights.get(unit, 0.0) * cost for unit, cost in one.declared.items())
-            for one in engine.extractor.features
+            for one in planner.extractor.features
         ]
     )
 
@@ -124,8 +124,8 @@ def _weights(package: Package) -> dict[str, Any]:
     return dict(package.meta.get("weights", {"s": 1.0}))
 
 
-def _name(factors: Factors, engine: Engine) -> Rescaling:
-    steps, features = engine.extractor.steps, engine.extractor.features
+def _name(factors: Factors, planner: Planner) -> Rescaling:
+    steps, features = planner.extractor.steps, planner.extractor.features
     names = [step.name for step in steps], [feature.name for feature in features]
     return Rescaling(
         "rescaled",

@@ -75,7 +75,7 @@ def _counted(attribute: str) -> Values:
 
 def _total(attribute: str) -> Values:
     """Find what all engines counted that a name ever had."""
-    return lambda model: [((), getattr(model.metrics.engines.totals(), attribute))]
+    return lambda model: [((), getattr(model.metrics.planners.totals(), attribute))]
 
 
 def _served(find: Callable[[Serving], Any]) -> Values:
@@ -99,8 +99,8 @@ def _rescale(model: Model) -> Iterator[Value]:
 
 
 def _drift(serving: Serving) -> float:
-    engine = serving.desk.engine
-    return engine.drift.at(engine.now())
+    planner = serving.desk.planner
+    return planner.drift.at(planner.now())
 
 
 def _version(serving: Serving) -> dict[str, str]:
@@ -108,7 +108,7 @@ def _version(serving: Serving) -> dict[str, str]:
 
 
 def _alarm(serving: Serving) -> float:
-    return float(serving.desk.engine.audit.alarm)
+    return float(serving.desk.planner.audit.alarm)
 
 
 COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily

@@ -165,9 +165,9 @@ class Oip:
             inputs=items.inputs,
             outputs=items.outputs,
             properties={
-                "kind": desk.engine.package.kind,
+                "kind": desk.planner.package.kind,
                 "unit": desk.unit,
-                "labels": msgspec.json.encode(desk.engine.package.labels).decode(),
+                "labels": msgspec.json.encode(desk.planner.package.labels).decode(),
             },
         )
 
@@ -330,7 +330,7 @@ class Oip:
     def _items_of(self, serving: Serving) -> Items:
         items = self._items.get(serving)
         if items is None:
-            items = self._items[serving] = Items(serving.desk.engine.package)
+            items = self._items[serving] = Items(serving.desk.planner.package)
         return items
 
     def refuse_change(self, headers: Headers) -> None:

@@ -1,4 +1,4 @@
-"""Between the wire and the engine of one index: terms in, answers out; no waiting."""
+"""Between the wire and the planner of one index: terms in, answers out; no waiting."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from polydom.features.items import (
 
 from ..engine.budget import Allowance, Budget, Deadline, read_amount
 from ..engine.outcome import Outcome
-from ..engine.planner import Engine
+from ..engine.planner import Planner
 from ..engine.request import Caller, Question
 from ..engine.send_time import Reserve
 from ..schema.predict import Answer, Ask, Terms
@@ -32,7 +32,7 @@ class Desk:
 
     Parameters
     ----------
-    engine
+    planner
         Answers the questions.
     settings
         The operator's limits.
@@ -50,17 +50,17 @@ class Desk:
         features other than columns.
     """
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
-        self.engine = engine
+    def __init__(self, planner: Planner, settings: Settings) -> None:
+        self.planner = planner
         self.settings = settings
-        package = engine.package
-        self.unit = engine.unit
+        package = planner.package
+        self.unit = planner.unit
         self._columns = KnownColumns(package.features)
         self.columns = len(self._columns.names)
-        self.reader = RecordReader.of(engine.extractor)
+        self.reader = RecordReader.of(planner.extractor)
         # every record has the same size
-        self._one_size = package.kind == "record" and engine.index.covers(1.0)
-        self.names = tuple(package.names(row) for row in range(len(engine.plans)))
+        self._one_size = package.kind == "record" and planner.index.covers(1.0)
+        self.names = tuple(package.names(row) for row in range(len(planner.plans)))
 
     def question(
         self,
@@ -91,7 +91,7 @@ class Desk:
             caller,
             arrived_s if caller.read_s > arrived_s else math.inf,
             arrived_s,
-            self.engine.now(),
+            self.planner.now(),
             reserve,
         )
 
@@ -101,7 +101,7 @@ class Desk:
         Whether its budget is met is foreseen: what follows the plan takes as long as
         usual, or as it has taken by now.
         """
-        now_s, budget = self.engine.now(), question.budget
+        now_s, budget = self.planner.now(), question.budget
         out_s = max(now_s, question.out_s(outcome.finished_s))
         answer = Answer(
             label=outcome.label,
@@ -113,10 +113,10 @@ class Desk:
             actual_us=_us(outcome.finished_s - outcome.started_s),
             queue_us=_us(outcome.started_s - question.read_s),
             elapsed_us=_us(now_s - question.arrived_s),
-            index_version=self.engine.index.version,
+            index_version=self.planner.index.version,
         )
         item = question.item
-        if not (self._one_size or self.engine.index.covers(item.size)):
+        if not (self._one_size or self.planner.index.covers(item.size)):
             answer.size_in_range = False
         if item.gaps is not None:
             answer.tell(item.gaps)
@@ -138,7 +138,7 @@ class Desk:
         BadItem
             If it is not one of the index's kind.
         """
-        kind = self.engine.package.kind
+        kind = self.planner.package.kind
         given = {"text": ask.text, "record": ask.record, "image": ask.image_base64}
         payload = given.pop(kind)
         if payload is None or any(other is not None for other in given.values()):
@@ -160,8 +160,8 @@ class Desk:
             If it is not one of the index's kind; of a record, if a column is unknown,
             or holds what cannot be used, or there is none.
         """
-        pair, limit = self.engine.index.pairs, self.settings.image_limit
-        kind = self.engine.package.kind
+        pair, limit = self.planner.index.pairs, self.settings.image_limit
+        kind = self.planner.package.kind
         item = make_item(kind, payload, pair=pair, image_limit=limit)
         record = item.payload
         if not isinstance(record, Mapping):
@@ -169,7 +169,7 @@ class Desk:
         self._columns.check(record)
         if self.reader is not None:
             return self.reader.item(record)
-        for feature in self.engine.extractor.features:
+        for feature in self.planner.extractor.features:
             if isinstance(feature.function, Columns):
                 feature.function.check(record)
         return msgspec.structs.replace(item, gaps=self._columns.gaps(record))

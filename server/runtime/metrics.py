@@ -14,7 +14,7 @@ from weakref import ref
 from ..engine.drift import Drift
 from ..engine.exit_audit import Audit
 from ..engine.outcome import Outcome
-from ..engine.planner import Engine
+from ..engine.planner import Planner
 from ..engine.request import Question
 
 # 10 us to 10 s, in steps of 1, 2 and 5
@@ -69,19 +69,19 @@ class EngineCounts:
 
     def __init__(self) -> None:
         self._gone = EngineTotals()
-        self._known: list[tuple[ref[Engine], Drift, Audit]] = []
+        self._known: list[tuple[ref[Planner], Drift, Audit]] = []
 
-    def add(self, engine: Engine) -> None:
-        """Count what an engine counts, too."""
+    def add(self, planner: Planner) -> None:
+        """Count what a planner counts, too."""
         self.totals()  # forget those that are gone
-        self._known.append((ref(engine), engine.drift, engine.audit))
+        self._known.append((ref(planner), planner.drift, planner.audit))
 
     def totals(self) -> EngineTotals:
         """Sum up to now."""
         total, known = self._gone, []
         for one in self._known:
-            engine, drift, audit = one
-            gone = engine() is None  # and if so, it counts no more
+            planner, drift, audit = one
+            gone = planner() is None  # and if so, it counts no more
             own = (drift.bound_hits, audit.exits, audit.audited, audit.changed)
             total = _added(total, own)
             if gone:
@@ -133,7 +133,7 @@ class Metrics:
         self.failed_s = 0.0
         self.answered_s = 0.0
         self.reloads = Counter({"ok": 0, "failed": 0})
-        self.engines = EngineCounts()
+        self.planners = EngineCounts()
 
     def answered(
         self,

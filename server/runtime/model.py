@@ -69,13 +69,13 @@ class Serving:
     ) -> None:
         self.desk = desk
         self.metrics = Metrics() if metrics is None else metrics
-        self.version = desk.engine.index.version
-        self.now = desk.engine.now
+        self.version = desk.planner.index.version
+        self.now = desk.planner.now
         self.ready = False
         self.way = Way(Reserve(), Reserve())
         self._ways: dict[tuple[str, int], Way] = {}
         self.queue = queue
-        self.warm_up = WarmUp(desk.engine, rescales=desk.settings.rescale)
+        self.warm_up = WarmUp(desk.planner, rescales=desk.settings.rescale)
         self._time_counts = desk.unit == "s"
 
     @property
@@ -85,7 +85,7 @@ class Serving:
 
     def facts(self) -> IndexFacts:
         """Say what is being served."""
-        return facts_of(self.desk.engine, self.warm_up.rescaling)
+        return facts_of(self.desk.planner, self.warm_up.rescaling)
 
     async def start(self, old: "Serving | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
@@ -96,7 +96,7 @@ class Serving:
         a question that comes meanwhile waits for its end; and the reserves are the old
         one's: to measure them now would tell of the load and add to it.
         """
-        self.metrics.engines.add(self.desk.engine)
+        self.metrics.planners.add(self.desk.planner)
         steps = self.warm_up.steps()
         done = object()
         began_s = self.now()
@@ -203,11 +203,11 @@ class Serving:
 
     def _weighed(self, question: Question, reserve: Reserve) -> Question:
         """Keep as much of a small budget as promises most that is right and in time."""
-        now_s, engine, budget = self.now(), self.desk.engine, question.budget
+        now_s, planner, budget = self.now(), self.desk.planner, question.budget
         left_s = budget.keeping(0.0).left(now_s)
         kept_s = weigh(
             reserve.levels(now_s),
-            lambda kept_s: engine.accuracy_within(question, left_s - kept_s, now_s),
+            lambda kept_s: planner.accuracy_within(question, left_s - kept_s, now_s),
         )
         return replace(question, budget=budget.keeping(kept_s))
 
@@ -215,11 +215,11 @@ class Serving:
         """Answer where that is quick and nothing waits, else tell what was chosen."""
         if self.waiting or not self._time_counts:
             return None
-        execution = begin(self.desk.engine, question)
+        execution = begin(self.desk.planner, question)
         if execution.longest > QUICK_S:
             return execution.choice
         outcome = execution.run()
-        self.desk.engine.audit.answered(outcome)
+        self.desk.planner.audit.answered(outcome)
         return outcome
 
     async def _ask_thread(
@@ -228,12 +228,12 @@ class Serving:
         if self.waiting >= self.desk.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
         queue, due_s = self.queue, question.budget.due_s
-        engine, defer = self.desk.engine, queue.defer if self._time_counts else None
-        job = Job(engine, question, self._pressure, self._one_less, defer, choice)
+        planner, defer = self.desk.planner, queue.defer if self._time_counts else None
+        job = Job(planner, question, self._pressure, self._one_less, defer, choice)
         queue.waiting += 1
         queue.post(due_s if due_s < math.inf else self._in_the_end_s(), job.compute)
         outcome = await job.result()
-        engine.audit.answered(outcome)
+        planner.audit.answered(outcome)
         return outcome
 
     def _in_the_end_s(self) -> float:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 from polydom.features.errors import BadIndexFile, BadItem, PolydomError, printable
 
-from ..engine.loading import load_engine
+from ..engine.loading import load_planner
 from ..errors import NotReady, ReloadFailed, UnknownModel
 from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
@@ -377,8 +377,8 @@ class Repository:
         log.info("model %s: version %s answers", place.name, new.version, extra=facts)
 
     def _open(self, place: _Place) -> Serving:
-        engine = load_engine(place.path, self._features, self.settings)
+        planner = load_planner(place.path, self._features, self.settings)
         try:
-            return Serving(Desk(engine, self.settings), self.queue, place.metrics)
+            return Serving(Desk(planner, self.settings), self.queue, place.metrics)
         except (BadIndexFile, BadItem) as error:  # its samples are items, too
             raise BadIndexFile(f"{place.path}: {error}") from error

@@ -9,8 +9,8 @@ import numpy as np
 from polydom.features.samples import sample_items
 from polydom.indexer.index.index import Index
 
-from ..engine.loading import load_engine
-from ..engine.planner import Engine
+from ..engine.loading import load_planner
+from ..engine.planner import Planner
 from ..engine.rescaling import first_state, read_pace, rescale
 from ..schema.facts import Rescaling
 from ..settings import Settings
@@ -24,7 +24,7 @@ class WarmUp:
 
     Parameters
     ----------
-    engine
+    planner
         With the index as it was built.
     rescales
         Whether the index's costs are made this machine's, where that is possible; the
@@ -45,15 +45,15 @@ class WarmUp:
         If the index's times of its samples are not its own.
     """
 
-    def __init__(self, engine: Engine, *, rescales: bool = True) -> None:
-        self._engine = engine
-        package = engine.package
+    def __init__(self, planner: Planner, *, rescales: bool = True) -> None:
+        self._planner = planner
+        package = planner.package
         self.samples = [
-            make_item(package.kind, payload, pair=engine.index.pairs)
+            make_item(package.kind, payload, pair=planner.index.pairs)
             for payload in package.meta.get("samples", [])
         ]
-        self._pace = read_pace(engine)
-        self.rescaling = Rescaling(first_state(engine, self._pace, rescales))
+        self._pace = read_pace(planner)
+        self.rescaling = Rescaling(first_state(planner, self._pace, rescales))
 
     def run(self) -> None:
         """Do all of it."""
@@ -65,8 +65,8 @@ class WarmUp:
 
         Between two of them requests may be answered by whoever carries them out.
         """
-        engine = self._engine
-        extractor = engine.extractor
+        planner = self._planner
+        extractor = planner.extractor
         items = self.samples or list(sample_items(extractor.kind))
         rows = np.zeros((max(len(items), 1), extractor.width), np.float32)
         rescales = self.rescaling.state == "not_yet"
@@ -77,12 +77,12 @@ class WarmUp:
                     extraction.compute(feature)
                     yield
             whole = np.nan_to_num(rows)  # not every model takes what is missing
-            for model in engine.package.models:
+            for model in planner.package.models:
                 model.scores(whole[-1])
                 model.choose(whole[-1])
                 yield
         if rescales and self._pace is not None:
-            self.rescaling = yield from rescale(engine, self._pace, items, list(whole))
+            self.rescaling = yield from rescale(planner, self._pace, items, list(whole))
 
 
 def open_desk(index: str | os.PathLike[str] | Index, features: Sequence[Path]) -> Desk:
@@ -91,8 +91,8 @@ def open_desk(index: str | os.PathLike[str] | Index, features: Sequence[Path]) -
     Raises
     ------
     BadIndexFile, BadFeature
-        As `load_engine`.
+        As `load_planner`.
     """
-    engine = load_engine(index, features)
-    WarmUp(engine).run()
-    return Desk(engine, Settings())
+    planner = load_planner(index, features)
+    WarmUp(planner).run()
+    return Desk(planner, Settings())

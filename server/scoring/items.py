@@ -138,7 +138,7 @@ def make_bulk(
         raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
     if workers < 1:
         raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Bulk(desk.engine, wanted, count=count, workers=workers)
+    return Bulk(desk.planner, wanted, count=count, workers=workers)
 
 
 def scored(desk: Desk, result: Result) -> Scored:

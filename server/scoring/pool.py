@@ -62,14 +62,14 @@ def _finish(items: Items, chunk: Chunk, future: "Future[Worked]") -> Iterator[Re
 def _work(opened: Opened, dishes: list[Dish]) -> Worked:
     """Carry out a chunk; for the other processes."""
     desk = desk_of(opened)
-    began_s = desk.engine.now()
+    began_s = desk.planner.now()
     outcomes: list[Outcome | PolydomError] = []
     for dish in dishes:
         try:
-            outcomes.append(carry_out(desk.engine, dish))
+            outcomes.append(carry_out(desk.planner, dish))
         except BadFeature as error:
             outcomes.append(error)
-    return outcomes, desk.engine.now() - began_s
+    return outcomes, desk.planner.now() - began_s
 
 
 @functools.lru_cache(maxsize=4)

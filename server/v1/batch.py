@@ -141,7 +141,7 @@ class Batch:
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
         self._bulk = Bulk(
-            desk.engine, amount, count=terms.count, started_s=source.arrived_s
+            desk.planner, amount, count=terms.count, started_s=source.arrived_s
         )
         self._finalists: Finalists | None = None
         if terms.label is not None and terms.top is not None:
@@ -227,7 +227,7 @@ class Batch:
     def _read(self, raw: Raw) -> Item | PolydomError:
         try:
             desk, packed = self._serving.desk, self._writer.packed
-            kind, columns = desk.engine.package.kind, desk.columns
+            kind, columns = desk.planner.package.kind, desk.columns
             check_item(raw, packed=packed, kind=kind, columns=columns)
             return desk.item(read_item(raw, packed=packed))
         except PolydomError as error:

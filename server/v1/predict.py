@@ -134,7 +134,7 @@ def _decode(
 ) -> Ask:
     if serving is None:
         return decode_ask(headers, query, body, None)
-    kind = serving.desk.engine.package.kind
+    kind = serving.desk.planner.package.kind
     if len(body) > LARGE:
         check_ask(headers, body, kind, serving.desk.columns)
     return decode_ask(headers, query, body, kind)
@@ -154,7 +154,7 @@ def _read(
     if desk.reader is not None and is_bare:
         read = desk.reader.read(body)
         return None if read is None or read[0].model is not None else read
-    kind = desk.engine.package.kind
+    kind = desk.planner.package.kind
     if kind == "image":
         return None
     ask = decode_ask(telling, query, body, kind)

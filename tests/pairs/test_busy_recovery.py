@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Question
 from polydom.server.engine.send_time import LASTING_S, Level, Reserve, Way, weigh
 from polydom.server.runtime.codec import Desk
@@ -38,8 +38,8 @@ class Scene:
     def __init__(self) -> None:
         self.clock = Clock()
         index = make_index(scale=0.05)
-        engine = Engine(index, extractor_of(index), now=self.clock)
-        self.serving = Serving(Desk(engine, Settings()), WorkQueue())
+        planner = Planner(index, extractor_of(index), now=self.clock)
+        self.serving = Serving(Desk(planner, Settings()), WorkQueue())
         self.serving.ready = True
         resting = [1e-4] * 200
         now_s = self.clock()
@@ -116,17 +116,17 @@ def test_what_is_kept_gives_most_right_answers_in_time(
 
 def test_what_is_of_no_use_is_not_weighed_in() -> None:
     index = make_index()
-    engine = Engine(index, extractor_of(index), now=Clock())
+    planner = Planner(index, extractor_of(index), now=Clock())
     item, budget = text_item(TEXT_100), Deadline(50.0, 5.3e-3)
     plain = Question(item, budget)
     picky = Question(item, budget, min_accuracy=0.75)
-    assert engine.accuracy_within(plain, 1.3e-3, 50.0) == 0.7
-    assert engine.accuracy_within(plain, 1.1e-3, 50.0) == 0.5
-    assert engine.accuracy_within(plain, 0.0, 50.0) == 0.0
-    assert engine.accuracy_within(picky, 1.3e-3, 50.0) == 0.0
-    assert engine.accuracy_within(picky, 5.3e-3, 50.0) == 0.8
-    engine.drift.add(True, 50.0)
-    assert engine.accuracy_within(plain, 1.22e-3, 50.0) == 0.5
+    assert planner.accuracy_within(plain, 1.3e-3, 50.0) == 0.7
+    assert planner.accuracy_within(plain, 1.1e-3, 50.0) == 0.5
+    assert planner.accuracy_within(plain, 0.0, 50.0) == 0.0
+    assert planner.accuracy_within(picky, 1.3e-3, 50.0) == 0.0
+    assert planner.accuracy_within(picky, 5.3e-3, 50.0) == 0.8
+    planner.drift.add(True, 50.0)
+    assert planner.accuracy_within(plain, 1.22e-3, 50.0) == 0.5
 
 
 def test_forgetting_is_at_the_second_exactly() -> None:

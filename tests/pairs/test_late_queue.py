@@ -16,7 +16,7 @@ from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import begin
 from polydom.server.engine.outcome import Outcome
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Question
 from polydom.server.runtime.codec import Desk
 from polydom.server.runtime.job import Job
@@ -26,12 +26,12 @@ from polydom.server.schema.predict import Ask
 from polydom.server.settings import Settings
 from tests.pairs.test_rescue_drift import SLOW_FILE, slow_index
 from tests.server.engine.test_anytime import FAST, typical_index
-from tests.server.engine.test_anytime import make_engine as course_engine
+from tests.server.engine.test_anytime import make_planner as course_planner
 from tests.server.engine.test_planner import (
     AS_PROMISED,
     Clock,
     extractor_of,
-    slow_engine,
+    slow_planner,
 )
 from tests.support import oracles
 from tests.support.served import make_index
@@ -72,7 +72,7 @@ def test_a_server_answers_in_time_though_much_that_is_late_waits(
 
 
 def carry_out(
-    clock: Clock, engine: Engine, questions: list[Question]
+    clock: Clock, planner: Planner, questions: list[Question]
 ) -> tuple[list[Outcome], WorkQueue]:
     """What becomes of questions that all wait when the thread begins."""
 
@@ -87,7 +87,7 @@ def carry_out(
         jobs = []
         for question in questions:
             job = Job(
-                engine, question, lambda: left - queue.late, one_less, queue.defer
+                planner, question, lambda: left - queue.late, one_less, queue.defer
             )
             queue.post(question.budget.due_s, job.compute)
             jobs.append(job)
@@ -103,10 +103,10 @@ def carry_out(
 
 def test_late_answers_leave_the_others_their_time() -> None:
     clock = Clock()
-    engine = slow_engine(clock, AS_PROMISED)
+    planner = slow_planner(clock, AS_PROMISED)
     late = [Question(TEXT_100, Deadline(50.0, 0.0), **LATE) for _ in range(10)]  # type: ignore[arg-type]
     timely = [Question(TEXT_100, Deadline(50.0, 45e-3)) for _ in range(5)]
-    outcomes, queue = carry_out(clock, engine, late + timely)
+    outcomes, queue = carry_out(clock, planner, late + timely)
     for outcome in outcomes[10:]:
         assert outcome.row > 0
         assert outcome.finished_s <= 50.045
@@ -117,17 +117,17 @@ def test_late_answers_leave_the_others_their_time() -> None:
 def test_late_questions_press_nobody() -> None:
     """They have no deadline to lose, so nobody takes a cheaper plan for their sake."""
     clock = Clock()
-    engine = slow_engine(clock, AS_PROMISED)
+    planner = slow_planner(clock, AS_PROMISED)
     late = [Question(TEXT_100, Deadline(50.0, 0.0), **LATE) for _ in range(10)]  # type: ignore[arg-type]
     timely = Question(TEXT_100, Deadline(50.0, 40e-3))
-    outcomes, _ = carry_out(clock, engine, [*late, timely])
+    outcomes, _ = carry_out(clock, planner, [*late, timely])
     assert (outcomes[-1].row, outcomes[-1].reason) == (3, None)
 
 
 def test_late_answers_come_though_others_never_cease() -> None:
     """Each takes 9 ms, so with a fifth of the time one is done every 46 ms."""
     clock = Clock()
-    engine = slow_engine(clock, AS_PROMISED)
+    planner = slow_planner(clock, AS_PROMISED)
     queue, done_s = WorkQueue(now=clock), list[float]()
 
     def late() -> None:
@@ -139,7 +139,7 @@ def test_late_answers_come_though_others_never_cease() -> None:
         queue.post(clock.now_s + 50e-3, timely)
 
     for _ in range(3):
-        queue.defer(engine.index.cost_s(3, 100.0), late)
+        queue.defer(planner.index.cost_s(3, 100.0), late)
     for _ in range(10):
         queue.post(50.0, timely)
     while len(done_s) < 3:
@@ -193,8 +193,8 @@ def test_what_no_deadline_drives_waits_no_longer_than_the_largest_budget() -> No
 
     async def main() -> None:
         queue = Queue(now=clock)
-        engine = Engine(index, extractor_of(index), now=clock)
-        one = Serving(Desk(engine, Settings(max_budget_s=2.0)), queue)
+        planner = Planner(index, extractor_of(index), now=clock)
+        one = Serving(Desk(planner, Settings(max_budget_s=2.0)), queue)
         queue.start()
         await one.start()
         await one.answer(Ask(text="x", budget=1.0), clock(), Caller())
@@ -209,7 +209,7 @@ def test_what_no_deadline_drives_waits_no_longer_than_the_largest_budget() -> No
 def test_a_course_leaves_what_is_over_to_those_who_come(come: bool, row: int) -> None:
     """What surely fitted at first is computed; what fast features leave is theirs."""
     question = Question(TEXT_100, Deadline(50.0, 4.5e-3))
-    engine = course_engine(FAST, typical_index())
-    outcome = begin(engine, question, 0, lambda: int(come)).run()
+    planner = course_planner(FAST, typical_index())
+    outcome = begin(planner, question, 0, lambda: int(come)).run()
     assert outcome.row == row
     assert outcome.reason == ("pressure" if come else "budget")

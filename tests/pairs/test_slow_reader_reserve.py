@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from polydom.server.engine.budget import Allowance
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.http.handing import hand_over
 from polydom.server.http.protocol import StampingProtocol
@@ -122,8 +122,8 @@ def test_each_kind_of_answer_has_its_own_reserve() -> None:
     """A thousand items take long to encode; a single answer does not wait for that."""
     clock = Clock()
     index = make_index()
-    engine = Engine(index, extractor_of(index), now=clock)
-    one = Serving(Desk(engine, Settings()), WorkQueue())
+    planner = Planner(index, extractor_of(index), now=clock)
+    one = Serving(Desk(planner, Settings()), WorkQueue())
     many = one.way_of("http", 1000)
     for _ in range(50):
         many.thread.add(0.5, clock())

@@ -27,7 +27,7 @@ from polydom.models.trees.trees import Trees
 from polydom.server.cli.plan import explain
 from polydom.server.engine.budget import Allowance, Budget, Deadline
 from polydom.server.engine.execution import answer
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Question
 from polydom.server.runtime.codec import Desk
 from polydom.server.settings import Settings
@@ -202,9 +202,9 @@ def item_of(index: Index) -> Item:
 def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
     package = index.package
     assert package is not None
-    engine = Engine(index, extractor)
-    desk, item = Desk(engine, Settings()), item_of(index)
-    now_s = engine.now()
+    planner = Planner(index, extractor)
+    desk, item = Desk(planner, Settings()), item_of(index)
+    now_s = planner.now()
     for amount, on_infeasible in ((0.02, "prior"), (1e-7, "cheapest"), (2.0, "prior")):
         if str(package.meta.get("unit", "s")) == "s":
             budget: Budget = Deadline(now_s, amount)
@@ -212,7 +212,7 @@ def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
             budget = Allowance(amount)
         question = Question(item, budget, on_infeasible)  # type: ignore[arg-type]
         try:
-            outcome = answer(engine, question)
+            outcome = answer(planner, question)
         except BadFeature:
             continue
         said = desk.answer(question, outcome)

@@ -10,11 +10,11 @@ from polydom.features.items import Item, text_item
 from polydom.indexer.index.index import Index
 from polydom.server.batch.account import Bulk, Dish, Pace, carry_out
 from polydom.server.engine.outcome import Outcome
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from tests.server.engine.test_planner import (
     Clock,
     extractor_of,
-    slow_engine,
+    slow_planner,
     with_margins,
 )
 from tests.support.served import make_index
@@ -22,9 +22,9 @@ from tests.support.served import make_index
 TEXT = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 
 
-def money_engine() -> Engine:
+def money_planner() -> Planner:
     index: Index = make_index("usd")
-    return Engine(index, extractor_of(index))
+    return Planner(index, extractor_of(index))
 
 
 def run(bulk: Bulk, count: int, chunk: int = 10) -> list[Outcome]:
@@ -45,7 +45,7 @@ def run(bulk: Bulk, count: int, chunk: int = 10) -> list[Outcome]:
     ("amount", "accuracy"), [(0.0041, 0.5), (0.0241, 0.7), (0.1841, 0.95), (9.0, 0.95)]
 )
 def test_bulk_spends_money_as_the_optimum_does(amount: float, accuracy: float) -> None:
-    bulk = Bulk(money_engine(), amount, count=20)
+    bulk = Bulk(money_planner(), amount, count=20)
     outcomes = run(bulk, 20)
     totals = bulk.totals()
     assert totals.expected_accuracy == pytest.approx(accuracy)
@@ -59,7 +59,7 @@ def test_bulk_spends_what_plans_leave_of_the_time_they_were_to_take() -> None:
     found: list[float] = []
     for seconds in ((1e-3, 3e-3, 4e-3), (2e-4, 6e-4, 8e-4)):
         clock = Clock()
-        bulk = Bulk(slow_engine(clock, seconds), 0.4, count=200)
+        bulk = Bulk(slow_planner(clock, seconds), 0.4, count=200)
         run(bulk, 200)
         totals = bulk.totals()
         assert totals.budget_met
@@ -79,10 +79,10 @@ def test_exits_in_bulk_are_counted_and_audited(share: float) -> None:
         assert package is not None
         meta = {**package.meta, "unit": unit}
         own = replace(index, package=replace(package, meta=meta))
-        engine = Engine(own, extractor_of(own), now=Clock(), audit=share)
-        bulk = Bulk(engine, 9.0, count=20)
+        planner = Planner(own, extractor_of(own), now=Clock(), audit=share)
+        bulk = Bulk(planner, 9.0, count=20)
         outcomes = run(bulk, 20)
-        audit = engine.audit
+        audit = planner.audit
         assert (audit.exits, audit.audited) == (20, 20 * share)
         assert {outcome.row for outcome in outcomes} == {3 if share else 1}
         assert {outcome.reason for outcome in outcomes} == {None if share else "sure"}
@@ -92,18 +92,18 @@ def test_exits_in_bulk_are_counted_and_audited(share: float) -> None:
 
 def test_a_second_answer_that_exits_is_audited_too() -> None:
     index = with_margins(0.0)
-    engine = Engine(index, extractor_of(index), now=Clock(), audit=1.0)
-    bulk = Bulk(engine, 9.0, count=1)
-    before = carry_out(engine, Dish(TEXT, 1))
+    planner = Planner(index, extractor_of(index), now=Clock(), audit=1.0)
+    bulk = Bulk(planner, 9.0, count=1)
+    before = carry_out(planner, Dish(TEXT, 1))
     bulk.enter(before)
-    assert engine.audit.exits == 0
-    bulk.improve(before, carry_out(engine, Dish(TEXT, 3)))
-    assert (engine.audit.exits, engine.audit.audited) == (1, 1)
+    assert planner.audit.exits == 0
+    bulk.improve(before, carry_out(planner, Dish(TEXT, 3)))
+    assert (planner.audit.exits, planner.audit.audited) == (1, 1)
 
 
 def test_bulk_gives_the_cheapest_plans_when_the_time_is_up() -> None:
     clock = Clock()
-    bulk = Bulk(slow_engine(clock, (1.0, 1.0, 1.0)), 0.5, count=40)
+    bulk = Bulk(slow_planner(clock, (1.0, 1.0, 1.0)), 0.5, count=40)
     outcomes = run(bulk, 40)
     assert [outcome.row for outcome in outcomes[10:]] == [0] * 30
     assert not bulk.totals().budget_met
@@ -111,8 +111,8 @@ def test_bulk_gives_the_cheapest_plans_when_the_time_is_up() -> None:
 
 def test_chunks_that_others_carry_out_are_paid_from_when_they_are_planned() -> None:
     """Whatever is kept for later meanwhile, and only until they are entered."""
-    engine = money_engine()
-    bulk = Bulk(engine, 0.1, count=20)
+    planner = money_planner()
+    bulk = Bulk(planner, 0.1, count=20)
     first = bulk.plan([TEXT] * 10)
     left = bulk.left_for_plans(10)
     assert left == pytest.approx(0.1 - first.cost)
@@ -122,13 +122,13 @@ def test_chunks_that_others_carry_out_are_paid_from_when_they_are_planned() -> N
     for chunk in (first, second):
         with chunk:
             for dish in chunk.dishes:
-                chunk.enter(carry_out(engine, dish))
+                chunk.enter(carry_out(planner, dish))
     assert bulk.spent == pytest.approx(first.cost + second.cost)
     assert bulk.left_for_plans(0) == pytest.approx(0.1 - 0.01 - bulk.spent)
 
 
 def test_bulk_keeps_errors_in_their_places() -> None:
-    bulk = Bulk(money_engine(), 1.0)
+    bulk = Bulk(money_planner(), 1.0)
     items: list[tuple[int, Any]] = [
         (0, BadItem("no text")),
         (1, TEXT),
@@ -143,7 +143,7 @@ def test_bulk_keeps_errors_in_their_places() -> None:
 
 
 def test_bulk_of_nothing_expects_nothing() -> None:
-    assert Bulk(money_engine(), 1.0).totals().expected_accuracy is None
+    assert Bulk(money_planner(), 1.0).totals().expected_accuracy is None
 
 
 def test_pace_starts_at_the_first_chunk_and_follows_the_others() -> None:

@@ -9,16 +9,16 @@ from polydom.server.batch.account import Bulk, Dish, Result, carry_out
 from polydom.server.batch.top_k import AT_LEAST, KEPT, Finalists, _bytes_of
 from polydom.server.engine.outcome import Outcome
 from polydom.server.errors import TooLarge
-from tests.server.batch.test_account import money_engine
+from tests.server.batch.test_account import money_planner
 
-ENGINE = money_engine()
+PLANNER = money_planner()
 TEXTS = [f"{'free $$ ' * (k % 7)}{'word ' * (k % 5)}" for k in range(300)]
 ITEMS = [text_item(text) for text in TEXTS]
-BEST = len(ENGINE.plans) - 1
+BEST = len(PLANNER.plans) - 1
 
 
 def find(amount: float, top: int) -> tuple[Bulk, list[tuple[Result, Item]]]:
-    bulk = Bulk(ENGINE, amount, count=len(ITEMS))
+    bulk = Bulk(PLANNER, amount, count=len(ITEMS))
     finalists = Finalists(bulk, "spam", top)
     for result in bulk.answers(enumerate(ITEMS)):
         assert isinstance(result.outcome, Outcome)
@@ -35,7 +35,7 @@ def spam(outcome: object) -> float:
 
 def test_finalists_are_the_likeliest_where_the_budget_allows_all() -> None:
     _, ranking = find(99.0, top=10)
-    scores = [spam(carry_out(ENGINE, Dish(item, BEST))) for item in ITEMS]
+    scores = [spam(carry_out(PLANNER, Dish(item, BEST))) for item in ITEMS]
     expected = sorted(range(len(ITEMS)), key=lambda k: (-scores[k], k))[:10]
     assert [result.number for result, _ in ranking] == expected
     assert all(ITEMS[result.number] is item for result, item in ranking)
@@ -58,8 +58,8 @@ def test_finalists_without_a_budget_are_ranked_by_the_prior() -> None:
 
 
 def test_finalists_keep_no_more_than_they_may_need() -> None:
-    finalists = Finalists(Bulk(ENGINE, 0.0), "spam", 2)
-    outcome = carry_out(ENGINE, Dish(ITEMS[0], 0))
+    finalists = Finalists(Bulk(PLANNER, 0.0), "spam", 2)
+    outcome = carry_out(PLANNER, Dish(ITEMS[0], 0))
     for number in range(500):
         finalists.offer(number, ITEMS[0], outcome)
     assert len(finalists._heap) == 2 * KEPT + AT_LEAST
@@ -69,10 +69,10 @@ def test_finalists_keep_no_more_bytes_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("polydom.server.batch.top_k.KEPT_BYTES", 300_000)
-    bulk = Bulk(ENGINE, 99.0)
+    bulk = Bulk(PLANNER, 99.0)
     finalists = Finalists(bulk, "spam", 5)
     long = [text_item(f"{'free $$ ' * (k % 7)}{'x' * 20_000}") for k in range(99)]
-    outcomes = [carry_out(ENGINE, Dish(item, BEST)) for item in long]
+    outcomes = [carry_out(PLANNER, Dish(item, BEST)) for item in long]
     for number, (item, outcome) in enumerate(zip(long, outcomes, strict=True)):
         finalists.offer(number, item, outcome)
         assert finalists.kept_bytes <= 300_000
@@ -86,13 +86,13 @@ def test_finalists_keep_no_more_bytes_than_they_may(
 
 def test_finalists_count_what_records_hold() -> None:
     records = [record_item({f"c{k}": "x" * 100 for k in range(n)}) for n in (1, 1000)]
-    outcome = carry_out(ENGINE, Dish(ITEMS[0], 0))
+    outcome = carry_out(PLANNER, Dish(ITEMS[0], 0))
     few, many = (_bytes_of(record, outcome) for record in records)
     assert many - few >= 999 * 200
 
 
 def test_finalists_are_fewer_where_there_are_fewer_items() -> None:
-    bulk = Bulk(ENGINE, 1.0)
+    bulk = Bulk(PLANNER, 1.0)
     finalists = Finalists(bulk, "ham", 5)
     assert list(finalists.improve()) == []
     assert finalists.ranking() == []
@@ -104,4 +104,4 @@ def test_finalists_are_fewer_where_there_are_fewer_items() -> None:
 )
 def test_finalists_refuse_what_is_no_list(label: str, top: int, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        Finalists(Bulk(ENGINE, 1.0), label, top)
+        Finalists(Bulk(PLANNER, 1.0), label, top)

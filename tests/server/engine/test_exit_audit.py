@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.exit_audit import TIMES, Audit
-from polydom.server.engine.planner import Engine, promised_alpha
+from polydom.server.engine.planner import Planner, promised_alpha
 from tests.server.engine.test_planner import (
     INDEX,
     Clock,
@@ -114,22 +114,22 @@ def test_due_draws_the_share() -> None:
     assert not Audit(0.1, 0.0, draw=lambda: 0.0).due()
 
 
-def audited_engine() -> Engine:
+def audited_planner() -> Planner:
     index = with_margins(0.0)
-    engine = Engine(index, extractor_of(index), now=Clock())
-    engine.audit.share = 1.0
-    return engine
+    planner = Planner(index, extractor_of(index), now=Clock())
+    planner.audit.share = 1.0
+    return planner
 
 
 def test_an_audited_exit_answers_as_the_whole_plan() -> None:
-    engine = audited_engine()
-    outcome = ask(engine, Allowance(1.0))
-    whole = Engine(INDEX, extractor_of(INDEX), now=Clock())
+    planner = audited_planner()
+    outcome = ask(planner, Allowance(1.0))
+    whole = Planner(INDEX, extractor_of(INDEX), now=Clock())
     without = ask(whole, Allowance(1.0))
     assert (outcome.row, outcome.reason) == (3, None)
     assert (outcome.label, outcome.scores) == (without.label, without.scores)
-    engine.audit.share = 0.0
-    early = ask(engine, Allowance(1.0))
+    planner.audit.share = 0.0
+    early = ask(planner, Allowance(1.0))
     assert early.reason == "sure"
     assert outcome.audit == (early.label != without.label)
     assert early.audit is None
@@ -137,21 +137,21 @@ def test_an_audited_exit_answers_as_the_whole_plan() -> None:
 
 def test_an_answer_past_all_exits_is_drawn_for_nothing() -> None:
     index = with_margins(1.0)  # a lead is never above
-    engine = Engine(index, extractor_of(index), now=Clock())
-    assert not ask(engine, Allowance(1.0)).passed
-    engine.audit.share = 1.0
-    outcome = ask(engine, Allowance(1.0))
+    planner = Planner(index, extractor_of(index), now=Clock())
+    assert not ask(planner, Allowance(1.0)).passed
+    planner.audit.share = 1.0
+    outcome = ask(planner, Allowance(1.0))
     assert (outcome.passed, outcome.audit, outcome.reason) == (True, None, None)
-    engine.audit.answered(outcome)
-    assert (engine.audit.passed, engine.audit.exits) == (1, 0)
-    without = Engine(INDEX, extractor_of(INDEX), now=Clock())
+    planner.audit.answered(outcome)
+    assert (planner.audit.passed, planner.audit.exits) == (1, 0)
+    without = Planner(INDEX, extractor_of(INDEX), now=Clock())
     without.audit.share = 1.0
     assert not ask(without, Allowance(1.0)).passed
 
 
 def test_a_late_plan_with_a_deadline_is_not_made_later_by_an_audit() -> None:
     terms = {"on_infeasible": "cheapest", "min_accuracy": 0.9}
-    outcome = ask(audited_engine(), Deadline(50.0, 1e-3), **terms)
+    outcome = ask(audited_planner(), Deadline(50.0, 1e-3), **terms)
     assert (outcome.row, outcome.audit) == (1, None)
 
 
@@ -172,16 +172,16 @@ def test_audits_of_several_threads_are_all_counted() -> None:
 
 def test_an_audit_that_runs_out_of_time_answers_what_was_sure() -> None:
     index, clock = with_margins(0.0), Clock()
-    engine = Engine(index, extractor_of(index), now=clock)
+    planner = Planner(index, extractor_of(index), now=clock)
 
     def stall() -> float:
         clock.now_s = 60.0
         return 0.0
 
-    engine.audit = Audit(None, 1.0, draw=stall)
-    outcome = ask(engine, Deadline(50.0, 20e-3))
+    planner.audit = Audit(None, 1.0, draw=stall)
+    outcome = ask(planner, Deadline(50.0, 20e-3))
     assert (outcome.row, outcome.reason, outcome.audit) == (1, "sure", None)
-    assert engine.drift.plans == 0
+    assert planner.drift.plans == 0
 
 
 def test_what_an_index_promises_is_in_its_report() -> None:

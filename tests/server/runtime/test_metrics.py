@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
 from polydom.server.engine.outcome import Outcome
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Question
 from polydom.server.engine.send_time import Reserve, Way
 from polydom.server.runtime.codec import Desk
@@ -114,8 +114,8 @@ def test_histogram_counts_each_value_under_the_first_bound_that_holds_it(
 def test_metrics_judge_budgets_by_the_write(unit: str, met: bool) -> None:
     """The answer foresees what sending takes; this one took longer."""
     clock, index = Clock(), make_index(unit, scale=0.01)
-    engine = Engine(index, extractor_of(index), now=clock)
-    serving = Serving(Desk(engine, Settings()), WorkQueue())
+    planner = Planner(index, extractor_of(index), now=clock)
+    serving = Serving(Desk(planner, Settings()), WorkQueue())
     serving.ready = True
     ask = Ask(text=HAM, budget_ms=5.0 if unit == "s" else None)
     ask.budget = None if unit == "s" else 1.0
@@ -129,8 +129,8 @@ def test_metrics_judge_budgets_by_the_write(unit: str, met: bool) -> None:
 @pytest.mark.parametrize(("after_s", "met"), [(4e-3, True), (6e-3, False)])
 def test_answers_foresee_what_sending_usually_takes(after_s: float, met: bool) -> None:
     clock, index = Clock(), make_index(scale=0.01)
-    engine = Engine(index, extractor_of(index), now=clock)
-    serving = Serving(Desk(engine, Settings()), WorkQueue())
+    planner = Planner(index, extractor_of(index), now=clock)
+    serving = Serving(Desk(planner, Settings()), WorkQueue())
     serving.ready = True
     serving.way = Way(Reserve(usual=after_s), Reserve(usual=after_s))
     answered = asyncio.run(_answer(serving, Ask(text=HAM, budget_ms=5.0)))

@@ -183,7 +183,7 @@ def test_repository_forgets_an_index_that_was_replaced(tmp_path: Path) -> None:
     async def main() -> None:
         async with started(path) as repository:
             await ask(repository)
-            old = weakref.ref(repository.get().desk.engine)
+            old = weakref.ref(repository.get().desk.planner)
             save(path, 0.9)
             gc.disable()
             try:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import PolydomError
 from polydom.indexer.index.index import Index
 from polydom.server.app import create_app
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
 from polydom.server.http.protocol import REQUEST, RawRequest, StampingProtocol
@@ -40,9 +40,9 @@ class One(Repository):
     def __init__(self, index: Index) -> None:
         assert index.package is not None
         files = [served.FEATURES_FILE] if index.package.kind == "text" else []
-        engine = Engine(index, index.package.extractor(files), now=lambda: NOW_S)
+        planner = Planner(index, index.package.extractor(files), now=lambda: NOW_S)
         self.queue, self.settings = WorkQueue(), Settings()
-        self.serving = Serving(Desk(engine, self.settings), self.queue)
+        self.serving = Serving(Desk(planner, self.settings), self.queue)
         self.serving.ready = True
 
     def get(self, name: str | None = None, version: str | None = None) -> Serving:
@@ -64,7 +64,7 @@ def ordinary(one: One, asked: RawRequest) -> tuple[int, bytes]:
     """Status and body as the application makes them."""
     serving = one.serving
     try:
-        kind = serving.desk.engine.package.kind
+        kind = serving.desk.planner.package.kind
         ask = decode_ask(asked.headers, asked.query, asked.body, kind)
         answered = asyncio.run(serving.answer(ask, asked.arrived_s, Caller()))
     except PolydomError as error:
