@@ -41,7 +41,7 @@ from polydom.indexer.index.machine_factors import Factors
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import answer
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Question
+from polydom.server.engine.request import Request
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.settings import Settings
 
@@ -107,8 +107,8 @@ class Asker:
             assert isinstance(item.payload, bytes)
             arrived_s = planner.now()
             deadline = Deadline(arrived_s, budget_ms / 1e3)
-            question = Question(image_item(item.payload), deadline)
-            outcome = answer(planner, question)
+            request = Request(image_item(item.payload), deadline)
+            outcome = answer(planner, request)
             in_time += outcome.finished_s <= deadline.due_s
             right += outcome.label == label
         return in_time / len(items), right / len(items)

@@ -11,7 +11,7 @@ from ..engine.budget import Allowance
 from ..engine.execution import PlanExecution
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
-from ..engine.request import Caller, Question
+from ..engine.request import Caller, Request
 from ..schema.batch import Totals
 from .knapsack import Menus
 from .stream_budget import Ration
@@ -284,5 +284,5 @@ def carry_out(planner: Planner, dish: Dish, caller: Caller | None = None) -> Out
     """
     now_s = planner.now()
     choice = planner.choose_row(dish.row, dish.item.size, now_s)
-    question = Question(dish.item, Allowance(math.inf), caller=caller or Caller())
-    return PlanExecution(planner, question, choice, now_s).run()
+    request = Request(dish.item, Allowance(math.inf), caller=caller or Caller())
+    return PlanExecution(planner, request, choice, now_s).run()

@@ -5,7 +5,7 @@ budget, and their expected accuracies to as much as possible. Solved by the gree
 concave hulls (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger: *Knapsack Problems*,
 2004, section 11.2): start with everyone's cheapest plan and take the steps to the next
 plan on each hull in the order of accuracy gained per cost. What it misses of the
-optimum is less than the gain of one step. ICSP leaves this question open.
+optimum is less than the gain of one step. ICSP leaves this request open.
 """
 
 from collections.abc import Sequence

@@ -46,7 +46,7 @@ def answer_files(
     Raises
     ------
     BadIndexFile, BadFeature, BadInput
-        As `create_app` and `Desk.question`.
+        As `create_app` and `Desk.request`.
     """
     desk = open_desk(index_path, features)
     for path in items:
@@ -60,9 +60,9 @@ def answer_files(
 
 def _answer(desk: Desk, ask: Ask) -> Answer:
     arrived_s = desk.planner.now()
-    question = desk.question(ask, desk.item(ask), arrived_s, Caller())
-    outcome = answer(desk.planner, question)
-    at_once = replace(question, read_s=outcome.started_s)  # there is no queue here
+    request = desk.request(ask, desk.item(ask), arrived_s, Caller())
+    outcome = answer(desk.planner, request)
+    at_once = replace(request, read_s=outcome.started_s)  # there is no queue here
     return desk.answer(at_once, outcome)
 
 

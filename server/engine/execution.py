@@ -19,32 +19,32 @@ from .anytime import Course
 from .drift import LEAST_S
 from .outcome import Outcome
 from .planner import Choice, Planner
-from .request import Question
+from .request import Request
 
 
-def answer(planner: Planner, question: Question) -> Outcome:
+def answer(planner: Planner, request: Request) -> Outcome:
     """Choose a plan for what is left now, and carry it out.
 
     Raises
     ------
     TooLittleLeft
-        If the question asks for an error rather than a poor or late answer.
+        If the request asks for an error rather than a poor or late answer.
     BadFeature
         If a feature cannot be computed on this item.
     Abandoned
         If the caller has gone.
     """
-    return begin(planner, question).run()
+    return begin(planner, request).run()
 
 
 def begin(
     planner: Planner,
-    question: Question,
+    request: Request,
     waiting: int = 0,
     others: Callable[[], int] = int,
     choice: Choice | None = None,
 ) -> "Execution":
-    """Choose what to do about a question now; nothing of it is computed yet.
+    """Choose what to do about a request now; nothing of it is computed yet.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def begin(
     others
         Says how many do later, for whom what would only be better is left out.
     choice
-        Made for the question before; taken if the same would be chosen now.
+        Made for the request before; taken if the same would be chosen now.
 
     Raises
     ------
@@ -61,30 +61,30 @@ def begin(
         As `Planner.choose`.
     """
     now_s = planner.now()
-    if choice is None or waiting or not planner.holds(choice, question, now_s):
-        choice = planner.choose(question, now_s, waiting)
+    if choice is None or waiting or not planner.holds(choice, request, now_s):
+        choice = planner.choose(request, now_s, waiting)
     if not waiting:
-        course = _set_out(planner, question, choice, now_s)
+        course = _set_out(planner, request, choice, now_s)
         if course is not None:
-            return AnytimeExecution(planner, question, choice, now_s, course, others)
-    return PlanExecution(planner, question, choice, now_s, others, audits=not waiting)
+            return AnytimeExecution(planner, request, choice, now_s, course, others)
+    return PlanExecution(planner, request, choice, now_s, others, audits=not waiting)
 
 
 def _set_out(
-    planner: Planner, question: Question, choice: Choice, now_s: float
+    planner: Planner, request: Request, choice: Choice, now_s: float
 ) -> Course | None:
     """Steer by the time that is left, unless the best plan there is surely fits."""
     if planner.onward is None or choice.late or choice.reason is None:
         return None
-    if question.budget.due_s == math.inf:  # it would never run out
+    if request.budget.due_s == math.inf:  # it would never run out
         return None
-    course = Course(planner.onward, question.item.size)
-    left = question.budget.left(now_s) / choice.drift
+    course = Course(planner.onward, request.item.size)
+    left = request.budget.left(now_s) / choice.drift
     return course if course.next(left) >= 0 else None
 
 
 class Execution(ABC):
-    """One question being answered.
+    """One request being answered.
 
     One thread runs it. Others may `conclude` it at any time, from the features that
     are complete by then: the running one only writes columns that no model of an
@@ -105,7 +105,7 @@ class Execution(ABC):
     __slots__ = (
         "_others",
         "_planner",
-        "_question",
+        "_request",
         "_row",
         "choice",
         "longest",
@@ -116,15 +116,15 @@ class Execution(ABC):
     def __init__(
         self,
         planner: Planner,
-        question: Question,
+        request: Request,
         choice: Choice,
         started_s: float,
         others: Callable[[], int],
     ) -> None:
         self._planner = planner
-        self._question = question
+        self._request = request
         self._others = others
-        payload = question.item.payload
+        payload = request.item.payload
         if type(payload) is ReadRecord:
             self._row = payload.row
         else:
@@ -188,12 +188,12 @@ class Execution(ABC):
         """Say whether features were computed, and no other than are charged."""
 
     def _refuse_in_vain(self) -> None:
-        if self.stopped or self._question.caller.gone:
+        if self.stopped or self._request.caller.gone:
             raise Abandoned("nobody waits for this answer any more")
 
     def _left(self) -> float:
         """Tell what may still be spent now, as the curves count."""
-        left = self._question.budget.left(self._planner.now())
+        left = self._request.budget.left(self._planner.now())
         return left / self.choice.drift
 
     def _ask(self, row: int) -> tuple[int, list[float]]:
@@ -285,14 +285,14 @@ class PlanExecution(Execution):
     def __init__(
         self,
         planner: Planner,
-        question: Question,
+        request: Request,
         choice: Choice,
         started_s: float,
         others: Callable[[], int] = int,
         *,
         audits: bool = True,
     ) -> None:
-        super().__init__(planner, question, choice, started_s, others)
+        super().__init__(planner, request, choice, started_s, others)
         self._audits = audits
         self._reached = NOTHING
 
@@ -314,13 +314,13 @@ class PlanExecution(Execution):
         )
 
     def _compute(self) -> None:
-        question, plan = self._question, self.choice.plan
-        if type(question.item.payload) is ReadRecord and not plan.exits:
+        request, plan = self._request, self.choice.plan
+        if type(request.item.payload) is ReadRecord and not plan.exits:
             self._refuse_in_vain()
             self._reached = Reached(len(plan.features))  # its row was read as a whole
             return
-        late, size = self.choice.late, question.item.size
-        extraction = self._planner.extractor.begin(question.item, self._row)
+        late, size = self.choice.late, request.item.size
+        extraction = self._planner.extractor.begin(request.item, self._row)
         for k, feature in enumerate(plan.features):
             self._refuse_in_vain()
             if not (late or plan.worth_going_on(k, size, self._left())):
@@ -351,13 +351,13 @@ class PlanExecution(Execution):
         what was sure. A late plan that has no deadline is a batch's, which has set
         aside what the whole of it takes.
         """
-        planner, question, plan = self._planner, self._question, self.choice.plan
+        planner, request, plan = self._planner, self._request, self.choice.plan
         if not self._audits or not planner.audit.due():
             return
-        size = question.item.size
-        paid = self.choice.late and question.budget.due_s == math.inf
+        size = request.item.size
+        paid = self.choice.late and request.budget.due_s == math.inf
         for k in range(done, len(plan.features)):
-            out = self.stopped or question.caller.gone or self._others()
+            out = self.stopped or request.caller.gone or self._others()
             if out or not (paid or plan.worth_going_on(k, size, self._left())):
                 self._reached = self._reached._replace(uncharged=True)
                 return
@@ -381,7 +381,7 @@ class PlanExecution(Execution):
         curve = self._planner.package.costs.of(
             sum(1 << feature for feature in features)
         )
-        return float(costs_at(curve[None], self._question.item.size)[0])
+        return float(costs_at(curve[None], self._request.item.size)[0])
 
 
 class AnytimeExecution(Execution):
@@ -396,14 +396,14 @@ class AnytimeExecution(Execution):
     def __init__(
         self,
         planner: Planner,
-        question: Question,
+        request: Request,
         choice: Choice,
         started_s: float,
         course: Course,
         others: Callable[[], int] = int,
     ) -> None:
-        super().__init__(planner, question, choice, started_s, others)
-        left = question.budget.left(started_s) / choice.drift
+        super().__init__(planner, request, choice, started_s, others)
+        left = request.budget.left(started_s) / choice.drift
         self.longest = max(choice.cost, left)
         self._course = course
         self._yielded = False
@@ -416,8 +416,8 @@ class AnytimeExecution(Execution):
         return self._outcome(row, self._reason(accuracy), accuracy, charged)
 
     def _compute(self) -> None:
-        course, question = self._course, self._question
-        extraction = self._planner.extractor.begin(question.item, self._row)
+        course, request = self._course, self._request
+        extraction = self._planner.extractor.begin(request.item, self._row)
         while (feature := course.next(self._left())) >= 0:
             self._refuse_in_vain()
             if self._others() and self._has_enough():
@@ -439,7 +439,7 @@ class AnytimeExecution(Execution):
             return "overrun"
         if accuracy == chosen and not self._yielded:
             return choice.reason
-        best, _ = planner.top(self._question.item.size)
+        best, _ = planner.top(self._request.item.size)
         if accuracy >= planner.accuracies[best]:
             return None
         if self._yielded:

@@ -1,4 +1,4 @@
-"""An outcome: what was answered to a question, why, and what it took."""
+"""An outcome: what was answered to a request, why, and what it took."""
 
 import msgspec
 

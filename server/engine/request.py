@@ -1,4 +1,4 @@
-"""A question: one item, how much it may cost, and who waits for the answer."""
+"""A request: one item, how much it may cost, and who waits for the answer."""
 
 import math
 
@@ -34,7 +34,7 @@ class Caller:
         self.read_s = 0.0
 
 
-class Question(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
     """One item to classify, and on what terms.
 
     Attributes

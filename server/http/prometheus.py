@@ -134,7 +134,7 @@ FAMILIES = (
 )
 HELP = {
     "polydom_request_seconds": "From a request's first byte to its answer written.",
-    "polydom_queue_seconds": "From a question read to work on it begun.",
+    "polydom_queue_seconds": "From a request read to work on it begun.",
     "polydom_plan_seconds": "Features and model of one answer.",
     "polydom_encode_seconds": "From a plan's end to its answer written.",
     "polydom_plan_ratio": "Actual over predicted time of a plan.",

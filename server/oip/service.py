@@ -15,7 +15,7 @@ import msgspec
 from polydom.features.errors import BadInput
 
 from ..engine.outcome import Outcome
-from ..engine.request import Caller, Question
+from ..engine.request import Caller, Request
 from ..errors import UNEXPECTED, Failure, NotAllowed, NotReady, describe
 from ..http.headers import Headers
 from ..http.tokens import Access
@@ -75,7 +75,7 @@ class Inferred:
     parameters: dict[str, Parameter]
     outputs: list[Tensor]
     serving: Serving
-    answered: list[tuple[Question, Outcome, float]]
+    answered: list[tuple[Request, Outcome, float]]
 
     def sent(self, sent_s: float) -> None:
         """Count the answer, whose last byte was written at `sent_s`.
@@ -83,10 +83,10 @@ class Inferred:
         Every item of several counts from when its turn came; the last one alone shows
         how long an answer is on its way.
         """
-        *others, (question, outcome, _) = self.answered
+        *others, (request, outcome, _) = self.answered
         for other in others:
             self.serving.count(*other)
-        self.serving.sent(question, outcome, sent_s)
+        self.serving.sent(request, outcome, sent_s)
 
 
 class Oip:
@@ -310,12 +310,12 @@ class Oip:
                 begun_s = serving.now()
             terms.give(ask)
             shared.give(ask, begun_s, len(asks) - i)
-            question, outcome = await serving.answer(ask, begun_s, caller, way)
+            request, outcome = await serving.answer(ask, begun_s, caller, way)
             shared.spent += outcome.predicted
-            answers.append(desk.answer(question, outcome))
-            answered.append((question, outcome, serving.now()))
-        question, outcome, done_s = answered[-1]
-        out_s = max(done_s, question.out_s(outcome.finished_s))
+            answers.append(desk.answer(request, outcome))
+            answered.append((request, outcome, serving.now()))
+        request, outcome, done_s = answered[-1]
+        out_s = max(done_s, request.out_s(outcome.finished_s))
         met = answers[0].budget_met if len(answers) == 1 else shared.met(out_s)
         return Inferred(
             inference.model,

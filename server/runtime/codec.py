@@ -19,7 +19,7 @@ from polydom.features.items import (
 from ..engine.budget import Allowance, Budget, Deadline, read_amount
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
-from ..engine.request import Caller, Question
+from ..engine.request import Caller, Request
 from ..engine.send_time import Reserve
 from ..schema.predict import Answer, Ask, Terms
 from ..settings import Settings
@@ -28,12 +28,12 @@ from .record_decoder import RecordReader
 
 
 class Desk:
-    """Makes questions of requests, and answers of outcomes.
+    """Makes requests of what was sent, and answers of outcomes.
 
     Parameters
     ----------
     planner
-        Answers the questions.
+        Answers the requests.
     settings
         The operator's limits.
 
@@ -62,14 +62,14 @@ class Desk:
         self._one_size = package.kind == "record" and planner.index.covers(1.0)
         self.names = tuple(package.names(row) for row in range(len(planner.plans)))
 
-    def question(
+    def request(
         self,
         terms: Terms,
         item: Item,
         arrived_s: float,
         caller: Caller,
         reserve: Reserve | None = None,
-    ) -> Question:
+    ) -> Request:
         """Ask about an item, in a request whose first byte came at `arrived_s`.
 
         Of its budget, what `reserve` says is kept for what follows the plan.
@@ -83,7 +83,7 @@ class Desk:
         if not 0 <= accuracy <= 1:
             raise BadInput(f"min_accuracy is {accuracy}; it must be in [0, 1]")
         reserve_s = 0.0 if reserve is None else reserve.at(arrived_s)
-        return Question(
+        return Request(
             item,
             self._budget(terms, arrived_s, reserve_s),
             terms.on_infeasible,
@@ -95,14 +95,14 @@ class Desk:
             reserve,
         )
 
-    def answer(self, question: Question, outcome: Outcome) -> Answer:
-        """Say what came of a question.
+    def answer(self, request: Request, outcome: Outcome) -> Answer:
+        """Say what came of a request.
 
         Whether its budget is met is foreseen: what follows the plan takes as long as
         usual, or as it has taken by now.
         """
-        now_s, budget = self.planner.now(), question.budget
-        out_s = max(now_s, question.out_s(outcome.finished_s))
+        now_s, budget = self.planner.now(), request.budget
+        out_s = max(now_s, request.out_s(outcome.finished_s))
         answer = Answer(
             label=outcome.label,
             scores=outcome.scores,
@@ -111,11 +111,11 @@ class Desk:
             reason=outcome.reason,
             budget_met=out_s <= budget.due_s,
             actual_us=_us(outcome.finished_s - outcome.started_s),
-            queue_us=_us(outcome.started_s - question.read_s),
-            elapsed_us=_us(now_s - question.arrived_s),
+            queue_us=_us(outcome.started_s - request.read_s),
+            elapsed_us=_us(now_s - request.arrived_s),
             index_version=self.planner.index.version,
         )
-        item = question.item
+        item = request.item
         if not (self._one_size or self.planner.index.covers(item.size)):
             answer.size_in_range = False
         if item.gaps is not None:

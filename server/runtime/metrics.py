@@ -15,7 +15,7 @@ from ..engine.drift import Drift
 from ..engine.exit_audit import Audit
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
-from ..engine.request import Question
+from ..engine.request import Request
 
 # 10 us to 10 s, in steps of 1, 2 and 5
 SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)
@@ -104,7 +104,7 @@ class Metrics:
     Attributes
     ----------
     request, queue, plan, encode : Histogram
-        Seconds: first byte to answer written, question read to work begun, features and
+        Seconds: first byte to answer written, request read to work begun, features and
         model, plan's end to answer written.
     ratio : Histogram
         Actual over predicted time of plans; stays empty where costs are no time.
@@ -137,7 +137,7 @@ class Metrics:
 
     def answered(
         self,
-        question: Question,
+        request: Request,
         outcome: Outcome,
         features: tuple[str, ...],
         sent_s: float,
@@ -149,14 +149,14 @@ class Metrics:
         """
         took_s = outcome.finished_s - outcome.started_s
         self.answered_s = sent_s
-        self.request.add(sent_s - question.arrived_s)
-        self.queue.add(outcome.started_s - question.read_s)
+        self.request.add(sent_s - request.arrived_s)
+        self.queue.add(outcome.started_s - request.read_s)
         self.plan.add(took_s)
         self.encode.add(sent_s - outcome.finished_s)
-        due_s = question.budget.due_s
+        due_s = request.budget.due_s
         met = sent_s <= due_s
         if due_s == inf:
-            met = outcome.predicted <= question.budget.amount
+            met = outcome.predicted <= request.budget.amount
         elif outcome.predicted > 0:
             self.ratio.add(took_s / outcome.predicted)
         self.answers[features, outcome.reason or "", met] += 1

@@ -1,4 +1,4 @@
-"""Questions wait for the computing thread, and their tasks for the answers."""
+"""Requests wait for the computing thread, and their tasks for the answers."""
 
 import asyncio
 import functools
@@ -12,7 +12,7 @@ from ..engine.budget import Allowance, Budget
 from ..engine.execution import begin
 from ..engine.outcome import Outcome
 from ..engine.planner import Choice
-from ..engine.request import Caller, Question
+from ..engine.request import Caller, Request
 from ..engine.send_time import WINDOW, Reserve, Way, weigh
 from ..errors import Overloaded, not_ready
 from ..schema.facts import IndexFacts
@@ -80,7 +80,7 @@ class Serving:
 
     @property
     def waiting(self) -> int:
-        """How many questions the computing thread has not done yet, of any index."""
+        """How many requests the computing thread has not done yet, of any index."""
         return self.queue.waiting
 
     def facts(self) -> IndexFacts:
@@ -90,10 +90,10 @@ class Serving:
     async def start(self, old: "Serving | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
 
-        The warming is done in small pieces while no question waits, or once those of
+        The warming is done in small pieces while no request waits, or once those of
         a whole largest budget were answered meanwhile. With an `old` one,
         whose place this will take under load, there is a rest after each piece, since
-        a question that comes meanwhile waits for its end; and the reserves are the old
+        a request that comes meanwhile waits for its end; and the reserves are the old
         one's: to measure them now would tell of the load and add to it.
         """
         self.metrics.planners.add(self.desk.planner)
@@ -124,11 +124,11 @@ class Serving:
 
     async def answer(
         self, ask: Ask, arrived_s: float, caller: Caller, way: Way | None = None
-    ) -> tuple[Question, Outcome]:
+    ) -> tuple[Request, Outcome]:
         """Answer a request whose first byte was read at `arrived_s`.
 
         A quick plan is carried out at once if nothing waits, others in their turn. What
-        comes of it, and of what question, is for `Desk.answer`, and then for `sent`.
+        comes of it, and of what request, is for `Desk.answer`, and then for `sent`.
 
         Raises
         ------
@@ -144,24 +144,24 @@ class Serving:
         if not self.ready:
             raise not_ready(self.queue.begun)
         way = way or self.way
-        question = self._question(ask, self.desk.item(ask), arrived_s, caller, way)
-        done = self._at_once(question)
+        request = self._request(ask, self.desk.item(ask), arrived_s, caller, way)
+        done = self._at_once(request)
         if isinstance(done, Outcome):
-            return question, done
-        since_s = question.waits_since_s
+            return request, done
+        since_s = request.waits_since_s
         if self.waiting or self.queue.busy:
-            done, since_s = None, min(since_s, question.read_s)
-        budget = question.budget.keeping(way.thread.at(question.read_s))
-        question = replace(
-            question, budget=budget, waits_since_s=since_s, reserve=way.thread
+            done, since_s = None, min(since_s, request.read_s)
+        budget = request.budget.keeping(way.thread.at(request.read_s))
+        request = replace(
+            request, budget=budget, waits_since_s=since_s, reserve=way.thread
         )
         if way.weighs and _is_heavy(budget):
-            question = self._weighed(question, way.thread)
-        return question, await self._ask_thread(question, done)
+            request = self._weighed(request, way.thread)
+        return request, await self._ask_thread(request, done)
 
     def answer_at_once(
         self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller
-    ) -> tuple[Question, Outcome] | None:
+    ) -> tuple[Request, Outcome] | None:
         """Answer as `answer` does if that need not wait for anything, else do nothing.
 
         `ask` may also be what the desk's reader made of a request.
@@ -174,48 +174,48 @@ class Serving:
         if not self.ready:
             return None
         terms, item = ask if isinstance(ask, tuple) else (ask, self.desk.item(ask))
-        question = self._question(terms, item, arrived_s, caller, self.way)
-        done = self._at_once(question)
-        return (question, done) if isinstance(done, Outcome) else None
+        request = self._request(terms, item, arrived_s, caller, self.way)
+        done = self._at_once(request)
+        return (request, done) if isinstance(done, Outcome) else None
 
     def sent(
-        self, question: Question, outcome: Outcome, sent_s: float | None = None
+        self, request: Request, outcome: Outcome, sent_s: float | None = None
     ) -> None:
         """Count an answer whose last byte was written at `sent_s`, by default now."""
         if sent_s is None:
             sent_s = self.now()
-        if question.reserve is not None:
-            question.reserve.add(sent_s - outcome.finished_s, sent_s)
-        self.count(question, outcome, sent_s)
+        if request.reserve is not None:
+            request.reserve.add(sent_s - outcome.finished_s, sent_s)
+        self.count(request, outcome, sent_s)
 
-    def count(self, question: Question, outcome: Outcome, sent_s: float) -> None:
+    def count(self, request: Request, outcome: Outcome, sent_s: float) -> None:
         """Count one of several answers that are sent together."""
-        self.metrics.answered(question, outcome, self.desk.names[outcome.row], sent_s)
+        self.metrics.answered(request, outcome, self.desk.names[outcome.row], sent_s)
 
-    def _question(
+    def _request(
         self, terms: Terms, item: Item, arrived_s: float, caller: Caller, way: Way
-    ) -> Question:
+    ) -> Request:
         """Ask as what the event loop answers."""
-        question = self.desk.question(terms, item, arrived_s, caller, way.loop)
-        if way.weighs and _is_heavy(question.budget):
-            return self._weighed(question, way.loop)
-        return question
+        request = self.desk.request(terms, item, arrived_s, caller, way.loop)
+        if way.weighs and _is_heavy(request.budget):
+            return self._weighed(request, way.loop)
+        return request
 
-    def _weighed(self, question: Question, reserve: Reserve) -> Question:
+    def _weighed(self, request: Request, reserve: Reserve) -> Request:
         """Keep as much of a small budget as promises most that is right and in time."""
-        now_s, planner, budget = self.now(), self.desk.planner, question.budget
+        now_s, planner, budget = self.now(), self.desk.planner, request.budget
         left_s = budget.keeping(0.0).left(now_s)
         kept_s = weigh(
             reserve.levels(now_s),
-            lambda kept_s: planner.accuracy_within(question, left_s - kept_s, now_s),
+            lambda kept_s: planner.accuracy_within(request, left_s - kept_s, now_s),
         )
-        return replace(question, budget=budget.keeping(kept_s))
+        return replace(request, budget=budget.keeping(kept_s))
 
-    def _at_once(self, question: Question) -> Outcome | Choice | None:
+    def _at_once(self, request: Request) -> Outcome | Choice | None:
         """Answer where that is quick and nothing waits, else tell what was chosen."""
         if self.waiting or not self._time_counts:
             return None
-        execution = begin(self.desk.planner, question)
+        execution = begin(self.desk.planner, request)
         if execution.longest > QUICK_S:
             return execution.choice
         outcome = execution.run()
@@ -223,13 +223,13 @@ class Serving:
         return outcome
 
     async def _ask_thread(
-        self, question: Question, choice: Choice | None = None
+        self, request: Request, choice: Choice | None = None
     ) -> Outcome:
         if self.waiting >= self.desk.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
-        queue, due_s = self.queue, question.budget.due_s
+        queue, due_s = self.queue, request.budget.due_s
         planner, defer = self.desk.planner, queue.defer if self._time_counts else None
-        job = Job(planner, question, self._pressure, self._one_less, defer, choice)
+        job = Job(planner, request, self._pressure, self._one_less, defer, choice)
         queue.waiting += 1
         queue.post(due_s if due_s < math.inf else self._in_the_end_s(), job.compute)
         outcome = await job.result()
@@ -254,13 +254,13 @@ class Serving:
             now_s = self.now()
             # nothing buys the prior, and what follows the plan is the same for all
             sample, budget = self.warm_up.samples[0], Allowance(0.0)
-            question = Question(sample, budget, arrived_s=now_s, read_s=now_s)
+            request = Request(sample, budget, arrived_s=now_s, read_s=now_s)
             if by_thread:
-                outcome: object = await self._ask_thread(question)
+                outcome: object = await self._ask_thread(request)
             else:
-                outcome = self._at_once(question)
+                outcome = self._at_once(request)
             if isinstance(outcome, Outcome):
-                encode(self.desk.answer(question, outcome))
+                encode(self.desk.answer(request, outcome))
                 after_s.append(self.now() - outcome.finished_s)
         return Reserve(after_s, self.now())
 

@@ -235,7 +235,7 @@ class Repository:
             raise errors[0]
 
     async def stop(self) -> None:
-        """Take no more questions, and finish those that wait."""
+        """Take no more requests, and finish those that wait."""
         for place in self._places.values():
             if place.serving is not None:
                 place.serving.ready = False

@@ -38,7 +38,7 @@ class WorkQueue:
     Attributes
     ----------
     waiting
-        How many questions were posted and are not done yet. Whoever posts them counts
+        How many requests were posted and are not done yet. Whoever posts them counts
         them, on the event loop; what `patiently` does is none.
     late
         How many pieces of late work wait behind what can be in time.

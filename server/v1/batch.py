@@ -19,7 +19,7 @@ from ..batch.account import Bulk, Result
 from ..batch.top_k import Finalists
 from ..engine.budget import Allowance, read_amount
 from ..engine.outcome import Outcome
-from ..engine.request import Question
+from ..engine.request import Request
 from ..errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
 from ..runtime.metrics import AnswerKind
 from ..runtime.repository import Repository
@@ -240,8 +240,8 @@ class Batch:
         assert isinstance(result.outcome, Outcome)
         budget = Allowance(result.outcome.predicted)
         read_s = min(read_s, result.outcome.started_s)
-        question = Question(item, budget, arrived_s=read_s, read_s=read_s)
-        answer = self._serving.desk.answer(question, result.outcome)
+        request = Request(item, budget, arrived_s=read_s, read_s=read_s)
+        answer = self._serving.desk.answer(request, result.outcome)
         answer.budget_met = self._bulk.spent <= self._bulk.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1

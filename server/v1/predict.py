@@ -98,8 +98,8 @@ class Predict:
             if serving is None or ask.model is not None:
                 serving = None
                 serving = repository.get(ask.model)
-            question, outcome = await serving.answer(ask, arrived_s, caller)
-            answer = serving.desk.answer(question, outcome)
+            request, outcome = await serving.answer(ask, arrived_s, caller)
+            answer = serving.desk.answer(request, outcome)
         except Exception as error:
             status, failure = describe(error)
             metrics = repository.stray if serving is None else serving.metrics
@@ -113,7 +113,7 @@ class Predict:
             reply = Reply(200, packed, kind=MSGPACK[0].encode())
         else:
             reply = Reply(200, encode(answer))
-        count = partial(serving.sent, question, outcome)
+        count = partial(serving.sent, request, outcome)
         await hand_over(reply(scope, receive, send), caller, serving.now, count)
 
     def _serving(self, headers: Headers, query: bytes, body: bytes) -> Serving | None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import LASTING_S, Level, Reserve, Way, weigh
 from polydom.server.runtime.codec import Desk
 from polydom.server.runtime.model import Serving
@@ -118,8 +118,8 @@ def test_what_is_of_no_use_is_not_weighed_in() -> None:
     index = make_index()
     planner = Planner(index, extractor_of(index), now=Clock())
     item, budget = text_item(TEXT_100), Deadline(50.0, 5.3e-3)
-    plain = Question(item, budget)
-    picky = Question(item, budget, min_accuracy=0.75)
+    plain = Request(item, budget)
+    picky = Request(item, budget, min_accuracy=0.75)
     assert planner.accuracy_within(plain, 1.3e-3, 50.0) == 0.7
     assert planner.accuracy_within(plain, 1.1e-3, 50.0) == 0.5
     assert planner.accuracy_within(plain, 0.0, 50.0) == 0.0

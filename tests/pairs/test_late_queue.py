@@ -17,7 +17,7 @@ from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import begin
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.request import Caller, Request
 from polydom.server.runtime.codec import Desk
 from polydom.server.runtime.job import Job
 from polydom.server.runtime.model import Serving
@@ -72,24 +72,24 @@ def test_a_server_answers_in_time_though_much_that_is_late_waits(
 
 
 def carry_out(
-    clock: Clock, planner: Planner, questions: list[Question]
+    clock: Clock, planner: Planner, requests: list[Request]
 ) -> tuple[list[Outcome], WorkQueue]:
-    """What becomes of questions that all wait when the thread begins."""
+    """What becomes of requests that all wait when the thread begins."""
 
     async def main() -> list[Outcome]:
         queue = WorkQueue(now=clock)
-        left = len(questions)
+        left = len(requests)
 
         def one_less() -> None:
             nonlocal left
             left -= 1
 
         jobs = []
-        for question in questions:
+        for request in requests:
             job = Job(
-                planner, question, lambda: left - queue.late, one_less, queue.defer
+                planner, request, lambda: left - queue.late, one_less, queue.defer
             )
-            queue.post(question.budget.due_s, job.compute)
+            queue.post(request.budget.due_s, job.compute)
             jobs.append(job)
         queue.start()
         await asyncio.to_thread(queue.stop)
@@ -104,8 +104,8 @@ def carry_out(
 def test_late_answers_leave_the_others_their_time() -> None:
     clock = Clock()
     planner = slow_planner(clock, AS_PROMISED)
-    late = [Question(TEXT_100, Deadline(50.0, 0.0), **LATE) for _ in range(10)]  # type: ignore[arg-type]
-    timely = [Question(TEXT_100, Deadline(50.0, 45e-3)) for _ in range(5)]
+    late = [Request(TEXT_100, Deadline(50.0, 0.0), **LATE) for _ in range(10)]  # type: ignore[arg-type]
+    timely = [Request(TEXT_100, Deadline(50.0, 45e-3)) for _ in range(5)]
     outcomes, queue = carry_out(clock, planner, late + timely)
     for outcome in outcomes[10:]:
         assert outcome.row > 0
@@ -118,8 +118,8 @@ def test_late_questions_press_nobody() -> None:
     """They have no deadline to lose, so nobody takes a cheaper plan for their sake."""
     clock = Clock()
     planner = slow_planner(clock, AS_PROMISED)
-    late = [Question(TEXT_100, Deadline(50.0, 0.0), **LATE) for _ in range(10)]  # type: ignore[arg-type]
-    timely = Question(TEXT_100, Deadline(50.0, 40e-3))
+    late = [Request(TEXT_100, Deadline(50.0, 0.0), **LATE) for _ in range(10)]  # type: ignore[arg-type]
+    timely = Request(TEXT_100, Deadline(50.0, 40e-3))
     outcomes, _ = carry_out(clock, planner, [*late, timely])
     assert (outcomes[-1].row, outcomes[-1].reason) == (3, None)
 
@@ -208,8 +208,8 @@ def test_what_no_deadline_drives_waits_no_longer_than_the_largest_budget() -> No
 @pytest.mark.parametrize(("come", "row"), [(True, 1), (False, 2)])
 def test_a_course_leaves_what_is_over_to_those_who_come(come: bool, row: int) -> None:
     """What surely fitted at first is computed; what fast features leave is theirs."""
-    question = Question(TEXT_100, Deadline(50.0, 4.5e-3))
+    request = Request(TEXT_100, Deadline(50.0, 4.5e-3))
     planner = course_planner(FAST, typical_index())
-    outcome = begin(planner, question, 0, lambda: int(come)).run()
+    outcome = begin(planner, request, 0, lambda: int(come)).run()
     assert outcome.row == row
     assert outcome.reason == ("pressure" if come else "budget")

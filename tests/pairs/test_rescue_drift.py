@@ -16,7 +16,7 @@ from polydom.indexer.index.stored_features import StoredFeature
 from polydom.server.batch.account import Bulk
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.execution import Execution, answer, begin
-from polydom.server.engine.request import Question
+from polydom.server.engine.request import Request
 from polydom.server.errors import Abandoned
 from tests.server.engine.test_planner import Clock, slow_planner
 from tests.support.places import ROOT
@@ -62,8 +62,8 @@ def test_a_server_learns_from_plans_that_end_after_their_answers(
 def test_a_plan_that_is_abandoned_tells_what_it_took() -> None:
     clock = Clock()
     planner = slow_planner(clock, (12e-3, 0.0, 0.0))
-    question = Question(TEXT_100, Deadline(50.0, 20e-3))
-    attempt = begin(planner, question)
+    request = Request(TEXT_100, Deadline(50.0, 20e-3))
+    attempt = begin(planner, request)
     first = planner.extractor.features[0]
     stop = replace(first, function=lambda *x: _then(first.function(*x), attempt))
     others = planner.extractor.features[1:]
@@ -85,9 +85,9 @@ def test_a_feature_that_fails_tells_only_that_it_took_too_long(
 ) -> None:
     clock = Clock()
     planner = slow_planner(clock, (0.0, 0.0, took_s))
-    question = Question(text_item("\x00" + "x" * 99), Deadline(50.0, 1.0))
+    request = Request(text_item("\x00" + "x" * 99), Deadline(50.0, 1.0))
     with pytest.raises(BadFeature):
-        answer(planner, question)
+        answer(planner, request)
     assert (planner.drift.at(clock()) > 1) == rises
     assert planner.drift.plans == rises
 
@@ -96,7 +96,7 @@ def test_an_answer_given_meanwhile_is_no_second_plan() -> None:
     """The event loop concludes; the thread goes on, and what it took counts once."""
     clock = Clock()
     planner = slow_planner(clock, (1e-3, 12e-3, 0.0))
-    attempt = begin(planner, Question(TEXT_100, Allowance(5.3e-3)))
+    attempt = begin(planner, Request(TEXT_100, Allowance(5.3e-3)))
     attempt.conclude()
     assert planner.drift.plans == 0
     attempt.run()

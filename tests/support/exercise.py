@@ -28,7 +28,7 @@ from polydom.server.cli.plan import explain
 from polydom.server.engine.budget import Allowance, Budget, Deadline
 from polydom.server.engine.execution import answer
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Question
+from polydom.server.engine.request import Request
 from polydom.server.runtime.codec import Desk
 from polydom.server.settings import Settings
 from tests.support import served, zoo
@@ -210,12 +210,12 @@ def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
             budget: Budget = Deadline(now_s, amount)
         else:
             budget = Allowance(amount)
-        question = Question(item, budget, on_infeasible)  # type: ignore[arg-type]
+        request = Request(item, budget, on_infeasible)  # type: ignore[arg-type]
         try:
-            outcome = answer(planner, question)
+            outcome = answer(planner, request)
         except BadFeature:
             continue
-        said = desk.answer(question, outcome)
+        said = desk.answer(request, outcome)
         scores = list(said.scores.values())
         if not all(math.isfinite(s) for s in scores) and package.kind != "record":
             yield f"scores {scores} were served"

@@ -17,7 +17,7 @@ from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.drift import Drift
 from polydom.server.engine.execution import answer, begin
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned
 from tests.support.served import FEATURES_FILE, WIDTHS, make_index
 
@@ -58,21 +58,21 @@ def make_planner(seconds: Sequence[float], index: Index | None = None) -> Planne
     return Planner(index, Extractor(features, WIDTHS), now=clock)
 
 
-def question(budget_s: float, **terms: Any) -> Question:
-    return Question(TEXT_100, Deadline(50.0, budget_s), **terms)
+def request(budget_s: float, **terms: Any) -> Request:
+    return Request(TEXT_100, Deadline(50.0, budget_s), **terms)
 
 
 FAST = (0.5e-3, 0.5e-3, 0.5e-3)
 
 
 def test_course_spends_what_fast_features_leave_over() -> None:
-    outcome = answer(make_planner(FAST), question(4.5e-3))
+    outcome = answer(make_planner(FAST), request(4.5e-3))
     assert (outcome.row, outcome.reason) == (2, "budget")
     assert outcome.predicted == pytest.approx(1.2e-3)  # of what surely fitted at first
     assert outcome.charged == pytest.approx(5.2e-3)
-    best = answer(make_planner(FAST), question(7e-3))
+    best = answer(make_planner(FAST), request(7e-3))
     assert (best.row, best.reason) == (3, None)
-    unknown = answer(make_planner(FAST, typical_index([])), question(4.5e-3))
+    unknown = answer(make_planner(FAST, typical_index([])), request(4.5e-3))
     assert (unknown.row, unknown.reason) == (1, "budget")
     assert unknown.charged == unknown.predicted
 
@@ -80,7 +80,7 @@ def test_course_spends_what_fast_features_leave_over() -> None:
 def test_course_begins_nothing_that_may_be_late() -> None:
     # after length there are 2 ms left; marks and the step may take 3.6
     planner = make_planner((0.5e-3, 9.0, 9.0))
-    assert answer(planner, question(2.5e-3)).row == 1
+    assert answer(planner, request(2.5e-3)).row == 1
 
 
 def gap_index() -> Index:
@@ -107,18 +107,18 @@ def test_course_begins_nothing_that_leads_to_no_better_answer(
     """After length and marks, which take 2.5 ms, words are begun if 4.1 are left."""
     seconds = (0.5e-3, 2e-3, 1e-3)
     planner = make_planner(seconds, gap_index())
-    outcome = answer(planner, question(budget_s))
+    outcome = answer(planner, request(budget_s))
     assert outcome.row == row
     assert planner.now() - 50.0 == pytest.approx(sum(seconds[: 2 * row - 1]))
 
 
 def test_course_stops_when_a_feature_takes_too_long() -> None:
-    outcome = answer(make_planner((5e-3, 9.0, 9.0)), question(4.5e-3))
+    outcome = answer(make_planner((5e-3, 9.0, 9.0)), request(4.5e-3))
     assert (outcome.row, outcome.reason) == (1, "budget")
 
 
 def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
-    attempt = begin(make_planner(FAST), question(4.5e-3))
+    attempt = begin(make_planner(FAST), request(4.5e-3))
     assert attempt.longest == pytest.approx(4.5e-3)
     outcome = attempt.conclude()
     assert (outcome.row, outcome.reason) == (0, "overrun")
@@ -128,7 +128,7 @@ def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
     gone = Caller()
     gone.gone = True
     with pytest.raises(Abandoned):
-        begin(make_planner(FAST), question(4.5e-3, caller=gone)).run()
+        begin(make_planner(FAST), request(4.5e-3, caller=gone)).run()
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
     ids=["others wait", "time does not reduce it", "the best plan fits"],
 )
 def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
-    attempt = begin(make_planner(FAST), Question(TEXT_100, budget), waiting)
+    attempt = begin(make_planner(FAST), Request(TEXT_100, budget), waiting)
     assert attempt.longest == attempt.choice.cost
     outcome = attempt.run()
     assert outcome.row == attempt.choice.plan.row
@@ -147,10 +147,10 @@ def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
 def test_course_tells_the_drift_what_all_that_was_computed_should_take() -> None:
     planner = make_planner(FAST)
     planner.drift = Drift(0.5)
-    answer(planner, question(4.5e-3))
+    answer(planner, request(4.5e-3))
     assert (planner.drift.factor, planner.drift.plans) == (1.0, 1)
     late = make_planner((5e-3, 9.0, 9.0))
-    answer(late, question(4.5e-3))
+    answer(late, request(4.5e-3))
     assert late.drift.factor > 1.0
 
 
@@ -165,9 +165,9 @@ def test_course_that_fails_or_is_left_tells_what_it_took() -> None:
         broken = replace(marks, function=lambda *x, slow=slow: fail(slow(*x)))
         planner.extractor = Extractor([first, broken, words], WIDTHS)
         with pytest.raises(BadFeature):
-            answer(planner, question(4.5e-3))
+            answer(planner, request(4.5e-3))
         assert planner.drift.plans == exceeds
-        attempt = begin(left := make_planner(FAST), question(4.5e-3))
+        attempt = begin(left := make_planner(FAST), request(4.5e-3))
         length = left.extractor.features[0]
 
         def leave(*inputs: Any, own: Any = length, end: Any = attempt) -> Any:

@@ -18,7 +18,7 @@ from polydom.models.scoring.prior import Prior
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.execution import answer, begin
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Question
+from polydom.server.engine.request import Request
 from polydom.server.errors import Abandoned
 from polydom.server.runtime.record_decoder import RecordReader
 from tests.server.engine.test_planner import (
@@ -37,7 +37,7 @@ from tests.support.served import ACCURACIES, WIDTHS
 def test_execution_names_the_feature_that_cannot_be_computed() -> None:
     planner = Planner(INDEX, extractor_of(INDEX))
     with pytest.raises(BadFeature, match="'words'"):
-        answer(planner, Question(text_item("a\x00b"), Allowance(1.0)))
+        answer(planner, Request(text_item("a\x00b"), Allowance(1.0)))
 
 
 @given(
@@ -73,7 +73,7 @@ def test_execution_can_be_concluded_from_elsewhere_while_a_feature_runs() -> Non
         replace(own.features[2], function=stuck(own.features[2].function)),
     ]
     planner = Planner(INDEX, Extractor(features, WIDTHS))
-    attempt = begin(planner, Question(TEXT_100, Allowance(1.0)))
+    attempt = begin(planner, Request(TEXT_100, Allowance(1.0)))
     thread = threading.Thread(target=attempt.run)
     thread.start()
     assert inside.wait(10)
@@ -115,7 +115,7 @@ def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
     slow = replace(package, models=(prior, *package.models[1:]))
     features = [replace(length, function=stuck), *others]
     planner = Planner(replace(index, package=slow), Extractor(features, WIDTHS))
-    attempt = begin(planner, Question(TEXT_100, Allowance(1.0)))
+    attempt = begin(planner, Request(TEXT_100, Allowance(1.0)))
     thread = threading.Thread(target=attempt.run)
     thread.start()
     outcome = attempt.conclude()
@@ -160,7 +160,7 @@ def test_a_record_that_was_read_at_once_is_answered_as_any_other(margin: float) 
     for person in records.PEOPLE:
         for budget_s in (1e-6, 35e-6, 1.0):
             one, other = (
-                answer(planner, Question(item, Deadline(50.0, budget_s)))
+                answer(planner, Request(item, Deadline(50.0, budget_s)))
                 for item in (reader.item(person), record_item(person))
             )
             assert one == other
@@ -175,7 +175,7 @@ def test_a_record_that_was_read_at_once_keeps_its_row() -> None:
     reader = RecordReader.of(planner.extractor)
     assert reader is not None
     item = reader.item(records.PEOPLE[0])
-    execution = begin(planner, Question(item, Deadline(50.0, 1.0)))
+    execution = begin(planner, Request(item, Deadline(50.0, 1.0)))
     assert execution.conclude().reason == "overrun"
     clock.now_s += 2.0  # what is computed already can be answered all the same
     assert (execution.run().row, execution.run().reason) == (2, None)

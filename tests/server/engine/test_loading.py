@@ -10,7 +10,7 @@ from polydom.indexer import Index
 from polydom.server.engine.budget import Allowance
 from polydom.server.engine.execution import answer
 from polydom.server.engine.loading import load_index, load_planner, package_of
-from polydom.server.engine.request import Question
+from polydom.server.engine.request import Request
 from polydom.server.settings import Settings
 from tests.support.served import FEATURES_FILE, make_index, save_index
 
@@ -19,11 +19,11 @@ BARE = Index.from_candidates([[1e-3]], [0.5], (1, 10))
 
 def test_an_engine_comes_of_an_index_or_its_file(tmp_path: Path) -> None:
     path = save_index(tmp_path)
-    question = Question(text_item("free money"), Allowance(1.0))
+    request = Request(text_item("free money"), Allowance(1.0))
     settings = Settings(correct=False, audit=0.5)
     for index in (path, str(path), Index.load(path)):
         planner = load_planner(index, [FEATURES_FILE], settings)
-        assert answer(planner, question).row == 3
+        assert answer(planner, request).row == 3
         assert (planner.corrects, planner.audit.share) == (False, 0.5)
     assert not load_planner(make_index("usd"), [FEATURES_FILE]).corrects
 

@@ -18,7 +18,7 @@ from polydom.server.engine.budget import Allowance, Budget, Deadline
 from polydom.server.engine.execution import answer
 from polydom.server.engine.plan import make_plans
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned, TooLittleLeft
 from tests.support.served import (
     ACCURACIES,
@@ -68,7 +68,7 @@ def slow_planner(
 
 
 def ask(planner: Planner, budget: Budget, **terms: Any) -> Any:
-    return answer(planner, Question(TEXT_100, budget, **terms))
+    return answer(planner, Request(TEXT_100, budget, **terms))
 
 
 IDLE = (0.0, 0.0, 0.0)
@@ -98,7 +98,7 @@ def test_engine_buys_the_most_accurate_set_and_says_why_not_a_better(
 def test_engine_answers_as_the_model_itself_would() -> None:
     planner = Planner(INDEX, extractor_of(INDEX))
     for text, label in ((HAM, "ham"), (SPAM, "spam")):
-        outcome = answer(planner, Question(text_item(text), Allowance(1.0)))
+        outcome = answer(planner, Request(text_item(text), Allowance(1.0)))
         assert outcome.label == label
         assert outcome.scores[label] == max(outcome.scores.values()) > 0.5
         assert sum(outcome.scores.values()) == pytest.approx(1)
@@ -258,7 +258,7 @@ def test_a_choice_that_holds_is_what_would_be_chosen_later(
     for _ in range(slow_plans):
         planner.drift.add(True, start_s)
     early, late = (
-        Question(TEXT_100, Deadline(start_s, budget_s, kept_s), **terms)
+        Request(TEXT_100, Deadline(start_s, budget_s, kept_s), **terms)
         for kept_s in reserves_s
     )
     choice = planner.choose(early, start_s + passed_s[0])
@@ -274,15 +274,15 @@ def test_a_choice_that_holds_is_what_would_be_chosen_later(
 
 def test_a_choice_holds_until_it_no_longer_fits() -> None:
     planner = slow_planner(Clock(), IDLE)
-    question = Question(TEXT_100, Deadline(50.0, 7e-3))
-    choice = planner.choose(question, 50.0)
+    request = Request(TEXT_100, Deadline(50.0, 7e-3))
+    choice = planner.choose(request, 50.0)
     assert choice.cost == pytest.approx(5.2e-3)
-    more = Question(TEXT_100, Deadline(50.0, 8e-3))
-    assert planner.holds(choice, question, 50.0017)
-    assert not planner.holds(choice, question, 50.0019)
+    more = Request(TEXT_100, Deadline(50.0, 8e-3))
+    assert planner.holds(choice, request, 50.0017)
+    assert not planner.holds(choice, request, 50.0019)
     assert not planner.holds(choice, more, 50.0005)
     planner.drift.add(True, 50.0)
-    assert not planner.holds(choice, question, 50.0)
+    assert not planner.holds(choice, request, 50.0)
 
 
 def with_margins(margins: float) -> Index:
@@ -313,11 +313,11 @@ def test_engine_plans_by_both_numbers_of_a_size(sentences: int, row: int) -> Non
     planner = Planner(index, extractor_of(index), now=clock)
     item = text_item("a " * 99 + "." * (sentences - 1), pair=True)
     assert item.size == (100, sentences)
-    question = Question(item, Deadline(50.0, 9.8e-3))
-    outcome = answer(planner, question)
+    request = Request(item, Deadline(50.0, 9.8e-3))
+    outcome = answer(planner, request)
     assert outcome.row == row
     assert outcome.predicted == index.cost_s(row, item.size)
-    assert planner.choose(question, 50.0, waiting=9).plan.row <= row
-    hopeless = Question(item, Deadline(50.0, 1e-4), on_infeasible="error")
+    assert planner.choose(request, 50.0, waiting=9).plan.row <= row
+    hopeless = Request(item, Deadline(50.0, 1e-4), on_infeasible="error")
     with pytest.raises(TooLittleLeft, match=f"item of size 100 x {sentences}"):
         answer(planner, hopeless)

@@ -14,7 +14,7 @@ from starlette.testclient import TestClient
 from polydom.server.app import create_app
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import Reserve, Way
 from polydom.server.runtime.codec import Desk
 from polydom.server.runtime.metrics import SECONDS, Histogram
@@ -137,7 +137,7 @@ def test_answers_foresee_what_sending_usually_takes(after_s: float, met: bool) -
     assert serving.desk.answer(*answered).budget_met == met
 
 
-async def _answer(serving: Serving, ask: Ask) -> tuple[Question, Outcome]:
+async def _answer(serving: Serving, ask: Ask) -> tuple[Request, Outcome]:
     answered = serving.answer_at_once(ask, 50.0, Caller())
     if answered is None:  # money's plans are the thread's
         serving.queue.start()

@@ -1,4 +1,4 @@
-"""Waiting questions are answered in time, whatever the computing thread is doing."""
+"""Waiting requests are answered in time, whatever the computing thread is doing."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ from polydom.features.items import text_item
 from polydom.server.app import create_app
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Overloaded
 from polydom.server.runtime.codec import Desk
 from polydom.server.runtime.job import Job
@@ -94,7 +94,7 @@ def test_job_answers_from_what_is_complete_when_the_budget_is_up() -> None:
 
     async def main() -> Any:
         computed = asyncio.Event()
-        job = Job(planner, Question(TEXT, in_time(planner, 0.1)), one, computed.set)
+        job = Job(planner, Request(TEXT, in_time(planner, 0.1)), one, computed.set)
         thread = threading.Thread(target=job.compute)
         thread.start()
         outcome = await job.result()
@@ -115,7 +115,7 @@ def test_job_that_never_began_is_answered_with_the_prior_and_costs_nothing() -> 
 
     async def main() -> Any:
         computed = asyncio.Event()
-        job = Job(planner, Question(TEXT, in_time(planner, 0.02)), one, computed.set)
+        job = Job(planner, Request(TEXT, in_time(planner, 0.02)), one, computed.set)
         outcome = await job.result()
         job.compute()
         await computed.wait()
@@ -130,8 +130,8 @@ def test_job_that_never_began_is_refused_where_that_was_asked_for() -> None:
     planner, _ = gated_planner()
 
     async def main() -> None:
-        question = Question(TEXT, in_time(planner, 0.02), on_infeasible="error")
-        await Job(planner, question, one, lambda: None).result()
+        request = Request(TEXT, in_time(planner, 0.02), on_infeasible="error")
+        await Job(planner, request, one, lambda: None).result()
 
     with pytest.raises(NothingFits, match="below the cheapest"):
         run(main())
@@ -143,10 +143,10 @@ def test_job_without_a_deadline_of_its_own_waits_for_its_turn(patient: str) -> N
     gate.open.set()
 
     async def main() -> Any:
-        question = Question(TEXT, Allowance(0.0053))
+        request = Request(TEXT, Allowance(0.0053))
         if patient == "cheapest":
-            question = Question(TEXT, in_time(planner, 0.0), on_infeasible="cheapest")
-        job = Job(planner, question, one, lambda: None)
+            request = Request(TEXT, in_time(planner, 0.0), on_infeasible="cheapest")
+        job = Job(planner, request, one, lambda: None)
         waiting = asyncio.ensure_future(job.result())
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -169,9 +169,9 @@ def test_job_plans_again_only_where_others_wait(others: int, chosen: int) -> Non
     planner.choose = choose  # type: ignore[assignment,method-assign]
 
     async def main() -> Any:
-        question = Question(TEXT, in_time(planner, WAIT_S))
-        choice = planner.choose(question, planner.now())
-        job = Job(planner, question, lambda: others, lambda: None, None, choice)
+        request = Request(TEXT, in_time(planner, WAIT_S))
+        choice = planner.choose(request, planner.now())
+        job = Job(planner, request, lambda: others, lambda: None, None, choice)
         await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
         return await job.result()
 
@@ -185,8 +185,8 @@ def test_job_hands_errors_over() -> None:
 
     async def main() -> None:
         item = text_item("a\x00b")
-        question = Question(item, Allowance(1.0))
-        job = Job(planner, question, one, lambda: None)
+        request = Request(item, Allowance(1.0))
+        job = Job(planner, request, one, lambda: None)
         await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
 
     with pytest.raises(BadFeature, match="'words'"):
