@@ -21,7 +21,7 @@ from polydom.indexer.index.stored_features import StoredFeature
 from polydom.models.early_exit.ensemble import compile_ensemble
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
-from polydom.server.engine import execution as attempt
+from polydom.server.engine import execution
 from polydom.server.engine.budget import Allowance
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
@@ -137,7 +137,7 @@ def outcomes(planner: Planner, rows: Rows) -> Iterator[Any]:
     names = [f"c{k}" for k in range(rows.shape[1])]
     for row in rows.tolist():
         record = {name: v for name, v in zip(names, row, strict=True) if v == v}
-        outcome = attempt.answer(planner, Request(make_item(record), Allowance(1e9)))
+        outcome = execution.execute(planner, Request(make_item(record), Allowance(1e9)))
         planner.audit.answered(outcome)
         yield outcome
 

@@ -39,7 +39,7 @@ from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
 from polydom.indexer.index.machine_factors import Factors
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.execution import answer
+from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 from polydom.server.runtime.warm_up import WarmUp
@@ -108,7 +108,7 @@ class Asker:
             arrived_s = planner.now()
             deadline = Deadline(arrived_s, budget_ms / 1e3)
             request = Request(image_item(item.payload), deadline)
-            outcome = answer(planner, request)
+            outcome = execute(planner, request)
             in_time += outcome.finished_s <= deadline.due_s
             right += outcome.label == label
         return in_time / len(items), right / len(items)

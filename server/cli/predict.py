@@ -12,7 +12,7 @@ from polydom.features.errors import BadFeature, BadItem, printable
 from polydom.features.items import Kind
 from polydom.features.wording import in_words
 
-from ..engine.execution import answer
+from ..engine.execution import execute
 from ..engine.request import Caller
 from ..runtime.codec import Desk
 from ..runtime.record_decoder import decode_record
@@ -61,7 +61,7 @@ def answer_files(
 def _answer(desk: Desk, ask: Ask) -> Answer:
     arrived_s = desk.planner.now()
     request = desk.request(ask, desk.item(ask), arrived_s, Caller())
-    outcome = answer(desk.planner, request)
+    outcome = execute(desk.planner, request)
     at_once = replace(request, read_s=outcome.started_s)  # there is no queue here
     return desk.answer(at_once, outcome)
 

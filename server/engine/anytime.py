@@ -1,4 +1,4 @@
-"""The way of an attempt that asks after every feature what to compute next."""
+"""Executions that ask after every feature what to compute next."""
 
 from polydom.features.sizes import Size
 from polydom.indexer.index.anytime import Onward
@@ -20,7 +20,7 @@ def make_onward(index: Index, unit: str) -> Onward | None:
 
 
 class Course:
-    """Features computed so far, and what they make possible; for one attempt.
+    """Features computed so far, and what they make possible; for one execution.
 
     Attributes
     ----------

@@ -22,7 +22,7 @@ from .planner import Choice, Planner
 from .request import Request
 
 
-def answer(planner: Planner, request: Request) -> Outcome:
+def execute(planner: Planner, request: Request) -> Outcome:
     """Choose a plan for what is left now, and carry it out.
 
     Raises

@@ -139,7 +139,7 @@ class Serving:
         BadInput, BadItem
             If the request's terms or its item cannot be used.
         BadFeature, NothingFits, Abandoned
-            As `attempt.answer`.
+            As `execution.execute`.
         """
         if not self.ready:
             raise not_ready(self.queue.begun)

@@ -26,7 +26,7 @@ from polydom.models.trees.row_by_number import bind
 from polydom.models.trees.trees import Trees
 from polydom.server.cli.plan import explain
 from polydom.server.engine.budget import Allowance, Budget, Deadline
-from polydom.server.engine.execution import answer
+from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 from polydom.server.runtime.codec import Desk
@@ -212,7 +212,7 @@ def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
             budget = Allowance(amount)
         request = Request(item, budget, on_infeasible)  # type: ignore[arg-type]
         try:
-            outcome = answer(planner, request)
+            outcome = execute(planner, request)
         except BadFeature:
             continue
         said = desk.answer(request, outcome)

@@ -23,7 +23,7 @@ from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.pdx import read_file, write_file
 from polydom.indexer.progress import Silence
 from polydom.server.engine.budget import Allowance
-from polydom.server.engine.execution import answer
+from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 from tests.support import oracles, projects
@@ -164,7 +164,7 @@ def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> Non
     assert loaded.package.margins == found.margins
     planner = Planner(loaded, loaded.package.extractor([FEATURES_FILE]))
     outcomes = [
-        answer(planner, Request(text_item(text), Allowance(10.0))) for text in TEXTS
+        execute(planner, Request(text_item(text), Allowance(10.0))) for text in TEXTS
     ]
     early = np.mean([outcome.reason == "sure" for outcome in outcomes])
     assert early == found.facts["plans"][3]["early"] > 0

@@ -15,7 +15,7 @@ from polydom.indexer.index.index import Index
 from polydom.server.engine.anytime import Course, make_onward
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.drift import Drift
-from polydom.server.engine.execution import answer, begin
+from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned
@@ -66,13 +66,13 @@ FAST = (0.5e-3, 0.5e-3, 0.5e-3)
 
 
 def test_course_spends_what_fast_features_leave_over() -> None:
-    outcome = answer(make_planner(FAST), request(4.5e-3))
+    outcome = execute(make_planner(FAST), request(4.5e-3))
     assert (outcome.row, outcome.reason) == (2, "budget")
     assert outcome.predicted == pytest.approx(1.2e-3)  # of what surely fitted at first
     assert outcome.charged == pytest.approx(5.2e-3)
-    best = answer(make_planner(FAST), request(7e-3))
+    best = execute(make_planner(FAST), request(7e-3))
     assert (best.row, best.reason) == (3, None)
-    unknown = answer(make_planner(FAST, typical_index([])), request(4.5e-3))
+    unknown = execute(make_planner(FAST, typical_index([])), request(4.5e-3))
     assert (unknown.row, unknown.reason) == (1, "budget")
     assert unknown.charged == unknown.predicted
 
@@ -80,7 +80,7 @@ def test_course_spends_what_fast_features_leave_over() -> None:
 def test_course_begins_nothing_that_may_be_late() -> None:
     # after length there are 2 ms left; marks and the step may take 3.6
     planner = make_planner((0.5e-3, 9.0, 9.0))
-    assert answer(planner, request(2.5e-3)).row == 1
+    assert execute(planner, request(2.5e-3)).row == 1
 
 
 def gap_index() -> Index:
@@ -107,24 +107,24 @@ def test_course_begins_nothing_that_leads_to_no_better_answer(
     """After length and marks, which take 2.5 ms, words are begun if 4.1 are left."""
     seconds = (0.5e-3, 2e-3, 1e-3)
     planner = make_planner(seconds, gap_index())
-    outcome = answer(planner, request(budget_s))
+    outcome = execute(planner, request(budget_s))
     assert outcome.row == row
     assert planner.now() - 50.0 == pytest.approx(sum(seconds[: 2 * row - 1]))
 
 
 def test_course_stops_when_a_feature_takes_too_long() -> None:
-    outcome = answer(make_planner((5e-3, 9.0, 9.0)), request(4.5e-3))
+    outcome = execute(make_planner((5e-3, 9.0, 9.0)), request(4.5e-3))
     assert (outcome.row, outcome.reason) == (1, "budget")
 
 
 def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
-    attempt = begin(make_planner(FAST), request(4.5e-3))
-    assert attempt.longest == pytest.approx(4.5e-3)
-    outcome = attempt.conclude()
+    execution = begin(make_planner(FAST), request(4.5e-3))
+    assert execution.longest == pytest.approx(4.5e-3)
+    outcome = execution.conclude()
     assert (outcome.row, outcome.reason) == (0, "overrun")
-    attempt.stopped = True
+    execution.stopped = True
     with pytest.raises(Abandoned):
-        attempt.run()
+        execution.run()
     gone = Caller()
     gone.gone = True
     with pytest.raises(Abandoned):
@@ -137,20 +137,20 @@ def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
     ids=["others wait", "time does not reduce it", "the best plan fits"],
 )
 def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
-    attempt = begin(make_planner(FAST), Request(TEXT_100, budget), waiting)
-    assert attempt.longest == attempt.choice.cost
-    outcome = attempt.run()
-    assert outcome.row == attempt.choice.plan.row
-    assert outcome.charged == attempt.choice.cost
+    execution = begin(make_planner(FAST), Request(TEXT_100, budget), waiting)
+    assert execution.longest == execution.choice.cost
+    outcome = execution.run()
+    assert outcome.row == execution.choice.plan.row
+    assert outcome.charged == execution.choice.cost
 
 
 def test_course_tells_the_drift_what_all_that_was_computed_should_take() -> None:
     planner = make_planner(FAST)
     planner.drift = Drift(0.5)
-    answer(planner, request(4.5e-3))
+    execute(planner, request(4.5e-3))
     assert (planner.drift.factor, planner.drift.plans) == (1.0, 1)
     late = make_planner((5e-3, 9.0, 9.0))
-    answer(late, request(4.5e-3))
+    execute(late, request(4.5e-3))
     assert late.drift.factor > 1.0
 
 
@@ -165,19 +165,19 @@ def test_course_that_fails_or_is_left_tells_what_it_took() -> None:
         broken = replace(marks, function=lambda *x, slow=slow: fail(slow(*x)))
         planner.extractor = Extractor([first, broken, words], WIDTHS)
         with pytest.raises(BadFeature):
-            answer(planner, request(4.5e-3))
+            execute(planner, request(4.5e-3))
         assert planner.drift.plans == exceeds
-        attempt = begin(left := make_planner(FAST), request(4.5e-3))
+        execution = begin(left := make_planner(FAST), request(4.5e-3))
         length = left.extractor.features[0]
 
-        def leave(*inputs: Any, own: Any = length, end: Any = attempt) -> Any:
+        def leave(*inputs: Any, own: Any = length, end: Any = execution) -> Any:
             end.stopped = True
             return own.function(*inputs)
 
         stop = replace(length, function=leave)
         left.extractor = Extractor([stop, *left.extractor.features[1:]], WIDTHS)
         with pytest.raises(Abandoned):
-            attempt.run()
+            execution.run()
         assert left.drift.plans == 1
 
 

@@ -14,7 +14,7 @@ from polydom.features.errors import BadInput, NothingFits
 from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.drift import FORGET_S, HOLD_S, LARGEST, LEAST_S, STEP, Drift
-from polydom.server.engine.execution import answer
+from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 from tests.server.engine.test_planner import Clock, slow_planner
@@ -225,7 +225,7 @@ def test_plans_that_are_held_back_are_tried_again(now_s: float, row: int) -> Non
     planner = drifted(lambda: now_s)
     before = planner.drift.plans
     request = Request(TEXT_100, Deadline(now_s, 2.5e-3))
-    assert answer(planner, request).row == row
+    assert execute(planner, request).row == row
     assert planner.drift.plans == before + row
 
 
@@ -236,7 +236,7 @@ def test_errors_for_too_little_do_not_last_for_ever() -> None:
         budget = Deadline(now_s, 2.5e-3)
         request = Request(TEXT_100, budget, on_infeasible="error")
         with pytest.raises(NothingFits) if refused else contextlib.nullcontext():
-            assert answer(planner, request).row == 1
+            assert execute(planner, request).row == 1
 
 
 def test_answers_say_what_a_plan_costs_with_the_drift() -> None:
@@ -275,7 +275,7 @@ def test_a_plan_too_cheap_to_be_timed_is_timed_once_one_takes_long() -> None:
     planner = slow_planner(clock, (12e-3, 0.0, 0.0), index)
     for judged in (0, 0, 1):
         assert planner.drift.plans == judged
-        answer(planner, Request(TEXT_100, Deadline(clock(), 20e-6)))
+        execute(planner, Request(TEXT_100, Deadline(clock(), 20e-6)))
         assert planner.suspects
     assert planner.drift.factor > 1
 
@@ -293,7 +293,7 @@ def test_a_thread_that_waits_for_a_processor_changes_nothing() -> None:
             now=lambda: next(clock) * 0.02,
             busy=lambda each=busy_s: next(ticks) * each,  # type: ignore[misc]
         )
-        answer(planner, Request(TEXT_100, Deadline(planner.now(), 10.0)))
+        execute(planner, Request(TEXT_100, Deadline(planner.now(), 10.0)))
         assert (planner.drift.factor > 1) == rises
 
 
@@ -304,6 +304,6 @@ def test_what_a_plan_that_was_cut_short_is_charged() -> None:
     assert index.package is not None
     extractor = index.package.extractor([FEATURES_FILE])
     planner = Planner(index, extractor, now=lambda: next(clock), busy=lambda: 0.0)
-    seen = answer(planner, Request(TEXT_100, Deadline(0.0, 20e-3)))
+    seen = execute(planner, Request(TEXT_100, Deadline(0.0, 20e-3)))
     assert (seen.row, seen.reason) == (1, "overrun")
     assert seen.charged == pytest.approx(0.1e-3 + 1e-3 + 0.1e-3)

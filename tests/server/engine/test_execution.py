@@ -16,7 +16,7 @@ from polydom.features.extract import Extractor
 from polydom.features.items import record_item, text_item
 from polydom.models.scoring.prior import Prior
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.engine.execution import answer, begin
+from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 from polydom.server.errors import Abandoned
@@ -37,7 +37,7 @@ from tests.support.served import ACCURACIES, WIDTHS
 def test_execution_names_the_feature_that_cannot_be_computed() -> None:
     planner = Planner(INDEX, extractor_of(INDEX))
     with pytest.raises(BadFeature, match="'words'"):
-        answer(planner, Request(text_item("a\x00b"), Allowance(1.0)))
+        execute(planner, Request(text_item("a\x00b"), Allowance(1.0)))
 
 
 @given(
@@ -73,11 +73,11 @@ def test_execution_can_be_concluded_from_elsewhere_while_a_feature_runs() -> Non
         replace(own.features[2], function=stuck(own.features[2].function)),
     ]
     planner = Planner(INDEX, Extractor(features, WIDTHS))
-    attempt = begin(planner, Request(TEXT_100, Allowance(1.0)))
-    thread = threading.Thread(target=attempt.run)
+    execution = begin(planner, Request(TEXT_100, Allowance(1.0)))
+    thread = threading.Thread(target=execution.run)
     thread.start()
     assert inside.wait(10)
-    outcome = attempt.conclude()
+    outcome = execution.conclude()
     go_on.set()
     thread.join()
     assert (outcome.row, outcome.reason) == (2, "overrun")
@@ -115,13 +115,13 @@ def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
     slow = replace(package, models=(prior, *package.models[1:]))
     features = [replace(length, function=stuck), *others]
     planner = Planner(replace(index, package=slow), Extractor(features, WIDTHS))
-    attempt = begin(planner, Request(TEXT_100, Allowance(1.0)))
-    thread = threading.Thread(target=attempt.run)
+    execution = begin(planner, Request(TEXT_100, Allowance(1.0)))
+    thread = threading.Thread(target=execution.run)
     thread.start()
-    outcome = attempt.conclude()
+    outcome = execution.conclude()
     assert (outcome.row, outcome.reason) == (0, "overrun")
     assert outcome.accuracy == ACCURACIES[0]
-    assert attempt.conclude().reason == "sure"
+    assert execution.conclude().reason == "sure"
 
 
 def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:
@@ -160,7 +160,7 @@ def test_a_record_that_was_read_at_once_is_answered_as_any_other(margin: float) 
     for person in records.PEOPLE:
         for budget_s in (1e-6, 35e-6, 1.0):
             one, other = (
-                answer(planner, Request(item, Deadline(50.0, budget_s)))
+                execute(planner, Request(item, Deadline(50.0, budget_s)))
                 for item in (reader.item(person), record_item(person))
             )
             assert one == other

@@ -8,7 +8,7 @@ from polydom.features.errors import BadFeature, BadIndexFile
 from polydom.features.items import text_item
 from polydom.indexer import Index
 from polydom.server.engine.budget import Allowance
-from polydom.server.engine.execution import answer
+from polydom.server.engine.execution import execute
 from polydom.server.engine.loading import load_index, load_planner, package_of
 from polydom.server.engine.request import Request
 from polydom.server.settings import Settings
@@ -23,7 +23,7 @@ def test_an_engine_comes_of_an_index_or_its_file(tmp_path: Path) -> None:
     settings = Settings(correct=False, audit=0.5)
     for index in (path, str(path), Index.load(path)):
         planner = load_planner(index, [FEATURES_FILE], settings)
-        assert answer(planner, request).row == 3
+        assert execute(planner, request).row == 3
         assert (planner.corrects, planner.audit.share) == (False, 0.5)
     assert not load_planner(make_index("usd"), [FEATURES_FILE]).corrects
 

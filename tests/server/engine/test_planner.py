@@ -15,7 +15,7 @@ from polydom.features.feature import Feature
 from polydom.features.items import text_item
 from polydom.indexer.index.index import Index
 from polydom.server.engine.budget import Allowance, Budget, Deadline
-from polydom.server.engine.execution import answer
+from polydom.server.engine.execution import execute
 from polydom.server.engine.plan import make_plans
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
@@ -68,7 +68,7 @@ def slow_planner(
 
 
 def ask(planner: Planner, budget: Budget, **terms: Any) -> Any:
-    return answer(planner, Request(TEXT_100, budget, **terms))
+    return execute(planner, Request(TEXT_100, budget, **terms))
 
 
 IDLE = (0.0, 0.0, 0.0)
@@ -98,7 +98,7 @@ def test_engine_buys_the_most_accurate_set_and_says_why_not_a_better(
 def test_engine_answers_as_the_model_itself_would() -> None:
     planner = Planner(INDEX, extractor_of(INDEX))
     for text, label in ((HAM, "ham"), (SPAM, "spam")):
-        outcome = answer(planner, Request(text_item(text), Allowance(1.0)))
+        outcome = execute(planner, Request(text_item(text), Allowance(1.0)))
         assert outcome.label == label
         assert outcome.scores[label] == max(outcome.scores.values()) > 0.5
         assert sum(outcome.scores.values()) == pytest.approx(1)
@@ -314,10 +314,10 @@ def test_engine_plans_by_both_numbers_of_a_size(sentences: int, row: int) -> Non
     item = text_item("a " * 99 + "." * (sentences - 1), pair=True)
     assert item.size == (100, sentences)
     request = Request(item, Deadline(50.0, 9.8e-3))
-    outcome = answer(planner, request)
+    outcome = execute(planner, request)
     assert outcome.row == row
     assert outcome.predicted == index.cost_s(row, item.size)
     assert planner.choose(request, 50.0, waiting=9).plan.row <= row
     hopeless = Request(item, Deadline(50.0, 1e-4), on_infeasible="error")
     with pytest.raises(TooLittleLeft, match=f"item of size 100 x {sentences}"):
-        answer(planner, hopeless)
+        execute(planner, hopeless)
