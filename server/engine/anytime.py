@@ -19,7 +19,7 @@ def make_onward(index: Index, unit: str) -> Onward | None:
     return Onward.of(package, index.accuracies, quantile)
 
 
-class Course:
+class AnytimePath:
     """Features computed so far, and what they make possible; for one execution.
 
     Attributes

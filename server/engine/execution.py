@@ -15,7 +15,7 @@ from polydom.indexer.index.stored_features import StoredFeature
 
 from ..errors import Abandoned
 from ..schema.predict import Reason
-from .anytime import Course
+from .anytime import AnytimePath
 from .drift import LEAST_S
 from .outcome import Outcome
 from .planner import Choice, Planner
@@ -64,23 +64,23 @@ def begin(
     if choice is None or waiting or not planner.holds(choice, request, now_s):
         choice = planner.choose(request, now_s, waiting)
     if not waiting:
-        course = _set_out(planner, request, choice, now_s)
-        if course is not None:
-            return AnytimeExecution(planner, request, choice, now_s, course, others)
+        path = _set_out(planner, request, choice, now_s)
+        if path is not None:
+            return AnytimeExecution(planner, request, choice, now_s, path, others)
     return PlanExecution(planner, request, choice, now_s, others, audits=not waiting)
 
 
 def _set_out(
     planner: Planner, request: Request, choice: Choice, now_s: float
-) -> Course | None:
+) -> AnytimePath | None:
     """Steer by the time that is left, unless the best plan there is surely fits."""
     if planner.onward is None or choice.late or choice.reason is None:
         return None
     if request.budget.due_s == math.inf:  # it would never run out
         return None
-    course = Course(planner.onward, request.item.size)
+    path = AnytimePath(planner.onward, request.item.size)
     left = request.budget.left(now_s) / choice.drift
-    return course if course.next(left) >= 0 else None
+    return path if path.next(left) >= 0 else None
 
 
 class Execution(ABC):
@@ -391,7 +391,7 @@ class AnytimeExecution(Execution):
     at the beginning is reached.
     """
 
-    __slots__ = ("_course", "_yielded")
+    __slots__ = ("_path", "_yielded")
 
     def __init__(
         self,
@@ -399,37 +399,37 @@ class AnytimeExecution(Execution):
         request: Request,
         choice: Choice,
         started_s: float,
-        course: Course,
+        path: AnytimePath,
         others: Callable[[], int] = int,
     ) -> None:
         super().__init__(planner, request, choice, started_s, others)
         left = request.budget.left(started_s) / choice.drift
         self.longest = max(choice.cost, left)
-        self._course = course
+        self._path = path
         self._yielded = False
 
     def conclude(self) -> Outcome:
         """Answer with the best model whose features are complete."""
-        row, features = self._course.reached
+        row, features = self._path.reached
         accuracy = self._planner.accuracies[row]
         charged = self._with_model(features, row)
         return self._outcome(row, self._reason(accuracy), accuracy, charged)
 
     def _compute(self) -> None:
-        course, request = self._course, self._request
+        path, request = self._path, self._request
         extraction = self._planner.extractor.begin(request.item, self._row)
-        while (feature := course.next(self._left())) >= 0:
+        while (feature := path.next(self._left())) >= 0:
             self._refuse_in_vain()
             if self._others() and self._has_enough():
                 self._yielded = True
                 return
             extraction.compute(feature)
-            course.computed(feature)
+            path.computed(feature)
 
     def _has_enough(self) -> bool:
         """Say whether what was chosen at the beginning is reached."""
         accuracies = self._planner.accuracies
-        return accuracies[self._course.reached[0]] >= accuracies[self.choice.plan.row]
+        return accuracies[self._path.reached[0]] >= accuracies[self.choice.plan.row]
 
     def _reason(self, accuracy: float) -> Reason | None:
         """Compare what is reached with what was chosen at the beginning."""
@@ -447,7 +447,7 @@ class AnytimeExecution(Execution):
         return "waited" if choice.reason == "waited" else "budget"
 
     def _begun(self, *, failed: bool) -> float:
-        return self._course.spent(failed=failed) * self.choice.drift
+        return self._path.spent(failed=failed) * self.choice.drift
 
     def _is_charged(self) -> bool:
-        return self._course.done > 0
+        return self._path.done > 0

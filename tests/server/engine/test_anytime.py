@@ -12,7 +12,7 @@ from polydom.features.extract import Extractor
 from polydom.features.feature import Feature
 from polydom.features.items import text_item
 from polydom.indexer.index.index import Index
-from polydom.server.engine.anytime import Course, make_onward
+from polydom.server.engine.anytime import AnytimePath, make_onward
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.drift import Drift
 from polydom.server.engine.execution import begin, execute
@@ -186,12 +186,12 @@ def test_course_is_not_set_for_money_or_unknown_times() -> None:
     assert make_onward(make_index(), "s") is None
     onward = make_onward(typical_index(), "s")
     assert onward is not None
-    course = Course(onward, 100.0)
-    assert (course.done, course.reached) == (0, (0, 1e-4))
-    course.computed(1)
-    assert course.done == 0b010
-    answer, charged = course.reached
+    path = AnytimePath(onward, 100.0)
+    assert (path.done, path.reached) == (0, (0, 1e-4))
+    path.computed(1)
+    assert path.done == 0b010
+    answer, charged = path.reached
     assert answer == 0
     assert charged == pytest.approx(4.1e-3)
-    course.computed(2)  # its step is done
-    assert course.reached[1] == pytest.approx(8.1e-3)
+    path.computed(2)  # its step is done
+    assert path.reached[1] == pytest.approx(8.1e-3)
