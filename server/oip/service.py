@@ -298,8 +298,8 @@ class Oip:
         items.check(inference.outputs)
         terms = Terms.read(inference.parameters, patience_s)
         asks = await aside(items.read, inference.inputs, size=_size(inference.inputs))
-        way = serving.way_of(transport, len(asks))
-        reserve_s = max(reserve.at(arrived_s) for reserve in (way.loop, way.thread))
+        times = serving.send_times_of(transport, len(asks))
+        reserve_s = max(kept.at(arrived_s) for kept in (times.loop, times.thread))
         shared = terms.shared(desk.unit, desk.settings, arrived_s, reserve_s)
         answers: list[Answer] = []
         answered = []
@@ -310,7 +310,7 @@ class Oip:
                 begun_s = serving.now()
             terms.give(ask)
             shared.give(ask, begun_s, len(asks) - i)
-            request, outcome = await serving.answer(ask, begun_s, caller, way)
+            request, outcome = await serving.answer(ask, begun_s, caller, times)
             shared.spent += outcome.predicted
             answers.append(desk.answer(request, outcome))
             answered.append((request, outcome, serving.now()))

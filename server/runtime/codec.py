@@ -20,7 +20,7 @@ from ..engine.budget import Allowance, Budget, Deadline, read_amount
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Caller, Request
-from ..engine.send_time import Reserve
+from ..engine.send_time import SendTime
 from ..schema.predict import Answer, Ask, Terms
 from ..settings import Settings
 from .known_columns import KnownColumns
@@ -68,11 +68,11 @@ class Desk:
         item: Item,
         arrived_s: float,
         caller: Caller,
-        reserve: Reserve | None = None,
+        send_time: SendTime | None = None,
     ) -> Request:
         """Ask about an item, in a request whose first byte came at `arrived_s`.
 
-        Of its budget, what `reserve` says is kept for what follows the plan.
+        Of its budget, what `send_time` says is kept for what follows the plan.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class Desk:
         accuracy = terms.min_accuracy
         if not 0 <= accuracy <= 1:
             raise BadInput(f"min_accuracy is {accuracy}; it must be in [0, 1]")
-        reserve_s = 0.0 if reserve is None else reserve.at(arrived_s)
+        reserve_s = 0.0 if send_time is None else send_time.at(arrived_s)
         return Request(
             item,
             self._budget(terms, arrived_s, reserve_s),
@@ -92,7 +92,7 @@ class Desk:
             arrived_s if caller.read_s > arrived_s else math.inf,
             arrived_s,
             self.planner.now(),
-            reserve,
+            send_time,
         )
 
     def answer(self, request: Request, outcome: Outcome) -> Answer:

@@ -13,7 +13,7 @@ from ..engine.execution import begin
 from ..engine.outcome import Outcome
 from ..engine.planner import Choice
 from ..engine.request import Caller, Request
-from ..engine.send_time import WINDOW, Reserve, Way, weigh
+from ..engine.send_time import WINDOW, SendTime, SendTimes, weigh
 from ..errors import Overloaded, not_ready
 from ..schema.facts import IndexFacts
 from ..schema.predict import Ask, Terms, encode
@@ -60,7 +60,7 @@ class Serving:
         What `start` does first.
     ready
         Whether every feature and model has run and the reserves are measured.
-    way
+    send_times
         What is kept of a budget between a plan's end and its answer's.
     """
 
@@ -72,8 +72,8 @@ class Serving:
         self.version = desk.planner.index.version
         self.now = desk.planner.now
         self.ready = False
-        self.way = Way(Reserve(), Reserve())
-        self._ways: dict[tuple[str, int], Way] = {}
+        self.send_times = SendTimes(SendTime(), SendTime())
+        self._times_of: dict[tuple[str, int], SendTimes] = {}
         self.queue = queue
         self.warm_up = WarmUp(desk.planner, rescales=desk.settings.rescale)
         self._time_counts = desk.unit == "s"
@@ -107,23 +107,27 @@ class Serving:
                 await asyncio.sleep(min(REST * took_s, LONGEST_REST_S))
                 began_s = self.now()
         if old is not None and old.ready:
-            self.way, self._ways = old.way, old._ways
+            self.send_times, self._times_of = old.send_times, old._times_of
         elif self.warm_up.samples:
             loop = await self._measure(by_thread=False)
-            self.way = Way(loop, await self._measure(by_thread=True))
+            self.send_times = SendTimes(loop, await self._measure(by_thread=True))
         self.ready = True
 
-    def way_of(self, transport: str, items: int) -> Way:
+    def send_times_of(self, transport: str, items: int) -> SendTimes:
         """Return what is kept where about so many items are answered together."""
         key = transport, items.bit_length()
-        way = self._ways.get(key)
-        if way is None:
-            loop, thread = (Reserve(usual=like.usual) for like in self.way[:2])
-            way = self._ways[key] = Way(loop, thread, weighs=items == 1)
-        return way
+        times = self._times_of.get(key)
+        if times is None:
+            loop, thread = (SendTime(usual=like.usual) for like in self.send_times[:2])
+            times = self._times_of[key] = SendTimes(loop, thread, weighs=items == 1)
+        return times
 
     async def answer(
-        self, ask: Ask, arrived_s: float, caller: Caller, way: Way | None = None
+        self,
+        ask: Ask,
+        arrived_s: float,
+        caller: Caller,
+        times: SendTimes | None = None,
     ) -> tuple[Request, Outcome]:
         """Answer a request whose first byte was read at `arrived_s`.
 
@@ -143,20 +147,20 @@ class Serving:
         """
         if not self.ready:
             raise not_ready(self.queue.begun)
-        way = way or self.way
-        request = self._request(ask, self.desk.item(ask), arrived_s, caller, way)
+        times = times or self.send_times
+        request = self._request(ask, self.desk.item(ask), arrived_s, caller, times)
         done = self._at_once(request)
         if isinstance(done, Outcome):
             return request, done
         since_s = request.waits_since_s
         if self.waiting or self.queue.busy:
             done, since_s = None, min(since_s, request.read_s)
-        budget = request.budget.keeping(way.thread.at(request.read_s))
+        budget = request.budget.keeping(times.thread.at(request.read_s))
         request = replace(
-            request, budget=budget, waits_since_s=since_s, reserve=way.thread
+            request, budget=budget, waits_since_s=since_s, send_time=times.thread
         )
-        if way.weighs and _is_heavy(budget):
-            request = self._weighed(request, way.thread)
+        if times.weighs and _is_heavy(budget):
+            request = self._weighed(request, times.thread)
         return request, await self._ask_thread(request, done)
 
     def answer_at_once(
@@ -174,7 +178,7 @@ class Serving:
         if not self.ready:
             return None
         terms, item = ask if isinstance(ask, tuple) else (ask, self.desk.item(ask))
-        request = self._request(terms, item, arrived_s, caller, self.way)
+        request = self._request(terms, item, arrived_s, caller, self.send_times)
         done = self._at_once(request)
         return (request, done) if isinstance(done, Outcome) else None
 
@@ -184,8 +188,8 @@ class Serving:
         """Count an answer whose last byte was written at `sent_s`, by default now."""
         if sent_s is None:
             sent_s = self.now()
-        if request.reserve is not None:
-            request.reserve.add(sent_s - outcome.finished_s, sent_s)
+        if request.send_time is not None:
+            request.send_time.add(sent_s - outcome.finished_s, sent_s)
         self.count(request, outcome, sent_s)
 
     def count(self, request: Request, outcome: Outcome, sent_s: float) -> None:
@@ -193,20 +197,25 @@ class Serving:
         self.metrics.answered(request, outcome, self.desk.names[outcome.row], sent_s)
 
     def _request(
-        self, terms: Terms, item: Item, arrived_s: float, caller: Caller, way: Way
+        self,
+        terms: Terms,
+        item: Item,
+        arrived_s: float,
+        caller: Caller,
+        times: SendTimes,
     ) -> Request:
         """Ask as what the event loop answers."""
-        request = self.desk.request(terms, item, arrived_s, caller, way.loop)
-        if way.weighs and _is_heavy(request.budget):
-            return self._weighed(request, way.loop)
+        request = self.desk.request(terms, item, arrived_s, caller, times.loop)
+        if times.weighs and _is_heavy(request.budget):
+            return self._weighed(request, times.loop)
         return request
 
-    def _weighed(self, request: Request, reserve: Reserve) -> Request:
+    def _weighed(self, request: Request, send_time: SendTime) -> Request:
         """Keep as much of a small budget as promises most that is right and in time."""
         now_s, planner, budget = self.now(), self.desk.planner, request.budget
         left_s = budget.keeping(0.0).left(now_s)
         kept_s = weigh(
-            reserve.levels(now_s),
+            send_time.levels(now_s),
             lambda kept_s: planner.accuracy_within(request, left_s - kept_s, now_s),
         )
         return replace(request, budget=budget.keeping(kept_s))
@@ -247,7 +256,7 @@ class Serving:
     def _one_less(self) -> None:
         self.queue.waiting -= 1
 
-    async def _measure(self, *, by_thread: bool) -> Reserve:
+    async def _measure(self, *, by_thread: bool) -> SendTime:
         """Find what a way of asking takes from a plan's end to the encoded answer."""
         after_s = []
         for _ in range(WINDOW):
@@ -262,7 +271,7 @@ class Serving:
             if isinstance(outcome, Outcome):
                 encode(self.desk.answer(request, outcome))
                 after_s.append(self.now() - outcome.finished_s)
-        return Reserve(after_s, self.now())
+        return SendTime(after_s, self.now())
 
 
 def _is_heavy(budget: Budget) -> bool:

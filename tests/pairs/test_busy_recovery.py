@@ -14,7 +14,7 @@ from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
-from polydom.server.engine.send_time import LASTING_S, Level, Reserve, Way, weigh
+from polydom.server.engine.send_time import LASTING_S, Level, SendTime, SendTimes, weigh
 from polydom.server.runtime.codec import Desk
 from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import WorkQueue
@@ -43,7 +43,9 @@ class Scene:
         self.serving.ready = True
         resting = [1e-4] * 200
         now_s = self.clock()
-        self.serving.way = Way(Reserve(resting, now_s), Reserve(resting, now_s))
+        self.serving.send_times = SendTimes(
+            SendTime(resting, now_s), SendTime(resting, now_s)
+        )
 
     def ask(self, budget_ms: float, after_s: float) -> Answer:
         ask, arrived_s = Ask(text=TEXT_100, budget_ms=budget_ms), self.clock()
@@ -86,7 +88,7 @@ def test_a_busy_machine_does_not_keep_a_small_budget_whole() -> None:
     """One answer in thirty goes out late; the prior would be wrong in half of them."""
     scene = Scene()
     answers = scene.be_busy(200)
-    assert scene.serving.way.loop.at(scene.clock()) == pytest.approx(LONG_S)
+    assert scene.serving.send_times.loop.at(scene.clock()) == pytest.approx(LONG_S)
     assert all(len(answer.features) == 3 for answer in answers)
     # a large budget keeps all that there is to keep
     reserve_us = cast(float, scene.ask(50.0, 1e-4).reserve_us)
@@ -130,7 +132,7 @@ def test_what_is_of_no_use_is_not_weighed_in() -> None:
 
 
 def test_forgetting_is_at_the_second_exactly() -> None:
-    reserve = Reserve([1e-4] * 200, 50.0)
-    reserve.add(1.0, 60.0)
-    assert reserve.at(60.0 + LASTING_S) == 1.0
-    assert reserve.at(np.nextafter(60.0 + LASTING_S, 100.0)) < 3e-4
+    send_time = SendTime([1e-4] * 200, 50.0)
+    send_time.add(1.0, 60.0)
+    assert send_time.at(60.0 + LASTING_S) == 1.0
+    assert send_time.at(np.nextafter(60.0 + LASTING_S, 100.0)) < 3e-4

@@ -124,14 +124,18 @@ def test_each_kind_of_answer_has_its_own_reserve() -> None:
     index = make_index()
     planner = Planner(index, extractor_of(index), now=clock)
     one = Serving(Desk(planner, Settings()), WorkQueue())
-    many = one.way_of("http", 1000)
+    many = one.send_times_of("http", 1000)
     for _ in range(50):
         many.thread.add(0.5, clock())
     assert many.thread.at(clock()) == 0.5
-    assert one.way_of("http", 1023) is many
-    others = (one.way_of("grpc", 1000), one.way_of("http", 1), one.way)
-    for way in others:
-        assert way.thread.at(clock()) < 1e-3
-        assert way.loop.at(clock()) < 1e-3
-    assert [way.weighs for way in (many, *others)] == [False, False, True, True]
+    assert one.send_times_of("http", 1023) is many
+    others = (
+        one.send_times_of("grpc", 1000),
+        one.send_times_of("http", 1),
+        one.send_times,
+    )
+    for times in others:
+        assert times.thread.at(clock()) < 1e-3
+        assert times.loop.at(clock()) < 1e-3
+    assert [times.weighs for times in (many, *others)] == [False, False, True, True]
     assert Allowance(1.0).keeping(0.5) == Allowance(1.0)

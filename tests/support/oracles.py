@@ -1098,7 +1098,7 @@ def drift(
     return held(now_s)
 
 
-def reserve(
+def send_time(
     measured_s: Sequence[float],
     timed: Sequence[tuple[float, float]],
     now_s: float,

@@ -15,7 +15,7 @@ from polydom.server.app import create_app
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
-from polydom.server.engine.send_time import Reserve, Way
+from polydom.server.engine.send_time import SendTime, SendTimes
 from polydom.server.runtime.codec import Desk
 from polydom.server.runtime.metrics import SECONDS, Histogram
 from polydom.server.runtime.model import Serving
@@ -132,7 +132,7 @@ def test_answers_foresee_what_sending_usually_takes(after_s: float, met: bool) -
     planner = Planner(index, extractor_of(index), now=clock)
     serving = Serving(Desk(planner, Settings()), WorkQueue())
     serving.ready = True
-    serving.way = Way(Reserve(usual=after_s), Reserve(usual=after_s))
+    serving.send_times = SendTimes(SendTime(usual=after_s), SendTime(usual=after_s))
     answered = asyncio.run(_answer(serving, Ask(text=HAM, budget_ms=5.0)))
     assert serving.desk.answer(*answered).budget_met == met
 
