@@ -12,7 +12,7 @@ Models are trained on the first rows of a stream, exits fitted on the next ones 
 promise: at most 1 % of answers changed, with confidence 95 %. The server's engine
 answers all that follow, with every answer audited, so that it is known of each whether
 an exit changed it. Audits of 1 %, 5 % and all are drawn from these many times, each
-with a new `Audit`; the engine's own must count the same on the first answers.
+with a new `ExitAudit`; the engine's own must count the same on the first answers.
 
 Without a drift: the same rows shuffled before everything else. An alarm there is false
 if the share of changed answers is at most the one promised. Shifted rows have all but
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.server.engine.exit_audit import Audit
+from polydom.server.engine.exit_audit import ExitAudit
 
 from ..machine import describe
 from .drift_streams import STREAMS, Stream
@@ -61,7 +61,7 @@ Found = NDArray[np.int8]
 
 def first_alarm(drawn: Found) -> int | None:
     """Position of the drawn answer with which the alarm sounds; None without one."""
-    audit = Audit(ALPHA)
+    audit = ExitAudit(ALPHA)
     for place, kind in enumerate(drawn.tolist()):
         if kind == PASSED:
             audit.add_passed()
@@ -116,7 +116,7 @@ def try_planner(stream: Stream, found: Found, seed: int = 0) -> None:
     """Stop unless the engine's own audit counts what is drawn here."""
     share = SHARES[-1]
     planner = planner_of(index_of(stream), share)
-    planner.audit = Audit(ALPHA, share, draw=random.Random(seed).random)
+    planner.audit = ExitAudit(ALPHA, share, draw=random.Random(seed).random)
     rows = stream.rows[stream.fitted :][:TRIED]
     list(outcomes(planner, rows))
     draws = random.Random(seed)

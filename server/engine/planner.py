@@ -19,7 +19,7 @@ from ..errors import TooLittleLeft
 from ..schema.predict import Reason
 from .anytime import make_onward
 from .drift import LEAST_S, Drift
-from .exit_audit import Audit
+from .exit_audit import ExitAudit
 from .plan import Plan, make_plans
 from .request import Request
 
@@ -123,7 +123,7 @@ class Planner:
         self.unit = str(index.package.meta.get("unit", "s"))
         self.corrects = corrects and self.unit == "s"
         self.suspects = False
-        self.audit = Audit(promised_alpha(index), audit)
+        self.audit = ExitAudit(promised_alpha(index), audit)
         self.adopt(index, index.package)
 
     def adopt(self, index: Index, package: Package) -> None:

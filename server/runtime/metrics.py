@@ -12,7 +12,7 @@ from typing import NamedTuple
 from weakref import ref
 
 from ..engine.drift import Drift
-from ..engine.exit_audit import Audit
+from ..engine.exit_audit import ExitAudit
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Request
@@ -52,7 +52,7 @@ class Histogram:
 
 
 class EngineTotals(NamedTuple):
-    """Sums of what `Drift` and `Audit` count."""
+    """Sums of what `Drift` and `ExitAudit` count."""
 
     bound_hits: int = 0
     exits: int = 0
@@ -69,7 +69,7 @@ class EngineCounts:
 
     def __init__(self) -> None:
         self._gone = EngineTotals()
-        self._known: list[tuple[ref[Planner], Drift, Audit]] = []
+        self._known: list[tuple[ref[Planner], Drift, ExitAudit]] = []
 
     def add(self, planner: Planner) -> None:
         """Count what a planner counts, too."""

@@ -1371,7 +1371,7 @@ def on_simplex(vertices: Sequence[int], inputs: Sequence[Fraction]) -> Fraction:
 def audit_alarm(
     seen: Sequence[bool], alpha: float, times: Sequence[float], quiet: float
 ) -> bool:
-    """Whether `Audit` has sounded: every bet from every beginning, anew each time."""
+    """Whether `ExitAudit` has sounded: every bet from every beginning, anew."""
     if alpha == 0:
         return any(seen)
     rates = [min(factor * alpha, (1 + alpha) / 2) for factor in times]

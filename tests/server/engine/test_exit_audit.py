@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.engine.exit_audit import TIMES, Audit
+from polydom.server.engine.exit_audit import TIMES, ExitAudit
 from polydom.server.engine.planner import Planner, promised_alpha
 from tests.server.engine.test_planner import (
     INDEX,
@@ -29,7 +29,7 @@ from tests.support import oracles
 def test_audit_agrees_with_every_bet_counted_anew(
     answers: list[bool | str | None], alpha: float
 ) -> None:
-    audit = Audit(alpha, quiet=50.0)
+    audit = ExitAudit(alpha, quiet=50.0)
     for one in answers:
         if isinstance(one, str):
             audit.add_passed()
@@ -46,7 +46,7 @@ def test_audit_agrees_with_every_bet_counted_anew(
 def test_exits_that_change_more_than_all_answers_may_keep_the_promise() -> None:
     def first(draws: np.random.Generator, *, whole: bool) -> int:
         """Count the answers to an alarm, one in four an exit, one in five changed."""
-        audit = Audit(0.05, quiet=1000.0)
+        audit = ExitAudit(0.05, quiet=1000.0)
         for answers in range(3000):
             if draws.random() < 0.25:
                 audit.add(bool(draws.random() < 0.2))
@@ -62,14 +62,14 @@ def test_exits_that_change_more_than_all_answers_may_keep_the_promise() -> None:
 
 
 def test_no_alarm_without_a_promise() -> None:
-    audit = Audit(None)
+    audit = ExitAudit(None)
     for _ in range(1000):
         audit.add(True)
     assert (audit.changed, audit.alarm) == (1000, False)
 
 
 def test_one_change_breaks_a_promise_of_none() -> None:
-    audit = Audit(0.0)
+    audit = ExitAudit(0.0)
     audit.add(False)
     assert not audit.alarm
     audit.add(True)
@@ -79,7 +79,7 @@ def test_one_change_breaks_a_promise_of_none() -> None:
 
 def test_false_alarms_are_as_rare_as_said_and_true_ones_soon() -> None:
     def first(rate: float, draws: np.random.Generator) -> int:
-        audit = Audit(0.05, quiet=500.0)
+        audit = ExitAudit(0.05, quiet=500.0)
         while not audit.alarm and audit.audited < 5000:
             audit.add(bool(draws.random() < rate))
         return audit.audited
@@ -95,7 +95,7 @@ def test_false_alarms_are_as_rare_as_said_and_true_ones_soon() -> None:
 def test_a_third_more_than_promised_is_told_from_a_fifth_less(
     every: int, sounds: bool
 ) -> None:
-    audit = Audit(0.01)
+    audit = ExitAudit(0.01)
     for answers in range(60_000):
         audit.add(answers % every == 0)
     assert audit.alarm is sounds
@@ -104,14 +104,14 @@ def test_a_third_more_than_promised_is_told_from_a_fifth_less(
 @pytest.mark.parametrize(("alpha", "share"), [(1.0, 0.1), (-0.1, 0.1), (0.1, 1.1)])
 def test_audit_refuses_what_is_no_share(alpha: float, share: float) -> None:
     with pytest.raises(BadInput):
-        Audit(alpha, share)
+        ExitAudit(alpha, share)
 
 
 def test_due_draws_the_share() -> None:
     numbers = iter([0.09, 0.1, 0.5])
-    audit = Audit(0.1, 0.1, draw=lambda: next(numbers))
+    audit = ExitAudit(0.1, 0.1, draw=lambda: next(numbers))
     assert [audit.due() for _ in range(3)] == [True, False, False]
-    assert not Audit(0.1, 0.0, draw=lambda: 0.0).due()
+    assert not ExitAudit(0.1, 0.0, draw=lambda: 0.0).due()
 
 
 def audited_planner() -> Planner:
@@ -156,7 +156,7 @@ def test_a_late_plan_with_a_deadline_is_not_made_later_by_an_audit() -> None:
 
 
 def test_audits_of_several_threads_are_all_counted() -> None:
-    audit = Audit(0.5)
+    audit = ExitAudit(0.5)
 
     def add() -> None:
         for _ in range(2000):
@@ -178,7 +178,7 @@ def test_an_audit_that_runs_out_of_time_answers_what_was_sure() -> None:
         clock.now_s = 60.0
         return 0.0
 
-    planner.audit = Audit(None, 1.0, draw=stall)
+    planner.audit = ExitAudit(None, 1.0, draw=stall)
     outcome = ask(planner, Deadline(50.0, 20e-3))
     assert (outcome.row, outcome.reason, outcome.audit) == (1, "sure", None)
     assert planner.drift.plans == 0
