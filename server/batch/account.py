@@ -14,13 +14,13 @@ from ..engine.planner import Planner
 from ..engine.request import Caller, Request
 from ..schema.batch import Totals
 from .knapsack import Menus
-from .stream_budget import Ration
+from .stream_budget import StreamBudget
 
 # Weight of the latest chunk in what is believed of the pace.
 LATEST = 0.3
 
 
-class Dish(NamedTuple):
+class Assignment(NamedTuple):
     """One item and the row of the index that it gets."""
 
     item: Item
@@ -40,7 +40,7 @@ def gaps_of(item: Item | PolydomError) -> Gaps | None:
     return item.gaps if isinstance(item, Item) else None
 
 
-class Pace:
+class PlanTiming:
     """How time really runs, beside what the plans were to take.
 
     Attributes
@@ -69,7 +69,7 @@ class Pace:
         self._known = True
 
 
-class Bulk:
+class Account:
     """The books of one budget for many items; for one thread at a time.
 
     Parameters
@@ -107,11 +107,11 @@ class Bulk:
         self.amount = amount
         self.started_s = planner.now() if started_s is None else started_s
         self.kept = 0.0
-        self.pace = Pace()
+        self.timing = PlanTiming()
         self.answered = self.errors = 0
         self._time_counts = planner.unit == "s"
         self.menus = Menus(planner.index)
-        self._ration = Ration(count)
+        self._stream_budget = StreamBudget(count)
         self._workers = workers
         self._spent = self._hoped = 0.0
         self._under_way = 0.0
@@ -133,26 +133,30 @@ class Bulk:
         left = self.amount - self.kept - self.spent
         if not self._time_counts:
             return left - self._under_way
-        left -= count * self.pace.overhead_s / self._workers
-        return left * self._workers / self.pace.ratio
+        left -= count * self.timing.overhead_s / self._workers
+        return left * self._workers / self.timing.ratio
 
     def spent_by(self, cost: float, count: int) -> float:
         """Return what `count` plans predicted to cost so much together will spend."""
         if not self._time_counts:
             return cost
-        return (cost * self.pace.ratio + count * self.pace.overhead_s) / self._workers
+        return (
+            cost * self.timing.ratio + count * self.timing.overhead_s
+        ) / self._workers
 
     def plan(self, items: Sequence[Item]) -> "Chunk":
         """Choose a row for each of the next items."""
         planned_s = self.planner.now()
         menus = [self.menus.of(item.size) for item in items]
-        come = len(items) + self._ration.to_come(len(items))
-        found = self._ration.choose(menus, self.left_for_plans(come))
+        come = len(items) + self._stream_budget.to_come(len(items))
+        found = self._stream_budget.choose(menus, self.left_for_plans(come))
         places = found.places.tolist()
         rows = [int(menu.rows[at]) for menu, at in zip(menus, places, strict=True)]
-        dishes = [Dish(item, row) for item, row in zip(items, rows, strict=True)]
+        assignments = [
+            Assignment(item, row) for item, row in zip(items, rows, strict=True)
+        ]
         self._under_way += found.cost
-        return Chunk(self, dishes, found.cost, planned_s)
+        return Chunk(self, assignments, found.cost, planned_s)
 
     def answers(
         self,
@@ -170,7 +174,7 @@ class Bulk:
         """
         given = list(items)
         chunk = self.plan([item for _, item in given if isinstance(item, Item)])
-        dishes = iter(chunk.dishes)
+        assignments = iter(chunk.assignments)
         with chunk:
             for number, item in given:
                 result: Outcome | PolydomError
@@ -178,7 +182,7 @@ class Bulk:
                     result = item
                 else:
                     try:
-                        result = carry_out(self.planner, next(dishes), caller)
+                        result = carry_out(self.planner, next(assignments), caller)
                     except BadFeature as error:
                         result = error
                 chunk.enter(result)
@@ -205,7 +209,7 @@ class Bulk:
         self._under_way -= chunk.cost
         if chunk.times and self._time_counts:
             predicted_s, actual_s = map(sum, zip(*chunk.times, strict=True))
-            self.pace.add(len(chunk.times), predicted_s, actual_s, all_s)
+            self.timing.add(len(chunk.times), predicted_s, actual_s, all_s)
 
     def totals(self) -> Totals:
         """Sum up."""
@@ -231,7 +235,7 @@ class Chunk:
 
     Attributes
     ----------
-    dishes
+    assignments
         What each item gets.
     cost
         What that is predicted to cost together, by the curves.
@@ -242,18 +246,22 @@ class Chunk:
     """
 
     def __init__(
-        self, bulk: Bulk, dishes: list[Dish], cost: float, planned_s: float
+        self,
+        account: Account,
+        assignments: list[Assignment],
+        cost: float,
+        planned_s: float,
     ) -> None:
-        self.dishes = dishes
+        self.assignments = assignments
         self.cost = cost
         self.times: list[tuple[float, float]] = []
         self.all_s: float | None = None
-        self._bulk = bulk
+        self._account = account
         self._planned_s = planned_s
 
     def enter(self, result: Outcome | PolydomError) -> None:
         """Book what became of the next item."""
-        self._bulk.enter(result)
+        self._account.enter(result)
         if isinstance(result, Outcome):
             took_s = result.finished_s - result.started_s
             # menus are of the curves, and the pace is what corrects them here
@@ -265,11 +273,13 @@ class Chunk:
     def __exit__(self, *_: object) -> None:
         all_s = self.all_s
         if all_s is None:
-            all_s = self._bulk.planner.now() - self._planned_s
-        self._bulk.close(self, all_s)
+            all_s = self._account.planner.now() - self._planned_s
+        self._account.close(self, all_s)
 
 
-def carry_out(planner: Planner, dish: Dish, caller: Caller | None = None) -> Outcome:
+def carry_out(
+    planner: Planner, assignment: Assignment, caller: Caller | None = None
+) -> Outcome:
     """Answer an item with the row that it got, however long that takes.
 
     What a plan saves or overruns is the other items', so it is neither stretched nor
@@ -283,6 +293,6 @@ def carry_out(planner: Planner, dish: Dish, caller: Caller | None = None) -> Out
         If the caller has gone.
     """
     now_s = planner.now()
-    choice = planner.choose_row(dish.row, dish.item.size, now_s)
-    request = Request(dish.item, Allowance(math.inf), caller=caller or Caller())
+    choice = planner.choose_row(assignment.row, assignment.item.size, now_s)
+    request = Request(assignment.item, Allowance(math.inf), caller=caller or Caller())
     return PlanExecution(planner, request, choice, now_s).run()

@@ -46,7 +46,7 @@ class Menu(NamedTuple):
     accuracies: Floats
 
 
-class Allotment(NamedTuple):
+class Solution(NamedTuple):
     """Which plan everyone gets.
 
     Attributes
@@ -157,7 +157,7 @@ class _Steps:
         self.base_accuracy = accuracies[starts]
 
 
-def solve(menus: Sequence[Menu], budget: float) -> Allotment:
+def solve(menus: Sequence[Menu], budget: float) -> Solution:
     """Choose everyone's plan so that together they are as accurate as `budget` allows.
 
     Where the budget is below the sum of all cheapest plans, those are what everyone
@@ -171,7 +171,7 @@ def solve(menus: Sequence[Menu], budget: float) -> Allotment:
         What all may cost together, in the unit of the menus' costs.
     """
     if not menus:
-        return Allotment(np.zeros(0, np.int64), 0.0, 0.0, 0.0)
+        return Solution(np.zeros(0, np.int64), 0.0, 0.0, 0.0)
     steps = _Steps(menus)
     left = budget - float(steps.base_cost.sum())
     order = np.argsort(-steps.slopes, kind="stable")
@@ -188,7 +188,7 @@ def solve(menus: Sequence[Menu], budget: float) -> Allotment:
     places = np.bincount(steps.item[taken], minlength=len(menus))
     cost = steps.base_cost.sum() + steps.costs[taken].sum()
     accuracy = steps.base_accuracy.sum() + steps.gains[taken].sum()
-    return Allotment(places, float(cost), float(accuracy), bound)
+    return Solution(places, float(cost), float(accuracy), bound)
 
 
 def _fill(steps: _Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> None:

@@ -19,7 +19,7 @@ from polydom.features.items import Item, ReadRecord
 from ..engine.outcome import Outcome
 from ..engine.request import Caller
 from ..errors import TooLarge
-from .account import Bulk, Dish, Result, carry_out
+from .account import Account, Assignment, Result, carry_out
 
 # What is kept from the first round: the best plans of so many items for each place on
 # the list, but no more than this share of the budget (bench_batch).
@@ -40,7 +40,7 @@ class Candidate(NamedTuple):
     outcome: Outcome
 
 
-class Finalists:
+class TopK:
     """Candidates for the list, in memory that does not grow with the items.
 
     Attributes
@@ -50,7 +50,7 @@ class Finalists:
 
     Parameters
     ----------
-    bulk
+    account
         The books; a part of the budget is kept from the first round.
     label
         The class asked for.
@@ -63,14 +63,14 @@ class Finalists:
         If there is no such class, or the list has no place.
     """
 
-    def __init__(self, bulk: Bulk, label: str, top: int) -> None:
-        labels = bulk.planner.package.labels
+    def __init__(self, account: Account, label: str, top: int) -> None:
+        labels = account.planner.package.labels
         if label not in labels:
             known = ", ".join(labels[:20])
             raise BadInput(f"there is no class {label[:80]!r}; the index has {known}")
         if top < 1:
             raise BadInput(f"top is {top}; it must be 1 or more")
-        self._bulk = bulk
+        self._account = account
         self._label = label
         self._top = top
         # the least likely first; of equals the last to come: no two numbers are equal
@@ -79,7 +79,7 @@ class Finalists:
         self._best_cost = 0.0
         self.kept_bytes = 0
         self._offered = 0
-        bulk.kept = MOST * bulk.amount
+        account.kept = MOST * account.amount
 
     def offer(self, number: int, item: Item, outcome: Outcome) -> None:
         """Take a candidate and what the first round said of it.
@@ -90,7 +90,7 @@ class Finalists:
             If the list alone would take more than `KEPT_BYTES`.
         """
         self._offered += 1
-        self._best_cost += float(self._bulk.menus.of(item.size).costs[-1])
+        self._best_cost += float(self._account.menus.of(item.size).costs[-1])
         candidate = Candidate(self._score(outcome), number, item, outcome)
         heapq.heappush(self._heap, (candidate.score, -number, candidate))
         self.kept_bytes += _bytes_of(item, outcome)
@@ -104,8 +104,10 @@ class Finalists:
             _, _, out = heapq.heappop(self._heap)
             self.kept_bytes -= _bytes_of(out.item, out.outcome)
         cost = IMPROVED * self._top * self._best_cost / self._offered
-        bulk = self._bulk
-        bulk.kept = min(MOST * bulk.amount, bulk.spent_by(cost, IMPROVED * self._top))
+        account = self._account
+        account.kept = min(
+            MOST * account.amount, account.spent_by(cost, IMPROVED * self._top)
+        )
 
     def improve(self, caller: Caller | None = None) -> Iterator[Result]:
         """Carry out the best plans of the candidates, the likeliest first.
@@ -117,18 +119,18 @@ class Finalists:
         Abandoned
             If the caller has gone.
         """
-        bulk = self._bulk
-        bulk.kept = 0.0
+        account = self._account
+        account.kept = 0.0
         self._heap.sort()
         while self._heap:
             _, number, item, outcome = candidate = self._heap[-1][2]
-            menu = bulk.menus.of(item.size)
+            menu = account.menus.of(item.size)
             row = int(menu.rows[-1])
             if row != outcome.row:
-                if float(menu.costs[-1]) > bulk.left_for_plans(1):
+                if float(menu.costs[-1]) > account.left_for_plans(1):
                     return
-                better = carry_out(bulk.planner, Dish(item, row), caller)
-                bulk.improve(outcome, better)
+                better = carry_out(account.planner, Assignment(item, row), caller)
+                account.improve(outcome, better)
                 candidate = Candidate(self._score(better), number, item, better)
             self._improved.append(candidate)
             self._heap.pop()

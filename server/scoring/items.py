@@ -13,8 +13,8 @@ from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import Gaps, Item
 from polydom.indexer.index.index import Index
 
-from ..batch.account import Bulk, Result
-from ..batch.top_k import Finalists
+from ..batch.account import Account, Result
+from ..batch.top_k import TopK
 from ..engine.outcome import Outcome
 from ..runtime.codec import Desk
 from ..runtime.warm_up import open_desk
@@ -92,15 +92,15 @@ def score_items(
     if count is None and isinstance(items, Sized):
         count = len(items)
     desk = open_desk(index, features)
-    bulk = make_bulk(desk, total_budget_s, total_budget, count, workers)
+    account = make_account(desk, total_budget_s, total_budget, count, workers)
     if workers > 1 and isinstance(index, Index):
         raise BadInput("several workers need the index as a file")
 
     def answers(items: Iterable[Numbered]) -> Iterator[Result]:
         if workers == 1 or isinstance(index, Index):
-            return _answer(bulk, items)
+            return _answer(account, items)
         opened = (os.fspath(index), tuple(features))
-        return answer_by_many(bulk, opened, workers, _chunks(items))
+        return answer_by_many(account, opened, workers, _chunks(items))
 
     numbered = enumerate(_as_item(desk, item) for item in items)
     if label is None and top is None:
@@ -109,16 +109,16 @@ def score_items(
     elif label is None or top is None:
         raise BadInput("label and top go together: the likeliest items of a class")
     else:
-        yield from _best_of(desk, Finalists(bulk, label, top), answers, numbered)
+        yield from _best_of(desk, TopK(account, label, top), answers, numbered)
 
 
-def make_bulk(
+def make_account(
     desk: Desk,
     total_budget_s: float | None,
     total_budget: float | None,
     count: int | None,
     workers: int,
-) -> Bulk:
+) -> Account:
     """Begin to spend a budget given in one of two ways.
 
     Raises
@@ -138,7 +138,7 @@ def make_bulk(
         raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
     if workers < 1:
         raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Bulk(desk.planner, wanted, count=count, workers=workers)
+    return Account(desk.planner, wanted, count=count, workers=workers)
 
 
 def scored(desk: Desk, result: Result) -> Scored:
@@ -171,9 +171,9 @@ def _as_item(desk: Desk, item: AnyItem) -> Item | PolydomError:
         return error
 
 
-def _answer(bulk: Bulk, items: Iterable[Numbered]) -> Iterator[Result]:
+def _answer(account: Account, items: Iterable[Numbered]) -> Iterator[Result]:
     for chunk in _chunks(items):
-        yield from bulk.answers(chunk)
+        yield from account.answers(chunk)
 
 
 def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
@@ -184,7 +184,7 @@ def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
 
 def _best_of(
     desk: Desk,
-    finalists: Finalists,
+    top_k: TopK,
     answers: Callable[[Iterable[Numbered]], Iterator[Result]],
     items: Iterator[Numbered],
 ) -> Iterator[Scored]:
@@ -199,10 +199,10 @@ def _best_of(
     for result in answers(remembered()):
         item = offered.popleft()
         if isinstance(item, Item) and isinstance(result.outcome, Outcome):
-            finalists.offer(result.number, item, result.outcome)
-    for _ in finalists.improve():
+            top_k.offer(result.number, item, result.outcome)
+    for _ in top_k.improve():
         pass
-    for result, _ in finalists.ranking():
+    for result, _ in top_k.ranking():
         yield scored(desk, result)
 
 
@@ -252,7 +252,7 @@ class Scorer:
         """
         partition = list(items)
         desk, count = desk_of(self._opened), len(partition)
-        bulk = make_bulk(
+        account = make_account(
             desk,
             None if self._item_budget_s is None else self._item_budget_s * count,
             None if self._item_budget is None else self._item_budget * count,
@@ -260,5 +260,5 @@ class Scorer:
             workers=1,
         )
         numbered = enumerate(_as_item(desk, item) for item in partition)
-        rows = [scored(desk, result) for result in _answer(bulk, numbered)]
+        rows = [scored(desk, result) for result in _answer(account, numbered)]
         return [msgspec.structs.asdict(row) for row in rows]

@@ -11,7 +11,7 @@ from pathlib import Path
 from polydom.features.errors import BadFeature, PolydomError, WorkerLost
 from polydom.features.items import Item
 
-from ..batch.account import Bulk, Chunk, Dish, Result, carry_out, gaps_of
+from ..batch.account import Account, Assignment, Chunk, Result, carry_out, gaps_of
 from ..engine.outcome import Outcome
 from ..runtime.codec import Desk
 from ..runtime.warm_up import open_desk
@@ -23,7 +23,7 @@ Worked = tuple[list[Outcome | PolydomError], float]
 
 
 def answer_by_many(
-    bulk: Bulk, opened: Opened, workers: int, chunks: Iterable[Items]
+    account: Account, opened: Opened, workers: int, chunks: Iterable[Items]
 ) -> Iterator[Result]:
     """Plan here, and have every chunk carried out by one of several processes.
 
@@ -36,8 +36,10 @@ def answer_by_many(
     under_way: deque[tuple[Items, Chunk, Future[Worked]]] = deque()
     try:
         for items in chunks:
-            chunk = bulk.plan([item for _, item in items if isinstance(item, Item)])
-            under_way.append((items, chunk, pool.submit(_work, opened, chunk.dishes)))
+            chunk = account.plan([item for _, item in items if isinstance(item, Item)])
+            under_way.append(
+                (items, chunk, pool.submit(_work, opened, chunk.assignments))
+            )
             if len(under_way) > 2 * workers:
                 yield from _finish(*under_way.popleft())
         while under_way:
@@ -59,14 +61,14 @@ def _finish(items: Items, chunk: Chunk, future: "Future[Worked]") -> Iterator[Re
             yield Result(number, outcome, gaps_of(item))
 
 
-def _work(opened: Opened, dishes: list[Dish]) -> Worked:
+def _work(opened: Opened, assignments: list[Assignment]) -> Worked:
     """Carry out a chunk; for the other processes."""
     desk = desk_of(opened)
     began_s = desk.planner.now()
     outcomes: list[Outcome | PolydomError] = []
-    for dish in dishes:
+    for assignment in assignments:
         try:
-            outcomes.append(carry_out(desk.planner, dish))
+            outcomes.append(carry_out(desk.planner, assignment))
         except BadFeature as error:
             outcomes.append(error)
     return outcomes, desk.planner.now() - began_s

@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item
 
-from ..batch.account import Bulk, Result
-from ..batch.top_k import Finalists
+from ..batch.account import Account, Result
+from ..batch.top_k import TopK
 from ..engine.budget import Allowance, read_amount
 from ..engine.outcome import Outcome
 from ..engine.request import Request
@@ -140,12 +140,12 @@ class Batch:
         self._stopped = False
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
-        self._bulk = Bulk(
+        self._account = Account(
             desk.planner, amount, count=terms.count, started_s=source.arrived_s
         )
-        self._finalists: Finalists | None = None
+        self._top_k: TopK | None = None
         if terms.label is not None and terms.top is not None:
-            self._finalists = Finalists(self._bulk, terms.label, terms.top)
+            self._top_k = TopK(self._account, terms.label, terms.top)
 
     async def run(self, chunks: AsyncIterator[list[Raw]]) -> None:
         """Answer chunk by chunk, and sum up at the end."""
@@ -155,13 +155,13 @@ class Batch:
                 await self._advance(self._answers(chunk))
                 if self._stopped:
                     break
-            if self._finalists is not None:
+            if self._top_k is not None:
                 await self._advance(self._listed())
         except Abandoned:
             return
         except Exception as error:
             broken = error
-        totals = self._bulk.totals()
+        totals = self._account.totals()
         if broken is not None:
             _, failure = describe(broken)
             if failure is UNEXPECTED:
@@ -183,15 +183,15 @@ class Batch:
             # never before a request: those are due within the largest budget
             now_s = self._serving.now()
             soonest_s = now_s + self._serving.desk.settings.max_budget_s
-            due_s = max(self._bulk.due_s, soonest_s)
+            due_s = max(self._account.due_s, soonest_s)
             turn = partial(_turn, work, now_s=self._serving.now)
             with self._slots:
                 encoded, done = await self._serving.queue.patiently(turn, due_s)
             # between two turns the computing thread writes none of this
             self._serving.metrics.answers.update(self._told)
             self._told.clear()
-            if self._finalists is not None:
-                self._source.keep(self._finalists.kept_bytes)
+            if self._top_k is not None:
+                self._source.keep(self._top_k.kept_bytes)
             await self._writer.entries(encoded)
 
     def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
@@ -201,27 +201,27 @@ class Batch:
         self._number += len(items)
         yield None
         for result, (_, item) in zip(
-            self._bulk.answers(items, self._source.caller), items, strict=True
+            self._account.answers(items, self._source.caller), items, strict=True
         ):
             if isinstance(result.outcome, PolydomError):
                 self._stopped = self._stops
                 yield self._writer.encode(error_entry(result.number, result.outcome))
                 if self._stopped:
                     return
-            elif self._finalists is None:
+            elif self._top_k is None:
                 yield self._encoded(result, item, read_s)
             else:
                 assert isinstance(item, Item)
-                self._finalists.offer(result.number, item, result.outcome)
+                self._top_k.offer(result.number, item, result.outcome)
                 yield None
 
     def _listed(self) -> Iterator[bytes | None]:
         """Improve the likeliest items and list them; for the computing thread."""
-        assert self._finalists is not None
+        assert self._top_k is not None
         began_s = self._serving.now()
-        for _ in self._finalists.improve(self._source.caller):
+        for _ in self._top_k.improve(self._source.caller):
             yield None
-        for result, item in self._finalists.ranking():
+        for result, item in self._top_k.ranking():
             yield self._encoded(result, item, began_s)
 
     def _read(self, raw: Raw) -> Item | PolydomError:
@@ -242,7 +242,7 @@ class Batch:
         read_s = min(read_s, result.outcome.started_s)
         request = Request(item, budget, arrived_s=read_s, read_s=read_s)
         answer = self._serving.desk.answer(request, result.outcome)
-        answer.budget_met = self._bulk.spent <= self._bulk.amount
+        answer.budget_met = self._account.spent <= self._account.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1
         return self._writer.encode(entry_of(result.number, answer))

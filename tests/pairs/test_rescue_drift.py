@@ -13,7 +13,7 @@ from polydom.features.fingerprint import fingerprint
 from polydom.features.items import text_item
 from polydom.features.loading import load_features
 from polydom.indexer.index.stored_features import StoredFeature
-from polydom.server.batch.account import Bulk
+from polydom.server.batch.account import Account
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.execution import Execution, begin, execute
 from polydom.server.engine.request import Request
@@ -108,8 +108,8 @@ def test_batches_are_learned_from_too(correct: bool) -> None:
     clock = Clock()
     planner = slow_planner(clock, (12e-3,) * 3)
     planner.corrects = correct
-    bulk = Bulk(planner, 100.0, count=8)
-    list(bulk.answers([(number, TEXT_100) for number in range(8)]))
+    account = Account(planner, 100.0, count=8)
+    list(account.answers([(number, TEXT_100) for number in range(8)]))
     assert (planner.drift.at(clock()) > 1) == correct
 
 
@@ -122,9 +122,9 @@ def test_a_batch_spends_no_more_because_single_plans_were_slow() -> None:
         planner.corrects = False
         for _ in range(late):
             planner.drift.add(True, clock())
-        bulk = Bulk(planner, 0.6, count=200)
+        account = Account(planner, 0.6, count=200)
         for start in range(0, 200, 10):
-            list(bulk.answers([(start + k, TEXT_100) for k in range(10)]))
-        found.append((bulk.totals().expected_accuracy, bulk.spent))
-        assert bulk.totals().budget_met
+            list(account.answers([(start + k, TEXT_100) for k in range(10)]))
+        found.append((account.totals().expected_accuracy, account.spent))
+        assert account.totals().budget_met
     assert found[0] == pytest.approx(found[1])

@@ -5,8 +5,8 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.features.items import Item, record_item, text_item
-from polydom.server.batch.account import Bulk, Dish, Result, carry_out
-from polydom.server.batch.top_k import AT_LEAST, KEPT, Finalists, _bytes_of
+from polydom.server.batch.account import Account, Assignment, Result, carry_out
+from polydom.server.batch.top_k import AT_LEAST, KEPT, TopK, _bytes_of
 from polydom.server.engine.outcome import Outcome
 from polydom.server.errors import TooLarge
 from tests.server.batch.test_account import money_planner
@@ -17,15 +17,15 @@ ITEMS = [text_item(text) for text in TEXTS]
 BEST = len(PLANNER.plans) - 1
 
 
-def find(amount: float, top: int) -> tuple[Bulk, list[tuple[Result, Item]]]:
-    bulk = Bulk(PLANNER, amount, count=len(ITEMS))
-    finalists = Finalists(bulk, "spam", top)
-    for result in bulk.answers(enumerate(ITEMS)):
+def find(amount: float, top: int) -> tuple[Account, list[tuple[Result, Item]]]:
+    account = Account(PLANNER, amount, count=len(ITEMS))
+    top_k = TopK(account, "spam", top)
+    for result in account.answers(enumerate(ITEMS)):
         assert isinstance(result.outcome, Outcome)
-        finalists.offer(result.number, ITEMS[result.number], result.outcome)
-    for _ in finalists.improve():
+        top_k.offer(result.number, ITEMS[result.number], result.outcome)
+    for _ in top_k.improve():
         pass
-    return bulk, finalists.ranking()
+    return account, top_k.ranking()
 
 
 def spam(outcome: object) -> float:
@@ -35,7 +35,7 @@ def spam(outcome: object) -> float:
 
 def test_finalists_are_the_likeliest_where_the_budget_allows_all() -> None:
     _, ranking = find(99.0, top=10)
-    scores = [spam(carry_out(PLANNER, Dish(item, BEST))) for item in ITEMS]
+    scores = [spam(carry_out(PLANNER, Assignment(item, BEST))) for item in ITEMS]
     expected = sorted(range(len(ITEMS)), key=lambda k: (-scores[k], k))[:10]
     assert [result.number for result, _ in ranking] == expected
     assert all(ITEMS[result.number] is item for result, item in ranking)
@@ -43,11 +43,11 @@ def test_finalists_are_the_likeliest_where_the_budget_allows_all() -> None:
 
 def test_finalists_get_their_best_plans_under_a_budget_for_few() -> None:
     # everyone's best plan costs 2.7 and more, everyone's cheapest 0.06
-    bulk, ranking = find(1.0, top=10)
+    account, ranking = find(1.0, top=10)
     assert [result.outcome.row for result, _ in ranking] == [BEST] * 10  # type: ignore[union-attr]
     scores = [spam(result.outcome) for result, _ in ranking]
     assert scores == sorted(scores, reverse=True)
-    totals = bulk.totals()
+    totals = account.totals()
     assert totals.budget_met
     assert totals.items == len(ITEMS)
 
@@ -58,44 +58,44 @@ def test_finalists_without_a_budget_are_ranked_by_the_prior() -> None:
 
 
 def test_finalists_keep_no_more_than_they_may_need() -> None:
-    finalists = Finalists(Bulk(PLANNER, 0.0), "spam", 2)
-    outcome = carry_out(PLANNER, Dish(ITEMS[0], 0))
+    top_k = TopK(Account(PLANNER, 0.0), "spam", 2)
+    outcome = carry_out(PLANNER, Assignment(ITEMS[0], 0))
     for number in range(500):
-        finalists.offer(number, ITEMS[0], outcome)
-    assert len(finalists._heap) == 2 * KEPT + AT_LEAST
+        top_k.offer(number, ITEMS[0], outcome)
+    assert len(top_k._heap) == 2 * KEPT + AT_LEAST
 
 
 def test_finalists_keep_no_more_bytes_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("polydom.server.batch.top_k.KEPT_BYTES", 300_000)
-    bulk = Bulk(PLANNER, 99.0)
-    finalists = Finalists(bulk, "spam", 5)
+    account = Account(PLANNER, 99.0)
+    top_k = TopK(account, "spam", 5)
     long = [text_item(f"{'free $$ ' * (k % 7)}{'x' * 20_000}") for k in range(99)]
-    outcomes = [carry_out(PLANNER, Dish(item, BEST)) for item in long]
+    outcomes = [carry_out(PLANNER, Assignment(item, BEST)) for item in long]
     for number, (item, outcome) in enumerate(zip(long, outcomes, strict=True)):
-        finalists.offer(number, item, outcome)
-        assert finalists.kept_bytes <= 300_000
+        top_k.offer(number, item, outcome)
+        assert top_k.kept_bytes <= 300_000
     scores = [outcome.scores["spam"] for outcome in outcomes]
     likeliest = sorted(range(len(long)), key=lambda k: (-scores[k], k))[:5]
-    assert [result.number for result, _ in finalists.ranking()] == likeliest
+    assert [result.number for result, _ in top_k.ranking()] == likeliest
     sure = msgspec.structs.replace(outcomes[0], scores={"spam": 2.0})
     with pytest.raises(TooLarge, match="ask for a smaller top"):
-        finalists.offer(99, text_item("x" * 300_000), sure)
+        top_k.offer(99, text_item("x" * 300_000), sure)
 
 
 def test_finalists_count_what_records_hold() -> None:
     records = [record_item({f"c{k}": "x" * 100 for k in range(n)}) for n in (1, 1000)]
-    outcome = carry_out(PLANNER, Dish(ITEMS[0], 0))
+    outcome = carry_out(PLANNER, Assignment(ITEMS[0], 0))
     few, many = (_bytes_of(record, outcome) for record in records)
     assert many - few >= 999 * 200
 
 
 def test_finalists_are_fewer_where_there_are_fewer_items() -> None:
-    bulk = Bulk(PLANNER, 1.0)
-    finalists = Finalists(bulk, "ham", 5)
-    assert list(finalists.improve()) == []
-    assert finalists.ranking() == []
+    account = Account(PLANNER, 1.0)
+    top_k = TopK(account, "ham", 5)
+    assert list(top_k.improve()) == []
+    assert top_k.ranking() == []
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_finalists_are_fewer_where_there_are_fewer_items() -> None:
 )
 def test_finalists_refuse_what_is_no_list(label: str, top: int, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        Finalists(Bulk(PLANNER, 1.0), label, top)
+        TopK(Account(PLANNER, 1.0), label, top)
