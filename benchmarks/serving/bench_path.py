@@ -25,7 +25,7 @@ from polydom.indexer import Index
 from polydom.models.trees.self_test import TRUST
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
-from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.metrics import Metrics
 from polydom.server.runtime.model import Serving
 from polydom.server.runtime.warm_up import WarmUp
@@ -59,14 +59,14 @@ def measure(folder: Path) -> dict[str, float]:
     assert index.package is not None
     planner = Planner(index, index.package.extractor())
     WarmUp(planner).run()
-    desk = Desk(planner, Settings())
-    serving = Serving(desk, WorkQueue(), Metrics())
+    codec = Codec(planner, Settings())
+    serving = Serving(codec, WorkQueue(), Metrics())
     serving.ready = True
     rows = json.loads((folder / record_index.ROWS).read_text())
     asks = [{"record": record_index.record(row), "budget_ms": 50} for row in rows]
     bodies = [json.dumps(ask).encode() for ask in asks]
     now, caller = time.monotonic, Caller()
-    reader = desk.reader
+    reader = codec.reader
     assert reader is not None
 
     def quick(body: bytes) -> bytes:
@@ -74,13 +74,13 @@ def measure(folder: Path) -> dict[str, float]:
         assert read is not None
         answered = serving.answer_at_once(read, now(), caller)
         assert answered is not None
-        return encode(desk.answer(*answered))
+        return encode(codec.answer(*answered))
 
     def ordinary(body: bytes) -> bytes:
         ask = decode_ask(HEADERS, b"", body, "record")
         answered = serving.answer_at_once(ask, now(), caller)
         assert answered is not None
-        return encode(desk.answer(*answered))
+        return encode(codec.answer(*answered))
 
     model: Any = index.package.models[1]
     layout = model.scorer.layout
@@ -98,7 +98,7 @@ def measure(folder: Path) -> dict[str, float]:
         f"{TRUST.kernels} kernel": kernel_us,
         "model": least_us(model.answer, singles),
         "read": least_us(reader.read, bodies),
-        "encode": least_us(encode, [desk.answer(*one) for one in outcomes]),
+        "encode": least_us(encode, [codec.answer(*one) for one in outcomes]),
         "whole": least_us(quick, bodies),
         "ordinary": least_us(ordinary, bodies),
         "counting": least_us(lambda one: serving.sent(*one), outcomes),

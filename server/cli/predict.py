@@ -14,9 +14,9 @@ from polydom.features.wording import in_words
 
 from ..engine.execution import execute
 from ..engine.request import Caller
-from ..runtime.codec import Desk
+from ..runtime.codec import Codec
 from ..runtime.record_decoder import decode_record
-from ..runtime.warm_up import open_desk
+from ..runtime.warm_up import open_codec
 from ..schema.predict import Answer, Ask, Reason
 
 STDIN = Path("-")
@@ -46,24 +46,24 @@ def answer_files(
     Raises
     ------
     BadIndexFile, BadFeature, BadInput
-        As `create_app` and `Desk.request`.
+        As `create_app` and `Codec.request`.
     """
-    desk = open_desk(index_path, features)
+    codec = open_codec(index_path, features)
     for path in items:
         try:
-            ask = read_ask(path, desk.planner.package.kind)
+            ask = read_ask(path, codec.planner.package.kind)
             ask.budget_ms, ask.budget = budget_ms, budget
-            yield path, _answer(desk, ask)
+            yield path, _answer(codec, ask)
         except (BadItem, BadFeature) as error:
             yield path, error
 
 
-def _answer(desk: Desk, ask: Ask) -> Answer:
-    arrived_s = desk.planner.now()
-    request = desk.request(ask, desk.item(ask), arrived_s, Caller())
-    outcome = execute(desk.planner, request)
+def _answer(codec: Codec, ask: Ask) -> Answer:
+    arrived_s = codec.planner.now()
+    request = codec.request(ask, codec.item(ask), arrived_s, Caller())
+    outcome = execute(codec.planner, request)
     at_once = replace(request, read_s=outcome.started_s)  # there is no queue here
-    return desk.answer(at_once, outcome)
+    return codec.answer(at_once, outcome)
 
 
 def read_ask(path: Path, kind: Kind) -> Ask:

@@ -99,7 +99,7 @@ def _rescale(model: Model) -> Iterator[Value]:
 
 
 def _drift(serving: Serving) -> float:
-    planner = serving.desk.planner
+    planner = serving.codec.planner
     return planner.drift.at(planner.now())
 
 
@@ -108,7 +108,7 @@ def _version(serving: Serving) -> dict[str, str]:
 
 
 def _alarm(serving: Serving) -> float:
-    return float(serving.desk.planner.audit.alarm)
+    return float(serving.codec.planner.audit.alarm)
 
 
 COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily

@@ -157,7 +157,7 @@ class Oip:
     def model_metadata(self, model: str, version: str) -> ModelMetadata:
         """Say which tensors a model takes and gives."""
         serving = self.serving(model, version)
-        items, desk = self._items_of(serving), serving.desk
+        items, codec = self._items_of(serving), serving.codec
         return ModelMetadata(
             name=model,
             versions=[serving.version],
@@ -165,9 +165,9 @@ class Oip:
             inputs=items.inputs,
             outputs=items.outputs,
             properties={
-                "kind": desk.planner.package.kind,
-                "unit": desk.unit,
-                "labels": msgspec.json.encode(desk.planner.package.labels).decode(),
+                "kind": codec.planner.package.kind,
+                "unit": codec.unit,
+                "labels": msgspec.json.encode(codec.planner.package.labels).decode(),
             },
         )
 
@@ -294,13 +294,13 @@ class Oip:
             cannot be used, and UnknownModel.
         """
         serving = self.serving(inference.model, inference.version)
-        items, desk = self._items_of(serving), serving.desk
+        items, codec = self._items_of(serving), serving.codec
         items.check(inference.outputs)
         terms = Terms.read(inference.parameters, patience_s)
         asks = await aside(items.read, inference.inputs, size=_size(inference.inputs))
         times = serving.send_times_of(transport, len(asks))
         reserve_s = max(kept.at(arrived_s) for kept in (times.loop, times.thread))
-        shared = terms.shared(desk.unit, desk.settings, arrived_s, reserve_s)
+        shared = terms.shared(codec.unit, codec.settings, arrived_s, reserve_s)
         answers: list[Answer] = []
         answered = []
         for i, ask in enumerate(asks):
@@ -312,7 +312,7 @@ class Oip:
             shared.give(ask, begun_s, len(asks) - i)
             request, outcome = await serving.answer(ask, begun_s, caller, times)
             shared.spent += outcome.predicted
-            answers.append(desk.answer(request, outcome))
+            answers.append(codec.answer(request, outcome))
             answered.append((request, outcome, serving.now()))
         request, outcome, done_s = answered[-1]
         out_s = max(done_s, request.out_s(outcome.finished_s))
@@ -330,7 +330,7 @@ class Oip:
     def _items_of(self, serving: Serving) -> Items:
         items = self._items.get(serving)
         if items is None:
-            items = self._items[serving] = Items(serving.desk.planner.package)
+            items = self._items[serving] = Items(serving.codec.planner.package)
         return items
 
     def refuse_change(self, headers: Headers) -> None:

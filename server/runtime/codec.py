@@ -24,10 +24,10 @@ from ..engine.send_time import SendTime
 from ..schema.predict import Answer, Ask, Terms
 from ..settings import Settings
 from .known_columns import KnownColumns
-from .record_decoder import RecordReader
+from .record_decoder import RecordDecoder
 
 
-class Desk:
+class Codec:
     """Makes requests of what was sent, and answers of outcomes.
 
     Parameters
@@ -57,7 +57,7 @@ class Desk:
         self.unit = planner.unit
         self._columns = KnownColumns(package.features)
         self.columns = len(self._columns.names)
-        self.reader = RecordReader.of(planner.extractor)
+        self.reader = RecordDecoder.of(planner.extractor)
         # every record has the same size
         self._one_size = package.kind == "record" and planner.index.covers(1.0)
         self.names = tuple(package.names(row) for row in range(len(planner.plans)))

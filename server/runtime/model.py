@@ -17,7 +17,7 @@ from ..engine.send_time import WINDOW, SendTime, SendTimes, weigh
 from ..errors import Overloaded, not_ready
 from ..schema.facts import IndexFacts
 from ..schema.predict import Ask, Terms, encode
-from .codec import Desk
+from .codec import Codec
 from .facts import facts_of
 from .job import Job
 from .metrics import Metrics
@@ -42,7 +42,7 @@ class Serving:
 
     Parameters
     ----------
-    desk
+    codec
         Knows the index and the terms.
     queue
         Of the computing thread, which this index may share with others; whoever made
@@ -65,18 +65,18 @@ class Serving:
     """
 
     def __init__(
-        self, desk: Desk, queue: WorkQueue, metrics: Metrics | None = None
+        self, codec: Codec, queue: WorkQueue, metrics: Metrics | None = None
     ) -> None:
-        self.desk = desk
+        self.codec = codec
         self.metrics = Metrics() if metrics is None else metrics
-        self.version = desk.planner.index.version
-        self.now = desk.planner.now
+        self.version = codec.planner.index.version
+        self.now = codec.planner.now
         self.ready = False
         self.send_times = SendTimes(SendTime(), SendTime())
         self._times_of: dict[tuple[str, int], SendTimes] = {}
         self.queue = queue
-        self.warm_up = WarmUp(desk.planner, rescales=desk.settings.rescale)
-        self._time_counts = desk.unit == "s"
+        self.warm_up = WarmUp(codec.planner, rescales=codec.settings.rescale)
+        self._time_counts = codec.unit == "s"
 
     @property
     def waiting(self) -> int:
@@ -85,7 +85,7 @@ class Serving:
 
     def facts(self) -> IndexFacts:
         """Say what is being served."""
-        return facts_of(self.desk.planner, self.warm_up.rescaling)
+        return facts_of(self.codec.planner, self.warm_up.rescaling)
 
     async def start(self, old: "Serving | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
@@ -96,7 +96,7 @@ class Serving:
         a request that comes meanwhile waits for its end; and the reserves are the old
         one's: to measure them now would tell of the load and add to it.
         """
-        self.metrics.planners.add(self.desk.planner)
+        self.metrics.planners.add(self.codec.planner)
         steps = self.warm_up.steps()
         done = object()
         began_s = self.now()
@@ -132,7 +132,7 @@ class Serving:
         """Answer a request whose first byte was read at `arrived_s`.
 
         A quick plan is carried out at once if nothing waits, others in their turn. What
-        comes of it, and of what request, is for `Desk.answer`, and then for `sent`.
+        comes of it, and of what request, is for `Codec.answer`, and then for `sent`.
 
         Raises
         ------
@@ -148,7 +148,7 @@ class Serving:
         if not self.ready:
             raise not_ready(self.queue.begun)
         times = times or self.send_times
-        request = self._request(ask, self.desk.item(ask), arrived_s, caller, times)
+        request = self._request(ask, self.codec.item(ask), arrived_s, caller, times)
         done = self._at_once(request)
         if isinstance(done, Outcome):
             return request, done
@@ -168,7 +168,7 @@ class Serving:
     ) -> tuple[Request, Outcome] | None:
         """Answer as `answer` does if that need not wait for anything, else do nothing.
 
-        `ask` may also be what the desk's reader made of a request.
+        `ask` may also be what the codec's reader made of a request.
 
         Raises
         ------
@@ -177,7 +177,7 @@ class Serving:
         """
         if not self.ready:
             return None
-        terms, item = ask if isinstance(ask, tuple) else (ask, self.desk.item(ask))
+        terms, item = ask if isinstance(ask, tuple) else (ask, self.codec.item(ask))
         request = self._request(terms, item, arrived_s, caller, self.send_times)
         done = self._at_once(request)
         return (request, done) if isinstance(done, Outcome) else None
@@ -194,7 +194,7 @@ class Serving:
 
     def count(self, request: Request, outcome: Outcome, sent_s: float) -> None:
         """Count one of several answers that are sent together."""
-        self.metrics.answered(request, outcome, self.desk.names[outcome.row], sent_s)
+        self.metrics.answered(request, outcome, self.codec.names[outcome.row], sent_s)
 
     def _request(
         self,
@@ -205,14 +205,14 @@ class Serving:
         times: SendTimes,
     ) -> Request:
         """Ask as what the event loop answers."""
-        request = self.desk.request(terms, item, arrived_s, caller, times.loop)
+        request = self.codec.request(terms, item, arrived_s, caller, times.loop)
         if times.weighs and _is_heavy(request.budget):
             return self._weighed(request, times.loop)
         return request
 
     def _weighed(self, request: Request, send_time: SendTime) -> Request:
         """Keep as much of a small budget as promises most that is right and in time."""
-        now_s, planner, budget = self.now(), self.desk.planner, request.budget
+        now_s, planner, budget = self.now(), self.codec.planner, request.budget
         left_s = budget.keeping(0.0).left(now_s)
         kept_s = weigh(
             send_time.levels(now_s),
@@ -224,20 +224,20 @@ class Serving:
         """Answer where that is quick and nothing waits, else tell what was chosen."""
         if self.waiting or not self._time_counts:
             return None
-        execution = begin(self.desk.planner, request)
+        execution = begin(self.codec.planner, request)
         if execution.longest > QUICK_S:
             return execution.choice
         outcome = execution.run()
-        self.desk.planner.audit.answered(outcome)
+        self.codec.planner.audit.answered(outcome)
         return outcome
 
     async def _ask_thread(
         self, request: Request, choice: Choice | None = None
     ) -> Outcome:
-        if self.waiting >= self.desk.settings.queue_limit:
+        if self.waiting >= self.codec.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
         queue, due_s = self.queue, request.budget.due_s
-        planner, defer = self.desk.planner, queue.defer if self._time_counts else None
+        planner, defer = self.codec.planner, queue.defer if self._time_counts else None
         job = Job(planner, request, self._pressure, self._one_less, defer, choice)
         queue.waiting += 1
         queue.post(due_s if due_s < math.inf else self._in_the_end_s(), job.compute)
@@ -247,7 +247,7 @@ class Serving:
 
     def _in_the_end_s(self) -> float:
         """When work that no deadline drives is due: behind every request of now."""
-        return self.now() + self.desk.settings.max_budget_s
+        return self.now() + self.codec.settings.max_budget_s
 
     def _pressure(self) -> int:
         """How many wait for others' sake; none where time is not what costs count."""
@@ -269,7 +269,7 @@ class Serving:
             else:
                 outcome = self._at_once(request)
             if isinstance(outcome, Outcome):
-                encode(self.desk.answer(request, outcome))
+                encode(self.codec.answer(request, outcome))
                 after_s.append(self.now() - outcome.finished_s)
         return SendTime(after_s, self.now())
 

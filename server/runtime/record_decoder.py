@@ -21,7 +21,7 @@ NAN = math.nan
 _TERMS = [(name, getattr(Terms(), name)) for name in Terms.__struct_fields__]
 
 
-class RecordReader:
+class RecordDecoder:
     """Reads a record's columns for all features at once.
 
     Of requests in JSON it reads what is as usual; of anything else it says nothing but
@@ -58,7 +58,7 @@ class RecordReader:
         self._decode = _decoder(known)
 
     @classmethod
-    def of(cls, extractor: Extractor) -> "RecordReader | None":
+    def of(cls, extractor: Extractor) -> "RecordDecoder | None":
         """Make the reader of an extractor's rows; None unless it only reads columns."""
         functions = tuple(feature.function for feature in extractor.features)
         if all(isinstance(function, Columns) for function in functions):

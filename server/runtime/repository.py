@@ -17,7 +17,7 @@ from ..errors import NotReady, ReloadFailed, UnknownModel
 from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
 from .admission import Intake
-from .codec import Desk
+from .codec import Codec
 from .metrics import Metrics
 from .model import Serving
 from .model_names import AnyPath, name_paths
@@ -379,6 +379,6 @@ class Repository:
     def _open(self, place: _Place) -> Serving:
         planner = load_planner(place.path, self._features, self.settings)
         try:
-            return Serving(Desk(planner, self.settings), self.queue, place.metrics)
+            return Serving(Codec(planner, self.settings), self.queue, place.metrics)
         except (BadIndexFile, BadItem) as error:  # its samples are items, too
             raise BadIndexFile(f"{place.path}: {error}") from error

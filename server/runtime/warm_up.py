@@ -14,7 +14,7 @@ from ..engine.planner import Planner
 from ..engine.rescaling import first_state, read_pace, rescale
 from ..schema.facts import Rescaling
 from ..settings import Settings
-from .codec import Desk, make_item
+from .codec import Codec, make_item
 
 WARM_UP_ROUNDS = 3
 
@@ -85,7 +85,9 @@ class WarmUp:
             self.rescaling = yield from rescale(planner, self._pace, items, list(whole))
 
 
-def open_desk(index: str | os.PathLike[str] | Index, features: Sequence[Path]) -> Desk:
+def open_codec(
+    index: str | os.PathLike[str] | Index, features: Sequence[Path]
+) -> Codec:
     """Load an index and make it ready to answer in this process.
 
     Raises
@@ -95,4 +97,4 @@ def open_desk(index: str | os.PathLike[str] | Index, features: Sequence[Path]) -
     """
     planner = load_planner(index, features)
     WarmUp(planner).run()
-    return Desk(planner, Settings())
+    return Codec(planner, Settings())

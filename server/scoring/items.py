@@ -16,9 +16,9 @@ from polydom.indexer.index.index import Index
 from ..batch.account import Account, Result
 from ..batch.top_k import TopK
 from ..engine.outcome import Outcome
-from ..runtime.codec import Desk
-from ..runtime.warm_up import open_desk
-from .pool import Items, Opened, answer_by_many, desk_of
+from ..runtime.codec import Codec
+from ..runtime.warm_up import open_codec
+from .pool import Items, Opened, answer_by_many, codec_of
 
 CHUNK = 64
 AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError
@@ -91,8 +91,8 @@ def score_items(
     """
     if count is None and isinstance(items, Sized):
         count = len(items)
-    desk = open_desk(index, features)
-    account = make_account(desk, total_budget_s, total_budget, count, workers)
+    codec = open_codec(index, features)
+    account = make_account(codec, total_budget_s, total_budget, count, workers)
     if workers > 1 and isinstance(index, Index):
         raise BadInput("several workers need the index as a file")
 
@@ -102,18 +102,18 @@ def score_items(
         opened = (os.fspath(index), tuple(features))
         return answer_by_many(account, opened, workers, _chunks(items))
 
-    numbered = enumerate(_as_item(desk, item) for item in items)
+    numbered = enumerate(_as_item(codec, item) for item in items)
     if label is None and top is None:
         for result in answers(numbered):
-            yield scored(desk, result)
+            yield scored(codec, result)
     elif label is None or top is None:
         raise BadInput("label and top go together: the likeliest items of a class")
     else:
-        yield from _best_of(desk, TopK(account, label, top), answers, numbered)
+        yield from _best_of(codec, TopK(account, label, top), answers, numbered)
 
 
 def make_account(
-    desk: Desk,
+    codec: Codec,
     total_budget_s: float | None,
     total_budget: float | None,
     count: int | None,
@@ -128,33 +128,33 @@ def make_account(
     """
     wanted, other = total_budget_s, total_budget
     name = "total_budget_s"
-    if desk.unit != "s":
+    if codec.unit != "s":
         wanted, other, name = total_budget, total_budget_s, "total_budget"
     if wanted is None or other is not None:
         raise BadInput(
-            f"this index counts costs in {desk.unit}: give {name}, and only that"
+            f"this index counts costs in {codec.unit}: give {name}, and only that"
         )
     if not 0 <= wanted < float("inf"):
         raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
     if workers < 1:
         raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Account(desk.planner, wanted, count=count, workers=workers)
+    return Account(codec.planner, wanted, count=count, workers=workers)
 
 
-def scored(desk: Desk, result: Result) -> Scored:
+def scored(codec: Codec, result: Result) -> Scored:
     """Write a result as a row."""
     outcome = result.outcome
     if isinstance(outcome, PolydomError):
         return Scored(result.number, error=str(outcome))
     cost = outcome.predicted
-    if desk.unit == "s":
+    if codec.unit == "s":
         cost = outcome.finished_s - outcome.started_s
     gaps = result.gaps or Gaps()
     return Scored(
         result.number,
         outcome.label,
         outcome.scores,
-        desk.names[outcome.row],
+        codec.names[outcome.row],
         outcome.accuracy,
         cost,
         unknown=gaps.unknown or None,
@@ -162,11 +162,11 @@ def scored(desk: Desk, result: Result) -> Scored:
     )
 
 
-def _as_item(desk: Desk, item: AnyItem) -> Item | PolydomError:
+def _as_item(codec: Codec, item: AnyItem) -> Item | PolydomError:
     if isinstance(item, PolydomError):
         return item
     try:
-        return desk.read(item.payload if isinstance(item, Item) else item)
+        return codec.read(item.payload if isinstance(item, Item) else item)
     except BadItem as error:
         return error
 
@@ -183,7 +183,7 @@ def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
 
 
 def _best_of(
-    desk: Desk,
+    codec: Codec,
     top_k: TopK,
     answers: Callable[[Iterable[Numbered]], Iterator[Result]],
     items: Iterator[Numbered],
@@ -203,7 +203,7 @@ def _best_of(
     for _ in top_k.improve():
         pass
     for result, _ in top_k.ranking():
-        yield scored(desk, result)
+        yield scored(codec, result)
 
 
 class Scorer:
@@ -251,14 +251,14 @@ class Scorer:
             As `score_items`.
         """
         partition = list(items)
-        desk, count = desk_of(self._opened), len(partition)
+        codec, count = codec_of(self._opened), len(partition)
         account = make_account(
-            desk,
+            codec,
             None if self._item_budget_s is None else self._item_budget_s * count,
             None if self._item_budget is None else self._item_budget * count,
             count,
             workers=1,
         )
-        numbered = enumerate(_as_item(desk, item) for item in partition)
-        rows = [scored(desk, result) for result in _answer(account, numbered)]
+        numbered = enumerate(_as_item(codec, item) for item in partition)
+        rows = [scored(codec, result) for result in _answer(account, numbered)]
         return [msgspec.structs.asdict(row) for row in rows]

@@ -13,8 +13,8 @@ from polydom.features.items import Item
 
 from ..batch.account import Account, Assignment, Chunk, Result, carry_out, gaps_of
 from ..engine.outcome import Outcome
-from ..runtime.codec import Desk
-from ..runtime.warm_up import open_desk
+from ..runtime.codec import Codec
+from ..runtime.warm_up import open_codec
 
 # An index's file, and those with features of one's own.
 Opened = tuple[str, tuple[Path, ...]]
@@ -63,18 +63,18 @@ def _finish(items: Items, chunk: Chunk, future: "Future[Worked]") -> Iterator[Re
 
 def _work(opened: Opened, assignments: list[Assignment]) -> Worked:
     """Carry out a chunk; for the other processes."""
-    desk = desk_of(opened)
-    began_s = desk.planner.now()
+    codec = codec_of(opened)
+    began_s = codec.planner.now()
     outcomes: list[Outcome | PolydomError] = []
     for assignment in assignments:
         try:
-            outcomes.append(carry_out(desk.planner, assignment))
+            outcomes.append(carry_out(codec.planner, assignment))
         except BadFeature as error:
             outcomes.append(error)
-    return outcomes, desk.planner.now() - began_s
+    return outcomes, codec.planner.now() - began_s
 
 
 @functools.lru_cache(maxsize=4)
-def desk_of(opened: Opened) -> Desk:
+def codec_of(opened: Opened) -> Codec:
     """Keep an opened index for the next call in this process."""
-    return open_desk(*opened)
+    return open_codec(*opened)

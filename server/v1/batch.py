@@ -124,10 +124,10 @@ class Batch:
         serving = repository.get(terms.model)
         if not serving.ready:
             raise not_ready(serving.queue.begun)
-        desk = serving.desk
-        amount = read_amount(desk.unit, terms.budget_ms, terms.budget)
+        codec = serving.codec
+        amount = read_amount(codec.unit, terms.budget_ms, terms.budget)
         if amount is None:
-            name = "budget_ms" if desk.unit == "s" else "budget"
+            name = "budget_ms" if codec.unit == "s" else "budget"
             raise BadInput(f"say with {name!r} what all items may cost together")
         if (terms.label is None) != (terms.top is None):
             raise BadInput("label and top go together: the likeliest items of a class")
@@ -141,7 +141,7 @@ class Batch:
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
         self._account = Account(
-            desk.planner, amount, count=terms.count, started_s=source.arrived_s
+            codec.planner, amount, count=terms.count, started_s=source.arrived_s
         )
         self._top_k: TopK | None = None
         if terms.label is not None and terms.top is not None:
@@ -182,7 +182,7 @@ class Batch:
                 raise NotReady("the server is about to stop")
             # never before a request: those are due within the largest budget
             now_s = self._serving.now()
-            soonest_s = now_s + self._serving.desk.settings.max_budget_s
+            soonest_s = now_s + self._serving.codec.settings.max_budget_s
             due_s = max(self._account.due_s, soonest_s)
             turn = partial(_turn, work, now_s=self._serving.now)
             with self._slots:
@@ -226,10 +226,10 @@ class Batch:
 
     def _read(self, raw: Raw) -> Item | PolydomError:
         try:
-            desk, packed = self._serving.desk, self._writer.packed
-            kind, columns = desk.planner.package.kind, desk.columns
+            codec, packed = self._serving.codec, self._writer.packed
+            kind, columns = codec.planner.package.kind, codec.columns
             check_item(raw, packed=packed, kind=kind, columns=columns)
-            return desk.item(read_item(raw, packed=packed))
+            return codec.item(read_item(raw, packed=packed))
         except PolydomError as error:
             return error
 
@@ -241,7 +241,7 @@ class Batch:
         budget = Allowance(result.outcome.predicted)
         read_s = min(read_s, result.outcome.started_s)
         request = Request(item, budget, arrived_s=read_s, read_s=read_s)
-        answer = self._serving.desk.answer(request, result.outcome)
+        answer = self._serving.codec.answer(request, result.outcome)
         answer.budget_met = self._account.spent <= self._account.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1

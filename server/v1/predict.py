@@ -22,7 +22,7 @@ from ..http.handing import hand_over
 from ..http.headers import Headers, model_in, read_headers
 from ..http.reply import JSON, Reply, failed
 from ..runtime.admission import Body
-from ..runtime.codec import Desk
+from ..runtime.codec import Codec
 from ..runtime.model import Serving
 from ..runtime.repository import Repository
 from ..schema.bounds import LARGE
@@ -65,13 +65,13 @@ class Predict:
             serving = self._repository.get()
             if serving.waiting:
                 return None
-            ask = _read(serving.desk, request.headers, request.query, request.body)
+            ask = _read(serving.codec, request.headers, request.query, request.body)
             if ask is None:
                 return None
             answered = serving.answer_at_once(ask, request.arrived_s, request.caller)
             if answered is None:
                 return None
-            answer = encode(serving.desk.answer(*answered))
+            answer = encode(serving.codec.answer(*answered))
         except Exception:  # the route will meet it again, and say what it is
             return None
         request.when_written(partial(serving.sent, *answered))
@@ -99,7 +99,7 @@ class Predict:
                 serving = None
                 serving = repository.get(ask.model)
             request, outcome = await serving.answer(ask, arrived_s, caller)
-            answer = serving.desk.answer(request, outcome)
+            answer = serving.codec.answer(request, outcome)
         except Exception as error:
             status, failure = describe(error)
             metrics = repository.stray if serving is None else serving.metrics
@@ -134,14 +134,14 @@ def _decode(
 ) -> Ask:
     if serving is None:
         return decode_ask(headers, query, body, None)
-    kind = serving.desk.planner.package.kind
+    kind = serving.codec.planner.package.kind
     if len(body) > LARGE:
-        check_ask(headers, body, kind, serving.desk.columns)
+        check_ask(headers, body, kind, serving.codec.columns)
     return decode_ask(headers, query, body, kind)
 
 
 def _read(
-    desk: Desk, headers: Headers, query: bytes, body: bytes
+    codec: Codec, headers: Headers, query: bytes, body: bytes
 ) -> Ask | tuple[Terms, Item] | None:
     """Read a request; None where that takes long, or it is for a model by name."""
     telling = [header for header in headers if header[0] in _TELLING]
@@ -151,10 +151,10 @@ def _read(
         if coding_of(telling) or content_type in MSGPACK:
             return None
         is_bare = not query and content_type == "application/json" and budget is None
-    if desk.reader is not None and is_bare:
-        read = desk.reader.read(body)
+    if codec.reader is not None and is_bare:
+        read = codec.reader.read(body)
         return None if read is None or read[0].model is not None else read
-    kind = desk.planner.package.kind
+    kind = codec.planner.package.kind
     if kind == "image":
         return None
     ask = decode_ask(telling, query, body, kind)

@@ -15,7 +15,7 @@ from polydom.server.engine.budget import Deadline
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import LASTING_S, Level, SendTime, SendTimes, weigh
-from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import Answer, Ask
@@ -39,7 +39,7 @@ class Scene:
         self.clock = Clock()
         index = make_index(scale=0.05)
         planner = Planner(index, extractor_of(index), now=self.clock)
-        self.serving = Serving(Desk(planner, Settings()), WorkQueue())
+        self.serving = Serving(Codec(planner, Settings()), WorkQueue())
         self.serving.ready = True
         resting = [1e-4] * 200
         now_s = self.clock()
@@ -51,7 +51,7 @@ class Scene:
         ask, arrived_s = Ask(text=TEXT_100, budget_ms=budget_ms), self.clock()
         answered = self.serving.answer_at_once(ask, arrived_s, Caller())
         assert answered is not None
-        answer = self.serving.desk.answer(*answered)
+        answer = self.serving.codec.answer(*answered)
         self.clock.now_s += after_s
         self.serving.sent(*answered)
         return answer

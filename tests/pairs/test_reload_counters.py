@@ -52,7 +52,7 @@ async def use(repository: Repository) -> None:
     serving = repository.get()
     for _ in range(3):
         await serving.answer(Ask(text="hi", budget_ms=900), serving.now(), Caller())
-    planner = serving.desk.planner
+    planner = serving.codec.planner
     for _ in range(100):
         planner.drift.add(True, serving.now())
     for changed in (None, False, True):

@@ -20,7 +20,7 @@ from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 from polydom.server.errors import Abandoned
-from polydom.server.runtime.record_decoder import RecordReader
+from polydom.server.runtime.record_decoder import RecordDecoder
 from tests.server.engine.test_planner import (
     INDEX,
     TEXT_100,
@@ -154,7 +154,7 @@ def test_a_record_that_was_read_at_once_is_answered_as_any_other(margin: float) 
     package = replace(index.package, margins=(*never, (math.inf, margin, math.inf)))
     index = replace(index, package=package)
     planner = Planner(index, package.extractor(), now=Clock())
-    reader = RecordReader.of(planner.extractor)
+    reader = RecordDecoder.of(planner.extractor)
     assert reader is not None
     reasons = set()
     for person in records.PEOPLE:
@@ -172,7 +172,7 @@ def test_a_record_that_was_read_at_once_keeps_its_row() -> None:
     index = records.make_index()
     assert index.package is not None
     planner = Planner(index, index.package.extractor(), now=(clock := Clock()))
-    reader = RecordReader.of(planner.extractor)
+    reader = RecordDecoder.of(planner.extractor)
     assert reader is not None
     item = reader.item(records.PEOPLE[0])
     execution = begin(planner, Request(item, Deadline(50.0, 1.0)))

@@ -16,7 +16,7 @@ from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import SendTime, SendTimes
-from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.metrics import SECONDS, Histogram
 from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import WorkQueue
@@ -115,12 +115,12 @@ def test_metrics_judge_budgets_by_the_write(unit: str, met: bool) -> None:
     """The answer foresees what sending takes; this one took longer."""
     clock, index = Clock(), make_index(unit, scale=0.01)
     planner = Planner(index, extractor_of(index), now=clock)
-    serving = Serving(Desk(planner, Settings()), WorkQueue())
+    serving = Serving(Codec(planner, Settings()), WorkQueue())
     serving.ready = True
     ask = Ask(text=HAM, budget_ms=5.0 if unit == "s" else None)
     ask.budget = None if unit == "s" else 1.0
     answered = asyncio.run(_answer(serving, ask))
-    answer = serving.desk.answer(*answered)
+    answer = serving.codec.answer(*answered)
     assert answer.budget_met
     serving.sent(*answered, 50.0051)
     assert list(serving.metrics.answers) == [(answer.features, "", met)]
@@ -130,11 +130,11 @@ def test_metrics_judge_budgets_by_the_write(unit: str, met: bool) -> None:
 def test_answers_foresee_what_sending_usually_takes(after_s: float, met: bool) -> None:
     clock, index = Clock(), make_index(scale=0.01)
     planner = Planner(index, extractor_of(index), now=clock)
-    serving = Serving(Desk(planner, Settings()), WorkQueue())
+    serving = Serving(Codec(planner, Settings()), WorkQueue())
     serving.ready = True
     serving.send_times = SendTimes(SendTime(usual=after_s), SendTime(usual=after_s))
     answered = asyncio.run(_answer(serving, Ask(text=HAM, budget_ms=5.0)))
-    assert serving.desk.answer(*answered).budget_met == met
+    assert serving.codec.answer(*answered).budget_met == met
 
 
 async def _answer(serving: Serving, ask: Ask) -> tuple[Request, Outcome]:

@@ -18,7 +18,7 @@ from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Overloaded
-from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.job import Job
 from polydom.server.runtime.model import Serving
 from polydom.server.runtime.work_queue import WorkQueue
@@ -67,7 +67,7 @@ async def started(planner: Planner, queue_limit: int = 1024) -> AsyncIterator[Se
     queue = WorkQueue()
     queue.start()
     settings = Settings(max_budget_s=5, queue_limit=queue_limit)
-    serving = Serving(Desk(planner, settings), queue)
+    serving = Serving(Codec(planner, settings), queue)
     await serving.start()
     yield serving
     await asyncio.to_thread(queue.stop)
@@ -77,7 +77,7 @@ async def ask(serving: Serving) -> int:
     """Ask with 5 s of time; how many features were computed."""
     request = Ask(text="x" * 100, budget_ms=5000)
     _, outcome = await serving.answer(request, serving.now(), Caller())
-    return len(serving.desk.names[outcome.row])
+    return len(serving.codec.names[outcome.row])
 
 
 def one() -> int:

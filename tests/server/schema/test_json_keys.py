@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from polydom.features.columns import columns
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.extract import Extractor
-from polydom.server.runtime.record_decoder import RecordReader
+from polydom.server.runtime.record_decoder import RecordDecoder
 from polydom.server.schema.json_keys import Twice, twice_in_json
 from polydom.server.schema.streams import MsgpackStream
 from polydom.server.v1.batch_body import read_item
@@ -21,7 +21,7 @@ HEADERS = {
     "json": ((b"content-type", b"application/json"),),
     "msgpack": ((b"content-type", b"application/msgpack"),),
 }
-READER = RecordReader.of(
+READER = RecordDecoder.of(
     Extractor([columns("row", ["a", "b"], vocabularies={"b": ["x", ":"]})], [2])
 )
 

@@ -20,7 +20,7 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
 from polydom.server.http.protocol import REQUEST, RawRequest, StampingProtocol
-from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.model import Serving
 from polydom.server.runtime.repository import Repository
 from polydom.server.runtime.work_queue import WorkQueue
@@ -42,7 +42,7 @@ class One(Repository):
         files = [served.FEATURES_FILE] if index.package.kind == "text" else []
         planner = Planner(index, index.package.extractor(files), now=lambda: NOW_S)
         self.queue, self.settings = WorkQueue(), Settings()
-        self.serving = Serving(Desk(planner, self.settings), self.queue)
+        self.serving = Serving(Codec(planner, self.settings), self.queue)
         self.serving.ready = True
 
     def get(self, name: str | None = None, version: str | None = None) -> Serving:
@@ -64,13 +64,13 @@ def ordinary(one: One, asked: RawRequest) -> tuple[int, bytes]:
     """Status and body as the application makes them."""
     serving = one.serving
     try:
-        kind = serving.desk.planner.package.kind
+        kind = serving.codec.planner.package.kind
         ask = decode_ask(asked.headers, asked.query, asked.body, kind)
         answered = asyncio.run(serving.answer(ask, asked.arrived_s, Caller()))
     except PolydomError as error:
         status, failure = describe(error)
         return status, encode(failure)
-    return 200, encode(serving.desk.answer(*answered))
+    return 200, encode(serving.codec.answer(*answered))
 
 
 numbers = st.one_of(
