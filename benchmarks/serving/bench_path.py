@@ -27,7 +27,7 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.metrics import Metrics
-from polydom.server.runtime.model import Serving
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import encode
@@ -60,8 +60,8 @@ def measure(folder: Path) -> dict[str, float]:
     planner = Planner(index, index.package.extractor())
     WarmUp(planner).run()
     codec = Codec(planner, Settings())
-    serving = Serving(codec, WorkQueue(), Metrics())
-    serving.ready = True
+    served = ServedModel(codec, WorkQueue(), Metrics())
+    served.ready = True
     rows = json.loads((folder / record_index.ROWS).read_text())
     asks = [{"record": record_index.record(row), "budget_ms": 50} for row in rows]
     bodies = [json.dumps(ask).encode() for ask in asks]
@@ -72,13 +72,13 @@ def measure(folder: Path) -> dict[str, float]:
     def quick(body: bytes) -> bytes:
         read = reader.read(body)
         assert read is not None
-        answered = serving.answer_at_once(read, now(), caller)
+        answered = served.answer_at_once(read, now(), caller)
         assert answered is not None
         return encode(codec.answer(*answered))
 
     def ordinary(body: bytes) -> bytes:
         ask = decode_ask(HEADERS, b"", body, "record")
-        answered = serving.answer_at_once(ask, now(), caller)
+        answered = served.answer_at_once(ask, now(), caller)
         assert answered is not None
         return encode(codec.answer(*answered))
 
@@ -90,7 +90,7 @@ def measure(folder: Path) -> dict[str, float]:
     for body in bodies:
         read = reader.read(body)
         assert read is not None
-        answered = serving.answer_at_once(read, now(), caller)
+        answered = served.answer_at_once(read, now(), caller)
         assert answered is not None
         outcomes.append(answered)
     kernel_us = least_us(lambda row: enter(row, at), singles)
@@ -101,7 +101,7 @@ def measure(folder: Path) -> dict[str, float]:
         "encode": least_us(encode, [codec.answer(*one) for one in outcomes]),
         "whole": least_us(quick, bodies),
         "ordinary": least_us(ordinary, bodies),
-        "counting": least_us(lambda one: serving.sent(*one), outcomes),
+        "counting": least_us(lambda one: served.sent(*one), outcomes),
     }
     facts["whole beyond the kernel"] = facts["whole"] - kernel_us
     return facts

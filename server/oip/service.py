@@ -20,7 +20,7 @@ from ..errors import UNEXPECTED, Failure, NotAllowed, NotReady, describe
 from ..http.headers import Headers
 from ..http.tokens import Access
 from ..runtime.admission import Admission
-from ..runtime.model import Serving
+from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
 from ..runtime.threads import aside
 from ..schema.predict import Answer
@@ -74,7 +74,7 @@ class Inferred:
     id: str
     parameters: dict[str, Parameter]
     outputs: list[Tensor]
-    serving: Serving
+    served: ServedModel
     answered: list[tuple[Request, Outcome, float]]
 
     def sent(self, sent_s: float) -> None:
@@ -85,8 +85,8 @@ class Inferred:
         """
         *others, (request, outcome, _) = self.answered
         for other in others:
-            self.serving.count(*other)
-        self.serving.sent(request, outcome, sent_s)
+            self.served.count(*other)
+        self.served.sent(request, outcome, sent_s)
 
 
 class Oip:
@@ -113,13 +113,13 @@ class Oip:
         self.access = access
         self.tell_others: Callable[[], None] | None = None
         self.admission: Admission | None = None
-        self._items: WeakKeyDictionary[Serving, Items] = WeakKeyDictionary()
+        self._items: WeakKeyDictionary[ServedModel, Items] = WeakKeyDictionary()
 
     def server_metadata(self) -> ServerFacts:
         """Say what this server is."""
         return ServerFacts("polydom", version("polydom"), EXTENSIONS)
 
-    def serving(self, model: str, version: str) -> Serving:
+    def served(self, model: str, version: str) -> ServedModel:
         """Return what answers for a model; any version where it is empty.
 
         Raises
@@ -137,7 +137,7 @@ class Oip:
         UnknownModel, NotReady
             As `Repository.get`.
         """
-        return self._items_of(self.serving(model, version)).widest
+        return self._items_of(self.served(model, version)).widest
 
     def model_ready(self, model: str, version: str) -> bool:
         """Say whether a model answers.
@@ -149,18 +149,18 @@ class Oip:
         """
         if version:
             try:
-                return self.serving(model, version).ready
+                return self.served(model, version).ready
             except NotReady:  # nothing is loaded under that name
                 return False
         return self.repository.state(model).state == "READY"
 
     def model_metadata(self, model: str, version: str) -> ModelMetadata:
         """Say which tensors a model takes and gives."""
-        serving = self.serving(model, version)
-        items, codec = self._items_of(serving), serving.codec
+        served = self.served(model, version)
+        items, codec = self._items_of(served), served.codec
         return ModelMetadata(
             name=model,
-            versions=[serving.version],
+            versions=[served.version],
             platform=PLATFORM,
             inputs=items.inputs,
             outputs=items.outputs,
@@ -180,7 +180,7 @@ class Oip:
             If it, or this version of it, is unknown.
         """
         if version:
-            self.serving(model, version)
+            self.served(model, version)
         return [
             statistics_of(name, self._version(name), self.repository.metrics(name))
             for name in ([model] if model else self.repository.names())
@@ -290,15 +290,15 @@ class Oip:
         Raises
         ------
         PolydomError
-            As `Serving.answer`; also BadInput where inputs, outputs or parameters
+            As `ServedModel.answer`; also BadInput where inputs, outputs or parameters
             cannot be used, and UnknownModel.
         """
-        serving = self.serving(inference.model, inference.version)
-        items, codec = self._items_of(serving), serving.codec
+        served = self.served(inference.model, inference.version)
+        items, codec = self._items_of(served), served.codec
         items.check(inference.outputs)
         terms = Terms.read(inference.parameters, patience_s)
         asks = await aside(items.read, inference.inputs, size=_size(inference.inputs))
-        times = serving.send_times_of(transport, len(asks))
+        times = served.send_times_of(transport, len(asks))
         reserve_s = max(kept.at(arrived_s) for kept in (times.loop, times.thread))
         shared = terms.shared(codec.unit, codec.settings, arrived_s, reserve_s)
         answers: list[Answer] = []
@@ -307,30 +307,30 @@ class Oip:
             begun_s = arrived_s
             if i:
                 await asyncio.sleep(0)  # others' requests are read between two items
-                begun_s = serving.now()
+                begun_s = served.now()
             terms.give(ask)
             shared.give(ask, begun_s, len(asks) - i)
-            request, outcome = await serving.answer(ask, begun_s, caller, times)
+            request, outcome = await served.answer(ask, begun_s, caller, times)
             shared.spent += outcome.predicted
             answers.append(codec.answer(request, outcome))
-            answered.append((request, outcome, serving.now()))
+            answered.append((request, outcome, served.now()))
         request, outcome, done_s = answered[-1]
         out_s = max(done_s, request.out_s(outcome.finished_s))
         met = answers[0].budget_met if len(answers) == 1 else shared.met(out_s)
         return Inferred(
             inference.model,
-            serving.version,
+            served.version,
             inference.id,
             _facts(answers, met, shared.facts(done_s)),
             items.write(answers, met, inference.outputs),
-            serving,
+            served,
             answered,
         )
 
-    def _items_of(self, serving: Serving) -> Items:
-        items = self._items.get(serving)
+    def _items_of(self, served: ServedModel) -> Items:
+        items = self._items.get(served)
         if items is None:
-            items = self._items[serving] = Items(serving.codec.planner.package)
+            items = self._items[served] = Items(served.codec.planner.package)
         return items
 
     def refuse_change(self, headers: Headers) -> None:

@@ -37,7 +37,7 @@ REST = 4.0
 LONGEST_REST_S = 0.1
 
 
-class Serving:
+class ServedModel:
     """Answers with one index; all but the computing happens on the event loop.
 
     Parameters
@@ -87,7 +87,7 @@ class Serving:
         """Say what is being served."""
         return facts_of(self.codec.planner, self.warm_up.rescaling)
 
-    async def start(self, old: "Serving | None" = None) -> None:
+    async def start(self, old: "ServedModel | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
 
         The warming is done in small pieces while no request waits, or once those of

@@ -121,10 +121,10 @@ class Batch:
         writer: Writer,
         slots: Slots,
     ) -> None:
-        serving = repository.get(terms.model)
-        if not serving.ready:
-            raise not_ready(serving.queue.begun)
-        codec = serving.codec
+        served = repository.get(terms.model)
+        if not served.ready:
+            raise not_ready(served.queue.begun)
+        codec = served.codec
         amount = read_amount(codec.unit, terms.budget_ms, terms.budget)
         if amount is None:
             name = "budget_ms" if codec.unit == "s" else "budget"
@@ -132,7 +132,7 @@ class Batch:
         if (terms.label is None) != (terms.top is None):
             raise BadInput("label and top go together: the likeliest items of a class")
         self._repository = repository
-        self._serving = serving
+        self._served = served
         self._source = source
         self._writer = writer
         self._slots = slots
@@ -167,7 +167,7 @@ class Batch:
             if failure is UNEXPECTED:
                 log.error("a batch failed", exc_info=broken)
             totals.error, totals.code = failure.error, failure.code
-            self._serving.metrics.errors[failure.code] += 1
+            self._served.metrics.errors[failure.code] += 1
         await self._writer.totals(totals)
         await self._source.drain()
         await self._writer.finish()
@@ -181,14 +181,14 @@ class Batch:
             if self._repository.leaving:
                 raise NotReady("the server is about to stop")
             # never before a request: those are due within the largest budget
-            now_s = self._serving.now()
-            soonest_s = now_s + self._serving.codec.settings.max_budget_s
+            now_s = self._served.now()
+            soonest_s = now_s + self._served.codec.settings.max_budget_s
             due_s = max(self._account.due_s, soonest_s)
-            turn = partial(_turn, work, now_s=self._serving.now)
+            turn = partial(_turn, work, now_s=self._served.now)
             with self._slots:
-                encoded, done = await self._serving.queue.patiently(turn, due_s)
+                encoded, done = await self._served.queue.patiently(turn, due_s)
             # between two turns the computing thread writes none of this
-            self._serving.metrics.answers.update(self._told)
+            self._served.metrics.answers.update(self._told)
             self._told.clear()
             if self._top_k is not None:
                 self._source.keep(self._top_k.kept_bytes)
@@ -196,7 +196,7 @@ class Batch:
 
     def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
         """Answer a chunk; for the computing thread."""
-        read_s = self._serving.now()
+        read_s = self._served.now()
         items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
         self._number += len(items)
         yield None
@@ -218,7 +218,7 @@ class Batch:
     def _listed(self) -> Iterator[bytes | None]:
         """Improve the likeliest items and list them; for the computing thread."""
         assert self._top_k is not None
-        began_s = self._serving.now()
+        began_s = self._served.now()
         for _ in self._top_k.improve(self._source.caller):
             yield None
         for result, item in self._top_k.ranking():
@@ -226,7 +226,7 @@ class Batch:
 
     def _read(self, raw: Raw) -> Item | PolydomError:
         try:
-            codec, packed = self._serving.codec, self._writer.packed
+            codec, packed = self._served.codec, self._writer.packed
             kind, columns = codec.planner.package.kind, codec.columns
             check_item(raw, packed=packed, kind=kind, columns=columns)
             return codec.item(read_item(raw, packed=packed))
@@ -241,7 +241,7 @@ class Batch:
         budget = Allowance(result.outcome.predicted)
         read_s = min(read_s, result.outcome.started_s)
         request = Request(item, budget, arrived_s=read_s, read_s=read_s)
-        answer = self._serving.codec.answer(request, result.outcome)
+        answer = self._served.codec.answer(request, result.outcome)
         answer.budget_met = self._account.spent <= self._account.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1

@@ -23,7 +23,7 @@ from ..http.headers import Headers, model_in, read_headers
 from ..http.reply import JSON, Reply, failed
 from ..runtime.admission import Body
 from ..runtime.codec import Codec
-from ..runtime.model import Serving
+from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
 from ..schema.bounds import LARGE
 from ..schema.predict import MSGPACK, Ask, Terms, encode, encode_msgpack
@@ -62,19 +62,19 @@ class Predict:
         if len(request.body) > self._longest:
             return None
         try:
-            serving = self._repository.get()
-            if serving.waiting:
+            served = self._repository.get()
+            if served.waiting:
                 return None
-            ask = _read(serving.codec, request.headers, request.query, request.body)
+            ask = _read(served.codec, request.headers, request.query, request.body)
             if ask is None:
                 return None
-            answered = serving.answer_at_once(ask, request.arrived_s, request.caller)
+            answered = served.answer_at_once(ask, request.arrived_s, request.caller)
             if answered is None:
                 return None
-            answer = encode(serving.codec.answer(*answered))
+            answer = encode(served.codec.answer(*answered))
         except Exception:  # the route will meet it again, and say what it is
             return None
-        request.when_written(partial(serving.sent, *answered))
+        request.when_written(partial(served.sent, *answered))
         return answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -89,20 +89,20 @@ class Predict:
         arrived_s = state.get("arrived_s") or time.monotonic()
         caller = state.get("caller") or Caller()
         headers, query = scope["headers"], scope["query_string"]
-        serving: Serving | None = None  # what is blamed for an error
+        served: ServedModel | None = None  # what is blamed for an error
         try:
             limit = repository.settings.body_limit
             body = await read_body(receive, headers, limit, held)
-            serving = self._serving(headers, query, body)
-            ask = _decode(serving, headers, query, body)
-            if serving is None or ask.model is not None:
-                serving = None
-                serving = repository.get(ask.model)
-            request, outcome = await serving.answer(ask, arrived_s, caller)
-            answer = serving.codec.answer(request, outcome)
+            served = self._served(headers, query, body)
+            ask = _decode(served, headers, query, body)
+            if served is None or ask.model is not None:
+                served = None
+                served = repository.get(ask.model)
+            request, outcome = await served.answer(ask, arrived_s, caller)
+            answer = served.codec.answer(request, outcome)
         except Exception as error:
             status, failure = describe(error)
-            metrics = repository.stray if serving is None else serving.metrics
+            metrics = repository.stray if served is None else served.metrics
             metrics.errors[failure.code] += 1
             if failure is UNEXPECTED:
                 log.exception("a request failed")
@@ -113,10 +113,12 @@ class Predict:
             reply = Reply(200, packed, kind=MSGPACK[0].encode())
         else:
             reply = Reply(200, encode(answer))
-        count = partial(serving.sent, request, outcome)
-        await hand_over(reply(scope, receive, send), caller, serving.now, count)
+        count = partial(served.sent, request, outcome)
+        await hand_over(reply(scope, receive, send), caller, served.now, count)
 
-    def _serving(self, headers: Headers, query: bytes, body: bytes) -> Serving | None:
+    def _served(
+        self, headers: Headers, query: bytes, body: bytes
+    ) -> ServedModel | None:
         """Find what answers, before the body is decoded; None if only that can say."""
         name = model_in(query) if query else None
         if name is None and len(body) > LARGE:
@@ -130,13 +132,13 @@ class Predict:
 
 
 def _decode(
-    serving: Serving | None, headers: Headers, query: bytes, body: bytes
+    served: ServedModel | None, headers: Headers, query: bytes, body: bytes
 ) -> Ask:
-    if serving is None:
+    if served is None:
         return decode_ask(headers, query, body, None)
-    kind = serving.codec.planner.package.kind
+    kind = served.codec.planner.package.kind
     if len(body) > LARGE:
-        check_ask(headers, body, kind, serving.codec.columns)
+        check_ask(headers, body, kind, served.codec.columns)
     return decode_ask(headers, query, body, kind)
 
 

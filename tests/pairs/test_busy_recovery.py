@@ -16,7 +16,7 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import LASTING_S, Level, SendTime, SendTimes, weigh
 from polydom.server.runtime.codec import Codec
-from polydom.server.runtime.model import Serving
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import Answer, Ask
 from polydom.server.settings import Settings
@@ -39,21 +39,21 @@ class Scene:
         self.clock = Clock()
         index = make_index(scale=0.05)
         planner = Planner(index, extractor_of(index), now=self.clock)
-        self.serving = Serving(Codec(planner, Settings()), WorkQueue())
-        self.serving.ready = True
+        self.served = ServedModel(Codec(planner, Settings()), WorkQueue())
+        self.served.ready = True
         resting = [1e-4] * 200
         now_s = self.clock()
-        self.serving.send_times = SendTimes(
+        self.served.send_times = SendTimes(
             SendTime(resting, now_s), SendTime(resting, now_s)
         )
 
     def ask(self, budget_ms: float, after_s: float) -> Answer:
         ask, arrived_s = Ask(text=TEXT_100, budget_ms=budget_ms), self.clock()
-        answered = self.serving.answer_at_once(ask, arrived_s, Caller())
+        answered = self.served.answer_at_once(ask, arrived_s, Caller())
         assert answered is not None
-        answer = self.serving.codec.answer(*answered)
+        answer = self.served.codec.answer(*answered)
         self.clock.now_s += after_s
-        self.serving.sent(*answered)
+        self.served.sent(*answered)
         return answer
 
     def be_busy(self, rate: float) -> list[Answer]:
@@ -88,7 +88,7 @@ def test_a_busy_machine_does_not_keep_a_small_budget_whole() -> None:
     """One answer in thirty goes out late; the prior would be wrong in half of them."""
     scene = Scene()
     answers = scene.be_busy(200)
-    assert scene.serving.send_times.loop.at(scene.clock()) == pytest.approx(LONG_S)
+    assert scene.served.send_times.loop.at(scene.clock()) == pytest.approx(LONG_S)
     assert all(len(answer.features) == 3 for answer in answers)
     # a large budget keeps all that there is to keep
     reserve_us = cast(float, scene.ask(50.0, 1e-4).reserve_us)

@@ -20,7 +20,7 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.job import Job
-from polydom.server.runtime.model import Serving
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import LATE_SHARE, WorkQueue
 from polydom.server.schema.predict import Ask
 from polydom.server.settings import Settings
@@ -194,7 +194,7 @@ def test_what_no_deadline_drives_waits_no_longer_than_the_largest_budget() -> No
     async def main() -> None:
         queue = Queue(now=clock)
         planner = Planner(index, extractor_of(index), now=clock)
-        one = Serving(Codec(planner, Settings(max_budget_s=2.0)), queue)
+        one = ServedModel(Codec(planner, Settings(max_budget_s=2.0)), queue)
         queue.start()
         await one.start()
         await one.answer(Ask(text="x", budget=1.0), clock(), Caller())

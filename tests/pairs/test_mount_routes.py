@@ -236,7 +236,7 @@ async def serve(
         root_path=root_path,
     )
     server = uvicorn.Server(config)
-    serving = asyncio.ensure_future(server.serve())
+    served = asyncio.ensure_future(server.serve())
     while not (server.started and inner.state.repository.ready):
         await asyncio.sleep(0.01)
     port = server.servers[0].sockets[0].getsockname()[1]
@@ -252,5 +252,5 @@ async def serve(
 
     said = await asyncio.to_thread(ask)
     server.should_exit = True
-    await serving
+    await served
     return said

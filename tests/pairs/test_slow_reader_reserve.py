@@ -17,7 +17,7 @@ from polydom.server.http.handing import hand_over
 from polydom.server.http.protocol import StampingProtocol
 from polydom.server.oip.grpc_service import SENDING_S, _written_s
 from polydom.server.runtime.codec import Codec
-from polydom.server.runtime.model import Serving
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.settings import Settings
 from tests.server.engine.test_planner import Clock, extractor_of
@@ -123,7 +123,7 @@ def test_each_kind_of_answer_has_its_own_reserve() -> None:
     clock = Clock()
     index = make_index()
     planner = Planner(index, extractor_of(index), now=clock)
-    one = Serving(Codec(planner, Settings()), WorkQueue())
+    one = ServedModel(Codec(planner, Settings()), WorkQueue())
     many = one.send_times_of("http", 1000)
     for _ in range(50):
         many.thread.add(0.5, clock())

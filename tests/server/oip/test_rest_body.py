@@ -130,7 +130,7 @@ def inferred(**changed: Any) -> Inferred:
         Tensor("scores", "FP64", (1, 2), [0.25, 0.75]),
     ]
     facts: dict[str, Any] = {"id": "", "parameters": {}, "outputs": outputs}
-    return Inferred("tiny", "v", **{**facts, **changed}, serving=None, answered=[])  # type: ignore[arg-type]
+    return Inferred("tiny", "v", **{**facts, **changed}, served=None, answered=[])  # type: ignore[arg-type]
 
 
 def test_answer_is_json_unless_binary_was_asked_for() -> None:

@@ -20,7 +20,7 @@ from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Overloaded
 from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.job import Job
-from polydom.server.runtime.model import Serving
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import Ask
 from polydom.server.settings import Settings
@@ -62,22 +62,24 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
-async def started(planner: Planner, queue_limit: int = 1024) -> AsyncIterator[Serving]:
+async def started(
+    planner: Planner, queue_limit: int = 1024
+) -> AsyncIterator[ServedModel]:
     """Serve with a planner until it is left."""
     queue = WorkQueue()
     queue.start()
     settings = Settings(max_budget_s=5, queue_limit=queue_limit)
-    serving = Serving(Codec(planner, settings), queue)
-    await serving.start()
-    yield serving
+    served = ServedModel(Codec(planner, settings), queue)
+    await served.start()
+    yield served
     await asyncio.to_thread(queue.stop)
 
 
-async def ask(serving: Serving) -> int:
+async def ask(served: ServedModel) -> int:
     """Ask with 5 s of time; how many features were computed."""
     request = Ask(text="x" * 100, budget_ms=5000)
-    _, outcome = await serving.answer(request, serving.now(), Caller())
-    return len(serving.codec.names[outcome.row])
+    _, outcome = await served.answer(request, served.now(), Caller())
+    return len(served.codec.names[outcome.row])
 
 
 def one() -> int:
@@ -200,8 +202,8 @@ def test_serving_computes_quick_plans_on_the_loop_and_others_beside_it() -> None
         gate.open.set()
 
         async def main(planner: Planner = planner) -> int:
-            async with started(planner) as serving:
-                await ask(serving)
+            async with started(planner) as served:
+                await ask(served)
             return threading.get_ident()
 
         loop_thread = run(main())
@@ -214,15 +216,15 @@ def test_serving_turns_away_what_exceeds_its_queue() -> None:
 
     async def main() -> list[int]:
         gate.open.set()
-        async with started(planner, queue_limit=2) as serving:
+        async with started(planner, queue_limit=2) as served:
             gate.open.clear()
             gate.inside.clear()
-            asking = [asyncio.ensure_future(ask(serving)) for _ in range(2)]
+            asking = [asyncio.ensure_future(ask(served)) for _ in range(2)]
             await asyncio.to_thread(gate.inside.wait, WAIT_S)
             with pytest.raises(Overloaded, match="2 requests wait already"):
-                await ask(serving)
+                await ask(served)
             gate.open.set()
-            return [*await asyncio.gather(*asking), await ask(serving)]
+            return [*await asyncio.gather(*asking), await ask(served)]
 
     # the last came when there was room again
     assert run(main()) == [3, 3, 3]
@@ -233,8 +235,8 @@ def test_serving_answers_those_that_wait_before_it_stops() -> None:
     gate.open.set()
 
     async def main() -> list[int]:
-        async with started(planner) as serving:
-            asking = [asyncio.ensure_future(ask(serving)) for _ in range(5)]
+        async with started(planner) as served:
+            asking = [asyncio.ensure_future(ask(served)) for _ in range(5)]
             await asyncio.sleep(0)
         return list(await asyncio.gather(*asking))
 

@@ -21,7 +21,7 @@ from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
 from polydom.server.http.protocol import REQUEST, RawRequest, StampingProtocol
 from polydom.server.runtime.codec import Codec
-from polydom.server.runtime.model import Serving
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.repository import Repository
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import encode
@@ -42,11 +42,11 @@ class One(Repository):
         files = [served.FEATURES_FILE] if index.package.kind == "text" else []
         planner = Planner(index, index.package.extractor(files), now=lambda: NOW_S)
         self.queue, self.settings = WorkQueue(), Settings()
-        self.serving = Serving(Codec(planner, self.settings), self.queue)
-        self.serving.ready = True
+        self.served = ServedModel(Codec(planner, self.settings), self.queue)
+        self.served.ready = True
 
-    def get(self, name: str | None = None, version: str | None = None) -> Serving:
-        return self.serving
+    def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
+        return self.served
 
 
 PERSON = json.dumps({"record": records.PEOPLE[0]}).encode()
@@ -62,15 +62,15 @@ def request(
 
 def ordinary(one: One, asked: RawRequest) -> tuple[int, bytes]:
     """Status and body as the application makes them."""
-    serving = one.serving
+    served = one.served
     try:
-        kind = serving.codec.planner.package.kind
+        kind = served.codec.planner.package.kind
         ask = decode_ask(asked.headers, asked.query, asked.body, kind)
-        answered = asyncio.run(serving.answer(ask, asked.arrived_s, Caller()))
+        answered = asyncio.run(served.answer(ask, asked.arrived_s, Caller()))
     except PolydomError as error:
         status, failure = describe(error)
         return status, encode(failure)
-    return 200, encode(serving.codec.answer(*answered))
+    return 200, encode(served.codec.answer(*answered))
 
 
 numbers = st.one_of(
@@ -162,7 +162,7 @@ def test_what_would_wait_is_for_the_route() -> None:
     one = One(records.make_index())
     one.queue.waiting = 1
     assert Predict(one).at_once(asked) is None
-    one.queue.waiting, one.serving.ready = 0, False
+    one.queue.waiting, one.served.ready = 0, False
     assert Predict(one).at_once(asked) is None
     slow = One(served.make_index())
     body = json.dumps({"text": "x" * 100}).encode()
@@ -279,12 +279,12 @@ async def running(
         server_header=False,
     )
     server = uvicorn.Server(config)
-    serving = asyncio.ensure_future(server.serve())
+    served = asyncio.ensure_future(server.serve())
     while not (server.started and app.state.repository.ready):
         await asyncio.sleep(0.01)
     yield app, server
     server.should_exit = True
-    await serving
+    await served
 
 
 def answers(protocol: type[StampingProtocol], folder: Path) -> dict[str, bytes]:
