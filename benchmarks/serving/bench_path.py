@@ -32,7 +32,7 @@ from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import encode
 from polydom.server.settings import Settings
-from polydom.server.v1.decode import decode_ask
+from polydom.server.v1.decode import decode_request
 
 from ..machine import describe
 from . import record_index
@@ -77,7 +77,7 @@ def measure(folder: Path) -> dict[str, float]:
         return encode(codec.answer(*answered))
 
     def ordinary(body: bytes) -> bytes:
-        ask = decode_ask(HEADERS, b"", body, "record")
+        ask = decode_request(HEADERS, b"", body, "record")
         answered = served.answer_at_once(ask, now(), caller)
         assert answered is not None
         return encode(codec.answer(*answered))

@@ -17,7 +17,7 @@ from ..engine.request import Caller
 from ..runtime.codec import Codec
 from ..runtime.record_decoder import decode_record
 from ..runtime.warm_up import open_codec
-from ..schema.predict import Answer, Ask, Reason
+from ..schema.predict import Answer, PredictRequest, Reason
 
 STDIN = Path("-")
 BadFile = BadItem | BadFeature
@@ -51,14 +51,14 @@ def answer_files(
     codec = open_codec(index_path, features)
     for path in items:
         try:
-            ask = read_ask(path, codec.planner.package.kind)
+            ask = read_request(path, codec.planner.package.kind)
             ask.budget_ms, ask.budget = budget_ms, budget
             yield path, _answer(codec, ask)
         except (BadItem, BadFeature) as error:
             yield path, error
 
 
-def _answer(codec: Codec, ask: Ask) -> Answer:
+def _answer(codec: Codec, ask: PredictRequest) -> Answer:
     arrived_s = codec.planner.now()
     request = codec.request(ask, codec.item(ask), arrived_s, Caller())
     outcome = execute(codec.planner, request)
@@ -66,7 +66,7 @@ def _answer(codec: Codec, ask: Ask) -> Answer:
     return codec.answer(at_once, outcome)
 
 
-def read_ask(path: Path, kind: Kind) -> Ask:
+def read_request(path: Path, kind: Kind) -> PredictRequest:
     """Read a file, or standard input where it is called -, as an item of a kind."""
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
@@ -78,10 +78,10 @@ def read_ask(path: Path, kind: Kind) -> Ask:
         raise BadItem(error.strerror or str(error)) from error
     try:
         if kind == "image":
-            return Ask(image_base64=data)
+            return PredictRequest(image_base64=data)
         if kind == "text":
-            return Ask(text=data.decode())
-        return Ask(record=decode_record(data))
+            return PredictRequest(text=data.decode())
+        return PredictRequest(record=decode_record(data))
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         needed = "a text in UTF-8" if kind == "text" else "a JSON object of columns"
         raise BadItem(f"{in_words(error)}; {needed} is needed") from error

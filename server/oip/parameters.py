@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 from polydom.features.wording import in_words
 
 from ..engine.budget import Allowance, Deadline, read_amount
-from ..schema.predict import Ask
+from ..schema.predict import PredictRequest
 from ..settings import Settings
 
 Parameter = bool | int | float | str
@@ -31,7 +31,7 @@ class Terms:
     Attributes
     ----------
     named
-        The terms of an `Ask`.
+        The terms of a `PredictRequest`.
     patience_s
         Seconds that the caller waits at most; None where that is unknown.
     """
@@ -62,12 +62,12 @@ class Terms:
                     "timeout (in microseconds) are read"
                 )
         try:
-            msgspec.convert(named, Ask)
+            msgspec.convert(named, PredictRequest)
         except msgspec.ValidationError as error:
-            raise BadInput(f"parameters: {in_words(error, Ask)}") from error
+            raise BadInput(f"parameters: {in_words(error, PredictRequest)}") from error
         return cls(named, patience_s)
 
-    def give(self, ask: Ask) -> None:
+    def give(self, ask: PredictRequest) -> None:
         """Set all that does not depend on how many items there are."""
         for name, value in self.named.items():
             setattr(ask, name, value)
@@ -138,7 +138,7 @@ class Shared:
     budget: Deadline | Allowance
     spent: float = 0.0
 
-    def give(self, ask: Ask, now_s: float, items: int) -> None:
+    def give(self, ask: PredictRequest, now_s: float, items: int) -> None:
         """Give the next item its share, as the first of `items` that remain."""
         budget = self.budget
         if isinstance(budget, Deadline):

@@ -21,7 +21,7 @@ from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Caller, Request
 from ..engine.send_time import SendTime
-from ..schema.predict import Answer, Ask, Terms
+from ..schema.predict import Answer, PredictRequest, Terms
 from ..settings import Settings
 from .known_columns import KnownColumns
 from .record_decoder import RecordDecoder
@@ -130,7 +130,7 @@ class Codec:
             answer.budget_met = outcome.predicted <= budget.amount
         return answer
 
-    def item(self, ask: Ask) -> Item:
+    def item(self, ask: PredictRequest) -> Item:
         """Make the item that a request holds.
 
         Raises

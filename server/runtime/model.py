@@ -16,7 +16,7 @@ from ..engine.request import Caller, Request
 from ..engine.send_time import WINDOW, SendTime, SendTimes, weigh
 from ..errors import Overloaded, not_ready
 from ..schema.facts import IndexFacts
-from ..schema.predict import Ask, Terms, encode
+from ..schema.predict import PredictRequest, Terms, encode
 from .codec import Codec
 from .facts import facts_of
 from .job import Job
@@ -124,7 +124,7 @@ class ServedModel:
 
     async def answer(
         self,
-        ask: Ask,
+        ask: PredictRequest,
         arrived_s: float,
         caller: Caller,
         times: SendTimes | None = None,
@@ -164,7 +164,7 @@ class ServedModel:
         return request, await self._ask_thread(request, done)
 
     def answer_at_once(
-        self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller
+        self, ask: PredictRequest | tuple[Terms, Item], arrived_s: float, caller: Caller
     ) -> tuple[Request, Outcome] | None:
         """Answer as `answer` does if that need not wait for anything, else do nothing.
 

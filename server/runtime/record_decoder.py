@@ -206,7 +206,7 @@ def _decoder(columns: dict[str, type]) -> Any:
     options: dict[str, Any] = {"forbid_unknown_fields": True, "gc": False}
     record = msgspec.defstruct("Columns", fields, rename=names, **options)
     ask = msgspec.defstruct(
-        "RecordAsk",
+        "RecordRequest",
         [("record", record)],
         bases=(Terms,),
         forbid_unknown_fields=True,

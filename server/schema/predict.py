@@ -33,7 +33,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     min_accuracy: float = 0.0
 
 
-class Ask(Terms, forbid_unknown_fields=True, kw_only=True):
+class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
     """Body of `POST /v1/predict` as JSON: one item, and on what terms.
 
     With a raw body the item is the body, and the terms come in the query.

@@ -22,7 +22,7 @@ from ..runtime.admission import Body
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
 from ..schema.bounds import LARGE
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
-from ..schema.predict import MSGPACK, Ask
+from ..schema.predict import MSGPACK, PredictRequest
 from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 from .decode import refuse_keys
 
@@ -311,7 +311,7 @@ def _refuse_many(items: bytes) -> None:
         _decode_objects(items)
 
 
-def read_item(raw: Raw, *, packed: bool = False) -> Ask:
+def read_item(raw: Raw, *, packed: bool = False) -> PredictRequest:
     """Read one item of a batch, in msgpack where it is `packed`.
 
     Raises

@@ -26,8 +26,8 @@ from ..runtime.codec import Codec
 from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
 from ..schema.bounds import LARGE
-from ..schema.predict import MSGPACK, Ask, Terms, encode, encode_msgpack
-from .decode import check_ask, decode_ask, model_in_body
+from ..schema.predict import MSGPACK, PredictRequest, Terms, encode, encode_msgpack
+from .decode import check_request, decode_request, model_in_body
 
 if TYPE_CHECKING:
     from ..http.protocol import RawRequest
@@ -133,18 +133,18 @@ class Predict:
 
 def _decode(
     served: ServedModel | None, headers: Headers, query: bytes, body: bytes
-) -> Ask:
+) -> PredictRequest:
     if served is None:
-        return decode_ask(headers, query, body, None)
+        return decode_request(headers, query, body, None)
     kind = served.codec.planner.package.kind
     if len(body) > LARGE:
-        check_ask(headers, body, kind, served.codec.columns)
-    return decode_ask(headers, query, body, kind)
+        check_request(headers, body, kind, served.codec.columns)
+    return decode_request(headers, query, body, kind)
 
 
 def _read(
     codec: Codec, headers: Headers, query: bytes, body: bytes
-) -> Ask | tuple[Terms, Item] | None:
+) -> PredictRequest | tuple[Terms, Item] | None:
     """Read a request; None where that takes long, or it is for a model by name."""
     telling = [header for header in headers if header[0] in _TELLING]
     is_bare = not query and telling == _PLAIN_JSON
@@ -159,5 +159,5 @@ def _read(
     kind = codec.planner.package.kind
     if kind == "image":
         return None
-    ask = decode_ask(telling, query, body, kind)
+    ask = decode_request(telling, query, body, kind)
     return None if ask.model is not None else ask

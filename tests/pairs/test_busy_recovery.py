@@ -18,7 +18,7 @@ from polydom.server.engine.send_time import LASTING_S, Level, SendTime, SendTime
 from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import Answer, Ask
+from polydom.server.schema.predict import Answer, PredictRequest
 from polydom.server.settings import Settings
 from tests.server.engine.test_planner import Clock, extractor_of
 from tests.support import oracles
@@ -48,7 +48,10 @@ class Scene:
         )
 
     def ask(self, budget_ms: float, after_s: float) -> Answer:
-        ask, arrived_s = Ask(text=TEXT_100, budget_ms=budget_ms), self.clock()
+        ask, arrived_s = (
+            PredictRequest(text=TEXT_100, budget_ms=budget_ms),
+            self.clock(),
+        )
         answered = self.served.answer_at_once(ask, arrived_s, Caller())
         assert answered is not None
         answer = self.served.codec.answer(*answered)

@@ -22,7 +22,7 @@ from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.job import Job
 from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import LATE_SHARE, WorkQueue
-from polydom.server.schema.predict import Ask
+from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
 from tests.pairs.test_rescue_drift import SLOW_FILE, slow_index
 from tests.server.engine.test_anytime import FAST, typical_index
@@ -197,7 +197,7 @@ def test_what_no_deadline_drives_waits_no_longer_than_the_largest_budget() -> No
         one = ServedModel(Codec(planner, Settings(max_budget_s=2.0)), queue)
         queue.start()
         await one.start()
-        await one.answer(Ask(text="x", budget=1.0), clock(), Caller())
+        await one.answer(PredictRequest(text="x", budget=1.0), clock(), Caller())
         await asyncio.to_thread(queue.stop)
 
     asyncio.run(asyncio.wait_for(main(), 20))

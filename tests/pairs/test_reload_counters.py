@@ -17,7 +17,7 @@ from polydom.server.engine.request import Caller
 from polydom.server.http.prometheus import render
 from polydom.server.runtime.metrics import EngineCounts, EngineTotals
 from polydom.server.runtime.repository import Repository
-from polydom.server.schema.predict import Ask
+from polydom.server.schema.predict import PredictRequest
 from tests.pairs.test_reload_files import wait_for
 from tests.server.runtime.test_repository import run, save, started
 from tests.support.served import FEATURES_FILE, HAM
@@ -51,7 +51,9 @@ async def use(repository: Repository) -> None:
     """Have everything counted that a planner counts."""
     serving = repository.get()
     for _ in range(3):
-        await serving.answer(Ask(text="hi", budget_ms=900), serving.now(), Caller())
+        await serving.answer(
+            PredictRequest(text="hi", budget_ms=900), serving.now(), Caller()
+        )
     planner = serving.codec.planner
     for _ in range(100):
         planner.drift.add(True, serving.now())

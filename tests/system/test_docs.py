@@ -34,7 +34,7 @@ from polydom.server.http.protocol import StampingProtocol
 from polydom.server.http.tokens import OPEN_PATHS
 from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema.facts import IndexFacts, ModelFacts
-from polydom.server.schema.predict import Answer, Ask
+from polydom.server.schema.predict import Answer, PredictRequest
 from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, Settings
 from tests.support.places import DOCS
 from tests.support.served import FEATURES_FILE, save_index
@@ -47,7 +47,8 @@ RUNNING = (DOCS / "running.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "struct", [Ask, Answer, IndexFacts, ModelFacts, BatchTerms, ErrorEntry, Totals]
+    "struct",
+    [PredictRequest, Answer, IndexFacts, ModelFacts, BatchTerms, ErrorEntry, Totals],
 )
 def test_wire_format_describes_every_field(struct: type) -> None:
     for field in struct.__struct_fields__:  # type: ignore[attr-defined]

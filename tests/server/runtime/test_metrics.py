@@ -20,7 +20,7 @@ from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.metrics import SECONDS, Histogram
 from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import Ask
+from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
 from tests.server.engine.test_planner import Clock, extractor_of
 from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
@@ -117,7 +117,7 @@ def test_metrics_judge_budgets_by_the_write(unit: str, met: bool) -> None:
     planner = Planner(index, extractor_of(index), now=clock)
     served = ServedModel(Codec(planner, Settings()), WorkQueue())
     served.ready = True
-    ask = Ask(text=HAM, budget_ms=5.0 if unit == "s" else None)
+    ask = PredictRequest(text=HAM, budget_ms=5.0 if unit == "s" else None)
     ask.budget = None if unit == "s" else 1.0
     answered = asyncio.run(_answer(served, ask))
     answer = served.codec.answer(*answered)
@@ -133,11 +133,11 @@ def test_answers_foresee_what_sending_usually_takes(after_s: float, met: bool) -
     served = ServedModel(Codec(planner, Settings()), WorkQueue())
     served.ready = True
     served.send_times = SendTimes(SendTime(usual=after_s), SendTime(usual=after_s))
-    answered = asyncio.run(_answer(served, Ask(text=HAM, budget_ms=5.0)))
+    answered = asyncio.run(_answer(served, PredictRequest(text=HAM, budget_ms=5.0)))
     assert served.codec.answer(*answered).budget_met == met
 
 
-async def _answer(served: ServedModel, ask: Ask) -> tuple[Request, Outcome]:
+async def _answer(served: ServedModel, ask: PredictRequest) -> tuple[Request, Outcome]:
     answered = served.answer_at_once(ask, 50.0, Caller())
     if answered is None:  # money's plans are the thread's
         served.queue.start()

@@ -22,7 +22,7 @@ from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.job import Job
 from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import Ask
+from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
 from tests.support.served import FEATURES_FILE, WIDTHS, make_index, save_index
 
@@ -77,7 +77,7 @@ async def started(
 
 async def ask(served: ServedModel) -> int:
     """Ask with 5 s of time; how many features were computed."""
-    request = Ask(text="x" * 100, budget_ms=5000)
+    request = PredictRequest(text="x" * 100, budget_ms=5000)
     _, outcome = await served.answer(request, served.now(), Caller())
     return len(served.codec.names[outcome.row])
 

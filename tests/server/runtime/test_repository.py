@@ -17,7 +17,7 @@ from polydom.indexer.index.index import Index
 from polydom.server.engine.request import Caller
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
 from polydom.server.runtime.repository import Repository
-from polydom.server.schema.predict import Answer, Ask
+from polydom.server.schema.predict import Answer, PredictRequest
 from tests.support.served import ACCURACIES, FEATURES_FILE, make_index
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ async def started(*paths: Path) -> AsyncIterator[Repository]:
 
 async def ask(repository: Repository, name: str | None = None) -> Answer:
     served = repository.get(name)
-    request = Ask(text="hello", budget_ms=900)
+    request = PredictRequest(text="hello", budget_ms=900)
     answered = await served.answer(request, served.now(), Caller())
     return served.codec.answer(*answered)
 

@@ -26,7 +26,7 @@ from polydom.server.runtime.repository import Repository
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import encode
 from polydom.server.settings import Settings
-from polydom.server.v1.decode import decode_ask
+from polydom.server.v1.decode import decode_request
 from polydom.server.v1.predict import LONGEST_BODY, Predict
 from tests.support import records, served
 
@@ -65,7 +65,7 @@ def ordinary(one: One, asked: RawRequest) -> tuple[int, bytes]:
     served = one.served
     try:
         kind = served.codec.planner.package.kind
-        ask = decode_ask(asked.headers, asked.query, asked.body, kind)
+        ask = decode_request(asked.headers, asked.query, asked.body, kind)
         answered = asyncio.run(served.answer(ask, asked.arrived_s, Caller()))
     except PolydomError as error:
         status, failure = describe(error)
