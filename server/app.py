@@ -20,7 +20,7 @@ from polydom.features.errors import BadInput, PolydomError
 
 from .errors import UNEXPECTED, Failure, Overloaded, describe
 from .http.openapi_parts import document
-from .http.reply import WithoutCycle, failed
+from .http.reply import RawReplies, failed
 from .http.tokens import Access, TokenGate
 from .oip.openapi import OIP_STRUCTS, describe_oip
 from .oip.rest import routes_of
@@ -245,7 +245,7 @@ def _state(app: FastAPI) -> dict[str, Any]:
         "application": app,
         "admission": admission,
         "direct": direct,
-        "replies": WithoutCycle(lambda: errors.update((Overloaded.code,))),
+        "replies": RawReplies(lambda: errors.update((Overloaded.code,))),
     }
 
 

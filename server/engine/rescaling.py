@@ -105,7 +105,7 @@ def rescale(
     assert index.package is not None
     planner.adopt(index, index.package)
     rescaling = _name(factors, planner)
-    _tell(rescaling, index.version)
+    _signal_workers(rescaling, index.version)
     return rescaling
 
 
@@ -136,7 +136,7 @@ def _name(factors: Factors, planner: Planner) -> Rescaling:
     )
 
 
-def _tell(rescaling: Rescaling, version: str) -> None:
+def _signal_workers(rescaling: Rescaling, version: str) -> None:
     """Log the factors in one line, and those that are at a bound as a warning."""
     at_bound = [
         f"{part.part} {part.name}".rstrip()

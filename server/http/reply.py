@@ -54,7 +54,7 @@ def on_the_wire(reply: Reply) -> bytes:
     return b"".join((line, lines, b"\r\n", reply.body))
 
 
-class WithoutCycle:
+class RawReplies:
     """Replies as bytes, with uvicorn's own headers; for the event loop alone.
 
     Parameters

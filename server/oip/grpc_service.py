@@ -14,7 +14,7 @@ from polydom.features.errors import BadInput
 
 from ..engine.request import Caller
 from ..http.headers import Headers
-from ..runtime.threads import aside
+from ..runtime.threads import run_off_loop
 from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 from .grpc_messages import (
     METHODS,
@@ -170,7 +170,7 @@ class GrpcService:
         self, asked: Message, arrived_s: float, context: Any
     ) -> Inferred:
         caller = Caller()
-        inference = await aside(inference_of, asked, size=asked.ByteSize())
+        inference = await run_off_loop(inference_of, asked, size=asked.ByteSize())
         waited_s = time.monotonic() - arrived_s
         patience_s = context.time_remaining()
         if patience_s is not None:

@@ -17,7 +17,7 @@ from ..http.handing import hand_over
 from ..http.headers import Headers, only_header
 from ..http.reply import Reply, failed
 from ..runtime.admission import Body
-from ..runtime.threads import aside
+from ..runtime.threads import run_off_loop
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
 from ..schema.predict import encode
 from .metadata import config_of
@@ -99,7 +99,7 @@ class Exchange:
         widest = oip.widest(self._name, self._version)
         body = await read_body(self._receive, self._headers, limit, self._held)
         given = (self._name, self._version, body, length, widest)
-        decoded = await aside(decode_infer, *given, size=len(body))
+        decoded = await run_off_loop(decode_infer, *given, size=len(body))
         inferred = await oip.infer(decoded.inference, self.arrived_s, self.caller)
         payload, length = decoded.encode(inferred)
         self.when_sent = inferred.sent

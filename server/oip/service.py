@@ -22,7 +22,7 @@ from ..http.tokens import Access
 from ..runtime.admission import Admission
 from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
-from ..runtime.threads import aside
+from ..runtime.threads import run_off_loop
 from ..schema.predict import Answer
 from .items import Items, Requested
 from .metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
@@ -101,7 +101,7 @@ class Oip:
 
     Attributes
     ----------
-    tell_others
+    notify_others
         Called after a model was loaded, to make other processes that serve the same
         follow; None where there are none.
     admission
@@ -111,7 +111,7 @@ class Oip:
     def __init__(self, repository: Repository, access: Access) -> None:
         self.repository = repository
         self.access = access
-        self.tell_others: Callable[[], None] | None = None
+        self.notify_others: Callable[[], None] | None = None
         self.admission: Admission | None = None
         self._items: WeakKeyDictionary[ServedModel, Items] = WeakKeyDictionary()
 
@@ -245,8 +245,8 @@ class Oip:
                 "no files are taken over the wire"
             )
         await self.repository.load(model)
-        if self.tell_others is not None:
-            self.tell_others()
+        if self.notify_others is not None:
+            self.notify_others()
 
     async def unload(self, model: str, headers: Headers) -> None:
         """Let a model answer no more.
@@ -260,7 +260,7 @@ class Oip:
             As `Repository.unload`.
         """
         self.refuse_change(headers)
-        if self.tell_others is not None:
+        if self.notify_others is not None:
             raise NotAllowed("one of several workers cannot unload a model for all")
         await self.repository.unload(model)
 
@@ -297,7 +297,9 @@ class Oip:
         items, codec = self._items_of(served), served.codec
         items.check(inference.outputs)
         terms = Terms.read(inference.parameters, patience_s)
-        asks = await aside(items.read, inference.inputs, size=_size(inference.inputs))
+        asks = await run_off_loop(
+            items.read, inference.inputs, size=_size(inference.inputs)
+        )
         times = served.send_times_of(transport, len(asks))
         reserve_s = max(kept.at(arrived_s) for kept in (times.loop, times.thread))
         shared = terms.shared(codec.unit, codec.settings, arrived_s, reserve_s)

@@ -18,11 +18,11 @@ from polydom.features.errors import BadInput
 
 from ..errors import ReloadFailed
 from ..http.prometheus import samples_of
-from ..http.protocol import StampingProtocol
+from ..http.protocol import HttpProtocol
 from ..runtime.admission import ACCEPTED, waiting_at
 from ..runtime.metrics import Samples
 from ..runtime.repository import Repository
-from ..runtime.threads import in_own_thread
+from ..runtime.threads import run_in_thread
 from ..settings import DRAIN_S, KEEP_ALIVE_S
 from .file_watch import POLL_S, Watch
 
@@ -111,7 +111,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, running: Running) -> None:
         config = uvicorn.Config(
             app,
-            http=StampingProtocol,
+            http=HttpProtocol,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -141,7 +141,7 @@ class Server(uvicorn.Server):
         self.beside = [_reload_on_signal, _watch_files]
         self.running = running
         self.when_started: Callable[[], object] = bool
-        self._told_to_stop = False
+        self._stopping = False
 
     def samples(self) -> Samples:
         """Say all that was counted here."""
@@ -194,8 +194,8 @@ class Server(uvicorn.Server):
         Told again, do not wait any more.
         """
         self.repository.leaving = True
-        if self.running.leave_s and not self._told_to_stop:
-            self._told_to_stop = True
+        if self.running.leave_s and not self._stopping:
+            self._stopping = True
             self._loop.call_soon_threadsafe(
                 self._loop.call_later,
                 self.running.leave_s,
@@ -221,7 +221,7 @@ async def _reload_on_signal(server: Server) -> AsyncIterator[None]:
         return
     told = asyncio.Event()
 
-    async def obey() -> None:
+    async def reload_when_told() -> None:
         while True:
             await told.wait()
             told.clear()
@@ -229,12 +229,12 @@ async def _reload_on_signal(server: Server) -> AsyncIterator[None]:
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGHUP, told.set)
-    obeying = asyncio.create_task(obey())
+    reloading = asyncio.create_task(reload_when_told())
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGHUP)
-        obeying.cancel()
+        reloading.cancel()
 
 
 @contextlib.asynccontextmanager
@@ -247,7 +247,7 @@ async def _watch_files(server: Server) -> AsyncIterator[None]:
     async def look() -> None:
         while True:
             await asyncio.sleep(POLL_S)
-            await server.reload(await in_own_thread(watch.poll))
+            await server.reload(await run_in_thread(watch.poll))
 
     looking = asyncio.create_task(look())
     try:

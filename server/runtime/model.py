@@ -101,7 +101,7 @@ class ServedModel:
         done = object()
         began_s = self.now()
         step = functools.partial(next, steps, done)
-        while await self.queue.patiently(step, self._in_the_end_s()) != done:
+        while await self.queue.compute(step, self._in_the_end_s()) != done:
             if old is not None:
                 took_s = self.now() - began_s
                 await asyncio.sleep(min(REST * took_s, LONGEST_REST_S))

@@ -21,7 +21,7 @@ from .codec import Codec
 from .metrics import Metrics
 from .model import ServedModel
 from .model_names import AnyPath, name_paths
-from .threads import in_own_thread
+from .threads import run_in_thread
 from .work_queue import WorkQueue
 
 # Longest that opening a file may take; one that takes longer is left alone.
@@ -247,7 +247,7 @@ class Repository:
         for place in self._loaded():
             place.metrics.reloads["failed"] += 1
 
-    def rehearse(self) -> None:
+    def run_once(self) -> None:
         """Run everything once, before anything is started: for a process that forks."""
         for served in filter(None, (place.served for place in self._places.values())):
             served.warm_up.run()
@@ -359,7 +359,7 @@ class Repository:
         return ReloadFailed(f"model {place.name!r}: {failure}")
 
     async def _load(self, place: _Place) -> None:
-        opened = in_own_thread(functools.partial(self._open, place))
+        opened = run_in_thread(functools.partial(self._open, place))
         try:
             new = await asyncio.wait_for(opened, LOAD_S)
         except TimeoutError as error:

@@ -186,7 +186,7 @@ class Batch:
             due_s = max(self._account.due_s, soonest_s)
             turn = partial(_turn, work, now_s=self._served.now)
             with self._slots:
-                encoded, done = await self._served.queue.patiently(turn, due_s)
+                encoded, done = await self._served.queue.compute(turn, due_s)
             # between two turns the computing thread writes none of this
             self._served.metrics.answers.update(self._told)
             self._told.clear()

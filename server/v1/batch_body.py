@@ -147,7 +147,7 @@ class Source:
         self._more = True
         self._first: bytes | None = None
         self._coming = 0
-        self._wait_no_more: Callable[[], None] = state.get("wait_no_more", bool)
+        self._stop_timer: Callable[[], None] = state.get("stop_timer", bool)
 
     async def begin(self) -> None:
         """Wait for the first bytes; a caller who asked whether to send them is told so.
@@ -203,7 +203,7 @@ class Source:
         BadInput, TooLarge, ReceiveTimeout, Abandoned
             If the stream cannot be read on, once all before has been given.
         """
-        self._wait_no_more()  # a stream may take longer than other bodies
+        self._stop_timer()  # a stream may take longer than other bodies
         chunk: list[Raw] = []
         left_s = RECEIVE_S
         while self._more or self._first is not None:

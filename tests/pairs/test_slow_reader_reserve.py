@@ -14,7 +14,7 @@ from polydom.server.engine.budget import Allowance
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.http.handing import hand_over
-from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.protocol import HttpProtocol
 from polydom.server.oip.grpc_service import SENDING_S, _written_s
 from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.model import ServedModel
@@ -105,7 +105,7 @@ def test_a_caller_is_prompt_until_its_transport_is_full() -> None:
             paused.append(True)
 
     paused = list[bool]()
-    protocol: Any = StampingProtocol.__new__(StampingProtocol)
+    protocol: Any = HttpProtocol.__new__(HttpProtocol)
     protocol.caller, protocol.flow = Caller(prompt=True), Flow()
     protocol.pause_writing()
     assert (protocol.caller.prompt, paused) == (False, [True])

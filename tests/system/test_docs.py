@@ -30,7 +30,7 @@ from polydom.indexer.index.pdx import (
 from polydom.server import errors
 from polydom.server.__main__ import main
 from polydom.server.app import create_app, describe_routes
-from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.tokens import OPEN_PATHS
 from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema.facts import IndexFacts, ModelFacts
@@ -160,7 +160,7 @@ def test_running_names_options_that_there_are_and_the_limits(
     described = capsys.readouterr().out
     for option in set(re.findall(r"`(--[a-z-]+)", RUNNING)):
         assert option in described, option
-    settings, protocol = Settings(), StampingProtocol
+    settings, protocol = Settings(), HttpProtocol
     for limit in (
         f"{settings.budget_s * 1e3:g} ms",
         f"{settings.max_budget_s * 1e3:,g} ms",

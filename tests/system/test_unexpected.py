@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from polydom.server.app import create_app
-from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.tokens import Access, Tokens
 from tests.support import records
 
@@ -34,7 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, int]
     access = Access(admin=Tokens([ADMIN]))
     app = create_app(records.save_index(tmp_path_factory.mktemp("i")), access=access)
     config = uvicorn.Config(
-        app, port=0, http=StampingProtocol, log_config=None, access_log=False
+        app, port=0, http=HttpProtocol, log_config=None, access_log=False
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

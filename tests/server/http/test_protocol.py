@@ -10,7 +10,7 @@ import pytest
 import uvicorn
 
 from polydom.server.engine.request import Caller
-from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.protocol import HttpProtocol
 
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"
 Ask = Callable[[Any, Any, Any], Awaitable[Any]]
@@ -38,9 +38,7 @@ class Echo:
         await send({"type": "http.response.body", "body": body})
 
 
-async def talk(
-    app: Echo, ask: Ask, protocol: type[StampingProtocol] = StampingProtocol
-) -> Any:
+async def talk(app: Echo, ask: Ask, protocol: type[HttpProtocol] = HttpProtocol) -> Any:
     """Run a server with `app`, connect to it and let `ask` do the talking."""
     config = uvicorn.Config(
         app, port=0, http=protocol, lifespan="off", log_level="critical"
@@ -150,7 +148,7 @@ def test_protocol_answers_garbage_as_the_rest_of_the_wire_does() -> None:
     assert json.loads(body)["code"] == "bad_input"
 
 
-class Strict(StampingProtocol):
+class Strict(HttpProtocol):
     receive_s = 0.05
     head_limit = 200
     connection_limit = 1
@@ -209,7 +207,7 @@ def test_protocol_turns_away_connections_over_the_limit() -> None:
         return bytes(reply), await stamp(reader)
 
     async def main() -> Any:
-        class OnlyOne(StampingProtocol):
+        class OnlyOne(HttpProtocol):
             connection_limit = 1
 
         return await talk(Echo(), ask, OnlyOne)
@@ -225,7 +223,7 @@ GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 @pytest.mark.parametrize("cut", [3, 20, len(GET) - 1])
 def test_protocol_answers_any_number_of_requests_in_one_read(cut: int) -> None:
-    count = (StampingProtocol.head_limit << 1) // len(GET)
+    count = (HttpProtocol.head_limit << 1) // len(GET)
 
     async def ask(reader: Any, writer: Any, connections: Any) -> int:
         while not connections:
@@ -252,7 +250,7 @@ def test_protocol_refuses_a_long_head_behind_any_number_of_requests(
         (connection,) = connections
         connection.data_received(GET * before + GET[:-2] + b"x: ")
         for _ in range(5):
-            connection.data_received(b"y" * (StampingProtocol.head_limit // 4))
+            connection.data_received(b"y" * (HttpProtocol.head_limit // 4))
         for _ in range(before):
             await stamp(reader)
         return bytes(await reader.read())

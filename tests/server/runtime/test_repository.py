@@ -221,8 +221,8 @@ def test_repository_counts_together_what_waits_for_any_of_its_indexes(
 def test_work_that_is_patient_gives_its_result_or_its_error(tmp_path: Path) -> None:
     async def main() -> None:
         async with started(save(tmp_path / "a.pdx")) as repository:
-            assert await repository.queue.patiently(lambda: math.pi) == math.pi
+            assert await repository.queue.compute(lambda: math.pi) == math.pi
             with pytest.raises(ZeroDivisionError):
-                await repository.queue.patiently(lambda: 1 // 0)
+                await repository.queue.compute(lambda: 1 // 0)
 
     run(main())

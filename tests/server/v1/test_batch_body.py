@@ -41,7 +41,7 @@ def test_source_waits_no_longer_than_it_should(monkeypatch: pytest.MonkeyPatch) 
 
     async def run() -> list[Any]:
         source = Source(
-            {"state": {"wait_no_more": lambda: told.append(0)}}, receive, HELD
+            {"state": {"stop_timer": lambda: told.append(0)}}, receive, HELD
         )
         chunks = source.chunks(JsonLines(99))
         found = await anext(chunks)

@@ -19,7 +19,7 @@ from polydom.server.app import create_app
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
-from polydom.server.http.protocol import REQUEST, RawRequest, StampingProtocol
+from polydom.server.http.protocol import REQUEST, HttpProtocol, RawRequest
 from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.repository import Repository
@@ -201,7 +201,7 @@ def test_bodies_over_the_operators_limit_are_for_the_route() -> None:
         assert (answer is not None) == answered
 
 
-class Ordinary(StampingProtocol):
+class Ordinary(HttpProtocol):
     """Has the route answer everything."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -267,7 +267,7 @@ CONVERSATIONS: dict[str, list[bytes]] = {
 
 @contextlib.asynccontextmanager
 async def running(
-    protocol: type[StampingProtocol], folder: Path
+    protocol: type[HttpProtocol], folder: Path
 ) -> AsyncIterator[tuple[Any, uvicorn.Server]]:
     app = create_app(records.save_index(folder))
     config = uvicorn.Config(
@@ -287,7 +287,7 @@ async def running(
     await served
 
 
-def answers(protocol: type[StampingProtocol], folder: Path) -> dict[str, bytes]:
+def answers(protocol: type[HttpProtocol], folder: Path) -> dict[str, bytes]:
     """All that a real server sends in each conversation, without what times change."""
 
     async def talk(server: uvicorn.Server, reads: list[bytes]) -> bytes:
@@ -296,7 +296,7 @@ def answers(protocol: type[StampingProtocol], folder: Path) -> dict[str, bytes]:
         while not server.server_state.connections:
             await asyncio.sleep(0)
         (connection,) = server.server_state.connections
-        assert isinstance(connection, StampingProtocol)
+        assert isinstance(connection, HttpProtocol)
         for read in [*reads, LAST]:
             if connection.transport.is_closing():
                 break  # what is sent now would only be refused
@@ -336,7 +336,7 @@ def timeless(said: bytes) -> bytes:
 
 
 def test_conversations_are_the_same_on_the_wire(tmp_path: Path) -> None:
-    ways: list[type[StampingProtocol]] = [StampingProtocol, Ordinary]
+    ways: list[type[HttpProtocol]] = [HttpProtocol, Ordinary]
     short, ordinary = (answers(way, tmp_path) for way in ways)
     for name, said in ordinary.items():
         assert timeless(short[name]) == timeless(said), name
@@ -360,7 +360,7 @@ def test_who_leaves_before_the_body_is_counted(tmp_path: Path) -> None:
     """Also where nothing but the protocol knew of the request."""
 
     async def main() -> None:
-        async with running(StampingProtocol, tmp_path) as (app, server):
+        async with running(HttpProtocol, tmp_path) as (app, server):
             connections = server.server_state.connections
             port = server.servers[0].sockets[0].getsockname()[1]
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -379,7 +379,7 @@ def test_who_leaves_before_the_body_is_counted(tmp_path: Path) -> None:
 
 
 def test_answers_without_a_cycle_are_one_a_read(tmp_path: Path) -> None:
-    class Counting(StampingProtocol):
+    class Counting(HttpProtocol):
         answered: ClassVar[list[bool]] = []
 
         def _answered(self, answerer: Any) -> bool:
