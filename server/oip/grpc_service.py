@@ -140,7 +140,7 @@ class GrpcService:
             self._oip.access.tokens.check(_headers(context))
         if name in (INFER, STREAM) and self._oip.admission is not None:
             await self._oip.admission.wait()
-        with self._oip.repository.intake.body() as held:
+        with self._oip.repository.held_bytes.body() as held:
             held.hold(len(received.data))
             yield _decode(name, received.data)
 

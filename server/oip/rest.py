@@ -16,7 +16,7 @@ from ..http.body import read_body
 from ..http.handing import hand_over
 from ..http.headers import Headers, only_header
 from ..http.reply import Reply, failed
-from ..runtime.admission import Body
+from ..runtime.admission import HeldBody
 from ..runtime.threads import run_off_loop
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
 from ..schema.predict import encode
@@ -45,7 +45,9 @@ class Exchange:
         Told when the answer was written; None where nobody wants to know.
     """
 
-    def __init__(self, oip: Oip, scope: Scope, receive: Receive, held: Body) -> None:
+    def __init__(
+        self, oip: Oip, scope: Scope, receive: Receive, held: HeldBody
+    ) -> None:
         self._oip = oip
         self._held = held
         self._receive = receive
@@ -155,7 +157,7 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        with self._oip.repository.intake.body() as held:
+        with self._oip.repository.held_bytes.body() as held:
             exchange = Exchange(self._oip, scope, receive, held)
             arrived_s, caller = exchange.arrived_s, exchange.caller
             try:

@@ -28,7 +28,7 @@ from polydom.features.errors import BadInput
 from ..settings import DRAIN_S
 from .file_watch import POLL_S
 from .server import Running, Server, run
-from .worker_metrics import Peers
+from .worker_metrics import WorkerMetrics
 
 # A worker that ends is started anew, but not more often than this.
 RESTART_S = 1.0
@@ -262,9 +262,9 @@ class Workers:
         self._server.run_at(self._listener)
 
     def _share_metrics(self, number: int) -> None:
-        peers, server = Peers(self._folder, number, self._count), self._server
+        peers = WorkerMetrics(self._folder, number, self._count)
         self._app.state.worker, self._app.state.others = number, peers.ask
-        server.beside.append(lambda server: peers.telling(server.samples))
+        self._server.beside.append(lambda server: peers.telling(server.samples))
 
     def _have_others_follow_reloads(self, parent: int) -> None:
         def tell() -> None:

@@ -16,7 +16,7 @@ from ..engine.loading import load_planner
 from ..errors import NotReady, ReloadFailed, UnknownModel
 from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
-from .admission import Intake
+from .admission import HeldBytes
 from .codec import Codec
 from .metrics import Metrics
 from .model import ServedModel
@@ -92,7 +92,7 @@ class Repository:
         self.settings = settings
         self.leaving = False
         self.stray = Metrics()
-        self.intake = Intake(settings.intake_limit)
+        self.held_bytes = HeldBytes(settings.intake_limit)
         self._features = tuple(features)
         self._places = {
             name: _Place(name, path, Metrics()) for name, path in paths.items()

@@ -77,7 +77,7 @@ class BatchEndpoint:
         """Answer one batch."""
         if self.slots.taken >= RUNNING:
             raise Overloaded(f"{self.slots.taken} batches are being answered already")
-        with self._repository.intake.body() as held:
+        with self._repository.held_bytes.body() as held:
             await self._answer(scope, Source(scope, receive, held), send)
 
     async def _answer(self, scope: Scope, source: Source, send: Send) -> None:

@@ -18,7 +18,7 @@ from ..engine.request import Caller
 from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
 from ..http.body import declared, expects
 from ..http.headers import Headers, content_type_in, read_query
-from ..runtime.admission import Body
+from ..runtime.admission import HeldBody
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
 from ..schema.bounds import LARGE
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
@@ -137,7 +137,7 @@ class Source:
         Who waits for the answers.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, held: Body) -> None:
+    def __init__(self, scope: Scope, receive: Receive, held: HeldBody) -> None:
         self._held, self._kept = held, 0
         state = scope.get("state", {})
         self.arrived_s: float = state.get("arrived_s") or time.monotonic()

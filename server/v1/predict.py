@@ -21,7 +21,7 @@ from ..http.body import coding_of, read_body
 from ..http.handing import hand_over
 from ..http.headers import Headers, model_in, read_headers
 from ..http.reply import JSON, Reply, failed
-from ..runtime.admission import Body
+from ..runtime.admission import HeldBody
 from ..runtime.codec import Codec
 from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
@@ -79,11 +79,11 @@ class Predict:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, whatever becomes of it."""
-        with self._repository.intake.body() as held:
+        with self._repository.held_bytes.body() as held:
             await self._answer(scope, receive, send, held)
 
     async def _answer(
-        self, scope: Scope, receive: Receive, send: Send, held: Body
+        self, scope: Scope, receive: Receive, send: Send, held: HeldBody
     ) -> None:
         repository, state = self._repository, scope.get("state", {})
         arrived_s = state.get("arrived_s") or time.monotonic()

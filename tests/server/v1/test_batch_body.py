@@ -9,7 +9,7 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
-from polydom.server.runtime.admission import Intake
+from polydom.server.runtime.admission import HeldBytes
 from polydom.server.schema.batch import BatchTerms
 from polydom.server.schema.streams import JsonLines
 from polydom.server.v1 import batch_body as batch_source
@@ -22,7 +22,7 @@ from polydom.server.v1.batch_body import (
     read_terms,
 )
 
-HELD = Intake(1 << 20).body()
+HELD = HeldBytes(1 << 20).body()
 
 
 def test_source_waits_no_longer_than_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
