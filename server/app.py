@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadInput, PolydomError
 
 from .errors import UNEXPECTED, Failure, Overloaded, describe
-from .http.openapi_parts import document
+from .http.openapi import document
 from .http.reply import RawReplies, failed
 from .http.tokens import Access, TokenGate
 from .oip.openapi import OIP_STRUCTS, describe_oip

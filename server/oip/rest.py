@@ -13,9 +13,8 @@ from polydom.features.wording import in_words
 
 from ..engine.request import Caller
 from ..http.body import read_body
-from ..http.handing import hand_over
 from ..http.headers import Headers, only_header
-from ..http.reply import Reply, failed
+from ..http.reply import Reply, failed, send_and_count
 from ..runtime.admission import HeldBody
 from ..runtime.threads import run_off_loop
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
@@ -168,7 +167,9 @@ class Endpoint:
             if exchange.when_sent is None:
                 await sending
             else:
-                await hand_over(sending, caller, time.monotonic, exchange.when_sent)
+                await send_and_count(
+                    sending, caller, time.monotonic, exchange.when_sent
+                )
 
 
 # What is asked most comes first; statistics of all before a model of that name.

@@ -3,7 +3,7 @@
 from typing import Any
 
 from ..errors import Failure
-from ..http.openapi_parts import MEANINGS, RAW, call, fields, in_query, ref
+from ..http.openapi import MEANINGS, RAW, call, fields, in_query, ref
 from ..schema.batch import BatchBody, BatchItem, BatchTerms, Entry, ErrorEntry, Totals
 from ..schema.facts import Health, IndexFacts, ModelsFacts
 from ..schema.predict import MSGPACK, Answer, PredictRequest

@@ -18,9 +18,8 @@ from polydom.features.items import Item
 from ..engine.request import Caller
 from ..errors import UNEXPECTED, NotReady, describe
 from ..http.body import coding_of, read_body
-from ..http.handing import hand_over
 from ..http.headers import Headers, model_in, read_headers
-from ..http.reply import JSON, Reply, failed
+from ..http.reply import JSON, Reply, failed, send_and_count
 from ..runtime.admission import HeldBody
 from ..runtime.codec import Codec
 from ..runtime.model import ServedModel
@@ -114,7 +113,7 @@ class Predict:
         else:
             reply = Reply(200, encode(answer))
         count = partial(served.sent, request, outcome)
-        await hand_over(reply(scope, receive, send), caller, served.now, count)
+        await send_and_count(reply(scope, receive, send), caller, served.now, count)
 
     def _served(
         self, headers: Headers, query: bytes, body: bytes

@@ -13,8 +13,8 @@ import pytest
 from polydom.server.engine.budget import Allowance
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
-from polydom.server.http.handing import hand_over
 from polydom.server.http.protocol import HttpProtocol
+from polydom.server.http.reply import send_and_count
 from polydom.server.oip.grpc_service import SENDING_S, _written_s
 from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.model import ServedModel
@@ -88,7 +88,7 @@ def test_an_answer_counts_when_it_was_written_if_that_is_known(
         loop = asyncio.get_running_loop()
         sending = send()
         task = asyncio.ensure_future(
-            hand_over(sending, Caller(prompt=prompt), clock, counted.append)
+            send_and_count(sending, Caller(prompt=prompt), clock, counted.append)
         )
         await asyncio.sleep(0)
         loop.call_soon(write)

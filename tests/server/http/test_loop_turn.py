@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from polydom.server.http.protocol import HttpProtocol
-from polydom.server.runtime.turn import turn_of
+from polydom.server.http.protocol import HttpProtocol, turn_of
 from tests.support.served import FEATURES_FILE, HAM, make_index
 from tests.support.servers import ask, serving
 
