@@ -25,7 +25,7 @@ KEPT_SHARE, KEPT_MAX_S = 0.1, 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Parameters:
     """What a request's parameters say.
 
     Attributes
@@ -42,7 +42,7 @@ class Terms:
     @classmethod
     def read(
         cls, parameters: Mapping[str, Parameter], patience_s: float | None
-    ) -> "Terms":
+    ) -> "Parameters":
         """Check the parameters.
 
         Raises
@@ -74,7 +74,7 @@ class Terms:
 
     def shared(
         self, unit: str, settings: Settings, arrived_s: float, reserve_s: float = 0.0
-    ) -> "Shared":
+    ) -> "SharedBudget":
         """Return the budget that all items share.
 
         Parameters
@@ -100,13 +100,13 @@ class Terms:
                     f"this index counts costs in {unit}: say with the parameter "
                     "'budget' how much the items may cost"
                 )
-            return Shared(Allowance(amount))
+            return SharedBudget(Allowance(amount))
         if self.patience_s is not None:
             useful_s = _useful_s(self.patience_s)
             amount = useful_s if amount is None else min(amount, useful_s)
         allowed_s = settings.budget_s if amount is None else amount
         allowed_s = min(allowed_s, settings.max_budget_s)
-        return Shared(Deadline(arrived_s, allowed_s, reserve_s))
+        return SharedBudget(Deadline(arrived_s, allowed_s, reserve_s))
 
 
 def _useful_s(patience_s: float) -> float:
@@ -124,7 +124,7 @@ def _add_timeout(named: dict[str, Parameter], value: Parameter, twice: bool) -> 
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedBudget:
     """One budget for several items, of which each gets an even share of what is left.
 
     Attributes

@@ -26,7 +26,7 @@ from ..runtime.threads import run_off_loop
 from ..schema.predict import Answer
 from .items import Items, Requested
 from .metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
-from .parameters import Parameter, Terms
+from .parameters import Parameter, Parameters
 from .statistics import ModelStatistics, statistics_of
 from .tensors import Tensor
 
@@ -37,7 +37,7 @@ log = logging.getLogger("polydom")
 
 
 @dataclass(frozen=True, slots=True)
-class Inference:
+class InferRequest:
     """One inference request, decoded.
 
     Attributes
@@ -63,7 +63,7 @@ class Inference:
 
 
 @dataclass(slots=True)
-class Inferred:
+class InferResponse:
     """The answer to an inference request, and what it came of.
 
     `answered` are one per item, with when that was.
@@ -89,7 +89,7 @@ class Inferred:
         self.served.sent(request, outcome, sent_s)
 
 
-class Oip:
+class InferenceService:
     """Answers what both transports ask; for the event loop alone.
 
     Parameters
@@ -266,12 +266,12 @@ class Oip:
 
     async def infer(
         self,
-        inference: Inference,
+        inference: InferRequest,
         arrived_s: float,
         caller: Caller,
         patience_s: float | None = None,
         transport: str = "http",
-    ) -> Inferred:
+    ) -> InferResponse:
         """Answer every item of a request inside the one budget.
 
         Parameters
@@ -296,7 +296,7 @@ class Oip:
         served = self.served(inference.model, inference.version)
         items, codec = self._items_of(served), served.codec
         items.check(inference.outputs)
-        terms = Terms.read(inference.parameters, patience_s)
+        terms = Parameters.read(inference.parameters, patience_s)
         asks = await run_off_loop(
             items.read, inference.inputs, size=_size(inference.inputs)
         )
@@ -319,7 +319,7 @@ class Oip:
         request, outcome, done_s = answered[-1]
         out_s = max(done_s, request.out_s(outcome.finished_s))
         met = answers[0].budget_met if len(answers) == 1 else shared.met(out_s)
-        return Inferred(
+        return InferResponse(
             inference.model,
             served.version,
             inference.id,

@@ -271,7 +271,7 @@ class Workers:
             os.kill(parent, signal.SIGHUP)
 
         state = self._app.state
-        state.oip.notify_others = tell
+        state.inference.notify_others = tell
         if hasattr(state, "admin"):
             state.admin.notify_others = tell
 
