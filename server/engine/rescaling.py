@@ -34,7 +34,7 @@ FEATURES_LIMIT_S = 0.4
 MODELS_LIMIT_S = 0.1
 
 log = logging.getLogger("polydom")
-life = logging.getLogger("polydom.life")
+lifecycle = logging.getLogger("polydom.life")
 
 
 def read_pace(planner: Planner) -> Pace | None:
@@ -144,7 +144,7 @@ def _signal_workers(rescaling: Rescaling, version: str) -> None:
         if not FASTEST < part.factor < SLOWEST
     ]
     facts = {"index": version[:12], "rescaling": msgspec.to_builtins(rescaling)}
-    life.info("costs are this machine's", extra=facts)
+    lifecycle.info("costs are this machine's", extra=facts)
     if at_bound:
         log.warning(
             "index %s: %s differ from the machine of the build by a factor of %g or "

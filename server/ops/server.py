@@ -28,7 +28,7 @@ from .file_watch import POLL_S, Watch
 
 BACKLOG = 2048
 
-life = logging.getLogger("polydom.life")
+lifecycle = logging.getLogger("polydom.life")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ def run(app: FastAPI, listener: socket.socket, running: Running = Running()) -> 
     BadInput
         If certificate and key cannot be used.
     """
-    Server(app, running).run_at(listener)
+    ReloadingServer(app, running).run_at(listener)
 
 
-class Server(uvicorn.Server):
+class ReloadingServer(uvicorn.Server):
     """Uvicorn, which also reloads: on SIGHUP, and when a watched file was replaced.
 
     Raises
@@ -136,7 +136,7 @@ class Server(uvicorn.Server):
         self.repository: Repository = app.state.repository
         self._when_stopping: list[Callable[[], None]] = app.state.when_stopping
         self.beside: list[
-            Callable[[Server], contextlib.AbstractAsyncContextManager[None]]
+            Callable[[ReloadingServer], contextlib.AbstractAsyncContextManager[None]]
         ]
         self.beside = [_reload_on_signal, _watch_files]
         self.running = running
@@ -164,9 +164,9 @@ class Server(uvicorn.Server):
             address = [str(s.getsockname()) for s in sockets or ()]
             names = list(self.repository.names())
             facts = {"event": "start", "address": address, "models": names}
-            life.info("starting", extra=facts)
+            lifecycle.info("starting", extra=facts)
             await super().serve(sockets)
-            life.info("stopped", extra={"event": "stop"})
+            lifecycle.info("stopped", extra={"event": "stop"})
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to take connections; from here on signals are heard.
@@ -214,7 +214,7 @@ class Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def _reload_on_signal(server: Server) -> AsyncIterator[None]:
+async def _reload_on_signal(server: ReloadingServer) -> AsyncIterator[None]:
     """Reload when told to; once more where told again meanwhile, however often."""
     if not hasattr(signal, "SIGHUP"):  # Windows
         yield
@@ -238,7 +238,7 @@ async def _reload_on_signal(server: Server) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _watch_files(server: Server) -> AsyncIterator[None]:
+async def _watch_files(server: ReloadingServer) -> AsyncIterator[None]:
     watch = server.running.watch
     if watch is None:
         yield

@@ -27,7 +27,7 @@ from polydom.features.errors import BadInput
 
 from ..settings import DRAIN_S
 from .file_watch import POLL_S
-from .server import Running, Server, run
+from .server import ReloadingServer, Running, run
 from .worker_metrics import WorkerMetrics
 
 # A worker that ends is started anew, but not more often than this.
@@ -39,7 +39,7 @@ _TOLD = ("SIGTERM", "SIGINT", "SIGHUP", "SIGCHLD")
 _TRIAL_FAILED = "SIGUSR1"
 
 log = logging.getLogger("polydom")
-life = logging.getLogger("polydom.life")
+lifecycle = logging.getLogger("polydom.life")
 
 
 def run_workers(
@@ -90,7 +90,7 @@ class Workers:
         self._app = app
         self._listener = listener
         self._watch = running.watch
-        self._server = Server(app, replace(running, watch=None))
+        self._server = ReloadingServer(app, replace(running, watch=None))
         self._count = count
         self._folder = folder
         self._patience_s = running.leave_s + DRAIN_S + 5
@@ -276,7 +276,7 @@ class Workers:
             state.admin.notify_others = tell
 
     @contextlib.asynccontextmanager
-    async def _while_parent_lives(self, server: Server) -> AsyncIterator[None]:
+    async def _while_parent_lives(self, server: ReloadingServer) -> AsyncIterator[None]:
         """Stop where the parent is gone: nobody else would stop this process."""
         loop = asyncio.get_running_loop()
 
@@ -291,7 +291,7 @@ class Workers:
 
 
 @contextlib.asynccontextmanager
-async def _hear_of_trials(server: Server) -> AsyncIterator[None]:
+async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
     """Count a reload that failed before this process was told to."""
     loop, number = asyncio.get_running_loop(), getattr(signal, _TRIAL_FAILED)
     loop.add_signal_handler(number, server.repository.count_failed)

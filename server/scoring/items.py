@@ -21,7 +21,7 @@ from ..runtime.warm_up import open_codec
 from .pool import Items, Opened, answer_by_many, codec_of
 
 CHUNK = 64
-AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError
+ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 Numbered = tuple[int, Item | PolydomError]
 
 
@@ -46,7 +46,7 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
 
 def score_items(
     index: str | os.PathLike[str] | Index,
-    items: Iterable[AnyItem],
+    items: Iterable[ScorableItem],
     total_budget_s: float | None = None,
     *,
     total_budget: float | None = None,
@@ -162,7 +162,7 @@ def scored(codec: Codec, result: Result) -> Scored:
     )
 
 
-def _as_item(codec: Codec, item: AnyItem) -> Item | PolydomError:
+def _as_item(codec: Codec, item: ScorableItem) -> Item | PolydomError:
     if isinstance(item, PolydomError):
         return item
     try:
@@ -242,7 +242,7 @@ class Scorer:
         self._item_budget_s = item_budget_s
         self._item_budget = item_budget
 
-    def __call__(self, items: Iterable[AnyItem]) -> list[dict[str, Any]]:
+    def __call__(self, items: Iterable[ScorableItem]) -> list[dict[str, Any]]:
         """Answer a partition; a dict with the fields of `Scored` for each item.
 
         Raises

@@ -25,8 +25,8 @@ from ..runtime.metrics import AnswerKind
 from ..runtime.repository import Repository
 from ..schema.batch import BatchTerms
 from ..schema.bounds import check_item
-from .batch_body import Raw, Source, content_type_of, read_batch, read_item
-from .batch_reply import Writer, entry_of, error_entry
+from .batch_body import BatchReader, Raw, content_type_of, read_batch, read_item
+from .batch_reply import BatchReply, entry_of, error_entry
 
 BATCH = "/v1/batch"
 # Seconds that the computing thread gives to one batch at a time; a single request waits
@@ -78,16 +78,16 @@ class BatchEndpoint:
         if self.slots.taken >= RUNNING:
             raise Overloaded(f"{self.slots.taken} batches are being answered already")
         with self._repository.held_bytes.body() as held:
-            await self._answer(scope, Source(scope, receive, held), send)
+            await self._answer(scope, BatchReader(scope, receive, held), send)
 
-    async def _answer(self, scope: Scope, source: Source, send: Send) -> None:
+    async def _answer(self, scope: Scope, reader: BatchReader, send: Send) -> None:
         kind = content_type_of(scope["headers"])
         limit = self._repository.settings.body_limit
-        terms, chunks = await read_batch(source, kind, scope["query_string"], limit)
-        writer = Writer(send, kind)
-        batch = Batch(self._repository, terms, source, writer, self.slots)
-        await source.begin()
-        await writer.start()
+        terms, chunks = await read_batch(reader, kind, scope["query_string"], limit)
+        reply = BatchReply(send, kind)
+        batch = Batch(self._repository, terms, reader, reply, self.slots)
+        await reader.begin()
+        await reply.start()
         await batch.run(chunks)
 
 
@@ -100,7 +100,7 @@ class Batch:
         Of the index that answers; the batch ends where it is left.
     terms
         What was asked for.
-    source, writer
+    reader, reply
         Where the items come from, and where the answers go.
     slots
         Of all batches.
@@ -117,8 +117,8 @@ class Batch:
         self,
         repository: Repository,
         terms: BatchTerms,
-        source: Source,
-        writer: Writer,
+        reader: BatchReader,
+        reply: BatchReply,
         slots: Slots,
     ) -> None:
         served = repository.get(terms.model)
@@ -133,15 +133,15 @@ class Batch:
             raise BadInput("label and top go together: the likeliest items of a class")
         self._repository = repository
         self._served = served
-        self._source = source
-        self._writer = writer
+        self._reader = reader
+        self._reply = reply
         self._slots = slots
         self._stops = terms.on_bad_item == "stop"
         self._stopped = False
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
         self._account = Account(
-            codec.planner, amount, count=terms.count, started_s=source.arrived_s
+            codec.planner, amount, count=terms.count, started_s=reader.arrived_s
         )
         self._top_k: TopK | None = None
         if terms.label is not None and terms.top is not None:
@@ -168,15 +168,15 @@ class Batch:
                 log.error("a batch failed", exc_info=broken)
             totals.error, totals.code = failure.error, failure.code
             self._served.metrics.errors[failure.code] += 1
-        await self._writer.totals(totals)
-        await self._source.drain()
-        await self._writer.finish()
+        await self._reply.totals(totals)
+        await self._reader.drain()
+        await self._reply.finish()
 
     async def _advance(self, work: Iterator[bytes | None]) -> None:
         """Have the computing thread do some work in turns, and send what it gives."""
         done = False
         while not done:
-            if self._source.caller.gone:
+            if self._reader.caller.gone:
                 raise Abandoned("the caller left before the batch was done")
             if self._repository.leaving:
                 raise NotReady("the server is about to stop")
@@ -191,8 +191,8 @@ class Batch:
             self._served.metrics.answers.update(self._told)
             self._told.clear()
             if self._top_k is not None:
-                self._source.keep(self._top_k.kept_bytes)
-            await self._writer.entries(encoded)
+                self._reader.keep(self._top_k.kept_bytes)
+            await self._reply.entries(encoded)
 
     def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
         """Answer a chunk; for the computing thread."""
@@ -201,11 +201,11 @@ class Batch:
         self._number += len(items)
         yield None
         for result, (_, item) in zip(
-            self._account.answers(items, self._source.caller), items, strict=True
+            self._account.answers(items, self._reader.caller), items, strict=True
         ):
             if isinstance(result.outcome, PolydomError):
                 self._stopped = self._stops
-                yield self._writer.encode(error_entry(result.number, result.outcome))
+                yield self._reply.encode(error_entry(result.number, result.outcome))
                 if self._stopped:
                     return
             elif self._top_k is None:
@@ -219,14 +219,14 @@ class Batch:
         """Improve the likeliest items and list them; for the computing thread."""
         assert self._top_k is not None
         began_s = self._served.now()
-        for _ in self._top_k.improve(self._source.caller):
+        for _ in self._top_k.improve(self._reader.caller):
             yield None
         for result, item in self._top_k.ranking():
             yield self._encoded(result, item, began_s)
 
     def _read(self, raw: Raw) -> Item | PolydomError:
         try:
-            codec, packed = self._served.codec, self._writer.packed
+            codec, packed = self._served.codec, self._reply.packed
             kind, columns = codec.planner.package.kind, codec.columns
             check_item(raw, packed=packed, kind=kind, columns=columns)
             return codec.item(read_item(raw, packed=packed))
@@ -245,7 +245,7 @@ class Batch:
         answer.budget_met = self._account.spent <= self._account.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1
-        return self._writer.encode(entry_of(result.number, answer))
+        return self._reply.encode(entry_of(result.number, answer))
 
 
 def _turn(

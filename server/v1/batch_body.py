@@ -56,13 +56,13 @@ def content_type_of(headers: Headers) -> str:
 
 
 async def read_batch(
-    source: "Source", kind: str, query: bytes, limit: int
+    reader: "BatchReader", kind: str, query: bytes, limit: int
 ) -> tuple[BatchTerms, AsyncIterator[list[Raw]]]:
     """Read the terms of a batch; its items come when they are asked for.
 
     Parameters
     ----------
-    source
+    reader
         The request's body.
     kind
         Its content type.
@@ -80,11 +80,11 @@ async def read_batch(
     """
     terms = read_terms(query)
     if kind in MSGPACK:
-        return terms, source.chunks(MsgpackStream(limit))
+        return terms, reader.chunks(MsgpackStream(limit))
     if kind in JSON_LINES:
-        return terms, source.chunks(JsonLines(limit))
+        return terms, reader.chunks(JsonLines(limit))
     if kind in (JSON, ""):
-        body = read_object(await source.whole(limit))
+        body = read_object(await reader.whole(limit))
         terms = _merge(terms, body)
         terms.count = len(body.items)
         return terms, cut(body.items)
@@ -126,7 +126,7 @@ def _merge(terms: BatchTerms, body: BatchTerms) -> BatchTerms:
     return merged
 
 
-class Source:
+class BatchReader:
     """The body of one request, read no faster than it is used.
 
     Attributes
