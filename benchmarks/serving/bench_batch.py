@@ -28,7 +28,7 @@ from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
-from polydom.server.batch.account import Account, Assignment, carry_out
+from polydom.server.batch.account import Account, Answered, Assignment, carry_out
 from polydom.server.batch.knapsack import Menus, solve
 from polydom.server.batch.top_k import TopK
 from polydom.server.client.sync import Client
@@ -119,12 +119,11 @@ class Held:
         numbered = list(enumerate(self.items))
         for start in range(0, len(numbered), 64):
             for result in account.answers(numbered[start : start + 64]):
-                assert isinstance(result.outcome, Outcome)
-                item = self.items[result.number]
-                top_k.offer(result.number, item, result.outcome)
+                assert isinstance(result, Answered)
+                top_k.offer(result)
         for _ in top_k.improve():
             pass
-        listed = [result.number for result, _ in top_k.ranking()]
+        listed = [result.number for result in top_k.ranking()]
         return float(np.mean([self.labels[k] == label for k in listed]))
 
 

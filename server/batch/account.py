@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from polydom.features.errors import BadFeature, PolydomError
-from polydom.features.items import Gaps, Item
+from polydom.features.items import Item
 
 from ..engine.budget import Allowance
 from ..engine.execution import PlanExecution
@@ -27,17 +27,23 @@ class Assignment(NamedTuple):
     row: int
 
 
-class Result(NamedTuple):
-    """What became of the item with this number, and what it lacked."""
+class Answered(NamedTuple):
+    """The item with this number, and what was answered."""
 
     number: int
-    outcome: Outcome | PolydomError
-    gaps: Gaps | None = None
+    item: Item
+    outcome: Outcome
 
 
-def gaps_of(item: Item | PolydomError) -> Gaps | None:
-    """Return what an item lacks; of what is none, nothing is known."""
-    return item.gaps if isinstance(item, Item) else None
+class Failed(NamedTuple):
+    """The item with this number has no answer."""
+
+    number: int
+    error: PolydomError
+
+
+Result = Answered | Failed
+Numbered = tuple[int, Item | PolydomError]
 
 
 class PlanTiming:
@@ -160,7 +166,7 @@ class Account:
 
     def answers(
         self,
-        items: Iterable[tuple[int, Item | PolydomError]],
+        items: Iterable[Numbered],
         caller: Caller | None = None,
     ) -> Iterator[Result]:
         """Answer some numbered items in their order, planned together.
@@ -174,19 +180,8 @@ class Account:
         """
         given = list(items)
         chunk = self.plan([item for _, item in given if isinstance(item, Item)])
-        assignments = iter(chunk.assignments)
-        with chunk:
-            for number, item in given:
-                result: Outcome | PolydomError
-                if isinstance(item, PolydomError):
-                    result = item
-                else:
-                    try:
-                        result = carry_out(self.planner, next(assignments), caller)
-                    except BadFeature as error:
-                        result = error
-                chunk.enter(result)
-                yield Result(number, result, gaps_of(item))
+        outcomes = try_each(self.planner, chunk.assignments, caller)
+        yield from chunk.results(given, outcomes)
 
     def enter(self, result: Outcome | PolydomError) -> None:
         """Book what became of an item."""
@@ -267,6 +262,23 @@ class Chunk:
             # menus are of the curves, and the pace is what corrects them here
             self.times.append((result.predicted / result.drift, took_s))
 
+    def results(
+        self, items: Iterable[Numbered], outcomes: Iterator[Outcome | PolydomError]
+    ) -> Iterator[Result]:
+        """Book what became of all items, in order; `outcomes` are of those planned."""
+        with self:
+            for number, item in items:
+                if isinstance(item, PolydomError):
+                    self.enter(item)
+                    yield Failed(number, item)
+                    continue
+                outcome = next(outcomes)
+                self.enter(outcome)
+                if isinstance(outcome, PolydomError):
+                    yield Failed(number, outcome)
+                else:
+                    yield Answered(number, item, outcome)
+
     def __enter__(self) -> "Chunk":
         return self
 
@@ -296,3 +308,15 @@ def carry_out(
     choice = planner.choose_row(assignment.row, assignment.item.size, now_s)
     request = Request(assignment.item, Allowance(math.inf), caller=caller or Caller())
     return PlanExecution(planner, request, choice, now_s).run()
+
+
+def try_each(
+    planner: Planner, assignments: Iterable[Assignment], caller: Caller | None = None
+) -> Iterator[Outcome | PolydomError]:
+    """Carry out all, one when it is asked for; BadFeature is what an item gets."""
+    for assignment in assignments:
+        try:
+            outcome: Outcome | PolydomError = carry_out(planner, assignment, caller)
+        except BadFeature as error:
+            outcome = error
+        yield outcome

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,14 @@ from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import Gaps, Item
 from polydom.indexer.index.index import Index
 
-from ..batch.account import Account, Result
+from ..batch.account import Account, Answered, Failed, Numbered, Result
 from ..batch.top_k import TopK
-from ..engine.outcome import Outcome
 from ..runtime.codec import Codec
 from ..runtime.warm_up import open_codec
 from .pool import Items, Opened, answer_by_many, codec_of
 
 CHUNK = 64
 ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
-Numbered = tuple[int, Item | PolydomError]
 
 
 class Scored(msgspec.Struct, repr_omit_defaults=True):
@@ -143,13 +140,12 @@ def make_account(
 
 def scored(codec: Codec, result: Result) -> Scored:
     """Write a result as a row."""
-    outcome = result.outcome
-    if isinstance(outcome, PolydomError):
-        return Scored(result.number, error=str(outcome))
+    if isinstance(result, Failed):
+        return Scored(result.number, error=str(result.error))
+    outcome, gaps = result.outcome, result.item.gaps or Gaps()
     cost = outcome.predicted
     if codec.unit == "s":
         cost = outcome.finished_s - outcome.started_s
-    gaps = result.gaps or Gaps()
     return Scored(
         result.number,
         outcome.label,
@@ -189,20 +185,12 @@ def _best_of(
     items: Iterator[Numbered],
 ) -> Iterator[Scored]:
     """Offer all that can be answered; the others are not listed."""
-    offered: deque[Item | PolydomError] = deque()
-
-    def remembered() -> Iterator[Numbered]:
-        for number, item in items:
-            offered.append(item)
-            yield number, item
-
-    for result in answers(remembered()):
-        item = offered.popleft()
-        if isinstance(item, Item) and isinstance(result.outcome, Outcome):
-            top_k.offer(result.number, item, result.outcome)
+    for result in answers(items):
+        if isinstance(result, Answered):
+            top_k.offer(result)
     for _ in top_k.improve():
         pass
-    for result, _ in top_k.ranking():
+    for result in top_k.ranking():
         yield scored(codec, result)
 
 

@@ -8,17 +8,17 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-from polydom.features.errors import BadFeature, PolydomError, WorkerLost
+from polydom.features.errors import PolydomError, WorkerLost
 from polydom.features.items import Item
 
-from ..batch.account import Account, Assignment, Chunk, Result, carry_out, gaps_of
+from ..batch.account import Account, Assignment, Chunk, Numbered, Result, try_each
 from ..engine.outcome import Outcome
 from ..runtime.codec import Codec
 from ..runtime.warm_up import open_codec
 
 # An index's file, and those with features of one's own.
 Opened = tuple[str, tuple[Path, ...]]
-Items = list[tuple[int, Item | PolydomError]]
+Items = list[Numbered]
 Worked = tuple[list[Outcome | PolydomError], float]
 
 
@@ -53,25 +53,15 @@ def answer_by_many(
 
 def _finish(items: Items, chunk: Chunk, future: "Future[Worked]") -> Iterator[Result]:
     outcomes, chunk.all_s = future.result()
-    done = iter(outcomes)
-    with chunk:
-        for number, item in items:
-            outcome = item if isinstance(item, PolydomError) else next(done)
-            chunk.enter(outcome)
-            yield Result(number, outcome, gaps_of(item))
+    return chunk.results(items, iter(outcomes))
 
 
 def _work(opened: Opened, assignments: list[Assignment]) -> Worked:
     """Carry out a chunk; for the other processes."""
-    codec = codec_of(opened)
-    began_s = codec.planner.now()
-    outcomes: list[Outcome | PolydomError] = []
-    for assignment in assignments:
-        try:
-            outcomes.append(carry_out(codec.planner, assignment))
-        except BadFeature as error:
-            outcomes.append(error)
-    return outcomes, codec.planner.now() - began_s
+    planner = codec_of(opened).planner
+    began_s = planner.now()
+    outcomes = list(try_each(planner, assignments))
+    return outcomes, planner.now() - began_s
 
 
 @functools.lru_cache(maxsize=4)

@@ -15,10 +15,9 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item
 
-from ..batch.account import Account, Result
+from ..batch.account import Account, Answered, Failed
 from ..batch.top_k import TopK
 from ..engine.budget import Allowance, read_amount
-from ..engine.outcome import Outcome
 from ..engine.request import Request
 from ..errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
 from ..runtime.metrics import AnswerKind
@@ -200,19 +199,16 @@ class Batch:
         items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
         self._number += len(items)
         yield None
-        for result, (_, item) in zip(
-            self._account.answers(items, self._reader.caller), items, strict=True
-        ):
-            if isinstance(result.outcome, PolydomError):
+        for result in self._account.answers(items, self._reader.caller):
+            if isinstance(result, Failed):
                 self._stopped = self._stops
-                yield self._reply.encode(error_entry(result.number, result.outcome))
+                yield self._reply.encode(error_entry(result.number, result.error))
                 if self._stopped:
                     return
             elif self._top_k is None:
-                yield self._encoded(result, item, read_s)
+                yield self._encoded(result, read_s)
             else:
-                assert isinstance(item, Item)
-                self._top_k.offer(result.number, item, result.outcome)
+                self._top_k.offer(result)
                 yield None
 
     def _listed(self) -> Iterator[bytes | None]:
@@ -221,8 +217,8 @@ class Batch:
         began_s = self._served.now()
         for _ in self._top_k.improve(self._reader.caller):
             yield None
-        for result, item in self._top_k.ranking():
-            yield self._encoded(result, item, began_s)
+        for result in self._top_k.ranking():
+            yield self._encoded(result, began_s)
 
     def _read(self, raw: Raw) -> Item | PolydomError:
         try:
@@ -233,14 +229,10 @@ class Batch:
         except PolydomError as error:
             return error
 
-    def _encoded(
-        self, result: Result, item: Item | PolydomError, read_s: float
-    ) -> bytes:
-        assert isinstance(item, Item)
-        assert isinstance(result.outcome, Outcome)
+    def _encoded(self, result: Answered, read_s: float) -> bytes:
         budget = Allowance(result.outcome.predicted)
         read_s = min(read_s, result.outcome.started_s)
-        request = Request(item, budget, arrived_s=read_s, read_s=read_s)
+        request = Request(result.item, budget, arrived_s=read_s, read_s=read_s)
         answer = self._served.codec.answer(request, result.outcome)
         answer.budget_met = self._account.spent <= self._account.amount
         key = (answer.features, answer.reason or "", answer.budget_met)

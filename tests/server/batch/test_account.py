@@ -8,7 +8,13 @@ import pytest
 from polydom.features.errors import BadItem, PolydomError
 from polydom.features.items import Item, text_item
 from polydom.indexer.index.index import Index
-from polydom.server.batch.account import Account, Assignment, PlanTiming, carry_out
+from polydom.server.batch.account import (
+    Account,
+    Answered,
+    Assignment,
+    PlanTiming,
+    carry_out,
+)
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from tests.server.engine.test_planner import (
@@ -35,7 +41,7 @@ def run(account: Account, count: int, chunk: int = 10) -> list[Outcome]:
             (start + k, TEXT) for k in range(min(chunk, count - start))
         ]
         for result in account.answers(items):
-            assert isinstance(result.outcome, Outcome)
+            assert isinstance(result, Answered)
             assert result.number == len(found)
             found.append(result.outcome)
     return found
@@ -135,7 +141,7 @@ def test_bulk_keeps_errors_in_their_places() -> None:
         (2, text_item("a\x00")),  # of which words cannot be computed
         (3, TEXT),
     ]
-    kinds = [type(result.outcome).__name__ for result in account.answers(items)]
+    kinds = [type(result[-1]).__name__ for result in account.answers(items)]
     assert kinds == ["BadItem", "Outcome", "BadFeature", "Outcome"]
     totals = account.totals()
     assert (totals.items, totals.errors) == (4, 2)

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.features.items import Item, record_item, text_item
-from polydom.server.batch.account import Account, Assignment, Result, carry_out
+from polydom.features.items import record_item, text_item
+from polydom.server.batch.account import Account, Answered, Assignment, carry_out
 from polydom.server.batch.top_k import AT_LEAST, KEPT, TopK, _bytes_of
 from polydom.server.engine.outcome import Outcome
 from polydom.server.errors import TooLarge
@@ -17,12 +17,12 @@ ITEMS = [text_item(text) for text in TEXTS]
 BEST = len(PLANNER.plans) - 1
 
 
-def find(amount: float, top: int) -> tuple[Account, list[tuple[Result, Item]]]:
+def find(amount: float, top: int) -> tuple[Account, list[Answered]]:
     account = Account(PLANNER, amount, count=len(ITEMS))
     top_k = TopK(account, "spam", top)
     for result in account.answers(enumerate(ITEMS)):
-        assert isinstance(result.outcome, Outcome)
-        top_k.offer(result.number, ITEMS[result.number], result.outcome)
+        assert isinstance(result, Answered)
+        top_k.offer(result)
     for _ in top_k.improve():
         pass
     return account, top_k.ranking()
@@ -37,15 +37,15 @@ def test_finalists_are_the_likeliest_where_the_budget_allows_all() -> None:
     _, ranking = find(99.0, top=10)
     scores = [spam(carry_out(PLANNER, Assignment(item, BEST))) for item in ITEMS]
     expected = sorted(range(len(ITEMS)), key=lambda k: (-scores[k], k))[:10]
-    assert [result.number for result, _ in ranking] == expected
-    assert all(ITEMS[result.number] is item for result, item in ranking)
+    assert [result.number for result in ranking] == expected
+    assert all(ITEMS[result.number] is result.item for result in ranking)
 
 
 def test_finalists_get_their_best_plans_under_a_budget_for_few() -> None:
     # everyone's best plan costs 2.7 and more, everyone's cheapest 0.06
     account, ranking = find(1.0, top=10)
-    assert [result.outcome.row for result, _ in ranking] == [BEST] * 10  # type: ignore[union-attr]
-    scores = [spam(result.outcome) for result, _ in ranking]
+    assert [result.outcome.row for result in ranking] == [BEST] * 10
+    scores = [spam(result.outcome) for result in ranking]
     assert scores == sorted(scores, reverse=True)
     totals = account.totals()
     assert totals.budget_met
@@ -54,14 +54,14 @@ def test_finalists_get_their_best_plans_under_a_budget_for_few() -> None:
 
 def test_finalists_without_a_budget_are_ranked_by_the_prior() -> None:
     _, ranking = find(0.0, top=3)
-    assert [result.number for result, _ in ranking] == [0, 1, 2]
+    assert [result.number for result in ranking] == [0, 1, 2]
 
 
 def test_finalists_keep_no_more_than_they_may_need() -> None:
     top_k = TopK(Account(PLANNER, 0.0), "spam", 2)
     outcome = carry_out(PLANNER, Assignment(ITEMS[0], 0))
     for number in range(500):
-        top_k.offer(number, ITEMS[0], outcome)
+        top_k.offer(Answered(number, ITEMS[0], outcome))
     assert len(top_k._heap) == 2 * KEPT + AT_LEAST
 
 
@@ -74,20 +74,20 @@ def test_finalists_keep_no_more_bytes_than_they_may(
     long = [text_item(f"{'free $$ ' * (k % 7)}{'x' * 20_000}") for k in range(99)]
     outcomes = [carry_out(PLANNER, Assignment(item, BEST)) for item in long]
     for number, (item, outcome) in enumerate(zip(long, outcomes, strict=True)):
-        top_k.offer(number, item, outcome)
+        top_k.offer(Answered(number, item, outcome))
         assert top_k.kept_bytes <= 300_000
     scores = [outcome.scores["spam"] for outcome in outcomes]
     likeliest = sorted(range(len(long)), key=lambda k: (-scores[k], k))[:5]
-    assert [result.number for result, _ in top_k.ranking()] == likeliest
+    assert [result.number for result in top_k.ranking()] == likeliest
     sure = msgspec.structs.replace(outcomes[0], scores={"spam": 2.0})
     with pytest.raises(TooLarge, match="ask for a smaller top"):
-        top_k.offer(99, text_item("x" * 300_000), sure)
+        top_k.offer(Answered(99, text_item("x" * 300_000), sure))
 
 
 def test_finalists_count_what_records_hold() -> None:
     records = [record_item({f"c{k}": "x" * 100 for k in range(n)}) for n in (1, 1000)]
     outcome = carry_out(PLANNER, Assignment(ITEMS[0], 0))
-    few, many = (_bytes_of(record, outcome) for record in records)
+    few, many = (_bytes_of(Answered(0, record, outcome)) for record in records)
     assert many - few >= 999 * 200
 
 
