@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, PolydomError
 
-from .errors import UNEXPECTED, Failure, Overloaded, describe
+from .errors import UNEXPECTED, Failure, Overloaded
 from .http.openapi import document
 from .http.reply import RawReplies, failed
 from .http.tokens import Access, TokenGate
@@ -166,24 +166,18 @@ class LastResort:
 
         try:
             await self._app(scope, receive, watched)
-        except Exception:
+        except Exception as error:
             if scope["type"] != "http":
                 raise
-            self._repository.stray.errors[UNEXPECTED.code] += 1
             if begun:
+                self._repository.stray.errors[UNEXPECTED.code] += 1
                 raise
-            log.exception("a request failed")
-            await failed(500, UNEXPECTED)(scope, receive, send)
+            await failed(*self._repository.stray.failed(error))(scope, receive, send)
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, PolydomError)
-    status, failure = describe(error)
     repository: Repository = request.app.state.repository
-    repository.stray.errors[failure.code] += 1
-    if failure is UNEXPECTED:
-        log.error("a request failed", exc_info=error)
-    return failed(status, failure)
+    return failed(*repository.stray.failed(error))
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:

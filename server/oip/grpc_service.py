@@ -152,9 +152,9 @@ class GrpcService:
         facts: Any = {}
         if name == LOAD:
             parameters = parameters_of(asked.parameters)
-            await self._service.load(asked.model_name, parameters, _headers(context))
+            await self._service.load(asked.model_name, parameters)
         elif name == UNLOAD:
-            await self._service.unload(asked.model_name, _headers(context))
+            await self._service.unload(asked.model_name)
         else:
             facts = self._facts[name](asked)
         return message_of(METHODS[name].output_type.name, facts)

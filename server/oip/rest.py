@@ -123,15 +123,14 @@ class Exchange:
         """Load a model's file as it is now."""
         self._service.refuse_change(self._headers)
         given = await self._read_object()
-        parameters = given.get("parameters") or {}
-        await self._service.load(self._name, parameters, self._headers)
+        await self._service.load(self._name, given.get("parameters") or {})
         return Reply(200, b"{}")
 
     async def unload(self) -> Reply:
         """Let a model answer no more."""
         self._service.refuse_change(self._headers)
         await self._read_object()
-        await self._service.unload(self._name, self._headers)
+        await self._service.unload(self._name)
         return Reply(200, b"{}")
 
     async def _read_object(self) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """The Open Inference Protocol, whatever carries it: what is served, and inference."""
 
 import asyncio
-import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,7 +15,7 @@ from polydom.features.errors import BadInput
 
 from ..engine.outcome import Outcome
 from ..engine.request import Caller, Request
-from ..errors import UNEXPECTED, Failure, NotAllowed, NotReady, describe
+from ..errors import Failure, NotAllowed, NotReady
 from ..http.headers import Headers
 from ..http.tokens import Access
 from ..runtime.admission import Admission
@@ -32,8 +31,6 @@ from .tensors import Tensor
 
 # What a parameter can hold.
 SENDABLE = frozenset({bool, int, float, str})
-
-log = logging.getLogger("polydom")
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,28 +214,19 @@ class InferenceService:
         arrived_s
             When its first byte came.
         """
-        status, failure = describe(error)
-        if failure is UNEXPECTED:
-            log.error("a request failed", exc_info=error)
         known = model in self.repository.names()
         metrics = self.repository.metrics(model) if known else self.repository.stray
-        metrics.errors[failure.code] += 1
         metrics.failed_s += time.monotonic() - arrived_s
-        return status, failure
+        return metrics.failed(error)
 
-    async def load(
-        self, model: str, parameters: Mapping[str, Any], headers: Headers
-    ) -> None:
-        """Load a model's file as it is now.
+    async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
+        """Load a model's file as it is now, for who passed `refuse_change`.
 
         Raises
         ------
-        NotAllowed, Unauthorized
-            If the operator lets nobody, or not who sends these headers.
         UnknownModel, ReloadFailed
             As `Repository.load`.
         """
-        self.refuse_change(headers)
         if parameters:
             raise BadInput(
                 "a model is loaded from the operator's own file: no configuration and "
@@ -248,18 +236,16 @@ class InferenceService:
         if self.notify_others is not None:
             self.notify_others()
 
-    async def unload(self, model: str, headers: Headers) -> None:
-        """Let a model answer no more.
+    async def unload(self, model: str) -> None:
+        """Let a model answer no more, for who passed `refuse_change`.
 
         Raises
         ------
-        NotAllowed, Unauthorized
-            If the operator lets nobody, or not who sends these headers; also where
-            other processes would go on answering.
+        NotAllowed
+            If other processes would go on answering.
         UnknownModel
             As `Repository.unload`.
         """
-        self.refuse_change(headers)
         if self.notify_others is not None:
             raise NotAllowed("one of several workers cannot unload a model for all")
         await self.repository.unload(model)

@@ -4,6 +4,7 @@ Requests only add to plain numbers, which costs them well under a microsecond ea
 Prometheus library's own counters take locks and several times as long.
 """
 
+import logging
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from ..engine.exit_audit import ExitAudit
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Request
+from ..errors import UNEXPECTED, Failure, describe
 
 # 10 us to 10 s, in steps of 1, 2 and 5
 SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)
@@ -24,6 +26,8 @@ Samples = dict[str, list[tuple[str, dict[str, str], float]]]
 # features, why it is not the best or "", and whether the budget was met
 AnswerKind = tuple[tuple[str, ...], str, bool]
 RATIOS = (0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0)
+
+log = logging.getLogger("polydom")
 
 
 class Histogram:
@@ -118,8 +122,8 @@ class Metrics:
         When the last answer was written, on the monotonic clock; 0 before the first.
     reloads
         How often an index was to be loaded while serving: "ok", "failed".
-    engines
-        What the engines of all its versions counted themselves.
+    planners
+        What the planners of all its versions counted themselves.
     """
 
     def __init__(self) -> None:
@@ -160,3 +164,16 @@ class Metrics:
         elif outcome.predicted > 0:
             self.ratio.add(took_s / outcome.predicted)
         self.answers[features, outcome.reason or "", met] += 1
+
+    def failed(
+        self, error: Exception, what: str = "a request failed"
+    ) -> tuple[int, Failure]:
+        """Count what got an error, and say so: as HTTP's status and body.
+
+        What nobody expected goes to the log.
+        """
+        status, failure = describe(error)
+        self.errors[failure.code] += 1
+        if failure is UNEXPECTED:
+            log.error(what, exc_info=error)
+        return status, failure

@@ -5,7 +5,6 @@ and encoded by the computing thread, a millisecond at a time, so that single req
 go between.
 """
 
-import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -19,7 +18,7 @@ from ..batch.account import Account, Answered, Failed
 from ..batch.top_k import TopK
 from ..engine.budget import Allowance, read_amount
 from ..engine.request import Request
-from ..errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
+from ..errors import Abandoned, NotReady, Overloaded, not_ready
 from ..runtime.metrics import AnswerKind
 from ..runtime.repository import Repository
 from ..schema.batch import BatchTerms
@@ -32,8 +31,6 @@ BATCH = "/v1/batch"
 # behind no more of it.
 TURN_S = 0.001
 RUNNING = 8
-
-log = logging.getLogger("polydom")
 
 
 class Slots:
@@ -162,11 +159,8 @@ class Batch:
             broken = error
         totals = self._account.totals()
         if broken is not None:
-            _, failure = describe(broken)
-            if failure is UNEXPECTED:
-                log.error("a batch failed", exc_info=broken)
+            _, failure = self._served.metrics.failed(broken, "a batch failed")
             totals.error, totals.code = failure.error, failure.code
-            self._served.metrics.errors[failure.code] += 1
         await self._reply.totals(totals)
         await self._reader.drain()
         await self._reply.finish()

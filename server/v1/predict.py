@@ -6,7 +6,6 @@ that is not answered with 200, is answered by a route of the application, as if 
 had looked at it before.
 """
 
-import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.items import Item
 
 from ..engine.request import Caller
-from ..errors import UNEXPECTED, NotReady, describe
+from ..errors import NotReady
 from ..http.body import coding_of, read_body
 from ..http.headers import Headers, model_in, read_headers
 from ..http.reply import JSON, Reply, failed, send_and_count
@@ -36,8 +35,6 @@ PREDICT = "/v1/predict"
 LONGEST_BODY = 65536
 _TELLING = frozenset((b"content-type", b"content-encoding", b"x-budget-ms"))
 _PLAIN_JSON = [(b"content-type", JSON)]
-
-log = logging.getLogger("polydom")
 
 
 class Predict:
@@ -100,12 +97,8 @@ class Predict:
             request, outcome = await served.answer(ask, arrived_s, caller)
             answer = served.codec.answer(request, outcome)
         except Exception as error:
-            status, failure = describe(error)
             metrics = repository.stray if served is None else served.metrics
-            metrics.errors[failure.code] += 1
-            if failure is UNEXPECTED:
-                log.exception("a request failed")
-            await failed(status, failure)(scope, receive, send)
+            await failed(*metrics.failed(error))(scope, receive, send)
             return
         if read_headers(headers)[0] in MSGPACK:
             packed = encode_msgpack(answer)
