@@ -5,7 +5,7 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -137,8 +137,7 @@ class ReloadingServer(uvicorn.Server):
         self._when_stopping: list[Callable[[], None]] = app.state.when_stopping
         self.beside: list[
             Callable[[ReloadingServer], contextlib.AbstractAsyncContextManager[None]]
-        ]
-        self.beside = [_reload_on_signal, _watch_files]
+        ] = []
         self.running = running
         self.when_started: Callable[[], object] = bool
         self._stopping = False
@@ -158,9 +157,18 @@ class ReloadingServer(uvicorn.Server):
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve, and do what is to be done beside it."""
         async with contextlib.AsyncExitStack() as stack:
+            loop = self._loop = asyncio.get_running_loop()
+            if hasattr(signal, "SIGHUP"):  # not on Windows
+                told = asyncio.Event()
+                loop.add_signal_handler(signal.SIGHUP, told.set)
+                stack.callback(loop.remove_signal_handler, signal.SIGHUP)
+                reloading = asyncio.create_task(self._reload_when_told(told))
+                stack.callback(reloading.cancel)
+            if self.running.watch is not None:
+                watching = self._reload_replaced(self.running.watch)
+                stack.callback(asyncio.create_task(watching).cancel)
             for context in self.beside:
                 await stack.enter_async_context(context(self))
-            self._loop = asyncio.get_running_loop()
             address = [str(s.getsockname()) for s in sockets or ()]
             names = list(self.repository.names())
             facts = {"event": "start", "address": address, "models": names}
@@ -194,17 +202,13 @@ class ReloadingServer(uvicorn.Server):
         Told again, do not wait any more.
         """
         self.repository.leaving = True
-        if self.running.leave_s and not self._stopping:
-            self._stopping = True
-            self._loop.call_soon_threadsafe(
-                self._loop.call_later,
-                self.running.leave_s,
-                super().handle_exit,
-                sig,
-                frame,
-            )
+        stop = partial(super().handle_exit, sig, frame)
+        if self._stopping or not self.running.leave_s:
+            stop()
         else:
-            super().handle_exit(sig, frame)
+            self._stopping = True
+            later = partial(self._loop.call_later, self.running.leave_s, stop)
+            self._loop.call_soon_threadsafe(later)
 
     async def reload(self, names: Iterable[str | None]) -> None:
         """Load some names' files again; what fails is logged and counted already."""
@@ -212,45 +216,14 @@ class ReloadingServer(uvicorn.Server):
             with contextlib.suppress(ReloadFailed):
                 await self.repository.reload(name)
 
-
-@contextlib.asynccontextmanager
-async def _reload_on_signal(server: ReloadingServer) -> AsyncIterator[None]:
-    """Reload when told to; once more where told again meanwhile, however often."""
-    if not hasattr(signal, "SIGHUP"):  # Windows
-        yield
-        return
-    told = asyncio.Event()
-
-    async def reload_when_told() -> None:
+    async def _reload_when_told(self, told: asyncio.Event) -> None:
+        """Reload all; once more where told again meanwhile, however often."""
         while True:
             await told.wait()
             told.clear()
-            await server.reload([None])
+            await self.reload([None])
 
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, told.set)
-    reloading = asyncio.create_task(reload_when_told())
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGHUP)
-        reloading.cancel()
-
-
-@contextlib.asynccontextmanager
-async def _watch_files(server: ReloadingServer) -> AsyncIterator[None]:
-    watch = server.running.watch
-    if watch is None:
-        yield
-        return
-
-    async def look() -> None:
+    async def _reload_replaced(self, watch: Watch) -> None:
         while True:
             await asyncio.sleep(POLL_S)
-            await server.reload(await run_in_thread(watch.poll))
-
-    looking = asyncio.create_task(look())
-    try:
-        yield
-    finally:
-        looking.cancel()
+            await self.reload(await run_in_thread(watch.poll))
