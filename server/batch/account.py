@@ -16,6 +16,8 @@ from ..schema.batch import Totals
 from .knapsack import Menus
 from .stream_budget import StreamBudget
 
+# Items that are planned together.
+CHUNK = 64
 # Weight of the latest chunk in what is believed of the pace.
 LATEST = 0.3
 

@@ -15,7 +15,7 @@ from polydom.features.wording import in_words
 from ..engine.execution import execute
 from ..engine.request import Caller
 from ..runtime.codec import Codec
-from ..runtime.record_decoder import decode_record
+from ..runtime.record_decoder import decode_content
 from ..runtime.warm_up import open_codec
 from ..schema.predict import Answer, PredictRequest, Reason
 
@@ -77,11 +77,8 @@ def read_request(path: Path, kind: Kind) -> PredictRequest:
     except OSError as error:
         raise BadItem(error.strerror or str(error)) from error
     try:
-        if kind == "image":
-            return PredictRequest(image_base64=data)
-        if kind == "text":
-            return PredictRequest(text=data.decode())
-        return PredictRequest(record=decode_record(data))
+        field = "image_base64" if kind == "image" else kind
+        return PredictRequest(**{field: decode_content(data, kind)})
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         needed = "a text in UTF-8" if kind == "text" else "a JSON object of columns"
         raise BadItem(f"{in_words(error)}; {needed} is needed") from error

@@ -1,8 +1,9 @@
 """Making an index's costs those of the machine that serves it.
 
-`indexer.pace` times the samples, once for the build and again here; `indexer.factors`
-makes factors of the two times; here a planner gets to plan with what they make of its
-index's costs; and `Rescaling` in `schema_facts` says what came of it.
+`index.machine_times` times the samples, once for the build and again here;
+`index.machine_factors` makes factors of the two times; here a planner gets to plan with
+what they make of its index's costs; and `Rescaling` in `schema.facts` says what came of
+it.
 """
 
 import logging

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from polydom.features.items import Item
 
-from ..engine.budget import Allowance, Budget
+from ..engine.budget import Allowance
 from ..engine.execution import begin
 from ..engine.outcome import Outcome
 from ..engine.planner import Choice
@@ -159,8 +159,7 @@ class ServedModel:
         request = replace(
             request, budget=budget, waits_since_s=since_s, send_time=times.thread
         )
-        if times.weighs and _is_heavy(budget):
-            request = self._weighed(request, times.thread)
+        request = self._weighed(request, times, times.thread)
         return request, await self._ask_thread(request, done)
 
     def answer_at_once(
@@ -206,13 +205,17 @@ class ServedModel:
     ) -> Request:
         """Ask as what the event loop answers."""
         request = self.codec.request(terms, item, arrived_s, caller, times.loop)
-        if times.weighs and _is_heavy(request.budget):
-            return self._weighed(request, times.loop)
-        return request
+        return self._weighed(request, times, times.loop)
 
-    def _weighed(self, request: Request, send_time: SendTime) -> Request:
+    def _weighed(
+        self, request: Request, times: SendTimes, send_time: SendTime
+    ) -> Request:
         """Keep as much of a small budget as promises most that is right and in time."""
-        now_s, planner, budget = self.now(), self.codec.planner, request.budget
+        budget = request.budget
+        is_heavy = budget.amount - budget.whole > HEAVY * budget.amount
+        if not (is_heavy and times.weighs):
+            return request
+        now_s, planner = self.now(), self.codec.planner
         left_s = budget.keeping(0.0).left(now_s)
         kept_s = weigh(
             send_time.levels(now_s),
@@ -272,8 +275,3 @@ class ServedModel:
                 encode(self.codec.answer(request, outcome))
                 after_s.append(self.now() - outcome.finished_s)
         return SendTime(after_s, self.now())
-
-
-def _is_heavy(budget: Budget) -> bool:
-    """Say whether much of a budget is kept for what follows the plan."""
-    return budget.amount - budget.whole > HEAVY * budget.amount

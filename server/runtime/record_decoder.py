@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from polydom.features.columns import Columns
 from polydom.features.extract import Extractor
-from polydom.features.items import Gaps, Item, ReadRecord, Value
+from polydom.features.items import Gaps, Item, Kind, ReadRecord, Value
 
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
 from ..schema.predict import Terms
@@ -167,6 +167,21 @@ class RecordDecoder:
         if not math.isfinite(sum(numbers)) and any(map(math.isinf, numbers)):
             raise OverflowError
         return make_gaps(tuple(unknown), len(missing), self._columns)
+
+
+def decode_content(data: bytes, kind: Kind) -> Any:
+    """Read a file's bytes as what an item of a kind is made of.
+
+    Raises
+    ------
+    UnicodeDecodeError, msgspec.DecodeError, RecursionError
+        If it is no text or no JSON.
+    BadItem
+        As `decode_record`.
+    """
+    if kind == "image":
+        return data
+    return data.decode() if kind == "text" else decode_record(data)
 
 
 def decode_record(data: str | bytes) -> Any:

@@ -12,13 +12,12 @@ from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import Gaps, Item
 from polydom.indexer.index.index import Index
 
-from ..batch.account import Account, Answered, Failed, Numbered, Result
+from ..batch.account import CHUNK, Account, Answered, Failed, Numbered, Result
 from ..batch.top_k import TopK
 from ..runtime.codec import Codec
 from ..runtime.warm_up import open_codec
 from .pool import Items, Opened, answer_by_many, codec_of
 
-CHUNK = 64
 ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 
 

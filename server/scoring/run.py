@@ -7,8 +7,9 @@ from pathlib import Path
 from polydom.features.errors import BadInput
 from polydom.indexer.progress import Tell
 
+from ..batch.account import CHUNK
 from ..engine.loading import load_index
-from .items import CHUNK, ScorableItem, Scored, score_items
+from .items import ScorableItem, Scored, score_items
 from .output import PartialOutput
 from .sources import read_items
 

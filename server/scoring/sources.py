@@ -21,7 +21,7 @@ from polydom.features.wording import in_words, listed
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
-from ..runtime.record_decoder import decode_record
+from ..runtime.record_decoder import decode_content
 from ..schema.json_keys import twice_in_json, twice_in_record
 from .items import ScorableItem
 
@@ -82,10 +82,7 @@ def read_items(
 def _file(folder: Path, path: Path, kind: Kind) -> Named:
     name = str(path.relative_to(folder))
     try:
-        data = path.read_bytes()
-        if kind == "image":
-            return name, data
-        return name, data.decode() if kind == "text" else decode_record(data)
+        return name, decode_content(path.read_bytes(), kind)
     except OSError as error:
         return name, BadItem(error.strerror or str(error))
     except BadItem as error:

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.wording import in_words
 
+from ..batch.account import CHUNK
 from ..engine.request import Caller
 from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
 from ..http.body import declared, expects
@@ -26,8 +27,6 @@ from ..schema.predict import MSGPACK, PredictRequest
 from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 from .decode import refuse_keys
 
-# Items that are planned together.
-CHUNK = 64
 # Items of one object; of a stream there may be any number.
 MOST_ITEMS = 1 << 16
 # Longest wait for an item of a stream to be whole.

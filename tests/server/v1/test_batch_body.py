@@ -8,13 +8,13 @@ import msgpack
 import pytest
 
 from polydom.features.errors import BadInput
+from polydom.server.batch.account import CHUNK
 from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
 from polydom.server.runtime.admission import HeldBytes
 from polydom.server.schema.batch import BatchTerms
 from polydom.server.schema.streams import JsonLines
 from polydom.server.v1 import batch_body as batch_source
 from polydom.server.v1.batch_body import (
-    CHUNK,
     BatchReader,
     content_type_of,
     cut,
