@@ -18,13 +18,13 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput, PolydomError
 
-from .errors import UNEXPECTED, Failure, Overloaded, describe
-from .http.openapi_parts import document
-from .http.reply import WithoutCycle, failed
+from .errors import UNEXPECTED, Failure, Overloaded
+from .http.openapi import document
+from .http.reply import RawReplies, failed
 from .http.tokens import Access, TokenGate
 from .oip.openapi import OIP_STRUCTS, describe_oip
 from .oip.rest import routes_of
-from .oip.service import Oip
+from .oip.service import InferenceService
 from .runtime.admission import Admission
 from .runtime.model_names import AnyPath
 from .runtime.repository import Repository
@@ -110,7 +110,10 @@ def create_app(
     app.state.repository, app.state.access = repository, access
     app.state.worker, app.state.others = None, None  # workers have both
     app.state.when_stopping = []
-    app.state.oip, app.state.grpc_at = Oip(repository, access), grpc_at
+    app.state.inference, app.state.grpc_at = (
+        InferenceService(repository, access),
+        grpc_at,
+    )
     app.add_middleware(LastResort, repository=repository)
     app.add_exception_handler(HTTPException, _answer_http_error)
     app.add_exception_handler(PolydomError, _answer_error)
@@ -124,7 +127,7 @@ def create_app(
     app.add_api_route("/metrics", show_metrics)
     app.add_api_route(DOCS, show_docs)
     batches = Route(BATCH, BatchEndpoint(repository), methods=["POST"])
-    app.router.routes.extend((batches, *routes_of(app.state.oip)))
+    app.router.routes.extend((batches, *routes_of(app.state.inference)))
     if access.admin is not None:
         app.state.admin = Admin(repository, access.admin)
         app.add_api_route(RELOAD, app.state.admin.reload, methods=["POST"])
@@ -163,24 +166,18 @@ class LastResort:
 
         try:
             await self._app(scope, receive, watched)
-        except Exception:
+        except Exception as error:
             if scope["type"] != "http":
                 raise
-            self._repository.stray.errors[UNEXPECTED.code] += 1
             if begun:
+                self._repository.stray.errors[UNEXPECTED.code] += 1
                 raise
-            log.exception("a request failed")
-            await failed(500, UNEXPECTED)(scope, receive, send)
+            await failed(*self._repository.stray.failed(error))(scope, receive, send)
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, PolydomError)
-    status, failure = describe(error)
     repository: Repository = request.app.state.repository
-    repository.stray.errors[failure.code] += 1
-    if failure is UNEXPECTED:
-        log.error("a request failed", exc_info=error)
-    return failed(status, failure)
+    return failed(*repository.stray.failed(error))
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
@@ -222,7 +219,7 @@ def _beside(app: FastAPI) -> contextlib.AbstractAsyncContextManager[object]:
     from .oip.grpc_service import serving_grpc
 
     state = app.state
-    return serving_grpc(state.oip, state.grpc_at, state.when_stopping)
+    return serving_grpc(state.inference, state.grpc_at, state.when_stopping)
 
 
 def _state(app: FastAPI) -> dict[str, Any]:
@@ -234,7 +231,7 @@ def _state(app: FastAPI) -> dict[str, Any]:
     errors, probes = repository.stray.errors, Probes(repository)
     call_soon = asyncio.get_running_loop().call_soon
     admission = Admission(repository.settings.budget_s, call_soon)
-    app.state.oip.admission = admission
+    app.state.inference.admission = admission
     direct: dict[tuple[bytes, bytes], Any] = {
         (b"GET", LIVEZ.encode()): probes.livez,
         (b"GET", READYZ.encode()): probes.readyz,
@@ -245,7 +242,7 @@ def _state(app: FastAPI) -> dict[str, Any]:
         "application": app,
         "admission": admission,
         "direct": direct,
-        "replies": WithoutCycle(lambda: errors.update((Overloaded.code,))),
+        "replies": RawReplies(lambda: errors.update((Overloaded.code,))),
     }
 
 

@@ -12,7 +12,7 @@ Models are trained on the first rows of a stream, exits fitted on the next ones 
 promise: at most 1 % of answers changed, with confidence 95 %. The server's engine
 answers all that follow, with every answer audited, so that it is known of each whether
 an exit changed it. Audits of 1 %, 5 % and all are drawn from these many times, each
-with a new `Audit`; the engine's own must count the same on the first answers.
+with a new `ExitAudit`; the engine's own must count the same on the first answers.
 
 Without a drift: the same rows shuffled before everything else. An alarm there is false
 if the share of changed answers is at most the one promised. Shifted rows have all but
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.server.engine.exit_audit import Audit
+from polydom.server.engine.exit_audit import ExitAudit
 
 from ..machine import describe
 from .drift_streams import STREAMS, Stream
@@ -38,9 +38,9 @@ from .drifting_exits import (
     CHANGED,
     PASSED,
     answer,
-    engine_of,
     index_of,
     outcomes,
+    planner_of,
     shifted,
 )
 from .plot_exit_drift import draw_all
@@ -61,7 +61,7 @@ Found = NDArray[np.int8]
 
 def first_alarm(drawn: Found) -> int | None:
     """Position of the drawn answer with which the alarm sounds; None without one."""
-    audit = Audit(ALPHA)
+    audit = ExitAudit(ALPHA)
     for place, kind in enumerate(drawn.tolist()):
         if kind == PASSED:
             audit.add_passed()
@@ -112,18 +112,18 @@ def summary(places: list[int | None]) -> dict[str, Any]:
     return found
 
 
-def try_engine(stream: Stream, found: Found, seed: int = 0) -> None:
+def try_planner(stream: Stream, found: Found, seed: int = 0) -> None:
     """Stop unless the engine's own audit counts what is drawn here."""
     share = SHARES[-1]
-    engine = engine_of(index_of(stream), share)
-    engine.audit = Audit(ALPHA, share, draw=random.Random(seed).random)
+    planner = planner_of(index_of(stream), share)
+    planner.audit = ExitAudit(ALPHA, share, draw=random.Random(seed).random)
     rows = stream.rows[stream.fitted :][:TRIED]
-    list(outcomes(engine, rows))
+    list(outcomes(planner, rows))
     draws = random.Random(seed)
     drawn = found[: len(rows)][[draws.random() < share for _ in rows]]
     ours = (int((drawn == PASSED).sum()), int((drawn == CHANGED).sum()))
-    assert (engine.audit.passed, engine.audit.changed) == ours, "audits differ"
-    assert engine.audit.alarm == (first_alarm(drawn) is not None)
+    assert (planner.audit.passed, planner.audit.changed) == ours, "audits differ"
+    assert planner.audit.alarm == (first_alarm(drawn) is not None)
 
 
 def blocks(found: Found) -> list[float]:
@@ -135,12 +135,12 @@ def run(name: str, folder: Path) -> dict[str, Any]:
     """Everything there is to say of one stream."""
     stream = STREAMS[name](folder)
     index = index_of(stream)
-    found = answer(engine_of(index, 1.0), stream.rows[stream.fitted :])
-    try_engine(stream, found)
+    found = answer(planner_of(index, 1.0), stream.rows[stream.fitted :])
+    try_planner(stream, found)
     still = stream.shuffled(0)
-    engine = engine_of(index_of(still), 1.0)
-    kept = answer(engine, still.rows[still.fitted :][:SHUFFLED])
-    moved = answer(engine, shifted(still, 0)[0][:SHUFFLED])
+    planner = planner_of(index_of(still), 1.0)
+    kept = answer(planner, still.rows[still.fitted :][:SHUFFLED])
+    moved = answer(planner, shifted(still, 0)[0][:SHUFFLED])
     return {
         "stream": name,
         "answers": len(found),

@@ -32,10 +32,10 @@ from polydom.features.items import Item, make_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.indexer.set_search.feature_order import prefixes
-from polydom.server.engine import execution as attempt
+from polydom.server.engine import execution
 from polydom.server.engine.budget import Allowance
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Question
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Request
 
 from ..data.kept_items import (
     FTI_TESTS,
@@ -144,7 +144,7 @@ def walk(index: Index, items: Sequence[Item], money: bool) -> Walks:
     package = index.package
     assert package is not None
     extractor = package.extractor()
-    plan = Engine(index, extractor).plans[int(np.argmax(index.accuracies))]
+    plan = Planner(index, extractor).plans[int(np.argmax(index.accuracies))]
     shape = (len(items), len(plan.answers))
     costs, checks, leads = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     choices = np.zeros(shape, np.int64)
@@ -225,17 +225,17 @@ def run(name: str, cache: Path) -> list[dict[str, Any]]:
 def ask_engines(name: str, cache: Path, most: int) -> list[dict[str, Any]]:
     """Answer some items with the engine, whole and with exits, in turn."""
     indexes = [build(project(name, alpha), cache=cache) for alpha in (None, CHECKED)]
-    engines = []
+    planners = []
     for index in indexes:
         assert index.package is not None
-        engines.append(Engine(index, index.package.extractor()))
+        planners.append(Planner(index, index.package.extractor()))
     items = [make_item(payload) for payload, *_ in KEPT[name]()][: most + 5]
     seconds, early = np.zeros((2, len(items))), np.zeros((2, len(items)))
     with threadpool_limits(1):
         for i, item in enumerate(items):
-            for e, engine in enumerate(engines):
+            for e, planner in enumerate(planners):
                 start = time.thread_time()
-                outcome = attempt.answer(engine, Question(item, Allowance(1e9)))
+                outcome = execution.execute(planner, Request(item, Allowance(1e9)))
                 seconds[e, i] = time.thread_time() - start
                 early[e, i] = outcome.reason == "sure"
     means = seconds[:, 5:].mean(axis=1) * 1e3  # the first warm up

@@ -21,10 +21,10 @@ from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
 from polydom.models import compile
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.prior import Prior
-from polydom.server.engine import execution as attempt
+from polydom.server.engine import execution
 from polydom.server.engine.budget import Allowance
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Question
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Request
 
 from .drift_streams import Codes, Rows, Stream
 
@@ -114,30 +114,30 @@ def stored_groups(stream: Stream) -> Iterator[StoredFeature]:
         yield StoredFeature(group, width, print_of, False, StoredColumns(names, {}))
 
 
-def engine_of(index: Index, share: float) -> Engine:
+def planner_of(index: Index, share: float) -> Planner:
     """Return an engine that audits a share of the answers."""
     assert index.package is not None
-    engine = Engine(index, index.package.extractor())
-    engine.audit.share = share
-    return engine
+    planner = Planner(index, index.package.extractor())
+    planner.audit.share = share
+    return planner
 
 
-def answer(engine: Engine, rows: Rows) -> NDArray[np.int8]:
+def answer(planner: Planner, rows: Rows) -> NDArray[np.int8]:
     """(N,) what becomes of each row's answer, all of which the engine draws."""
     found = np.empty(len(rows), np.int8)
-    for i, outcome in enumerate(outcomes(engine, rows)):
+    for i, outcome in enumerate(outcomes(planner, rows)):
         assert outcome.passed or outcome.audit is not None
         found[i] = PASSED if outcome.passed else CHANGED if outcome.audit else KEPT
     return found
 
 
-def outcomes(engine: Engine, rows: Rows) -> Iterator[Any]:
+def outcomes(planner: Planner, rows: Rows) -> Iterator[Any]:
     """Ask for row after row, without a limit of cost; the audit is told of each."""
     names = [f"c{k}" for k in range(rows.shape[1])]
     for row in rows.tolist():
         record = {name: v for name, v in zip(names, row, strict=True) if v == v}
-        outcome = attempt.answer(engine, Question(make_item(record), Allowance(1e9)))
-        engine.audit.answered(outcome)
+        outcome = execution.execute(planner, Request(make_item(record), Allowance(1e9)))
+        planner.audit.answered(outcome)
         yield outcome
 
 

@@ -28,12 +28,12 @@ from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
-from polydom.server.batch.account import Bulk, Dish, carry_out
+from polydom.server.batch.account import Account, Answered, Assignment, carry_out
 from polydom.server.batch.knapsack import Menus, solve
-from polydom.server.batch.top_k import Finalists
+from polydom.server.batch.top_k import TopK
 from polydom.server.client.sync import Client
 from polydom.server.engine.outcome import Outcome
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.schema.batch import Totals
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import serving
@@ -54,7 +54,7 @@ class Held:
         meta = {**index.package.meta, "unit": "predicted s"}
         index = replace(index, package=replace(index.package, meta=meta))
         assert index.package is not None
-        self.engine = Engine(index, index.package.extractor())
+        self.planner = Planner(index, index.package.extractor())
         data = load_data(Project.load(DEMO))
         ((_, rows),) = split(data, seed=0, held_out=0.25, folds=None)
         self.items: list[Item] = [data.items[row] for row in rows]
@@ -68,13 +68,15 @@ class Held:
         """The answer of a row for an item, computed once."""
         key = (number, row)
         if key not in self._known:
-            self._known[key] = carry_out(self.engine, Dish(self.items[number], row))
+            self._known[key] = carry_out(
+                self.planner, Assignment(self.items[number], row)
+            )
         return self._known[key]
 
     def even(self, amount: float) -> list[Outcome]:
         """Everyone has the same, and takes the best plan that fits."""
         each = amount / len(self.items)
-        lookup, prior = self.engine.index.lookup, self.engine.prior
+        lookup, prior = self.planner.index.lookup, self.planner.prior
         rows = [lookup.best(item.size, each) for item in self.items]
         return [
             self.outcome(k, row if row >= 0 else prior) for k, row in enumerate(rows)
@@ -88,12 +90,14 @@ class Held:
 
     def streamed(self, amount: float, *, count: bool) -> list[Outcome]:
         """The knapsack along a stream in chunks of 64."""
-        bulk = Bulk(self.engine, amount, count=len(self.items) if count else None)
+        account = Account(
+            self.planner, amount, count=len(self.items) if count else None
+        )
         found: list[Outcome] = []
         for start in range(0, len(self.items), 64):
-            with bulk.plan(self.items[start : start + 64]) as chunk:
-                for dish in chunk.dishes:
-                    outcome = self.outcome(len(found), dish.row)
+            with account.plan(self.items[start : start + 64]) as chunk:
+                for assignment in chunk.assignments:
+                    outcome = self.outcome(len(found), assignment.row)
                     chunk.enter(outcome)
                     found.append(outcome)
         return found
@@ -110,17 +114,16 @@ class Held:
 
     def precision_in_rounds(self, amount: float, label: str) -> float:
         """Share of the class among those listed by two rounds."""
-        bulk = Bulk(self.engine, amount, count=len(self.items))
-        finalists = Finalists(bulk, label, LISTED)
+        account = Account(self.planner, amount, count=len(self.items))
+        top_k = TopK(account, label, LISTED)
         numbered = list(enumerate(self.items))
         for start in range(0, len(numbered), 64):
-            for result in bulk.answers(numbered[start : start + 64]):
-                assert isinstance(result.outcome, Outcome)
-                item = self.items[result.number]
-                finalists.offer(result.number, item, result.outcome)
-        for _ in finalists.improve():
+            for result in account.answers(numbered[start : start + 64]):
+                assert isinstance(result, Answered)
+                top_k.offer(result)
+        for _ in top_k.improve():
             pass
-        listed = [result.number for result, _ in finalists.ranking()]
+        listed = [result.number for result in top_k.ranking()]
         return float(np.mean([self.labels[k] == label for k in listed]))
 
 

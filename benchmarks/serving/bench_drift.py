@@ -39,9 +39,9 @@ from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
 from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.execution import answer
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Question
+from polydom.server.engine.execution import execute
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Request
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.settings import Settings
 
@@ -84,7 +84,7 @@ class Clock:
 class Asker:
     """An engine as the server has it, pinned and warm."""
 
-    engine: Engine
+    planner: Planner
     warm_s: float
 
     @classmethod
@@ -93,22 +93,22 @@ class Asker:
     ) -> "Asker":
         assert index.package is not None
         extractor, corrects = index.package.extractor(), settings.correct
-        engine = Engine(index, extractor, now=now, corrects=corrects)
+        planner = Planner(index, extractor, now=now, corrects=corrects)
         start = time.perf_counter()
-        WarmUp(engine, rescales=settings.rescale).run()
-        return cls(engine, time.perf_counter() - start)
+        WarmUp(planner, rescales=settings.rescale).run()
+        return cls(planner, time.perf_counter() - start)
 
     def ask(
         self, items: list[Item], labels: list[str], budget_ms: float
     ) -> tuple[float, float]:
         """Share of answers in time, and share that are right."""
-        engine, in_time, right = self.engine, 0, 0
+        planner, in_time, right = self.planner, 0, 0
         for item, label in zip(items, labels, strict=True):
             assert isinstance(item.payload, bytes)
-            arrived_s = engine.now()
+            arrived_s = planner.now()
             deadline = Deadline(arrived_s, budget_ms / 1e3)
-            question = Question(image_item(item.payload), deadline)
-            outcome = answer(engine, question)
+            request = Request(image_item(item.payload), deadline)
+            outcome = execute(planner, request)
             in_time += outcome.finished_s <= deadline.due_s
             right += outcome.label == label
         return in_time / len(items), right / len(items)
@@ -189,7 +189,7 @@ def slowed_down(
         in_time, right = asker.ask(items[some], labels[some], SLOW_BUDGET_MS)
         at += count
         row |= {f"{name}: in time": in_time, f"{name}: right": right}
-        row[f"{name}: drift"] = asker.engine.drift.at(asker.engine.now())
+        row[f"{name}: drift"] = asker.planner.drift.at(asker.planner.now())
     return row
 
 

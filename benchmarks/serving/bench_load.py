@@ -37,7 +37,7 @@ from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
 from polydom.server.app import create_app
-from polydom.server.engine import planner as engine
+from polydom.server.engine import planner as planner
 from polydom.server.ops.server import listen, run
 from polydom.server.settings import Settings
 
@@ -95,7 +95,7 @@ def only_best(index: Index) -> Index:
 def serve(variant: str, path: str, port: int) -> None:
     """Serve one of the variants in this process."""
     if variant == "unpriced":
-        engine.PRESSURE = 0.0
+        planner.PRESSURE = 0.0
     settings = Settings(budget_s=BUDGET_MS / 1e3, queue_limit=1 << 20)
     with listen("127.0.0.1", port) as listener:
         run(create_app(path, settings=settings), listener)

@@ -23,16 +23,16 @@ import numpy as np
 
 from polydom.indexer import Index
 from polydom.models.trees.self_test import TRUST
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
-from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.metrics import Metrics
-from polydom.server.runtime.model import Serving
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import encode
 from polydom.server.settings import Settings
-from polydom.server.v1.decode import decode_ask
+from polydom.server.v1.decode import decode_request
 
 from ..machine import describe
 from . import record_index
@@ -57,30 +57,30 @@ def measure(folder: Path) -> dict[str, float]:
     record_index.write(folder)
     index = Index.load(folder / record_index.INDEX)
     assert index.package is not None
-    engine = Engine(index, index.package.extractor())
-    WarmUp(engine).run()
-    desk = Desk(engine, Settings())
-    serving = Serving(desk, WorkQueue(), Metrics())
-    serving.ready = True
+    planner = Planner(index, index.package.extractor())
+    WarmUp(planner).run()
+    codec = Codec(planner, Settings())
+    served = ServedModel(codec, WorkQueue(), Metrics())
+    served.ready = True
     rows = json.loads((folder / record_index.ROWS).read_text())
     asks = [{"record": record_index.record(row), "budget_ms": 50} for row in rows]
     bodies = [json.dumps(ask).encode() for ask in asks]
     now, caller = time.monotonic, Caller()
-    reader = desk.reader
+    reader = codec.reader
     assert reader is not None
 
     def quick(body: bytes) -> bytes:
         read = reader.read(body)
         assert read is not None
-        answered = serving.answer_at_once(read, now(), caller)
+        answered = served.answer_at_once(read, now(), caller)
         assert answered is not None
-        return encode(desk.answer(*answered))
+        return encode(codec.answer(*answered))
 
     def ordinary(body: bytes) -> bytes:
-        ask = decode_ask(HEADERS, b"", body, "record")
-        answered = serving.answer_at_once(ask, now(), caller)
+        ask = decode_request(HEADERS, b"", body, "record")
+        answered = served.answer_at_once(ask, now(), caller)
         assert answered is not None
-        return encode(desk.answer(*answered))
+        return encode(codec.answer(*answered))
 
     model: Any = index.package.models[1]
     packed = model.scorer.packed
@@ -90,7 +90,7 @@ def measure(folder: Path) -> dict[str, float]:
     for body in bodies:
         read = reader.read(body)
         assert read is not None
-        answered = serving.answer_at_once(read, now(), caller)
+        answered = served.answer_at_once(read, now(), caller)
         assert answered is not None
         outcomes.append(answered)
     kernel_us = least_us(lambda row: enter(row, at), singles)
@@ -98,10 +98,10 @@ def measure(folder: Path) -> dict[str, float]:
         f"{TRUST.kernels} kernel": kernel_us,
         "model": least_us(model.answer, singles),
         "read": least_us(reader.read, bodies),
-        "encode": least_us(encode, [desk.answer(*one) for one in outcomes]),
+        "encode": least_us(encode, [codec.answer(*one) for one in outcomes]),
         "whole": least_us(quick, bodies),
         "ordinary": least_us(ordinary, bodies),
-        "counting": least_us(lambda one: serving.sent(*one), outcomes),
+        "counting": least_us(lambda one: served.sent(*one), outcomes),
     }
     facts["whole beyond the kernel"] = facts["whole"] - kernel_us
     return facts

@@ -5,42 +5,50 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from polydom.features.errors import BadFeature, PolydomError
-from polydom.features.items import Gaps, Item
+from polydom.features.items import Item
 
 from ..engine.budget import Allowance
 from ..engine.execution import PlanExecution
 from ..engine.outcome import Outcome
-from ..engine.planner import Engine
-from ..engine.request import Caller, Question
+from ..engine.planner import Planner
+from ..engine.request import Caller, Request
 from ..schema.batch import Totals
 from .knapsack import Menus
-from .stream_budget import Ration
+from .stream_budget import StreamBudget
 
+# Items that are planned together.
+CHUNK = 64
 # Weight of the latest chunk in what is believed of the pace.
 LATEST = 0.3
 
 
-class Dish(NamedTuple):
+class Assignment(NamedTuple):
     """One item and the row of the index that it gets."""
 
     item: Item
     row: int
 
 
-class Result(NamedTuple):
-    """What became of the item with this number, and what it lacked."""
+class Answered(NamedTuple):
+    """The item with this number, and what was answered."""
 
     number: int
-    outcome: Outcome | PolydomError
-    gaps: Gaps | None = None
+    item: Item
+    outcome: Outcome
 
 
-def gaps_of(item: Item | PolydomError) -> Gaps | None:
-    """Return what an item lacks; of what is none, nothing is known."""
-    return item.gaps if isinstance(item, Item) else None
+class Failed(NamedTuple):
+    """The item with this number has no answer."""
+
+    number: int
+    error: PolydomError
 
 
-class Pace:
+Result = Answered | Failed
+Numbered = tuple[int, Item | PolydomError]
+
+
+class PlanTiming:
     """How time really runs, beside what the plans were to take.
 
     Attributes
@@ -69,12 +77,12 @@ class Pace:
         self._known = True
 
 
-class Bulk:
+class Account:
     """The books of one budget for many items; for one thread at a time.
 
     Parameters
     ----------
-    engine
+    planner
         Of the index that answers.
     amount
         The whole budget: seconds from `started_s` on where the index counts time, so
@@ -82,7 +90,7 @@ class Bulk:
     count
         How many items come; None where nobody knows.
     started_s
-        When the budget began to run, on the engine's clock.
+        When the budget began to run, on the planner's clock.
     workers
         How many plans are carried out at a time.
 
@@ -96,22 +104,22 @@ class Bulk:
 
     def __init__(
         self,
-        engine: Engine,
+        planner: Planner,
         amount: float,
         *,
         count: int | None = None,
         started_s: float | None = None,
         workers: int = 1,
     ) -> None:
-        self.engine = engine
+        self.planner = planner
         self.amount = amount
-        self.started_s = engine.now() if started_s is None else started_s
+        self.started_s = planner.now() if started_s is None else started_s
         self.kept = 0.0
-        self.pace = Pace()
+        self.timing = PlanTiming()
         self.answered = self.errors = 0
-        self._time_counts = engine.unit == "s"
-        self.menus = Menus(engine.index)
-        self._ration = Ration(count)
+        self._time_counts = planner.unit == "s"
+        self.menus = Menus(planner.index)
+        self._stream_budget = StreamBudget(count)
         self._workers = workers
         self._spent = self._hoped = 0.0
         self._under_way = 0.0
@@ -125,7 +133,7 @@ class Bulk:
     def spent(self) -> float:
         """What is spent of the budget by now."""
         if self._time_counts:
-            return self.engine.now() - self.started_s
+            return self.planner.now() - self.started_s
         return self._spent
 
     def left_for_plans(self, count: float) -> float:
@@ -133,30 +141,34 @@ class Bulk:
         left = self.amount - self.kept - self.spent
         if not self._time_counts:
             return left - self._under_way
-        left -= count * self.pace.overhead_s / self._workers
-        return left * self._workers / self.pace.ratio
+        left -= count * self.timing.overhead_s / self._workers
+        return left * self._workers / self.timing.ratio
 
     def spent_by(self, cost: float, count: int) -> float:
         """Return what `count` plans predicted to cost so much together will spend."""
         if not self._time_counts:
             return cost
-        return (cost * self.pace.ratio + count * self.pace.overhead_s) / self._workers
+        return (
+            cost * self.timing.ratio + count * self.timing.overhead_s
+        ) / self._workers
 
     def plan(self, items: Sequence[Item]) -> "Chunk":
         """Choose a row for each of the next items."""
-        planned_s = self.engine.now()
+        planned_s = self.planner.now()
         menus = [self.menus.of(item.size) for item in items]
-        come = len(items) + self._ration.to_come(len(items))
-        found = self._ration.choose(menus, self.left_for_plans(come))
+        come = len(items) + self._stream_budget.to_come(len(items))
+        found = self._stream_budget.choose(menus, self.left_for_plans(come))
         places = found.places.tolist()
         rows = [int(menu.rows[at]) for menu, at in zip(menus, places, strict=True)]
-        dishes = [Dish(item, row) for item, row in zip(items, rows, strict=True)]
+        assignments = [
+            Assignment(item, row) for item, row in zip(items, rows, strict=True)
+        ]
         self._under_way += found.cost
-        return Chunk(self, dishes, found.cost, planned_s)
+        return Chunk(self, assignments, found.cost, planned_s)
 
     def answers(
         self,
-        items: Iterable[tuple[int, Item | PolydomError]],
+        items: Iterable[Numbered],
         caller: Caller | None = None,
     ) -> Iterator[Result]:
         """Answer some numbered items in their order, planned together.
@@ -170,19 +182,8 @@ class Bulk:
         """
         given = list(items)
         chunk = self.plan([item for _, item in given if isinstance(item, Item)])
-        dishes = iter(chunk.dishes)
-        with chunk:
-            for number, item in given:
-                result: Outcome | PolydomError
-                if isinstance(item, PolydomError):
-                    result = item
-                else:
-                    try:
-                        result = carry_out(self.engine, next(dishes), caller)
-                    except BadFeature as error:
-                        result = error
-                chunk.enter(result)
-                yield Result(number, result, gaps_of(item))
+        outcomes = try_each(self.planner, chunk.assignments, caller)
+        yield from chunk.results(given, outcomes)
 
     def enter(self, result: Outcome | PolydomError) -> None:
         """Book what became of an item."""
@@ -190,13 +191,13 @@ class Bulk:
             self.errors += 1
             return
         self.answered += 1
-        self.engine.audit.answered(result)
+        self.planner.audit.answered(result)
         self._spent += result.predicted
         self._hoped += result.accuracy
 
     def improve(self, before: Outcome, after: Outcome) -> None:
         """Book a second, better answer to an item."""
-        self.engine.audit.answered(after)
+        self.planner.audit.answered(after)
         self._spent += after.predicted
         self._hoped += after.accuracy - before.accuracy
 
@@ -205,7 +206,7 @@ class Bulk:
         self._under_way -= chunk.cost
         if chunk.times and self._time_counts:
             predicted_s, actual_s = map(sum, zip(*chunk.times, strict=True))
-            self.pace.add(len(chunk.times), predicted_s, actual_s, all_s)
+            self.timing.add(len(chunk.times), predicted_s, actual_s, all_s)
 
     def totals(self) -> Totals:
         """Sum up."""
@@ -231,7 +232,7 @@ class Chunk:
 
     Attributes
     ----------
-    dishes
+    assignments
         What each item gets.
     cost
         What that is predicted to cost together, by the curves.
@@ -242,22 +243,43 @@ class Chunk:
     """
 
     def __init__(
-        self, bulk: Bulk, dishes: list[Dish], cost: float, planned_s: float
+        self,
+        account: Account,
+        assignments: list[Assignment],
+        cost: float,
+        planned_s: float,
     ) -> None:
-        self.dishes = dishes
+        self.assignments = assignments
         self.cost = cost
         self.times: list[tuple[float, float]] = []
         self.all_s: float | None = None
-        self._bulk = bulk
+        self._account = account
         self._planned_s = planned_s
 
     def enter(self, result: Outcome | PolydomError) -> None:
         """Book what became of the next item."""
-        self._bulk.enter(result)
+        self._account.enter(result)
         if isinstance(result, Outcome):
             took_s = result.finished_s - result.started_s
             # menus are of the curves, and the pace is what corrects them here
             self.times.append((result.predicted / result.drift, took_s))
+
+    def results(
+        self, items: Iterable[Numbered], outcomes: Iterator[Outcome | PolydomError]
+    ) -> Iterator[Result]:
+        """Book what became of all items, in order; `outcomes` are of those planned."""
+        with self:
+            for number, item in items:
+                if isinstance(item, PolydomError):
+                    self.enter(item)
+                    yield Failed(number, item)
+                    continue
+                outcome = next(outcomes)
+                self.enter(outcome)
+                if isinstance(outcome, PolydomError):
+                    yield Failed(number, outcome)
+                else:
+                    yield Answered(number, item, outcome)
 
     def __enter__(self) -> "Chunk":
         return self
@@ -265,11 +287,13 @@ class Chunk:
     def __exit__(self, *_: object) -> None:
         all_s = self.all_s
         if all_s is None:
-            all_s = self._bulk.engine.now() - self._planned_s
-        self._bulk.close(self, all_s)
+            all_s = self._account.planner.now() - self._planned_s
+        self._account.close(self, all_s)
 
 
-def carry_out(engine: Engine, dish: Dish, caller: Caller | None = None) -> Outcome:
+def carry_out(
+    planner: Planner, assignment: Assignment, caller: Caller | None = None
+) -> Outcome:
     """Answer an item with the row that it got, however long that takes.
 
     What a plan saves or overruns is the other items', so it is neither stretched nor
@@ -282,7 +306,19 @@ def carry_out(engine: Engine, dish: Dish, caller: Caller | None = None) -> Outco
     Abandoned
         If the caller has gone.
     """
-    now_s = engine.now()
-    choice = engine.choose_row(dish.row, dish.item.size, now_s)
-    question = Question(dish.item, Allowance(math.inf), caller=caller or Caller())
-    return PlanExecution(engine, question, choice, now_s).run()
+    now_s = planner.now()
+    choice = planner.choose_row(assignment.row, assignment.item.size, now_s)
+    request = Request(assignment.item, Allowance(math.inf), caller=caller or Caller())
+    return PlanExecution(planner, request, choice, now_s).run()
+
+
+def try_each(
+    planner: Planner, assignments: Iterable[Assignment], caller: Caller | None = None
+) -> Iterator[Outcome | PolydomError]:
+    """Carry out all, one when it is asked for; BadFeature is what an item gets."""
+    for assignment in assignments:
+        try:
+            outcome: Outcome | PolydomError = carry_out(planner, assignment, caller)
+        except BadFeature as error:
+            outcome = error
+        yield outcome

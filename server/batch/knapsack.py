@@ -5,7 +5,7 @@ budget, and their expected accuracies to as much as possible. Solved by the gree
 concave hulls (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger: *Knapsack Problems*,
 2004, section 11.2): start with everyone's cheapest plan and take the steps to the next
 plan on each hull in the order of accuracy gained per cost. What it misses of the
-optimum is less than the gain of one step. ICSP leaves this question open.
+optimum is less than the gain of one step. ICSP leaves this request open.
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Menu(NamedTuple):
     accuracies: Floats
 
 
-class Allotment(NamedTuple):
+class Solution(NamedTuple):
     """Which plan everyone gets.
 
     Attributes
@@ -157,7 +157,7 @@ class _Steps:
         self.base_accuracy = accuracies[starts]
 
 
-def solve(menus: Sequence[Menu], budget: float) -> Allotment:
+def solve(menus: Sequence[Menu], budget: float) -> Solution:
     """Choose everyone's plan so that together they are as accurate as `budget` allows.
 
     Where the budget is below the sum of all cheapest plans, those are what everyone
@@ -171,7 +171,7 @@ def solve(menus: Sequence[Menu], budget: float) -> Allotment:
         What all may cost together, in the unit of the menus' costs.
     """
     if not menus:
-        return Allotment(np.zeros(0, np.int64), 0.0, 0.0, 0.0)
+        return Solution(np.zeros(0, np.int64), 0.0, 0.0, 0.0)
     steps = _Steps(menus)
     left = budget - float(steps.base_cost.sum())
     order = np.argsort(-steps.slopes, kind="stable")
@@ -188,7 +188,7 @@ def solve(menus: Sequence[Menu], budget: float) -> Allotment:
     places = np.bincount(steps.item[taken], minlength=len(menus))
     cost = steps.base_cost.sum() + steps.costs[taken].sum()
     accuracy = steps.base_accuracy.sum() + steps.gains[taken].sum()
-    return Allotment(places, float(cost), float(accuracy), bound)
+    return Solution(places, float(cost), float(accuracy), bound)
 
 
 def _fill(steps: _Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .knapsack import Allotment, Menu, share_of, solve
+from .knapsack import Menu, Solution, share_of, solve
 
 SAMPLE = 512
 SLACK = 1 + 1e-9
@@ -13,7 +13,7 @@ SLACK = 1 + 1e-9
 LASTING = 2.0
 
 
-class Ration:
+class StreamBudget:
     """Gives every chunk of a stream its part of the budget for all of it.
 
     Those to come are taken to be like a sample of those seen, and as many as `count`
@@ -46,7 +46,7 @@ class Ration:
             return LASTING * (self.seen + now)
         return max(self._count - self.seen - now, 0)
 
-    def choose(self, menus: Sequence[Menu], left: float) -> Allotment:
+    def choose(self, menus: Sequence[Menu], left: float) -> Solution:
         """Choose the plans of the next items of the stream.
 
         Parameters

@@ -11,15 +11,13 @@ budget sets.
 import heapq
 import math
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from polydom.features.errors import BadInput
-from polydom.features.items import Item, ReadRecord
+from polydom.features.items import ReadRecord
 
-from ..engine.outcome import Outcome
 from ..engine.request import Caller
 from ..errors import TooLarge
-from .account import Bulk, Dish, Result, carry_out
+from .account import Account, Answered, Assignment, carry_out
 
 # What is kept from the first round: the best plans of so many items for each place on
 # the list, but no more than this share of the budget (bench_batch).
@@ -31,16 +29,7 @@ KEPT, AT_LEAST = 8, 64
 KEPT_BYTES, EACH = 128 << 20, 128
 
 
-class Candidate(NamedTuple):
-    """The item with this number, and what was said of it."""
-
-    score: float
-    number: int
-    item: Item
-    outcome: Outcome
-
-
-class Finalists:
+class TopK:
     """Candidates for the list, in memory that does not grow with the items.
 
     Attributes
@@ -50,7 +39,7 @@ class Finalists:
 
     Parameters
     ----------
-    bulk
+    account
         The books; a part of the budget is kept from the first round.
     label
         The class asked for.
@@ -63,25 +52,25 @@ class Finalists:
         If there is no such class, or the list has no place.
     """
 
-    def __init__(self, bulk: Bulk, label: str, top: int) -> None:
-        labels = bulk.engine.package.labels
+    def __init__(self, account: Account, label: str, top: int) -> None:
+        labels = account.planner.package.labels
         if label not in labels:
             known = ", ".join(labels[:20])
             raise BadInput(f"there is no class {label[:80]!r}; the index has {known}")
         if top < 1:
             raise BadInput(f"top is {top}; it must be 1 or more")
-        self._bulk = bulk
+        self._account = account
         self._label = label
         self._top = top
         # the least likely first; of equals the last to come: no two numbers are equal
-        self._heap: list[tuple[float, int, Candidate]] = []
-        self._improved: list[Candidate] = []
+        self._heap: list[tuple[float, int, Answered]] = []
+        self._improved: list[Answered] = []
         self._best_cost = 0.0
         self.kept_bytes = 0
         self._offered = 0
-        bulk.kept = MOST * bulk.amount
+        account.kept = MOST * account.amount
 
-    def offer(self, number: int, item: Item, outcome: Outcome) -> None:
+    def offer(self, candidate: Answered) -> None:
         """Take a candidate and what the first round said of it.
 
         Raises
@@ -90,10 +79,12 @@ class Finalists:
             If the list alone would take more than `KEPT_BYTES`.
         """
         self._offered += 1
-        self._best_cost += float(self._bulk.menus.of(item.size).costs[-1])
-        candidate = Candidate(self._score(outcome), number, item, outcome)
-        heapq.heappush(self._heap, (candidate.score, -number, candidate))
-        self.kept_bytes += _bytes_of(item, outcome)
+        menu = self._account.menus.of(candidate.item.size)
+        self._best_cost += float(menu.costs[-1])
+        heapq.heappush(
+            self._heap, (self._score(candidate), -candidate.number, candidate)
+        )
+        self.kept_bytes += _bytes_of(candidate)
         most = KEPT * self._top + AT_LEAST
         while len(self._heap) > most or self.kept_bytes > KEPT_BYTES:
             if len(self._heap) <= self._top:
@@ -102,12 +93,14 @@ class Finalists:
                     f"{KEPT_BYTES >> 20} MiB that are kept; ask for a smaller top"
                 )
             _, _, out = heapq.heappop(self._heap)
-            self.kept_bytes -= _bytes_of(out.item, out.outcome)
+            self.kept_bytes -= _bytes_of(out)
         cost = IMPROVED * self._top * self._best_cost / self._offered
-        bulk = self._bulk
-        bulk.kept = min(MOST * bulk.amount, bulk.spent_by(cost, IMPROVED * self._top))
+        account = self._account
+        account.kept = min(
+            MOST * account.amount, account.spent_by(cost, IMPROVED * self._top)
+        )
 
-    def improve(self, caller: Caller | None = None) -> Iterator[Result]:
+    def improve(self, caller: Caller | None = None) -> Iterator[Answered]:
         """Carry out the best plans of the candidates, the likeliest first.
 
         Ends when the budget or the candidates do.
@@ -117,45 +110,41 @@ class Finalists:
         Abandoned
             If the caller has gone.
         """
-        bulk = self._bulk
-        bulk.kept = 0.0
+        account = self._account
+        account.kept = 0.0
         self._heap.sort()
         while self._heap:
-            _, number, item, outcome = candidate = self._heap[-1][2]
-            menu = bulk.menus.of(item.size)
+            number, item, outcome = candidate = self._heap[-1][2]
+            menu = account.menus.of(item.size)
             row = int(menu.rows[-1])
             if row != outcome.row:
-                if float(menu.costs[-1]) > bulk.left_for_plans(1):
+                if float(menu.costs[-1]) > account.left_for_plans(1):
                     return
-                better = carry_out(bulk.engine, Dish(item, row), caller)
-                bulk.improve(outcome, better)
-                candidate = Candidate(self._score(better), number, item, better)
+                better = carry_out(account.planner, Assignment(item, row), caller)
+                account.improve(outcome, better)
+                candidate = Answered(number, item, better)
             self._improved.append(candidate)
             self._heap.pop()
-            yield Result(number, candidate.outcome, item.gaps)
+            yield candidate
 
-    def ranking(self) -> list[tuple[Result, Item]]:
+    def ranking(self) -> list[Answered]:
         """List the likeliest items, those with their best plans before all others."""
         rest = [candidate for _, _, candidate in self._heap]
-        ranked = [*_likeliest_first(self._improved), *_likeliest_first(rest)]
-        return [
-            (Result(one.number, one.outcome, one.item.gaps), one.item)
-            for one in ranked[: self._top]
-        ]
+        ranked = [*self._likeliest_first(self._improved), *self._likeliest_first(rest)]
+        return ranked[: self._top]
 
-    def _score(self, outcome: Outcome) -> float:
-        return outcome.scores.get(self._label, -math.inf)
+    def _likeliest_first(self, candidates: list[Answered]) -> list[Answered]:
+        """Sort by score; equals by when they came."""
+        return sorted(candidates, key=lambda one: (-self._score(one), one.number))
 
-
-def _likeliest_first(candidates: list[Candidate]) -> list[Candidate]:
-    """Sort by score; equals by when they came."""
-    return sorted(candidates, key=lambda one: (-one.score, one.number))
+    def _score(self, candidate: Answered) -> float:
+        return candidate.outcome.scores.get(self._label, -math.inf)
 
 
-def _bytes_of(item: Item, outcome: Outcome) -> int:
+def _bytes_of(candidate: Answered) -> int:
     """Bytes that a candidate takes, about."""
-    size = EACH * (8 + len(outcome.scores))
-    payload = item.payload
+    size = EACH * (8 + len(candidate.outcome.scores))
+    payload = candidate.item.payload
     if isinstance(payload, Mapping):
         strings = (value for value in payload.values() if isinstance(value, str))
         return size + EACH * len(payload) + sum(map(len, strings))

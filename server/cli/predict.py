@@ -1,4 +1,4 @@
-"""Answers in this process: the server's engine without a server."""
+"""Answers in this process: the server's planner without a server."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ from polydom.features.errors import BadFeature, BadItem, printable
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
 
-from ..engine.execution import answer
+from ..engine.execution import execute
 from ..engine.request import Caller
-from ..runtime.codec import Desk
-from ..runtime.record_decoder import decode_record
-from ..runtime.warm_up import open_desk
-from ..schema.predict import Answer, Ask, Reason
+from ..runtime.codec import Codec
+from ..runtime.record_decoder import decode_content
+from ..runtime.warm_up import open_codec
+from ..schema.predict import Answer, PredictRequest, Reason
 
 STDIN = Path("-")
 BadFile = BadItem | BadFeature
@@ -46,27 +46,27 @@ def answer_files(
     Raises
     ------
     BadIndexFile, BadFeature, BadInput
-        As `create_app` and `Desk.question`.
+        As `create_app` and `Codec.request`.
     """
-    desk = open_desk(index_path, features)
+    codec = open_codec(index_path, features)
     for path in items:
         try:
-            ask = read_ask(path, desk.engine.package.kind)
+            ask = read_request(path, codec.planner.package.kind)
             ask.budget_ms, ask.budget = budget_ms, budget
-            yield path, _answer(desk, ask)
+            yield path, _answer(codec, ask)
         except (BadItem, BadFeature) as error:
             yield path, error
 
 
-def _answer(desk: Desk, ask: Ask) -> Answer:
-    arrived_s = desk.engine.now()
-    question = desk.question(ask, desk.item(ask), arrived_s, Caller())
-    outcome = answer(desk.engine, question)
-    at_once = replace(question, read_s=outcome.started_s)  # there is no queue here
-    return desk.answer(at_once, outcome)
+def _answer(codec: Codec, ask: PredictRequest) -> Answer:
+    arrived_s = codec.planner.now()
+    request = codec.request(ask, codec.item(ask), arrived_s, Caller())
+    outcome = execute(codec.planner, request)
+    at_once = replace(request, read_s=outcome.started_s)  # there is no queue here
+    return codec.answer(at_once, outcome)
 
 
-def read_ask(path: Path, kind: Kind) -> Ask:
+def read_request(path: Path, kind: Kind) -> PredictRequest:
     """Read a file, or standard input where it is called -, as an item of a kind."""
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
@@ -77,11 +77,8 @@ def read_ask(path: Path, kind: Kind) -> Ask:
     except OSError as error:
         raise BadItem(error.strerror or str(error)) from error
     try:
-        if kind == "image":
-            return Ask(image_base64=data)
-        if kind == "text":
-            return Ask(text=data.decode())
-        return Ask(record=decode_record(data))
+        field = "image_base64" if kind == "image" else kind
+        return PredictRequest(**{field: decode_content(data, kind)})
     except (UnicodeDecodeError, msgspec.DecodeError, RecursionError) as error:
         needed = "a text in UTF-8" if kind == "text" else "a JSON object of columns"
         raise BadItem(f"{describe_decode_error(error)}; {needed} is needed") from error

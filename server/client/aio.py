@@ -28,10 +28,10 @@ from .messages import (
     READ_BYTES,
     Address,
     AnyItem,
-    Batch,
+    BatchExchange,
     FromBatch,
+    HttpResponse,
     NoAnswer,
-    Response,
     packer_of,
     patience_s,
     read_answer,
@@ -153,7 +153,7 @@ class AsyncClient:
                 yield pack(item)
 
         silence_s = patience_s(total_budget_ms, self._grace_s)
-        batch = Batch(self._address, terms, kind)
+        batch = BatchExchange(self._address, terms, kind)
         end_s = time.monotonic() + silence_s
         connection = await self._connect(silence_s, end_s)
         try:
@@ -178,7 +178,7 @@ class AsyncClient:
                 connection, fresh = self._idle.pop(), False
             except IndexError:
                 connection, fresh = await self._connect(timeout_s, end_s), True
-            response = Response()
+            response = HttpResponse()
             try:
                 await connection.send(request, end_s)
                 while not response.complete:

@@ -106,7 +106,7 @@ class Address:
         return self.request("POST", "/v1/predict", terms, body, kind)
 
 
-class Response:
+class HttpResponse:
     """One HTTP response as it comes in.
 
     Attributes
@@ -223,7 +223,7 @@ def _fields(item: AnyItem) -> dict[str, Any]:
     )
 
 
-class Batch:
+class BatchExchange:
     """One batch: its request in chunks, and the entries of its answer.
 
     Parameters
@@ -240,7 +240,7 @@ class Batch:
         self._packed = kind in MSGPACK
         splitter = MsgpackStream if self._packed else JsonLines
         self._splitter: Stream = splitter(ENTRY_LIMIT)
-        self._response = Response()
+        self._response = HttpResponse()
         self._sent = self._summed_up = False
 
     async def chunks(

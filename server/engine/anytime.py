@@ -1,4 +1,4 @@
-"""The way of an attempt that asks after every feature what to compute next."""
+"""Executions that ask after every feature what to compute next."""
 
 from polydom.features.sizes import Size
 from polydom.indexer.index.anytime import Anytime
@@ -19,8 +19,8 @@ def make_anytime(index: Index, unit: str) -> Anytime | None:
     return Anytime.of(package, index.accuracies, quantile)
 
 
-class Course:
-    """Features computed so far, and what they make possible; for one attempt.
+class AnytimePath:
+    """Features computed so far, and what they make possible; for one execution.
 
     Attributes
     ----------

@@ -15,36 +15,36 @@ from polydom.indexer.index.stored_features import StoredFeature
 
 from ..errors import Abandoned
 from ..schema.predict import Reason
-from .anytime import Course
+from .anytime import AnytimePath
 from .drift import LEAST_S
 from .outcome import Outcome
-from .planner import Choice, Engine
-from .request import Question
+from .planner import Choice, Planner
+from .request import Request
 
 
-def answer(engine: Engine, question: Question) -> Outcome:
+def execute(planner: Planner, request: Request) -> Outcome:
     """Choose a plan for what is left now, and carry it out.
 
     Raises
     ------
     TooLittleLeft
-        If the question asks for an error rather than a poor or late answer.
+        If the request asks for an error rather than a poor or late answer.
     BadFeature
         If a feature cannot be computed on this item.
     Abandoned
         If the caller has gone.
     """
-    return begin(engine, question).run()
+    return begin(planner, request).run()
 
 
 def begin(
-    engine: Engine,
-    question: Question,
+    planner: Planner,
+    request: Request,
     waiting: int = 0,
     others: Callable[[], int] = int,
     choice: Choice | None = None,
 ) -> "Execution":
-    """Choose what to do about a question now; nothing of it is computed yet.
+    """Choose what to do about a request now; nothing of it is computed yet.
 
     Parameters
     ----------
@@ -53,38 +53,38 @@ def begin(
     others
         Says how many do later, for whom what would only be better is left out.
     choice
-        Made for the question before; taken if the same would be chosen now.
+        Made for the request before; taken if the same would be chosen now.
 
     Raises
     ------
     TooLittleLeft
-        As `Engine.choose`.
+        As `Planner.choose`.
     """
-    now_s = engine.now()
-    if choice is None or waiting or not engine.holds(choice, question, now_s):
-        choice = engine.choose(question, now_s, waiting)
+    now_s = planner.now()
+    if choice is None or waiting or not planner.holds(choice, request, now_s):
+        choice = planner.choose(request, now_s, waiting)
     if not waiting:
-        course = _set_out(engine, question, choice, now_s)
-        if course is not None:
-            return AnytimeExecution(engine, question, choice, now_s, course, others)
-    return PlanExecution(engine, question, choice, now_s, others, audits=not waiting)
+        path = _set_out(planner, request, choice, now_s)
+        if path is not None:
+            return AnytimeExecution(planner, request, choice, now_s, path, others)
+    return PlanExecution(planner, request, choice, now_s, others, audits=not waiting)
 
 
 def _set_out(
-    engine: Engine, question: Question, choice: Choice, now_s: float
-) -> Course | None:
+    planner: Planner, request: Request, choice: Choice, now_s: float
+) -> AnytimePath | None:
     """Steer by the time that is left, unless the best plan there is surely fits."""
-    if engine.anytime is None or choice.late or choice.reason is None:
+    if planner.anytime is None or choice.late or choice.reason is None:
         return None
-    if question.budget.due_s == math.inf:  # it would never run out
+    if request.budget.due_s == math.inf:  # it would never run out
         return None
-    course = Course(engine.anytime, question.item.size)
-    left = question.budget.left(now_s) / choice.drift
-    return course if course.next(left) >= 0 else None
+    path = AnytimePath(planner.anytime, request.item.size)
+    left = request.budget.left(now_s) / choice.drift
+    return path if path.next(left) >= 0 else None
 
 
 class Execution(ABC):
-    """One question being answered.
+    """One request being answered.
 
     One thread runs it. Others may `conclude` it at any time, from the features that
     are complete by then: the running one only writes columns that no model of an
@@ -97,15 +97,15 @@ class Execution(ABC):
     longest
         What it may come to cost, with drift.
     started_s
-        When it was chosen, on the engine's clock.
+        When it was chosen, on the planner's clock.
     stopped
         Whether nobody wants the outcome any more.
     """
 
     __slots__ = (
-        "_engine",
         "_others",
-        "_question",
+        "_planner",
+        "_request",
         "_row",
         "choice",
         "longest",
@@ -115,20 +115,20 @@ class Execution(ABC):
 
     def __init__(
         self,
-        engine: Engine,
-        question: Question,
+        planner: Planner,
+        request: Request,
         choice: Choice,
         started_s: float,
         others: Callable[[], int],
     ) -> None:
-        self._engine = engine
-        self._question = question
+        self._planner = planner
+        self._request = request
         self._others = others
-        payload = question.item.payload
+        payload = request.item.payload
         if type(payload) is ReadRecord:
             self._row = payload.row
         else:
-            self._row = np.empty(engine.extractor.width, np.float32)
+            self._row = np.empty(planner.extractor.width, np.float32)
         self.choice = choice
         self.longest = choice.cost
         self.started_s = started_s
@@ -146,26 +146,26 @@ class Execution(ABC):
         Abandoned
             If the caller has gone, or it was stopped.
         """
-        engine = self._engine
-        if self.longest < LEAST_S and not engine.suspects:
+        planner = self._planner
+        if self.longest < LEAST_S and not planner.suspects:
             self._compute()
             outcome = self.conclude()
             if outcome.finished_s - outcome.started_s > LEAST_S:
-                engine.suspects = True  # the next one is timed
+                planner.suspects = True  # the next one is timed
             return outcome
-        began_s = engine.busy()
+        began_s = planner.busy()
         try:
             self._compute()
         except (Abandoned, BadFeature) as error:
             failed = isinstance(error, BadFeature)
-            charged_s, busy_s = self._begun(failed=failed), engine.busy() - began_s
+            charged_s, busy_s = self._begun(failed=failed), planner.busy() - began_s
             # what failed may have done so at its very beginning
             if (charged_s and not failed) or busy_s > charged_s:
-                engine.learn(charged_s, busy_s)
+                planner.learn(charged_s, busy_s)
             raise
         outcome = self.conclude()
         if self._is_charged():
-            engine.learn(outcome.charged, engine.busy() - began_s)
+            planner.learn(outcome.charged, planner.busy() - began_s)
         return outcome
 
     @abstractmethod
@@ -188,17 +188,17 @@ class Execution(ABC):
         """Say whether features were computed, and no other than are charged."""
 
     def _refuse_in_vain(self) -> None:
-        if self.stopped or self._question.caller.gone:
+        if self.stopped or self._request.caller.gone:
             raise Abandoned("nobody waits for this answer any more")
 
     def _left(self) -> float:
         """Tell what may still be spent now, as the curves count."""
-        left = self._question.budget.left(self._engine.now())
+        left = self._request.budget.left(self._planner.now())
         return left / self.choice.drift
 
     def _ask(self, row: int) -> tuple[int, list[float]]:
         """Evaluate a row's model; BadItem where the item has a gap it cannot take."""
-        package = self._engine.package
+        package = self._planner.package
         try:
             return package.models[row].answer(self._row)
         except BadRow as error:
@@ -206,7 +206,7 @@ class Execution(ABC):
 
     def _with_model(self, features: float, row: int) -> float:
         """Add to a cost of features that of a row's model; with drift."""
-        model_s = float(self._engine.package.model_s[row])
+        model_s = float(self._planner.package.model_s[row])
         return (features + model_s) * self.choice.drift
 
     def _outcome(
@@ -219,7 +219,7 @@ class Execution(ABC):
         passed: bool = False,
     ) -> Outcome:
         """Have a row's model answer."""
-        labels = self._engine.labels[row]
+        labels = self._planner.labels[row]
         code, scores = self._ask(row)
         return Outcome(
             label=labels[code],
@@ -227,7 +227,7 @@ class Execution(ABC):
             row=row,
             predicted=self.choice.cost,
             started_s=self.started_s,
-            finished_s=self._engine.now(),
+            finished_s=self._planner.now(),
             reason=reason,
             accuracy=accuracy,
             charged=charged,
@@ -284,15 +284,15 @@ class PlanExecution(Execution):
 
     def __init__(
         self,
-        engine: Engine,
-        question: Question,
+        planner: Planner,
+        request: Request,
         choice: Choice,
         started_s: float,
         others: Callable[[], int] = int,
         *,
         audits: bool = True,
     ) -> None:
-        super().__init__(engine, question, choice, started_s, others)
+        super().__init__(planner, request, choice, started_s, others)
         self._audits = audits
         self._reached = NOTHING
 
@@ -302,9 +302,9 @@ class PlanExecution(Execution):
         reached = self._reached  # read once: the thread that computes may go on
         row, whole = plan.answers[reached.done], reached.done == len(plan.features)
         reason: Reason | None = choice.reason if whole else "overrun"
-        accuracy = self._engine.accuracies[row]
+        accuracy = self._planner.accuracies[row]
         if reached.sure:
-            reason, accuracy = "sure", self._engine.accuracies[plan.row]
+            reason, accuracy = "sure", self._planner.accuracies[plan.row]
         charged = choice.cost
         if not whole:
             features = self._features_s(plan.features[: reached.done])
@@ -314,13 +314,13 @@ class PlanExecution(Execution):
         )
 
     def _compute(self) -> None:
-        question, plan = self._question, self.choice.plan
-        if type(question.item.payload) is ReadRecord and not plan.exits:
+        request, plan = self._request, self.choice.plan
+        if type(request.item.payload) is ReadRecord and not plan.exits:
             self._refuse_in_vain()
             self._reached = Reached(len(plan.features))  # its row was read as a whole
             return
-        late, size = self.choice.late, question.item.size
-        extraction = self._engine.extractor.begin(question.item, self._row)
+        late, size = self.choice.late, request.item.size
+        extraction = self._planner.extractor.begin(request.item, self._row)
         for k, feature in enumerate(plan.features):
             self._refuse_in_vain()
             if not (late or plan.worth_going_on(k, size, self._left())):
@@ -331,7 +331,7 @@ class PlanExecution(Execution):
                 self._reached = Reached(k + 1, sure=True)
                 self._check_exit(k + 1, extraction)
                 return
-        if plan.exits and self._audits and self._engine.audit.due():
+        if plan.exits and self._audits and self._planner.audit.due():
             self._reached = self._reached._replace(passed=True)
 
     def _is_sure(self, k: int) -> bool:
@@ -351,18 +351,18 @@ class PlanExecution(Execution):
         what was sure. A late plan that has no deadline is a batch's, which has set
         aside what the whole of it takes.
         """
-        engine, question, plan = self._engine, self._question, self.choice.plan
-        if not self._audits or not engine.audit.due():
+        planner, request, plan = self._planner, self._request, self.choice.plan
+        if not self._audits or not planner.audit.due():
             return
-        size = question.item.size
-        paid = self.choice.late and question.budget.due_s == math.inf
+        size = request.item.size
+        paid = self.choice.late and request.budget.due_s == math.inf
         for k in range(done, len(plan.features)):
-            out = self.stopped or question.caller.gone or self._others()
+            out = self.stopped or request.caller.gone or self._others()
             if out or not (paid or plan.worth_going_on(k, size, self._left())):
                 self._reached = self._reached._replace(uncharged=True)
                 return
             extraction.compute(plan.features[k])
-        models = engine.package.models
+        models = planner.package.models
         first, last = plan.answers[done], plan.row
         early, _ = self._ask(first)
         whole, _ = self._ask(last)
@@ -378,8 +378,10 @@ class PlanExecution(Execution):
         return self._reached.done > 0 and not self._reached.uncharged
 
     def _features_s(self, features: tuple[int, ...]) -> float:
-        curve = self._engine.package.costs.of(sum(1 << feature for feature in features))
-        return float(costs_at(curve[None], self._question.item.size)[0])
+        curve = self._planner.package.costs.of(
+            sum(1 << feature for feature in features)
+        )
+        return float(costs_at(curve[None], self._request.item.size)[0])
 
 
 class AnytimeExecution(Execution):
@@ -389,63 +391,63 @@ class AnytimeExecution(Execution):
     at the beginning is reached.
     """
 
-    __slots__ = ("_course", "_yielded")
+    __slots__ = ("_path", "_yielded")
 
     def __init__(
         self,
-        engine: Engine,
-        question: Question,
+        planner: Planner,
+        request: Request,
         choice: Choice,
         started_s: float,
-        course: Course,
+        path: AnytimePath,
         others: Callable[[], int] = int,
     ) -> None:
-        super().__init__(engine, question, choice, started_s, others)
-        left = question.budget.left(started_s) / choice.drift
+        super().__init__(planner, request, choice, started_s, others)
+        left = request.budget.left(started_s) / choice.drift
         self.longest = max(choice.cost, left)
-        self._course = course
+        self._path = path
         self._yielded = False
 
     def conclude(self) -> Outcome:
         """Answer with the best model whose features are complete."""
-        row, features = self._course.reached
-        accuracy = self._engine.accuracies[row]
+        row, features = self._path.reached
+        accuracy = self._planner.accuracies[row]
         charged = self._with_model(features, row)
         return self._outcome(row, self._reason(accuracy), accuracy, charged)
 
     def _compute(self) -> None:
-        course, question = self._course, self._question
-        extraction = self._engine.extractor.begin(question.item, self._row)
-        while (feature := course.next(self._left())) >= 0:
+        path, request = self._path, self._request
+        extraction = self._planner.extractor.begin(request.item, self._row)
+        while (feature := path.next(self._left())) >= 0:
             self._refuse_in_vain()
             if self._others() and self._has_enough():
                 self._yielded = True
                 return
             extraction.compute(feature)
-            course.computed(feature)
+            path.computed(feature)
 
     def _has_enough(self) -> bool:
         """Say whether what was chosen at the beginning is reached."""
-        accuracies = self._engine.accuracies
-        return accuracies[self._course.reached[0]] >= accuracies[self.choice.plan.row]
+        accuracies = self._planner.accuracies
+        return accuracies[self._path.reached[0]] >= accuracies[self.choice.plan.row]
 
     def _reason(self, accuracy: float) -> Reason | None:
         """Compare what is reached with what was chosen at the beginning."""
-        engine, choice = self._engine, self.choice
-        chosen = engine.accuracies[choice.plan.row]
+        planner, choice = self._planner, self.choice
+        chosen = planner.accuracies[choice.plan.row]
         if accuracy < chosen:
             return "overrun"
         if accuracy == chosen and not self._yielded:
             return choice.reason
-        best, _ = engine.top(self._question.item.size)
-        if accuracy >= engine.accuracies[best]:
+        best, _ = planner.top(self._request.item.size)
+        if accuracy >= planner.accuracies[best]:
             return None
         if self._yielded:
             return "pressure"
         return "waited" if choice.reason == "waited" else "budget"
 
     def _begun(self, *, failed: bool) -> float:
-        return self._course.spent(failed=failed) * self.choice.drift
+        return self._path.spent(failed=failed) * self.choice.drift
 
     def _is_charged(self) -> bool:
-        return self._course.done > 0
+        return self._path.done > 0

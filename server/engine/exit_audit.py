@@ -17,7 +17,7 @@ QUIET = 1_000_000
 TIMES = (1.5, 2.0, 4.0, 8.0)
 
 
-class Audit:
+class ExitAudit:
     """Computes a share of the sure answers' plans whole, and counts what changes.
 
     Calibration items promise that at most `alpha` of a plan's answers differ from the

@@ -1,4 +1,4 @@
-"""From an index file to the engine that answers with it: the only way."""
+"""From an index file to the planner that answers with it: the only way."""
 
 import os
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
 from ..settings import Settings
-from .planner import Engine
+from .planner import Planner
 
 _AnyPath = str | os.PathLike[str]
 DEFAULTS = Settings()
@@ -40,12 +40,12 @@ def load_index(path: _AnyPath) -> tuple[Index, Package]:
     return index, package_of(index, path)
 
 
-def load_engine(
+def load_planner(
     index: _AnyPath | Index,
     features: Sequence[Path] = (),
     settings: Settings = DEFAULTS,
-) -> Engine:
-    """Make the engine of an index, or of its file.
+) -> Planner:
+    """Make the planner of an index, or of its file.
 
     Parameters
     ----------
@@ -68,4 +68,4 @@ def load_engine(
     else:
         index, package = load_index(index)
     extractor = package.extractor(features)
-    return Engine(index, extractor, corrects=settings.correct, audit=settings.audit)
+    return Planner(index, extractor, corrects=settings.correct, audit=settings.audit)

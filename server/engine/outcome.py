@@ -1,4 +1,4 @@
-"""An outcome: what was answered to a question, why, and what it took."""
+"""An outcome: what was answered to a request, why, and what it took."""
 
 import msgspec
 
@@ -19,7 +19,7 @@ class Outcome(msgspec.Struct, frozen=True):
     predicted
         What the plan was to cost, in the unit of the index's costs.
     started_s, finished_s
-        When work on the item started and ended, on the engine's clock.
+        When work on the item started and ended, on the planner's clock.
     reason
         As in `Choice`, or "overrun" where the clock stopped the plan halfway, or
         "sure" where the plan's first features were enough.

@@ -19,9 +19,9 @@ from ..errors import TooLittleLeft
 from ..schema.predict import Reason
 from .anytime import make_anytime
 from .drift import LEAST_S, Drift
-from .exit_audit import Audit
+from .exit_audit import ExitAudit
 from .plan import Plan, make_plans
-from .request import Question
+from .request import Request
 
 Clock = Callable[[], float]
 
@@ -44,7 +44,7 @@ class Choice(msgspec.Struct, frozen=True):
         What the curves say of it, with the correction of that moment.
     reason
         None for the most accurate plan at this size; "budget" where what was left of
-        the budget buys no better; "waited" where it would have, had the question not
+        the budget buys no better; "waited" where it would have, had the request not
         waited for others; "pressure" where others wait and a cheaper one was taken for
         their sake; "infeasible" where what was left buys nothing that was asked for.
         What was left is without the reserve for what follows the plan, and without the
@@ -66,7 +66,7 @@ class Choice(msgspec.Struct, frozen=True):
     left: float = math.inf
 
 
-class Engine:
+class Planner:
     """Plans with one index; safe to share between threads.
 
     Parameters
@@ -123,7 +123,7 @@ class Engine:
         self.unit = str(index.package.meta.get("unit", "s"))
         self.corrects = corrects and self.unit == "s"
         self.suspects = False
-        self.audit = Audit(promised_alpha(index), audit)
+        self.audit = ExitAudit(promised_alpha(index), audit)
         self.adopt(index, index.package)
 
     def adopt(self, index: Index, package: Package) -> None:
@@ -140,8 +140,8 @@ class Engine:
             for model in self.package.models
         )
 
-    def choose(self, question: Question, now_s: float, waiting: int = 0) -> Choice:
-        """Pick the plan for what the question's budget still allows at `now_s`.
+    def choose(self, request: Request, now_s: float, waiting: int = 0) -> Choice:
+        """Pick the plan for what the request's budget still allows at `now_s`.
 
         Three rows are compared: the best of all at this size, the best that what is
         left buys, and the best that it would have bought had nobody been in the way.
@@ -149,7 +149,7 @@ class Engine:
         Parameters
         ----------
         waiting
-            How many other questions wait for this engine. The more, the higher the
+            How many other requests wait for this planner. The more, the higher the
             price of a second, and the plan is the one of best accuracy minus price
             times cost (drift plus penalty: Neely, Stochastic Network Optimization,
             2010, with the number that waits as the backlog).
@@ -157,37 +157,37 @@ class Engine:
         Raises
         ------
         TooLittleLeft
-            If nothing that was asked for fits and the question wants an error then.
+            If nothing that was asked for fits and the request wants an error then.
         """
-        size, accuracies = question.item.size, self.accuracies
-        drift, remaining = self._drift_at(now_s), question.budget.left(now_s)
+        size, accuracies = request.item.size, self.accuracies
+        drift, remaining = self._drift_at(now_s), request.budget.left(now_s)
         left = remaining / drift  # as the curves count, which know of no drift
         best, best_cost = self.top(size)
         fits = left > 0 and best_cost <= left
-        if fits and not waiting and accuracies[best] >= question.min_accuracy:
+        if fits and not waiting and accuracies[best] >= request.min_accuracy:
             return Choice(self.plans[best], best_cost * drift, None, drift)
         row = best if fits else self._best(size, left)
-        if not self._serves(row, question):
-            return self._choose_infeasible(question, now_s, drift)
+        if not self._serves(row, request):
+            return self._choose_infeasible(request, now_s, drift)
         reason: Reason | None = None
         if waiting:
-            price = self._price(question, waiting, drift)
-            worth = self._most_worth(question, left, price)
+            price = self._price(request, waiting, drift)
+            worth = self._most_worth(request, left, price)
             if worth != row:
                 row, reason = worth, "pressure"
         if reason is None and accuracies[row] < accuracies[best]:
-            unhindered = self._unhindered(question, now_s, drift)
+            unhindered = self._unhindered(request, now_s, drift)
             waited = accuracies[unhindered] > accuracies[row]
             reason = "waited" if waited else "budget"
         return self._choice(row, size, reason, drift, left=remaining)
 
-    def holds(self, choice: Choice, question: Question, now_s: float) -> bool:
+    def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
         """Say whether `choose` would choose the same now, were nobody waiting.
 
         What was the best that a budget buys is so as long as it fits into what is left
         of it.
         """
-        left = question.budget.left(now_s)
+        left = request.budget.left(now_s)
         return (
             not choice.late
             and choice.cost <= left <= choice.left
@@ -201,30 +201,30 @@ class Engine:
         reason: Reason | None = None if is_best else "budget"
         return self._choice(row, size, reason, self._drift_at(now_s), late=True)
 
-    def _price(self, question: Question, waiting: int, drift: float) -> float:
+    def _price(self, request: Request, waiting: int, drift: float) -> float:
         """Accuracy that a second is worth to so many others."""
-        in_all = question.budget.whole / drift
-        row = self._best(question.item.size, in_all)
+        in_all = request.budget.whole / drift
+        row = self._best(request.item.size, in_all)
         gain = self.accuracies[row] - self.accuracies[self.prior]
         return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
 
-    def _unhindered(self, question: Question, now_s: float, drift: float) -> int:
+    def _unhindered(self, request: Request, now_s: float, drift: float) -> int:
         """Row that would be bought if nobody else had been in the way."""
-        begun_s = min(now_s, question.waits_since_s)
-        return self._best(question.item.size, question.budget.left(begun_s) / drift)
+        begun_s = min(now_s, request.waits_since_s)
+        return self._best(request.item.size, request.budget.left(begun_s) / drift)
 
-    def _serves(self, row: int, question: Question) -> bool:
+    def _serves(self, row: int, request: Request) -> bool:
         """Say whether a row is what was asked for: good enough, and no mere prior."""
-        if self.accuracies[row] < question.min_accuracy:
+        if self.accuracies[row] < request.min_accuracy:
             return False
-        return row != self.prior or row == self.top(question.item.size)[0]
+        return row != self.prior or row == self.top(request.item.size)[0]
 
-    def _most_worth(self, question: Question, left: float, price: float) -> int:
+    def _most_worth(self, request: Request, left: float, price: float) -> int:
         """Row of best accuracy minus price times cost that fits and is good enough."""
-        rows, size = self.index.skyline(question.item.size), question.item.size
+        rows, size = self.index.skyline(request.item.size), request.item.size
         costs = costs_at(self.index.coefficients[rows], size)
         accuracies = self.index.accuracies[rows]
-        fits = (costs <= left) & (accuracies >= question.min_accuracy)
+        fits = (costs <= left) & (accuracies >= request.min_accuracy)
         worths = np.where(fits, accuracies - price * costs, -np.inf)
         return int(rows[worths.argmax()])
 
@@ -232,13 +232,13 @@ class Engine:
         row = self.index.lookup.best(size, left) if left > 0 else -1
         return row if row >= 0 else self.prior
 
-    def accuracy_within(self, question: Question, left_s: float, now_s: float) -> float:
+    def accuracy_within(self, request: Request, left_s: float, now_s: float) -> float:
         """Return the accuracy that so much buys at `now_s`; 0 if that is of no use."""
         if not left_s > 0:
             return 0.0
-        row = self._best(question.item.size, left_s / self._drift_at(now_s))
+        row = self._best(request.item.size, left_s / self._drift_at(now_s))
         accuracy = self.accuracies[row]
-        return accuracy if accuracy >= question.min_accuracy else 0.0
+        return accuracy if accuracy >= request.min_accuracy else 0.0
 
     def _drift_at(self, now_s: float) -> float:
         return 1.0 if self.drift.factor == 1.0 else self.drift.at(now_s)
@@ -257,19 +257,19 @@ class Engine:
         return Choice(self.plans[row], cost, reason, drift, late, left)
 
     def _choose_infeasible(
-        self, question: Question, now_s: float, drift: float
+        self, request: Request, now_s: float, drift: float
     ) -> Choice:
-        """Do what the question wants where nothing that it asked for fits."""
-        size, left = question.item.size, question.budget.left(now_s)
-        waited = self._serves(self._unhindered(question, now_s, drift), question)
+        """Do what the request wants where nothing that it asked for fits."""
+        size, left = request.item.size, request.budget.left(now_s)
+        waited = self._serves(self._unhindered(request, now_s, drift), request)
         reason: Reason = "waited" if waited else "infeasible"
-        if question.on_infeasible == "prior":
+        if request.on_infeasible == "prior":
             return self._choice(self.prior, size, reason, drift, left=left)
-        cheapest = self._cheapest(size, question.min_accuracy)
-        if question.on_infeasible == "error":
+        cheapest = self._cheapest(size, request.min_accuracy)
+        if request.on_infeasible == "error":
             raise TooLittleLeft(
                 left=max(left, 0.0),
-                amount=question.budget.amount,
+                amount=request.budget.amount,
                 cheapest=self.index.cost_s(cheapest, size) * drift,
                 size=size,
                 unit=self.unit,

@@ -1,4 +1,4 @@
-"""A question: one item, how much it may cost, and who waits for the answer."""
+"""A request: one item, how much it may cost, and who waits for the answer."""
 
 import math
 
@@ -8,7 +8,7 @@ from polydom.features.items import Item
 
 from ..schema.predict import OnInfeasible
 from .budget import Budget
-from .send_time import Reserve
+from .send_time import SendTime
 
 
 class Caller:
@@ -34,7 +34,7 @@ class Caller:
         self.read_s = 0.0
 
 
-class Question(msgspec.Struct, frozen=True):
+class Request(msgspec.Struct, frozen=True):
     """One item to classify, and on what terms.
 
     Attributes
@@ -54,10 +54,10 @@ class Question(msgspec.Struct, frozen=True):
     waits_since_s
         When it began to wait for others' requests; infinite where it does not.
     arrived_s
-        When the request's first byte came, on the engine's clock.
+        When the request's first byte came, on the planner's clock.
     read_s
         When it had been read and could be computed.
-    reserve
+    send_time
         What is kept of budgets like this one, to be told what was needed; None where
         nothing is.
     """
@@ -70,8 +70,9 @@ class Question(msgspec.Struct, frozen=True):
     waits_since_s: float = math.inf
     arrived_s: float = 0.0
     read_s: float = 0.0
-    reserve: Reserve | None = None
+    send_time: SendTime | None = None
 
     def out_s(self, finished_s: float) -> float:
         """When the answer of a plan that ended then will have been sent, usually."""
-        return finished_s if self.reserve is None else finished_s + self.reserve.usual
+        usual_s = 0.0 if self.send_time is None else self.send_time.usual
+        return finished_s + usual_s

@@ -1,9 +1,9 @@
 """Making an index's costs those of the machine that serves it.
 
-`indexer.index.machine_times` times the samples, once for the build and again here;
-`machine_factors` beside it makes factors of the two times; here an engine gets to plan
-with what they make of its index's costs; and `Rescaling` in `schema.facts` says what
-came of it.
+`index.machine_times` times the samples, once for the build and again here;
+`index.machine_factors` makes factors of the two times; here a planner gets to plan with
+what they make of its index's costs; and `Rescaling` in `schema.facts` says what came of
+it.
 """
 
 import logging
@@ -31,7 +31,7 @@ from polydom.indexer.index.machine_times import (
 from polydom.indexer.index.package import Package
 
 from ..schema.facts import Rescaling, RescalingState
-from .planner import Engine
+from .planner import Planner
 
 Rows = Sequence[NDArray[np.float32]]
 
@@ -40,10 +40,10 @@ FEATURES_LIMIT_S = 0.4
 MODELS_LIMIT_S = 0.1
 
 log = logging.getLogger("polydom")
-life = logging.getLogger("polydom.life")
+lifecycle = logging.getLogger("polydom.life")
 
 
-def read_machine_times(engine: Engine) -> MachineTimes | None:
+def read_machine_times(planner: Planner) -> MachineTimes | None:
     """Return the build's times of the samples; None where it left none.
 
     Raises
@@ -51,7 +51,7 @@ def read_machine_times(engine: Engine) -> MachineTimes | None:
     BadIndexFile
         If what it left does not fit the index.
     """
-    package, extractor = engine.package, engine.extractor
+    package, extractor = planner.package, planner.extractor
     facts = package.meta.get("pace")
     if facts is None:
         return None
@@ -65,33 +65,33 @@ def read_machine_times(engine: Engine) -> MachineTimes | None:
 
 
 def first_state(
-    engine: Engine, build_times: MachineTimes | None, wanted: bool
+    planner: Planner, pace: MachineTimes | None, wanted: bool
 ) -> RescalingState:
     """Say whether the costs of an index are to be rescaled, or why they cannot be."""
     if not wanted:
         return "off"
-    if not _weights(engine.package).get("s"):
+    if not _weights(planner.package).get("s"):
         return "no_time"
-    return "no_samples" if build_times is None else "not_yet"
+    return "no_samples" if pace is None else "not_yet"
 
 
 def rescale(
-    engine: Engine,
+    planner: Planner,
     build_times: MachineTimes,
     items: Sequence[Item],
     rows: Rows,
     *,
     now: Callable[[], float] = BUSY,
 ) -> Generator[None, None, Rescaling]:
-    """Time the samples, and let the engine plan with what everything costs here.
+    """Time the samples, and let the planner plan with what everything costs here.
 
-    To be carried out before anything is asked of this engine. Between calls it yields,
+    To be carried out before anything is asked of this planner. Between calls it yields,
     so that others may be answered meanwhile. Processor time is compared, which does not
     run while probes of a server that is not ready yet, or other programs, do.
 
     Parameters
     ----------
-    engine
+    planner
         With the index as it was built, everything of which has run before.
     build_times
         What the same calls took where it was built.
@@ -102,28 +102,28 @@ def rescale(
     now
         A clock in seconds; by default the thread's processor time.
     """
-    extractor, package = engine.extractor, engine.package
+    extractor, package = planner.extractor, planner.package
     models = [package.models[row] for row in compared_models(len(package.models))]
     parts = yield from time_features(
         extractor, items, now=now, limit_s=FEATURES_LIMIT_S
     )
     evaluations = yield from time_models(models, rows, now=now, limit_s=MODELS_LIMIT_S)
     factors = compare(build_times, parts, evaluations)
-    index = engine.index.rescaled(factors, _declared(engine))
+    index = planner.index.rescaled(factors, _declared(planner))
     assert index.package is not None
-    engine.adopt(index, index.package)
-    rescaling = _name(factors, engine)
-    _tell(rescaling, index.version)
+    planner.adopt(index, index.package)
+    rescaling = _name(factors, planner)
+    _log(rescaling, index.version)
     return rescaling
 
 
-def _declared(engine: Engine) -> NDArray[np.float64]:
+def _declared(planner: Planner) -> NDArray[np.float64]:
     """Cost of each feature that is no time measured, in the index's unit."""
-    weights = _weights(engine.package)
+    weights = _weights(planner.package)
     return np.array(
         [
             sum(weights.get(unit, 0.0) * cost for unit, cost in one.declared.items())
-            for one in engine.extractor.features
+            for one in planner.extractor.features
         ]
     )
 
@@ -132,8 +132,8 @@ def _weights(package: Package) -> dict[str, Any]:
     return dict(package.meta.get("weights", {"s": 1.0}))
 
 
-def _name(factors: MachineFactors, engine: Engine) -> Rescaling:
-    steps, features = engine.extractor.steps, engine.extractor.features
+def _name(factors: MachineFactors, planner: Planner) -> Rescaling:
+    steps, features = planner.extractor.steps, planner.extractor.features
     names = [step.name for step in steps], [feature.name for feature in features]
     return Rescaling(
         "rescaled",
@@ -144,7 +144,7 @@ def _name(factors: MachineFactors, engine: Engine) -> Rescaling:
     )
 
 
-def _tell(rescaling: Rescaling, version: str) -> None:
+def _log(rescaling: Rescaling, version: str) -> None:
     """Log the factors in one line, and those that are at a bound as a warning."""
     at_bound = [
         f"{part.part} {part.name}".rstrip()
@@ -152,7 +152,7 @@ def _tell(rescaling: Rescaling, version: str) -> None:
         if not FASTEST < part.factor < SLOWEST
     ]
     facts = {"index": version[:12], "rescaling": msgspec.to_builtins(rescaling)}
-    life.info("costs are this machine's", extra=facts)
+    lifecycle.info("costs are this machine's", extra=facts)
     if at_bound:
         log.warning(
             "index %s: %s differ from the machine of the build by a factor of %g or "

@@ -22,7 +22,7 @@ STEP = 0.05
 CHANCES = (QUANTILE, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 
 
-class Reserve:
+class SendTime:
     """The `QUANTILE` of the latest times from a plan's end to its answer written.
 
     It is the smallest that at least that share does not exceed, of those of the last
@@ -130,7 +130,7 @@ def weigh(levels: Iterable[Level], accuracy: Callable[[float], float]) -> float:
     return best.seconds
 
 
-class Way(NamedTuple):
+class SendTimes(NamedTuple):
     """What to keep for one kind of answer, done on the event loop or by the thread.
 
     Others' answers take longer to encode and to send, or shorter, so each kind has its
@@ -138,6 +138,6 @@ class Way(NamedTuple):
     best for that.
     """
 
-    loop: Reserve
-    thread: Reserve
+    loop: SendTime
+    thread: SendTime
     weighs: bool = True

@@ -8,7 +8,7 @@ from starlette.types import Receive
 from polydom.features.errors import BadInput
 
 from ..errors import Abandoned, TooLarge, UnsupportedEncoding
-from ..runtime.admission import Body
+from ..runtime.admission import HeldBody
 from .headers import Headers
 
 # With a gzip header, and with zlib's own, which HTTP calls deflate (RFC 9110, 8.4.1).
@@ -19,7 +19,7 @@ _DISCARDED = 8
 
 
 async def read_body(
-    receive: Receive, headers: Headers, limit: int, held: Body
+    receive: Receive, headers: Headers, limit: int, held: HeldBody
 ) -> bytes:
     """Read a request's body as it was before it was compressed.
 

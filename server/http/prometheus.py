@@ -16,7 +16,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from ..runtime.metrics import Histogram, Metrics, Samples
-from ..runtime.model import Serving
+from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
 
 # Values of the labels but the first, which is the model's; and what is counted.
@@ -24,11 +24,11 @@ Value = tuple[tuple[str, ...], Any]
 
 
 class Model(NamedTuple):
-    """One name that is served; `serving` is None while nothing answers for it."""
+    """One name that is served; `served` is None while nothing answers for it."""
 
     name: str
     metrics: Metrics
-    serving: Serving | None
+    served: ServedModel | None
 
 
 Values = Callable[[Model], Iterable[Value]]
@@ -75,12 +75,12 @@ def _counted(attribute: str) -> Values:
 
 def _total(attribute: str) -> Values:
     """Find what all engines counted that a name ever had."""
-    return lambda model: [((), getattr(model.metrics.engines.totals(), attribute))]
+    return lambda model: [((), getattr(model.metrics.planners.totals(), attribute))]
 
 
-def _served(find: Callable[[Serving], Any]) -> Values:
+def _served(find: Callable[[ServedModel], Any]) -> Values:
     """Find what only a model has that answers."""
-    return lambda model: [((), find(model.serving))] if model.serving else []
+    return lambda model: [((), find(model.served))] if model.served else []
 
 
 def _answers(model: Model) -> Iterator[Value]:
@@ -89,26 +89,26 @@ def _answers(model: Model) -> Iterator[Value]:
 
 
 def _ready(model: Model) -> Iterator[Value]:
-    yield (), float(model.serving is not None)
+    yield (), float(model.served is not None)
 
 
 def _rescale(model: Model) -> Iterator[Value]:
-    if model.serving is not None:
-        for part in model.serving.warm_up.rescaling.parts():
+    if model.served is not None:
+        for part in model.served.warm_up.rescaling.parts():
             yield (part.part, part.name), part.factor
 
 
-def _drift(serving: Serving) -> float:
-    engine = serving.desk.engine
-    return engine.drift.at(engine.now())
+def _drift(served: ServedModel) -> float:
+    planner = served.codec.planner
+    return planner.drift.at(planner.now())
 
 
-def _version(serving: Serving) -> dict[str, str]:
-    return {"version": serving.version}
+def _version(served: ServedModel) -> dict[str, str]:
+    return {"version": served.version}
 
 
-def _alarm(serving: Serving) -> float:
-    return float(serving.desk.engine.audit.alarm)
+def _alarm(served: ServedModel) -> float:
+    return float(served.codec.planner.audit.alarm)
 
 
 COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily
@@ -134,7 +134,7 @@ FAMILIES = (
 )
 HELP = {
     "polydom_request_seconds": "From a request's first byte to its answer written.",
-    "polydom_queue_seconds": "From a question read to work on it begun.",
+    "polydom_queue_seconds": "From a request read to work on it begun.",
     "polydom_plan_seconds": "Features and model of one answer.",
     "polydom_encode_seconds": "From a plan's end to its answer written.",
     "polydom_plan_ratio": "Actual over predicted time of a plan.",
@@ -229,5 +229,5 @@ class Families(Collector):
 
 def _model(repository: Repository, name: str) -> Model:
     ready = repository.state(name).state == "READY"
-    serving = repository.get(name) if ready else None
-    return Model(name, repository.metrics(name), serving)
+    served = repository.get(name) if ready else None
+    return Model(name, repository.metrics(name), served)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import httptools
 import msgspec
@@ -14,8 +15,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from ..engine.request import Caller
 from ..errors import Failure
 from ..runtime.admission import Admission
-from ..runtime.turn import turn_of
-from .reply import CLOSE, WithoutCycle, failed, on_the_wire
+from .reply import CLOSE, RawReplies, failed, on_the_wire
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
 # the parser would take such a request's body for the other protocol.
@@ -81,10 +81,51 @@ class Next(Enum):
 REQUEST, HEAD, BODY, WAITING, REFUSED, NOTHING = Next
 
 
-class StampingProtocol(HttpToolsProtocol):
+class LoopTurn:
+    """When the event loop began to read what it had found ready.
+
+    It reads one connection after the other, and answers what is quick in between. All
+    that it reads in one turn was there when the turn began, so that is when each
+    request's time begins to run: to wait for others' answers is part of it.
+    """
+
+    __slots__ = ("_at_end", "_began_s", "_is_on")
+
+    def __init__(self) -> None:
+        self._began_s = 0.0
+        self._is_on = False
+        self._at_end: list[Callable[[], object]] = []
+
+    def began_s(self, now_s: float, loop: asyncio.AbstractEventLoop) -> float:
+        """Return when this turn began: `now_s` for what is read first in it."""
+        if not self._is_on:
+            self._is_on, self._began_s = True, now_s
+            loop.call_soon(self._end)  # before anything is read in the next
+        return self._began_s
+
+    def at_end(self, call: Callable[[], object]) -> None:
+        """Call something once this turn is over, and what it gave was written."""
+        self._at_end.append(call)
+
+    def _end(self) -> None:
+        self._is_on = False
+        calls, self._at_end = self._at_end, []
+        for call in calls:
+            call()
+
+
+_TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopTurn] = WeakKeyDictionary()
+
+
+def turn_of(loop: asyncio.AbstractEventLoop) -> LoopTurn:
+    """Return the one that all connections of an event loop share."""
+    return _TURNS.setdefault(loop, LoopTurn())
+
+
+class HttpProtocol(HttpToolsProtocol):
     """Adds `arrived_s` and `caller` to the state in every request's ASGI scope.
 
-    Also `wait_no_more`, for who reads a long body under limits of its own.
+    Also `stop_timer`, for who reads a long body under limits of its own.
 
     A request's time is that of the turn of the event loop which read its first byte, so
     of several requests in one read (pipelining), or of several connections, each has
@@ -116,7 +157,7 @@ class StampingProtocol(HttpToolsProtocol):
         ours = self.app_state.get("application") is self.config.app
         state = self.app_state if ours else {}
         self._admission: Admission | None = state.get("admission")
-        self._replies: WithoutCycle | None = state.get("replies")
+        self._replies: RawReplies | None = state.get("replies")
         self._direct: Mapping[tuple[bytes, bytes], Direct] = state.get("direct", {})
         if self.access_log or self.limit_concurrency is not None or self.root_path:
             self._direct = {}
@@ -153,7 +194,7 @@ class StampingProtocol(HttpToolsProtocol):
         if len(self.connections) > self.connection_limit:
             self._refuse(503, "too many connections are open", "overloaded")
         else:
-            self._wait_patiently()
+            self._start_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Let the work for this connection know that nobody waits for it."""
@@ -161,7 +202,7 @@ class StampingProtocol(HttpToolsProtocol):
         if self._answerer is not None:
             self._begin_cycle()
         self._next, self._held = NOTHING, b""
-        self._wait_no_more()
+        self._stop_timer()
         for cycle in self._earlier:  # uvicorn tells only the latest
             cycle.disconnected = True
             cycle.message_event.set()
@@ -214,7 +255,7 @@ class StampingProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         if self._untimed:
             self._untimed = False
-            self._wait_patiently()
+            self._start_timer()
         if self._body:
             self._begin_cycle()
         if self._head_bytes > self.head_limit:
@@ -269,7 +310,7 @@ class StampingProtocol(HttpToolsProtocol):
         state = self.scope["state"]
         state["arrived_s"] = self._arrived_s
         state["caller"] = self.caller
-        state["wait_no_more"] = self._wait_no_more
+        state["stop_timer"] = self._stop_timer
         if self.cycle is None or self.cycle.response_complete:
             self._earlier.clear()
         else:
@@ -296,7 +337,7 @@ class StampingProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """Stop waiting: the whole request is here."""
-        self._wait_no_more()
+        self._stop_timer()
         self._next = REQUEST
         if self._answerer is not None:
             if self._answered(self._answerer):
@@ -408,16 +449,16 @@ class StampingProtocol(HttpToolsProtocol):
             self._skip -= skipped
             if not self._skip:
                 self._next = REQUEST
-                self._wait_no_more()
+                self._stop_timer()
             return data[skipped:]
         elif self._next is not NOTHING:
             return data
         return b""
 
-    def _shed(self, replies: WithoutCycle, data: bytes) -> None:
+    def _shed(self, replies: RawReplies, data: bytes) -> None:
         """Refuse the requests that were read, without a look at what they ask for."""
         default = self.server_state.default_headers
-        self._wait_no_more()
+        self._stop_timer()
         while data:
             end = data.find(b"\r\n\r\n")
             framing = framing_of(data[:end]) if end > 0 else None
@@ -431,7 +472,7 @@ class StampingProtocol(HttpToolsProtocol):
             data = data[size:]
         if self._skip:
             self._next = REFUSED
-            self._wait_patiently(self._leave)
+            self._start_timer(self._leave)
 
     def _leave(self, *, at_once: bool = False) -> None:
         """Close; not at once where the caller may still send.
@@ -439,7 +480,7 @@ class StampingProtocol(HttpToolsProtocol):
         They would not see what was said.
         """
         self._next = NOTHING
-        self._wait_no_more()
+        self._stop_timer()
         linger_s = 0.0 if at_once else LINGER_S
         self._patience = self.loop.call_later(linger_s, self.transport.close)
 
@@ -448,16 +489,16 @@ class StampingProtocol(HttpToolsProtocol):
             seconds, self.timeout_keep_alive_handler
         )
 
-    def _wait_patiently(self, then: Callable[[], None] | None = None) -> None:
-        self._wait_no_more()
-        self._patience = self.loop.call_later(self.receive_s, then or self._give_up)
+    def _start_timer(self, then: Callable[[], None] | None = None) -> None:
+        self._stop_timer()
+        self._patience = self.loop.call_later(self.receive_s, then or self._time_out)
 
-    def _wait_no_more(self) -> None:
+    def _stop_timer(self) -> None:
         if self._patience is not None:
             self._patience.cancel()
             self._patience = None
 
-    def _give_up(self) -> None:
+    def _time_out(self) -> None:
         seconds = f"{self.receive_s:g} s"
         self._refuse(408, f"no whole request came within {seconds}", "receive_timeout")
 

@@ -1,11 +1,13 @@
 """Replies: their headers, those that are errors, and those that no route writes."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
 import msgspec
 from starlette.responses import Response
 
+from ..engine.request import Caller
 from ..errors import Failure
 from ..schema.predict import encode
 
@@ -46,6 +48,26 @@ def failed(status: int, failure: Failure, *headers: Header) -> Reply:
     return Reply(status, encode(failure), *more)
 
 
+async def send_and_count(
+    sending: Awaitable[object],
+    caller: Caller,
+    now: Callable[[], float],
+    count: Callable[[float], object],
+) -> None:
+    """Send an answer, then `count` it with the time at which it was written.
+
+    An event loop may write what it was given only once it has called all that is ready;
+    so much later is the answer out. But how long a caller leaves answers unread is not
+    the server's time: where that shows, it counts when the answer was handed over.
+    """
+    handed_s = now()
+    await sending
+    if caller.prompt:
+        asyncio.get_running_loop().call_soon(lambda: count(now()))
+    else:
+        count(handed_s)
+
+
 def on_the_wire(reply: Reply) -> bytes:
     """Write down a reply, with its status line."""
     status = HTTPStatus(reply.status_code)
@@ -54,7 +76,7 @@ def on_the_wire(reply: Reply) -> bytes:
     return b"".join((line, lines, b"\r\n", reply.body))
 
 
-class WithoutCycle:
+class RawReplies:
     """Replies as bytes, with uvicorn's own headers; for the event loop alone.
 
     Parameters

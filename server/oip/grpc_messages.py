@@ -17,7 +17,7 @@ from polydom.features.errors import BadInput
 
 from .parameters import Parameter
 from .rest_body import read_requested, refuse_shared_memory
-from .service import Inference, Inferred
+from .service import InferRequest, InferResponse
 from .tensors import BYTES, Tensor, elements_of, from_raw, from_values, to_raw
 
 Message = Any  # protobuf makes its classes while running
@@ -73,7 +73,7 @@ def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
     return read
 
 
-def inference_of(request: Message) -> Inference:
+def inference_of(request: Message) -> InferRequest:
     """Read an inference request.
 
     Raises
@@ -98,7 +98,7 @@ def inference_of(request: Message) -> Inference:
             )
         else:
             inputs.append(from_raw(given.name, given.datatype, given.shape, raw[i]))
-    return Inference(
+    return InferRequest(
         model=request.model_name,
         version=request.model_version,
         id=request.id,
@@ -124,7 +124,7 @@ def _typed(given: Message) -> Tensor:
     return from_values(given.name, given.datatype, given.shape, list(values))
 
 
-def response_of(inferred: Inferred, *, raw: bool) -> Message:
+def response_of(inferred: InferResponse, *, raw: bool) -> Message:
     """Write the answer to an inference request, its outputs raw or typed."""
     response = message_class("ModelInferResponse")(
         model_name=inferred.model, model_version=inferred.version, id=inferred.id

@@ -14,7 +14,7 @@ from polydom.features.errors import BadInput
 
 from ..engine.request import Caller
 from ..http.headers import Headers
-from ..runtime.threads import aside
+from ..runtime.threads import run_off_loop
 from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 from .grpc_messages import (
     METHODS,
@@ -27,7 +27,7 @@ from .grpc_messages import (
     response_of,
 )
 from .metadata import config_of
-from .service import Inferred, Oip
+from .service import InferenceService, InferResponse
 
 # Sending is watched for so long: what a caller makes it wait is not the server's time.
 SENDING_S = 1e-3
@@ -56,27 +56,27 @@ CHANGES, PROBES = (LOAD, UNLOAD), ("ServerLive", "ServerReady")
 class GrpcService:
     """Answers each method of the protocol; decoding, calling and encoding only."""
 
-    def __init__(self, oip: Oip) -> None:
-        self._oip = oip
+    def __init__(self, service: InferenceService) -> None:
+        self._service = service
         # methods that say what is so; the others do something
         self._facts: Mapping[str, Callable[[Message], Any]] = {
             "ServerLive": lambda _: {"live": True},
-            "ServerReady": lambda _: {"ready": oip.repository.ready},
+            "ServerReady": lambda _: {"ready": service.repository.ready},
             "ModelReady": lambda asked: {
-                "ready": oip.model_ready(asked.name, asked.version)
+                "ready": service.model_ready(asked.name, asked.version)
             },
-            "ServerMetadata": lambda _: oip.server_metadata(),
-            "ModelMetadata": lambda asked: oip.model_metadata(
+            "ServerMetadata": lambda _: service.server_metadata(),
+            "ModelMetadata": lambda asked: service.model_metadata(
                 asked.name, asked.version
             ),
             "ModelConfig": lambda asked: {
-                "config": config_of(oip.model_metadata(asked.name, asked.version))
+                "config": config_of(service.model_metadata(asked.name, asked.version))
             },
             "ModelStatistics": lambda asked: {
-                "model_stats": oip.statistics(asked.name, asked.version)
+                "model_stats": service.statistics(asked.name, asked.version)
             },
             "RepositoryIndex": lambda asked: {
-                "models": oip.index(ready_only=asked.ready)
+                "models": service.index(ready_only=asked.ready)
             },
         }
 
@@ -106,7 +106,7 @@ class GrpcService:
                 model = getattr(asked, "model_name", "")
                 return await self._answer(name, asked, received.arrived_s, context)
         except Exception as error:
-            status, failure = self._oip.failure(error, model, received.arrived_s)
+            status, failure = self._service.failure(error, model, received.arrived_s)
             code = CODES.get(status, grpc.StatusCode.INTERNAL)
             await context.abort(code, failure.error)
 
@@ -126,7 +126,7 @@ class GrpcService:
                 yield response(infer_response=answer)
                 inferred.sent(_written_s(handed_s))
             except Exception as error:
-                _, failure = self._oip.failure(error, model, arrived_s)
+                _, failure = self._service.failure(error, model, arrived_s)
                 yield response(error_message=failure.error, infer_response={"id": id_})
 
     @contextlib.asynccontextmanager
@@ -135,12 +135,12 @@ class GrpcService:
     ) -> AsyncIterator[Message]:
         """Decode a request that may come in; its bytes count while it is answered."""
         if name in CHANGES:
-            self._oip.refuse_change(_headers(context))
-        elif name not in PROBES and self._oip.access.tokens is not None:
-            self._oip.access.tokens.check(_headers(context))
-        if name in (INFER, STREAM) and self._oip.admission is not None:
-            await self._oip.admission.wait()
-        with self._oip.repository.intake.body() as held:
+            self._service.refuse_change(_headers(context))
+        elif name not in PROBES and self._service.access.tokens is not None:
+            self._service.access.tokens.check(_headers(context))
+        if name in (INFER, STREAM) and self._service.admission is not None:
+            await self._service.admission.wait()
+        with self._service.repository.held_bytes.body() as held:
             held.hold(len(received.data))
             yield _decode(name, received.data)
 
@@ -152,9 +152,9 @@ class GrpcService:
         facts: Any = {}
         if name == LOAD:
             parameters = parameters_of(asked.parameters)
-            await self._oip.load(asked.model_name, parameters, _headers(context))
+            await self._service.load(asked.model_name, parameters)
         elif name == UNLOAD:
-            await self._oip.unload(asked.model_name, _headers(context))
+            await self._service.unload(asked.model_name)
         else:
             facts = self._facts[name](asked)
         return message_of(METHODS[name].output_type.name, facts)
@@ -168,15 +168,15 @@ class GrpcService:
 
     async def _inferred(
         self, asked: Message, arrived_s: float, context: Any
-    ) -> Inferred:
+    ) -> InferResponse:
         caller = Caller()
-        inference = await aside(inference_of, asked, size=asked.ByteSize())
+        inference = await run_off_loop(inference_of, asked, size=asked.ByteSize())
         waited_s = time.monotonic() - arrived_s
         patience_s = context.time_remaining()
         if patience_s is not None:
             patience_s += waited_s
         try:
-            return await self._oip.infer(
+            return await self._service.infer(
                 inference, arrived_s, caller, patience_s, "grpc"
             )
         except asyncio.CancelledError:
@@ -198,7 +198,7 @@ def _headers(context: Any) -> Headers:
     ]
 
 
-def _response(asked: Message, inferred: Inferred) -> Message:
+def _response(asked: Message, inferred: InferResponse) -> Message:
     return response_of(inferred, raw=bool(asked.raw_input_contents))
 
 
@@ -225,7 +225,7 @@ def _serialize(message: Message) -> bytes:
 
 @contextlib.asynccontextmanager
 async def serving_grpc(
-    oip: Oip, at: GrpcAt, when_stopping: list[Callable[[], None]]
+    service: InferenceService, at: GrpcAt, when_stopping: list[Callable[[], None]]
 ) -> AsyncIterator[int]:
     """Serve at an address; the port, which 0 leaves open.
 
@@ -237,7 +237,7 @@ async def serving_grpc(
     BadInput
         If the address cannot be listened at, or certificate and key cannot be used.
     """
-    limit = oip.repository.settings.body_limit
+    limit = service.repository.settings.body_limit
     server = grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", limit),
@@ -248,7 +248,7 @@ async def serving_grpc(
         ],
         maximum_concurrent_rpcs=CALL_LIMIT,
     )
-    server.add_generic_rpc_handlers((GrpcService(oip).handler(),))
+    server.add_generic_rpc_handlers((GrpcService(service).handler(),))
     where = f"[{at.host}]:{at.port}" if ":" in at.host else f"{at.host}:{at.port}"
     try:
         if at.certificate is None or at.key is None:

@@ -15,7 +15,7 @@ from polydom.indexer.index.package import Package
 from ..runtime.known_columns import KnownColumns
 from ..runtime.record_decoder import decode_record
 from ..schema.bounds import LARGE, check_record
-from ..schema.predict import Answer, Ask
+from ..schema.predict import Answer, PredictRequest
 from .metadata import TensorFacts
 from .tensors import BYTES, Tensor
 
@@ -76,7 +76,7 @@ class Items:
             ]
         self._datatypes = {facts.name: facts.datatype for facts in self.outputs}
 
-    def read(self, inputs: Sequence[Tensor]) -> list[Ask]:
+    def read(self, inputs: Sequence[Tensor]) -> list[PredictRequest]:
         """Make one request per item, without terms.
 
         Raises
@@ -90,7 +90,7 @@ class Items:
         if len(set(names)) < len(names):
             raise BadInput("an input is given twice")
         if self._kind == "record":
-            return [Ask(record=record) for record in self._records(inputs)]
+            return [PredictRequest(record=record) for record in self._records(inputs)]
         if names != [self._kind] or inputs[0].datatype != BYTES:
             came = ", ".join(f"{t.name[:40]!r} of {t.datatype}" for t in inputs[:4])
             raise BadInput(
@@ -98,8 +98,10 @@ class Items:
             )
         elements = enumerate(_one_each(inputs[0]))
         if self._kind == "text":
-            return [Ask(text=_text(element, i)) for i, element in elements]
-        return [Ask(image_base64=_image(element, i)) for i, element in elements]
+            return [PredictRequest(text=_text(element, i)) for i, element in elements]
+        return [
+            PredictRequest(image_base64=_image(element, i)) for i, element in elements
+        ]
 
     def check(self, outputs: Sequence[Requested]) -> None:
         """Refuse outputs that are unknown, twice there, or have no classes.

@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 from polydom.features.wording import describe_decode_error
 
 from ..engine.budget import Allowance, Deadline, read_amount
-from ..schema.predict import Ask
+from ..schema.predict import PredictRequest
 from ..settings import Settings
 
 Parameter = bool | int | float | str
@@ -25,13 +25,13 @@ KEPT_SHARE, KEPT_MAX_S = 0.1, 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Parameters:
     """What a request's parameters say.
 
     Attributes
     ----------
     named
-        The terms of an `Ask`.
+        The terms of a `PredictRequest`.
     patience_s
         Seconds that the caller waits at most; None where that is unknown.
     """
@@ -42,7 +42,7 @@ class Terms:
     @classmethod
     def read(
         cls, parameters: Mapping[str, Parameter], patience_s: float | None
-    ) -> "Terms":
+    ) -> "Parameters":
         """Check the parameters.
 
         Raises
@@ -62,21 +62,21 @@ class Terms:
                     "timeout (in microseconds) are read"
                 )
         try:
-            msgspec.convert(named, Ask)
+            msgspec.convert(named, PredictRequest)
         except msgspec.ValidationError as error:
             raise BadInput(
-                f"parameters: {describe_decode_error(error, Ask)}"
+                f"parameters: {describe_decode_error(error, PredictRequest)}"
             ) from error
         return cls(named, patience_s)
 
-    def give(self, ask: Ask) -> None:
+    def give(self, ask: PredictRequest) -> None:
         """Set all that does not depend on how many items there are."""
         for name, value in self.named.items():
             setattr(ask, name, value)
 
     def shared(
         self, unit: str, settings: Settings, arrived_s: float, reserve_s: float = 0.0
-    ) -> "Shared":
+    ) -> "SharedBudget":
         """Return the budget that all items share.
 
         Parameters
@@ -102,13 +102,13 @@ class Terms:
                     f"this index counts costs in {unit}: say with the parameter "
                     "'budget' how much the items may cost"
                 )
-            return Shared(Allowance(amount))
+            return SharedBudget(Allowance(amount))
         if self.patience_s is not None:
             useful_s = _useful_s(self.patience_s)
             amount = useful_s if amount is None else min(amount, useful_s)
         allowed_s = settings.budget_s if amount is None else amount
         allowed_s = min(allowed_s, settings.max_budget_s)
-        return Shared(Deadline(arrived_s, allowed_s, reserve_s))
+        return SharedBudget(Deadline(arrived_s, allowed_s, reserve_s))
 
 
 def _useful_s(patience_s: float) -> float:
@@ -126,7 +126,7 @@ def _add_timeout(named: dict[str, Parameter], value: Parameter, twice: bool) -> 
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedBudget:
     """One budget for several items, of which each gets an even share of what is left.
 
     Attributes
@@ -140,7 +140,7 @@ class Shared:
     budget: Deadline | Allowance
     spent: float = 0.0
 
-    def give(self, ask: Ask, now_s: float, items: int) -> None:
+    def give(self, ask: PredictRequest, now_s: float, items: int) -> None:
         """Give the next item its share, as the first of `items` that remain."""
         budget = self.budget
         if isinstance(budget, Deadline):

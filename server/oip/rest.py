@@ -13,16 +13,15 @@ from polydom.features.wording import describe_decode_error
 
 from ..engine.request import Caller
 from ..http.body import read_body
-from ..http.handing import hand_over
 from ..http.headers import Headers, only_header
-from ..http.reply import Reply, failed
-from ..runtime.admission import Body
-from ..runtime.threads import aside
+from ..http.reply import Reply, failed, send_and_count
+from ..runtime.admission import HeldBody
+from ..runtime.threads import run_off_loop
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
 from ..schema.predict import encode
 from .metadata import config_of
 from .rest_body import decode_infer
-from .service import Oip
+from .service import InferenceService
 
 ROOT = "/v2"
 # Bytes of a body that says which models are listed, loaded or unloaded.
@@ -45,8 +44,10 @@ class Exchange:
         Told when the answer was written; None where nobody wants to know.
     """
 
-    def __init__(self, oip: Oip, scope: Scope, receive: Receive, held: Body) -> None:
-        self._oip = oip
+    def __init__(
+        self, service: InferenceService, scope: Scope, receive: Receive, held: HeldBody
+    ) -> None:
+        self._service = service
         self._held = held
         self._receive = receive
         self._headers = scope["headers"]
@@ -60,7 +61,7 @@ class Exchange:
 
     async def server_metadata(self) -> Reply:
         """Say what this server is."""
-        return _given(self._oip.server_metadata())
+        return _given(self._service.server_metadata())
 
     async def server_live(self) -> Reply:
         """Say that the process answers."""
@@ -68,39 +69,41 @@ class Exchange:
 
     async def server_ready(self) -> Reply:
         """Say whether every model is ready."""
-        ready = self._oip.repository.ready
+        ready = self._service.repository.ready
         # the specification says "live", its clients read "ready"
         return _readiness(ready, {"live": True, "ready": ready})
 
     async def model_metadata(self) -> Reply:
         """Say which tensors a model takes and gives."""
-        return _given(self._oip.model_metadata(self._name, self._version))
+        return _given(self._service.model_metadata(self._name, self._version))
 
     async def model_ready(self) -> Reply:
         """Say whether a model is ready."""
-        ready = self._oip.model_ready(self._name, self._version)
+        ready = self._service.model_ready(self._name, self._version)
         return _readiness(ready, {"name": self._name, "ready": ready})
 
     async def model_config(self) -> Reply:
         """Say the same as its metadata, in Triton's words."""
-        return _given(config_of(self._oip.model_metadata(self._name, self._version)))
+        return _given(
+            config_of(self._service.model_metadata(self._name, self._version))
+        )
 
     async def statistics(self) -> Reply:
         """Say what was counted for a model, or for all."""
-        counted = self._oip.statistics(self._name, self._version)
+        counted = self._service.statistics(self._name, self._version)
         return _given({"model_stats": counted})
 
     async def infer(self) -> Reply:
         """Classify items."""
-        oip = self._oip
+        service = self._service
         self.blamed = self._name
-        limit = oip.repository.settings.body_limit
+        limit = service.repository.settings.body_limit
         length = _json_length(self._headers)
-        widest = oip.widest(self._name, self._version)
+        widest = service.widest(self._name, self._version)
         body = await read_body(self._receive, self._headers, limit, self._held)
         given = (self._name, self._version, body, length, widest)
-        decoded = await aside(decode_infer, *given, size=len(body))
-        inferred = await oip.infer(decoded.inference, self.arrived_s, self.caller)
+        decoded = await run_off_loop(decode_infer, *given, size=len(body))
+        inferred = await service.infer(decoded.inference, self.arrived_s, self.caller)
         payload, length = decoded.encode(inferred)
         self.when_sent = inferred.sent
         if length is None:
@@ -114,26 +117,25 @@ class Exchange:
         ready = given.get("ready", False)
         if not isinstance(ready, bool):
             raise BadInput("'ready' must be true or false")
-        return _given(self._oip.index(ready_only=ready))
+        return _given(self._service.index(ready_only=ready))
 
     async def load(self) -> Reply:
         """Load a model's file as it is now."""
-        self._oip.refuse_change(self._headers)
+        self._service.refuse_change(self._headers)
         given = await self._read_object()
-        parameters = given.get("parameters") or {}
-        await self._oip.load(self._name, parameters, self._headers)
+        await self._service.load(self._name, given.get("parameters") or {})
         return Reply(200, b"{}")
 
     async def unload(self) -> Reply:
         """Let a model answer no more."""
-        self._oip.refuse_change(self._headers)
+        self._service.refuse_change(self._headers)
         await self._read_object()
-        await self._oip.unload(self._name, self._headers)
+        await self._service.unload(self._name)
         return Reply(200, b"{}")
 
     async def _read_object(self) -> dict[str, Any]:
         """Read a JSON object; an empty body is an empty one."""
-        limit = min(SMALL_BODY, self._oip.repository.settings.body_limit)
+        limit = min(SMALL_BODY, self._service.repository.settings.body_limit)
         body = await read_body(self._receive, self._headers, limit, self._held)
         try:
             given = msgspec.json.decode(body or b"{}", type=dict[str, Any])
@@ -148,25 +150,29 @@ class Endpoint:
     """What is at one path; an error is an answer too."""
 
     def __init__(
-        self, oip: Oip, answer: Callable[[Exchange], Awaitable[Reply]]
+        self, service: InferenceService, answer: Callable[[Exchange], Awaitable[Reply]]
     ) -> None:
-        self._oip = oip
+        self._service = service
         self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        with self._oip.repository.intake.body() as held:
-            exchange = Exchange(self._oip, scope, receive, held)
+        with self._service.repository.held_bytes.body() as held:
+            exchange = Exchange(self._service, scope, receive, held)
             arrived_s, caller = exchange.arrived_s, exchange.caller
             try:
                 reply = await self._answer(exchange)
             except Exception as error:
-                reply = failed(*self._oip.failure(error, exchange.blamed, arrived_s))
+                reply = failed(
+                    *self._service.failure(error, exchange.blamed, arrived_s)
+                )
             sending = reply(scope, receive, send)
             if exchange.when_sent is None:
                 await sending
             else:
-                await hand_over(sending, caller, time.monotonic, exchange.when_sent)
+                await send_and_count(
+                    sending, caller, time.monotonic, exchange.when_sent
+                )
 
 
 # What is asked most comes first; statistics of all before a model of that name.
@@ -191,13 +197,13 @@ _ROUTES = (
 )
 
 
-def routes_of(oip: Oip) -> list[BaseRoute]:
+def routes_of(service: InferenceService) -> list[BaseRoute]:
     """Return the routes of `/v2`, each with and without a slash at its end."""
     below: list[BaseRoute] = []
     for method, path, answer in _ROUTES:
         for written in {path, path.rstrip("/") + "/"}:
-            below.append(_route(method, written, Endpoint(oip, answer)))
-    root = _route("GET", ROOT, Endpoint(oip, Exchange.server_metadata))
+            below.append(_route(method, written, Endpoint(service, answer)))
+    root = _route("GET", ROOT, Endpoint(service, Exchange.server_metadata))
     return [Mount(ROOT, app=Router(below, redirect_slashes=False)), root]
 
 

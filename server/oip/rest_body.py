@@ -14,7 +14,7 @@ from ..schema.json_keys import Twice, refuse_twice, twice_in_json
 from ..schema.predict import encode
 from .items import MAX_ITEMS, Requested
 from .parameters import Parameter
-from .service import Inference, Inferred
+from .service import InferRequest, InferResponse
 from .tensors import Tensor, from_json, from_raw, from_raw_json, read_shape, to_raw
 
 Parameters = dict[str, Parameter]
@@ -76,12 +76,12 @@ _decode_shape = msgspec.json.Decoder(list[int]).decode
 class Decoded:
     """One inference request, and which of its outputs are to be binary."""
 
-    def __init__(self, inference: Inference, binary: dict[str, bool], all_: bool):
+    def __init__(self, inference: InferRequest, binary: dict[str, bool], all_: bool):
         self.inference = inference
         self._binary = binary
         self._all = all_
 
-    def encode(self, inferred: Inferred) -> tuple[bytes, int | None]:
+    def encode(self, inferred: InferResponse) -> tuple[bytes, int | None]:
         """Write the answer; its body, and the JSON's length if tensors follow it."""
         outputs, parts = [], []
         for tensor in inferred.outputs:
@@ -149,7 +149,7 @@ def decode_infer(
         raise BadInput("parameter binary_data_output must be true or false")
     binary, requested = _read_outputs(read.outputs or [])
     inputs = _read_inputs(read.inputs, raw, widest)
-    inference = Inference(model, version, read.id, parameters, inputs, requested)
+    inference = InferRequest(model, version, read.id, parameters, inputs, requested)
     return Decoded(inference, binary, all_)
 
 

@@ -1,7 +1,6 @@
 """The Open Inference Protocol, whatever carries it: what is served, and inference."""
 
 import asyncio
-import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,29 +14,27 @@ import msgspec
 from polydom.features.errors import BadInput
 
 from ..engine.outcome import Outcome
-from ..engine.request import Caller, Question
-from ..errors import UNEXPECTED, Failure, NotAllowed, NotReady, describe
+from ..engine.request import Caller, Request
+from ..errors import Failure, NotAllowed, NotReady
 from ..http.headers import Headers
 from ..http.tokens import Access
 from ..runtime.admission import Admission
-from ..runtime.model import Serving
+from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
-from ..runtime.threads import aside
+from ..runtime.threads import run_off_loop
 from ..schema.predict import Answer
 from .items import Items, Requested
 from .metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
-from .parameters import Parameter, Terms
+from .parameters import Parameter, Parameters
 from .statistics import ModelStatistics, statistics_of
 from .tensors import Tensor
 
 # What a parameter can hold.
 SENDABLE = frozenset({bool, int, float, str})
 
-log = logging.getLogger("polydom")
-
 
 @dataclass(frozen=True, slots=True)
-class Inference:
+class InferRequest:
     """One inference request, decoded.
 
     Attributes
@@ -63,7 +60,7 @@ class Inference:
 
 
 @dataclass(slots=True)
-class Inferred:
+class InferResponse:
     """The answer to an inference request, and what it came of.
 
     `answered` are one per item, with when that was.
@@ -74,8 +71,8 @@ class Inferred:
     id: str
     parameters: dict[str, Parameter]
     outputs: list[Tensor]
-    serving: Serving
-    answered: list[tuple[Question, Outcome, float]]
+    served: ServedModel
+    answered: list[tuple[Request, Outcome, float]]
 
     def sent(self, sent_s: float) -> None:
         """Count the answer, whose last byte was written at `sent_s`.
@@ -83,13 +80,13 @@ class Inferred:
         Every item of several counts from when its turn came; the last one alone shows
         how long an answer is on its way.
         """
-        *others, (question, outcome, _) = self.answered
+        *others, (request, outcome, _) = self.answered
         for other in others:
-            self.serving.count(*other)
-        self.serving.sent(question, outcome, sent_s)
+            self.served.count(*other)
+        self.served.sent(request, outcome, sent_s)
 
 
-class Oip:
+class InferenceService:
     """Answers what both transports ask; for the event loop alone.
 
     Parameters
@@ -101,7 +98,7 @@ class Oip:
 
     Attributes
     ----------
-    tell_others
+    notify_others
         Called after a model was loaded, to make other processes that serve the same
         follow; None where there are none.
     admission
@@ -111,15 +108,15 @@ class Oip:
     def __init__(self, repository: Repository, access: Access) -> None:
         self.repository = repository
         self.access = access
-        self.tell_others: Callable[[], None] | None = None
+        self.notify_others: Callable[[], None] | None = None
         self.admission: Admission | None = None
-        self._items: WeakKeyDictionary[Serving, Items] = WeakKeyDictionary()
+        self._items: WeakKeyDictionary[ServedModel, Items] = WeakKeyDictionary()
 
     def server_metadata(self) -> ServerFacts:
         """Say what this server is."""
         return ServerFacts("polydom", version("polydom"), EXTENSIONS)
 
-    def serving(self, model: str, version: str) -> Serving:
+    def served(self, model: str, version: str) -> ServedModel:
         """Return what answers for a model; any version where it is empty.
 
         Raises
@@ -137,7 +134,7 @@ class Oip:
         UnknownModel, NotReady
             As `Repository.get`.
         """
-        return self._items_of(self.serving(model, version)).widest
+        return self._items_of(self.served(model, version)).widest
 
     def model_ready(self, model: str, version: str) -> bool:
         """Say whether a model answers.
@@ -149,25 +146,25 @@ class Oip:
         """
         if version:
             try:
-                return self.serving(model, version).ready
+                return self.served(model, version).ready
             except NotReady:  # nothing is loaded under that name
                 return False
         return self.repository.state(model).state == "READY"
 
     def model_metadata(self, model: str, version: str) -> ModelMetadata:
         """Say which tensors a model takes and gives."""
-        serving = self.serving(model, version)
-        items, desk = self._items_of(serving), serving.desk
+        served = self.served(model, version)
+        items, codec = self._items_of(served), served.codec
         return ModelMetadata(
             name=model,
-            versions=[serving.version],
+            versions=[served.version],
             platform=PLATFORM,
             inputs=items.inputs,
             outputs=items.outputs,
             properties={
-                "kind": desk.engine.package.kind,
-                "unit": desk.unit,
-                "labels": msgspec.json.encode(desk.engine.package.labels).decode(),
+                "kind": codec.planner.package.kind,
+                "unit": codec.unit,
+                "labels": msgspec.json.encode(codec.planner.package.labels).decode(),
             },
         )
 
@@ -180,7 +177,7 @@ class Oip:
             If it, or this version of it, is unknown.
         """
         if version:
-            self.serving(model, version)
+            self.served(model, version)
         return [
             statistics_of(name, self._version(name), self.repository.metrics(name))
             for name in ([model] if model else self.repository.names())
@@ -217,61 +214,50 @@ class Oip:
         arrived_s
             When its first byte came.
         """
-        status, failure = describe(error)
-        if failure is UNEXPECTED:
-            log.error("a request failed", exc_info=error)
         known = model in self.repository.names()
         metrics = self.repository.metrics(model) if known else self.repository.stray
-        metrics.errors[failure.code] += 1
         metrics.failed_s += time.monotonic() - arrived_s
-        return status, failure
+        return metrics.failed(error)
 
-    async def load(
-        self, model: str, parameters: Mapping[str, Any], headers: Headers
-    ) -> None:
-        """Load a model's file as it is now.
+    async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
+        """Load a model's file as it is now, for who passed `refuse_change`.
 
         Raises
         ------
-        NotAllowed, Unauthorized
-            If the operator lets nobody, or not who sends these headers.
         UnknownModel, ReloadFailed
             As `Repository.load`.
         """
-        self.refuse_change(headers)
         if parameters:
             raise BadInput(
                 "a model is loaded from the operator's own file: no configuration and "
                 "no files are taken over the wire"
             )
         await self.repository.load(model)
-        if self.tell_others is not None:
-            self.tell_others()
+        if self.notify_others is not None:
+            self.notify_others()
 
-    async def unload(self, model: str, headers: Headers) -> None:
-        """Let a model answer no more.
+    async def unload(self, model: str) -> None:
+        """Let a model answer no more, for who passed `refuse_change`.
 
         Raises
         ------
-        NotAllowed, Unauthorized
-            If the operator lets nobody, or not who sends these headers; also where
-            other processes would go on answering.
+        NotAllowed
+            If other processes would go on answering.
         UnknownModel
             As `Repository.unload`.
         """
-        self.refuse_change(headers)
-        if self.tell_others is not None:
+        if self.notify_others is not None:
             raise NotAllowed("one of several workers cannot unload a model for all")
         await self.repository.unload(model)
 
     async def infer(
         self,
-        inference: Inference,
+        inference: InferRequest,
         arrived_s: float,
         caller: Caller,
         patience_s: float | None = None,
         transport: str = "http",
-    ) -> Inferred:
+    ) -> InferResponse:
         """Answer every item of a request inside the one budget.
 
         Parameters
@@ -290,47 +276,49 @@ class Oip:
         Raises
         ------
         PolydomError
-            As `Serving.answer`; also BadInput where inputs, outputs or parameters
+            As `ServedModel.answer`; also BadInput where inputs, outputs or parameters
             cannot be used, and UnknownModel.
         """
-        serving = self.serving(inference.model, inference.version)
-        items, desk = self._items_of(serving), serving.desk
+        served = self.served(inference.model, inference.version)
+        items, codec = self._items_of(served), served.codec
         items.check(inference.outputs)
-        terms = Terms.read(inference.parameters, patience_s)
-        asks = await aside(items.read, inference.inputs, size=_size(inference.inputs))
-        way = serving.way_of(transport, len(asks))
-        reserve_s = max(reserve.at(arrived_s) for reserve in (way.loop, way.thread))
-        shared = terms.shared(desk.unit, desk.settings, arrived_s, reserve_s)
+        terms = Parameters.read(inference.parameters, patience_s)
+        asks = await run_off_loop(
+            items.read, inference.inputs, size=_size(inference.inputs)
+        )
+        times = served.send_times_of(transport, len(asks))
+        reserve_s = max(kept.at(arrived_s) for kept in (times.loop, times.thread))
+        shared = terms.shared(codec.unit, codec.settings, arrived_s, reserve_s)
         answers: list[Answer] = []
         answered = []
         for i, ask in enumerate(asks):
             begun_s = arrived_s
             if i:
                 await asyncio.sleep(0)  # others' requests are read between two items
-                begun_s = serving.now()
+                begun_s = served.now()
             terms.give(ask)
             shared.give(ask, begun_s, len(asks) - i)
-            question, outcome = await serving.answer(ask, begun_s, caller, way)
+            request, outcome = await served.answer(ask, begun_s, caller, times)
             shared.spent += outcome.predicted
-            answers.append(desk.answer(question, outcome))
-            answered.append((question, outcome, serving.now()))
-        question, outcome, done_s = answered[-1]
-        out_s = max(done_s, question.out_s(outcome.finished_s))
+            answers.append(codec.answer(request, outcome))
+            answered.append((request, outcome, served.now()))
+        request, outcome, done_s = answered[-1]
+        out_s = max(done_s, request.out_s(outcome.finished_s))
         met = answers[0].budget_met if len(answers) == 1 else shared.met(out_s)
-        return Inferred(
+        return InferResponse(
             inference.model,
-            serving.version,
+            served.version,
             inference.id,
             _facts(answers, met, shared.facts(done_s)),
             items.write(answers, met, inference.outputs),
-            serving,
+            served,
             answered,
         )
 
-    def _items_of(self, serving: Serving) -> Items:
-        items = self._items.get(serving)
+    def _items_of(self, served: ServedModel) -> Items:
+        items = self._items.get(served)
         if items is None:
-            items = self._items[serving] = Items(serving.desk.engine.package)
+            items = self._items[served] = Items(served.codec.planner.package)
         return items
 
     def refuse_change(self, headers: Headers) -> None:

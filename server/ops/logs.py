@@ -14,7 +14,7 @@ LogFormat = Literal["text", "json"]
 _USUAL = frozenset(vars(logging.makeLogRecord({}))) | {"message", "color_message"}
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     """One object a line: time (UTC), level, message, what came with it, traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -52,10 +52,10 @@ def set_up_logs(log_format: str) -> None:
         raise BadInput(f"--log-format {log_format}: text or json is needed")
     handler = logging.StreamHandler()
     if log_format == "json":
-        handler.setFormatter(JsonLines())
+        handler.setFormatter(JsonLogFormatter())
     else:
         handler.setFormatter(logging.Formatter("polydom: %(levelname)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger("polydom").setLevel(logging.INFO)
-    life = logging.INFO if log_format == "json" else logging.WARNING
-    logging.getLogger("polydom.life").setLevel(life)
+    level = logging.INFO if log_format == "json" else logging.WARNING
+    logging.getLogger("polydom.life").setLevel(level)

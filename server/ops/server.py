@@ -5,7 +5,7 @@ import contextlib
 import logging
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,17 +18,17 @@ from polydom.features.errors import BadInput
 
 from ..errors import ReloadFailed
 from ..http.prometheus import samples_of
-from ..http.protocol import StampingProtocol
+from ..http.protocol import HttpProtocol
 from ..runtime.admission import ACCEPTED, waiting_at
 from ..runtime.metrics import Samples
 from ..runtime.repository import Repository
-from ..runtime.threads import in_own_thread
+from ..runtime.threads import run_in_thread
 from ..settings import DRAIN_S, KEEP_ALIVE_S
 from .file_watch import POLL_S, Watch
 
 BACKLOG = 2048
 
-life = logging.getLogger("polydom.life")
+lifecycle = logging.getLogger("polydom.life")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +89,10 @@ def run(app: FastAPI, listener: socket.socket, running: Running = Running()) -> 
     BadInput
         If certificate and key cannot be used.
     """
-    Server(app, running).run_at(listener)
+    ReloadingServer(app, running).run_at(listener)
 
 
-class Server(uvicorn.Server):
+class ReloadingServer(uvicorn.Server):
     """Uvicorn, which also reloads: on SIGHUP, and when a watched file was replaced.
 
     Raises
@@ -111,7 +111,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: FastAPI, running: Running) -> None:
         config = uvicorn.Config(
             app,
-            http=StampingProtocol,
+            http=HttpProtocol,
             ws="none",
             lifespan="on",
             log_config=None,
@@ -136,12 +136,11 @@ class Server(uvicorn.Server):
         self.repository: Repository = app.state.repository
         self._when_stopping: list[Callable[[], None]] = app.state.when_stopping
         self.beside: list[
-            Callable[[Server], contextlib.AbstractAsyncContextManager[None]]
-        ]
-        self.beside = [_reload_on_signal, _watch_files]
+            Callable[[ReloadingServer], contextlib.AbstractAsyncContextManager[None]]
+        ] = []
         self.running = running
         self.when_started: Callable[[], object] = bool
-        self._told_to_stop = False
+        self._stopping = False
 
     def samples(self) -> Samples:
         """Say all that was counted here."""
@@ -158,15 +157,24 @@ class Server(uvicorn.Server):
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve, and do what is to be done beside it."""
         async with contextlib.AsyncExitStack() as stack:
+            loop = self._loop = asyncio.get_running_loop()
+            if hasattr(signal, "SIGHUP"):  # not on Windows
+                told = asyncio.Event()
+                loop.add_signal_handler(signal.SIGHUP, told.set)
+                stack.callback(loop.remove_signal_handler, signal.SIGHUP)
+                reloading = asyncio.create_task(self._reload_when_told(told))
+                stack.callback(reloading.cancel)
+            if self.running.watch is not None:
+                watching = self._reload_replaced(self.running.watch)
+                stack.callback(asyncio.create_task(watching).cancel)
             for context in self.beside:
                 await stack.enter_async_context(context(self))
-            self._loop = asyncio.get_running_loop()
             address = [str(s.getsockname()) for s in sockets or ()]
             names = list(self.repository.names())
             facts = {"event": "start", "address": address, "models": names}
-            life.info("starting", extra=facts)
+            lifecycle.info("starting", extra=facts)
             await super().serve(sockets)
-            life.info("stopped", extra={"event": "stop"})
+            lifecycle.info("stopped", extra={"event": "stop"})
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Begin to take connections; from here on signals are heard.
@@ -194,17 +202,13 @@ class Server(uvicorn.Server):
         Told again, do not wait any more.
         """
         self.repository.leaving = True
-        if self.running.leave_s and not self._told_to_stop:
-            self._told_to_stop = True
-            self._loop.call_soon_threadsafe(
-                self._loop.call_later,
-                self.running.leave_s,
-                super().handle_exit,
-                sig,
-                frame,
-            )
+        stop = partial(super().handle_exit, sig, frame)
+        if self._stopping or not self.running.leave_s:
+            stop()
         else:
-            super().handle_exit(sig, frame)
+            self._stopping = True
+            later = partial(self._loop.call_later, self.running.leave_s, stop)
+            self._loop.call_soon_threadsafe(later)
 
     async def reload(self, names: Iterable[str | None]) -> None:
         """Load some names' files again; what fails is logged and counted already."""
@@ -212,45 +216,14 @@ class Server(uvicorn.Server):
             with contextlib.suppress(ReloadFailed):
                 await self.repository.reload(name)
 
-
-@contextlib.asynccontextmanager
-async def _reload_on_signal(server: Server) -> AsyncIterator[None]:
-    """Reload when told to; once more where told again meanwhile, however often."""
-    if not hasattr(signal, "SIGHUP"):  # Windows
-        yield
-        return
-    told = asyncio.Event()
-
-    async def obey() -> None:
+    async def _reload_when_told(self, told: asyncio.Event) -> None:
+        """Reload all; once more where told again meanwhile, however often."""
         while True:
             await told.wait()
             told.clear()
-            await server.reload([None])
+            await self.reload([None])
 
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, told.set)
-    obeying = asyncio.create_task(obey())
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGHUP)
-        obeying.cancel()
-
-
-@contextlib.asynccontextmanager
-async def _watch_files(server: Server) -> AsyncIterator[None]:
-    watch = server.running.watch
-    if watch is None:
-        yield
-        return
-
-    async def look() -> None:
+    async def _reload_replaced(self, watch: Watch) -> None:
         while True:
             await asyncio.sleep(POLL_S)
-            await server.reload(await in_own_thread(watch.poll))
-
-    looking = asyncio.create_task(look())
-    try:
-        yield
-    finally:
-        looking.cancel()
+            await self.reload(await run_in_thread(watch.poll))

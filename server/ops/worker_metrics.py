@@ -21,7 +21,7 @@ _decode = msgspec.msgpack.Decoder(Samples).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-class Peers:
+class WorkerMetrics:
     """One worker's way to the others.
 
     Parameters

@@ -27,8 +27,8 @@ from polydom.features.errors import BadInput
 
 from ..settings import DRAIN_S
 from .file_watch import POLL_S
-from .server import Running, Server, run
-from .worker_metrics import Peers
+from .server import ReloadingServer, Running, run
+from .worker_metrics import WorkerMetrics
 
 # A worker that ends is started anew, but not more often than this.
 RESTART_S = 1.0
@@ -39,7 +39,7 @@ _TOLD = ("SIGTERM", "SIGINT", "SIGHUP", "SIGCHLD")
 _TRIAL_FAILED = "SIGUSR1"
 
 log = logging.getLogger("polydom")
-life = logging.getLogger("polydom.life")
+lifecycle = logging.getLogger("polydom.life")
 
 
 def run_workers(
@@ -90,7 +90,7 @@ class Workers:
         self._app = app
         self._listener = listener
         self._watch = running.watch
-        self._server = Server(app, replace(running, watch=None))
+        self._server = ReloadingServer(app, replace(running, watch=None))
         self._count = count
         self._folder = folder
         self._patience_s = running.leave_s + DRAIN_S + 5
@@ -105,17 +105,17 @@ class Workers:
         """Serve until told to stop and all have stopped."""
         repository = self._server.repository
         with threadpool_limits(1):
-            repository.rehearse()
+            repository.run_once()
         # What the workers share is never looked at by their collectors, which would
         # write to it.
         gc.collect()
         gc.freeze()
-        self._held_open, self._alive = os.pipe()
+        self._parent_lives, self._alive = os.pipe()
         try:
             with self._signals:
                 self._keep_running()
         finally:
-            for end in (self._held_open, self._alive):
+            for end in (self._parent_lives, self._alive):
                 os.close(end)
             gc.unfreeze()
 
@@ -124,28 +124,28 @@ class Workers:
             self._fork_missing()
             self._try_files()
             if heard := self._signals.wait(POLL_S):
-                self._obey(heard)
+                self._handle_signals(heard)
             elif self._watch is not None and self._watch.poll():
                 self._reload_due = True
-            self._bury()
+            self._reap()
 
     def _done(self) -> bool:
         if self._stopping_s is None:
             return False
         if time.monotonic() - self._stopping_s > self._patience_s:
-            self._tell(signal.SIGKILL)
+            self._signal_workers(signal.SIGKILL)
         return not self._numbers and self._trial is None
 
-    def _obey(self, told: set[int]) -> None:
+    def _handle_signals(self, told: set[int]) -> None:
         """Do what signals say, however often each of them came."""
         if signal.SIGTERM in told or signal.SIGINT in told:
             self._stopping_s = self._stopping_s or time.monotonic()
-            self._tell(signal.SIGTERM)
+            self._signal_workers(signal.SIGTERM)
             self._end_trial()
         elif signal.SIGHUP in told:
             self._reload_due = True
 
-    def _tell(self, number: int) -> None:
+    def _signal_workers(self, number: int) -> None:
         for process in self._numbers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
@@ -169,7 +169,7 @@ class Workers:
         if self._stopping_s is not None:
             return
         if code == 0:
-            self._tell(signal.SIGHUP)
+            self._signal_workers(signal.SIGHUP)
             self._reopen()
         else:
             facts = {"event": "reload_failed", "code": code}
@@ -179,7 +179,7 @@ class Workers:
                 code,
                 extra=facts,
             )
-            self._tell(getattr(signal, _TRIAL_FAILED))
+            self._signal_workers(getattr(signal, _TRIAL_FAILED))
 
     def _reopen(self) -> None:
         """Load the files here too, of which later workers are forked, unless stopped.
@@ -187,14 +187,14 @@ class Workers:
         Whoever wants the process to stop is not kept waiting: the signal gives up the
         loading, once, and is obeyed then.
         """
-        self._signals.give_up_at(("SIGTERM", "SIGINT"), self._load)
+        self._signals.run_interruptible(("SIGTERM", "SIGINT"), self._load)
 
     def _load(self) -> None:
         self._server.repository.reopen()
         gc.collect()
         gc.freeze()
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         """Forget the workers that have ended, and hear how a trial did.
 
         Others are waited for too: what features started, and as a container's first
@@ -251,7 +251,7 @@ class Workers:
         os.nice(10)
         with contextlib.suppress(Exception), threadpool_limits(1):
             self._server.repository.reopen()
-            self._server.repository.rehearse()
+            self._server.repository.run_once()
 
     def _become_worker(self, number: int) -> None:
         _stop_as_others_do()
@@ -262,36 +262,36 @@ class Workers:
         self._server.run_at(self._listener)
 
     def _share_metrics(self, number: int) -> None:
-        peers, server = Peers(self._folder, number, self._count), self._server
+        peers = WorkerMetrics(self._folder, number, self._count)
         self._app.state.worker, self._app.state.others = number, peers.ask
-        server.beside.append(lambda server: peers.telling(server.samples))
+        self._server.beside.append(lambda server: peers.telling(server.samples))
 
     def _have_others_follow_reloads(self, parent: int) -> None:
         def tell() -> None:
             os.kill(parent, signal.SIGHUP)
 
         state = self._app.state
-        state.oip.tell_others = tell
+        state.inference.notify_others = tell
         if hasattr(state, "admin"):
-            state.admin.tell_others = tell
+            state.admin.notify_others = tell
 
     @contextlib.asynccontextmanager
-    async def _while_parent_lives(self, server: Server) -> AsyncIterator[None]:
+    async def _while_parent_lives(self, server: ReloadingServer) -> AsyncIterator[None]:
         """Stop where the parent is gone: nobody else would stop this process."""
         loop = asyncio.get_running_loop()
 
         def stop() -> None:
-            loop.remove_reader(self._held_open)
+            loop.remove_reader(self._parent_lives)
             shutil.rmtree(self._folder, ignore_errors=True)
             server.handle_exit(signal.SIGTERM, None)
 
-        loop.add_reader(self._held_open, stop)
+        loop.add_reader(self._parent_lives, stop)
         yield
-        loop.remove_reader(self._held_open)
+        loop.remove_reader(self._parent_lives)
 
 
 @contextlib.asynccontextmanager
-async def _hear_of_trials(server: Server) -> AsyncIterator[None]:
+async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
     """Count a reload that failed before this process was told to."""
     loop, number = asyncio.get_running_loop(), getattr(signal, _TRIAL_FAILED)
     loop.add_signal_handler(number, server.repository.count_failed)
@@ -346,11 +346,13 @@ class SignalSocket:
         heard, self._heard = self._heard, set()
         return heard
 
-    def give_up_at(self, names: Iterable[str], work: Callable[[], object]) -> None:
+    def run_interruptible(
+        self, names: Iterable[str], work: Callable[[], object]
+    ) -> None:
         """Do some work, and give it up where one of these comes, once; it is heard."""
         stops, patient = _signals(*names), [True]
 
-        def give_up(number: int, frame: object) -> None:
+        def interrupt(number: int, frame: object) -> None:
             self._hear(number, frame)
             if patient:
                 patient.clear()
@@ -359,7 +361,7 @@ class SignalSocket:
         with contextlib.suppress(_GiveUp):
             try:
                 for number in stops:
-                    signal.signal(number, give_up)
+                    signal.signal(number, interrupt)
                 work()
             finally:
                 patient.clear()

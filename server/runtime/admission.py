@@ -1,6 +1,6 @@
 """Which requests begin at once, which wait a moment, and which are refused.
 
-By time: `Admission`. By bytes that are held: `Intake`.
+By time: `Admission`. By bytes that are held: `HeldBytes`.
 
 The event loop works in turns: it reads from every connection on which something came,
 then goes on with what that began. What comes meanwhile waits in the kernel, unseen, for
@@ -226,7 +226,7 @@ def waiting_at(listeners: Iterable[socket.socket]) -> int:
     return sum(struct.unpack_from("=I", info, 24)[0] for info in infos)
 
 
-class Intake:
+class HeldBytes:
     """Counts the bytes of all bodies under way; for the event loop alone.
 
     Parameters
@@ -244,12 +244,12 @@ class Intake:
         self.limit = limit
         self.held = 0
 
-    def body(self) -> "Body":
+    def body(self) -> "HeldBody":
         """Begin to count one request's; a context, at whose end they are gone."""
-        return Body(self)
+        return HeldBody(self)
 
 
-class Body:
+class HeldBody:
     """The bytes of one request that are held.
 
     Parameters
@@ -260,11 +260,11 @@ class Body:
 
     __slots__ = ("_intake", "_size")
 
-    def __init__(self, intake: Intake) -> None:
-        self._intake = intake
+    def __init__(self, held_bytes: HeldBytes) -> None:
+        self._intake = held_bytes
         self._size = 0
 
-    def __enter__(self) -> "Body":
+    def __enter__(self) -> "HeldBody":
         """Hold nothing yet."""
         return self
 
@@ -286,11 +286,11 @@ class Body:
         Overloaded
             If that is more than before, and too many are held by all then.
         """
-        intake, more = self._intake, size - self._size
-        if more > 0 and intake.held + more > intake.limit:
+        held_bytes, more = self._intake, size - self._size
+        if more > 0 and held_bytes.held + more > held_bytes.limit:
             raise Overloaded(
-                f"requests under way hold {intake.held:,} bytes; at most "
-                f"{intake.limit:,} are held at a time"
+                f"requests under way hold {held_bytes.held:,} bytes; at most "
+                f"{held_bytes.limit:,} are held at a time"
             )
-        intake.held += more
+        held_bytes.held += more
         self._size = size

@@ -1,4 +1,4 @@
-"""Between the wire and the engine of one index: terms in, answers out; no waiting."""
+"""Between the wire and the planner of one index: terms in, answers out; no waiting."""
 
 import math
 from collections.abc import Mapping
@@ -11,22 +11,22 @@ from polydom.features.items import Item, make_item
 
 from ..engine.budget import Allowance, Budget, Deadline, read_amount
 from ..engine.outcome import Outcome
-from ..engine.planner import Engine
-from ..engine.request import Caller, Question
-from ..engine.send_time import Reserve
-from ..schema.predict import Answer, Ask, Terms
+from ..engine.planner import Planner
+from ..engine.request import Caller, Request
+from ..engine.send_time import SendTime
+from ..schema.predict import Answer, PredictRequest, Terms
 from ..settings import Settings
 from .known_columns import KnownColumns
-from .record_decoder import RecordReader
+from .record_decoder import RecordDecoder
 
 
-class Desk:
-    """Makes questions of requests, and answers of outcomes.
+class Codec:
+    """Makes requests of what was sent, and answers of outcomes.
 
     Parameters
     ----------
-    engine
-        Answers the questions.
+    planner
+        Answers the requests.
     settings
         The operator's limits.
 
@@ -43,29 +43,29 @@ class Desk:
         features other than columns.
     """
 
-    def __init__(self, engine: Engine, settings: Settings) -> None:
-        self.engine = engine
+    def __init__(self, planner: Planner, settings: Settings) -> None:
+        self.planner = planner
         self.settings = settings
-        package = engine.package
-        self.unit = engine.unit
+        package = planner.package
+        self.unit = planner.unit
         self._columns = KnownColumns(package.features)
         self.columns = len(self._columns.names)
-        self.reader = RecordReader.of(engine.extractor)
+        self.reader = RecordDecoder.of(planner.extractor)
         # every record has the same size
-        self._one_size = package.kind == "record" and engine.index.covers(1.0)
-        self.names = tuple(package.names(row) for row in range(len(engine.plans)))
+        self._one_size = package.kind == "record" and planner.index.covers(1.0)
+        self.names = tuple(package.names(row) for row in range(len(planner.plans)))
 
-    def question(
+    def request(
         self,
         terms: Terms,
         item: Item,
         arrived_s: float,
         caller: Caller,
-        reserve: Reserve | None = None,
-    ) -> Question:
+        send_time: SendTime | None = None,
+    ) -> Request:
         """Ask about an item, in a request whose first byte came at `arrived_s`.
 
-        Of its budget, what `reserve` says is kept for what follows the plan.
+        Of its budget, what `send_time` says is kept for what follows the plan.
 
         Raises
         ------
@@ -75,8 +75,8 @@ class Desk:
         accuracy = terms.min_accuracy
         if not 0 <= accuracy <= 1:
             raise BadInput(f"min_accuracy is {accuracy}; it must be in [0, 1]")
-        reserve_s = 0.0 if reserve is None else reserve.at(arrived_s)
-        return Question(
+        reserve_s = 0.0 if send_time is None else send_time.at(arrived_s)
+        return Request(
             item,
             self._budget(terms, arrived_s, reserve_s),
             terms.on_infeasible,
@@ -84,18 +84,18 @@ class Desk:
             caller,
             arrived_s if caller.read_s > arrived_s else math.inf,
             arrived_s,
-            self.engine.now(),
-            reserve,
+            self.planner.now(),
+            send_time,
         )
 
-    def answer(self, question: Question, outcome: Outcome) -> Answer:
-        """Say what came of a question.
+    def answer(self, request: Request, outcome: Outcome) -> Answer:
+        """Say what came of a request.
 
         Whether its budget is met is foreseen: what follows the plan takes as long as
         usual, or as it has taken by now.
         """
-        now_s, budget = self.engine.now(), question.budget
-        out_s = max(now_s, question.out_s(outcome.finished_s))
+        now_s, budget = self.planner.now(), request.budget
+        out_s = max(now_s, request.out_s(outcome.finished_s))
         answer = Answer(
             label=outcome.label,
             scores=outcome.scores,
@@ -104,12 +104,12 @@ class Desk:
             reason=outcome.reason,
             budget_met=out_s <= budget.due_s,
             actual_us=_us(outcome.finished_s - outcome.started_s),
-            queue_us=_us(outcome.started_s - question.read_s),
-            elapsed_us=_us(now_s - question.arrived_s),
-            index_version=self.engine.index.version,
+            queue_us=_us(outcome.started_s - request.read_s),
+            elapsed_us=_us(now_s - request.arrived_s),
+            index_version=self.planner.index.version,
         )
-        item = question.item
-        if not (self._one_size or self.engine.index.covers(item.size)):
+        item = request.item
+        if not (self._one_size or self.planner.index.covers(item.size)):
             answer.size_in_range = False
         if item.gaps is not None:
             answer.tell(item.gaps)
@@ -123,7 +123,7 @@ class Desk:
             answer.budget_met = outcome.predicted <= budget.amount
         return answer
 
-    def item(self, ask: Ask) -> Item:
+    def item(self, ask: PredictRequest) -> Item:
         """Make the item that a request holds.
 
         Raises
@@ -131,7 +131,7 @@ class Desk:
         BadItem
             If it is not one of the index's kind.
         """
-        kind = self.engine.package.kind
+        kind = self.planner.package.kind
         given = {"text": ask.text, "record": ask.record, "image": ask.image_base64}
         payload = given.pop(kind)
         if payload is None or any(other is not None for other in given.values()):
@@ -153,8 +153,8 @@ class Desk:
             If it is not one of the index's kind; of a record, if a column is unknown,
             or holds what cannot be used, or there is none.
         """
-        pair, limit = self.engine.index.pairs, self.settings.image_limit
-        kind = self.engine.package.kind
+        pair, limit = self.planner.index.pairs, self.settings.image_limit
+        kind = self.planner.package.kind
         item = make_item(payload, kind, pair=pair, max_decoded=limit)
         record = item.payload
         if not isinstance(record, Mapping):
@@ -162,7 +162,7 @@ class Desk:
         self._columns.check(record)
         if self.reader is not None:
             return self.reader.item(record)
-        for feature in self.engine.extractor.features:
+        for feature in self.planner.extractor.features:
             if isinstance(feature.function, Columns):
                 feature.function.check(record)
         return msgspec.structs.replace(item, gaps=self._columns.gaps(record))

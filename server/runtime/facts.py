@@ -8,7 +8,7 @@ from polydom.features.items import SIZE_NAMES
 from polydom.indexer.index.package import Package
 from polydom.models.trees.self_test import TRUST
 
-from ..engine.planner import Engine
+from ..engine.planner import Planner
 from ..schema.facts import (
     ExitFacts,
     FeatureFacts,
@@ -39,15 +39,15 @@ class _Built(msgspec.Struct):
     confidence: Share | None = None
 
 
-def facts_of(engine: Engine, rescaling: Rescaling) -> IndexFacts:
-    """Say what an engine answers with, and with what costs."""
-    index, package = engine.index, engine.package
-    accuracies = engine.accuracies
-    names = tuple(package.names(row) for row in range(len(engine.plans)))
+def facts_of(planner: Planner, rescaling: Rescaling) -> IndexFacts:
+    """Say what a planner answers with, and with what costs."""
+    index, package = planner.index, planner.package
+    accuracies = planner.accuracies
+    names = tuple(package.names(row) for row in range(len(planner.plans)))
     return IndexFacts(
         version=index.version,
         kind=package.kind,
-        unit=engine.unit,
+        unit=planner.unit,
         labels=package.labels,
         size=SIZE_NAMES[package.kind][index.pairs],
         smallest_size=index.sizes[0],
@@ -59,7 +59,7 @@ def facts_of(engine: Engine, rescaling: Rescaling) -> IndexFacts:
             for row in sorted(index.lookup.rows.tolist())
         ],
         rescaling=rescaling,
-        drift=engine.drift.at(engine.now()),
+        drift=planner.drift.at(planner.now()),
         kernels=TRUST.kernels,
         exits=read_exits(package, names),
         measured=_read_measured(package),

@@ -1,4 +1,4 @@
-"""A question in the hands of the computing thread, and the task that waits for it."""
+"""A request in the hands of the computing thread, and the task that waits for it."""
 
 import asyncio
 import math
@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from ..engine.execution import Execution, begin
 from ..engine.outcome import Outcome
-from ..engine.planner import Choice, Engine
-from ..engine.request import Question
+from ..engine.planner import Choice, Planner
+from ..engine.request import Request
 
 
 class Job:
@@ -20,7 +20,7 @@ class Job:
 
     Parameters
     ----------
-    engine, question
+    planner, request
         What to answer, and who does.
     waiting
         Says how many jobs are not computed yet, this one included; called when the
@@ -36,16 +36,16 @@ class Job:
 
     def __init__(
         self,
-        engine: Engine,
-        question: Question,
+        planner: Planner,
+        request: Request,
         waiting: Callable[[], int],
         when_computed: Callable[[], None],
         defer: Callable[[float, Callable[[], None]], None] | None = None,
         choice: Choice | None = None,
     ) -> None:
-        self._engine = engine
-        self._question = question
-        self._posted_s = engine.now()
+        self._planner = planner
+        self._request = request
+        self._posted_s = planner.now()
         # kept by the execution, so it must not hold this job
         self._others: Callable[[], int] = lambda: max(waiting() - 1, 0)
         self._when_computed = when_computed
@@ -56,14 +56,14 @@ class Job:
         self._execution: Execution | None = None
 
     def compute(self) -> None:
-        """Answer the question; for the computing thread."""
+        """Answer the request; for the computing thread."""
         try:
             if self._outcome.done():
                 result: Outcome | BaseException | None = None
             else:
                 others = self._others
                 execution = begin(
-                    self._engine, self._question, others(), others, self._choice
+                    self._planner, self._request, others(), others, self._choice
                 )
                 if execution.choice.late and self._defer is not None:
                     defer, self._defer = self._defer, None
@@ -77,10 +77,10 @@ class Job:
 
     async def result(self) -> Outcome:
         """Wait for the outcome, until the budget is up."""
-        question = self._question
-        if question.on_infeasible == "cheapest" or question.budget.due_s == math.inf:
+        request = self._request
+        if request.on_infeasible == "cheapest" or request.budget.due_s == math.inf:
             return await self._outcome
-        left_s = question.budget.left(self._engine.now())
+        left_s = request.budget.left(self._planner.now())
         alarm = self._loop.call_later(max(left_s, 0.0), self._rescue)
         try:
             return await self._outcome
@@ -104,9 +104,9 @@ class Job:
         try:
             if execution is None:
                 # not begun, and nothing is left: what was asked for that case
-                since_s = min(self._posted_s, self._question.waits_since_s)
-                waited = replace(self._question, waits_since_s=since_s)
-                execution = begin(self._engine, waited)
+                since_s = min(self._posted_s, self._request.waits_since_s)
+                waited = replace(self._request, waits_since_s=since_s)
+                execution = begin(self._planner, waited)
             execution.stopped = True
             self._outcome.set_result(execution.conclude())
         except Exception as error:

@@ -4,6 +4,7 @@ Requests only add to plain numbers, which costs them well under a microsecond ea
 Prometheus library's own counters take locks and several times as long.
 """
 
+import logging
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
@@ -12,10 +13,11 @@ from typing import NamedTuple
 from weakref import ref
 
 from ..engine.drift import Drift
-from ..engine.exit_audit import Audit
+from ..engine.exit_audit import ExitAudit
 from ..engine.outcome import Outcome
-from ..engine.planner import Engine
-from ..engine.request import Question
+from ..engine.planner import Planner
+from ..engine.request import Request
+from ..errors import UNEXPECTED, Failure, describe
 
 # 10 us to 10 s, in steps of 1, 2 and 5
 SECONDS = (*(m * 10.0**e for e in range(-5, 1) for m in (1, 2, 5)), 10.0)
@@ -24,6 +26,8 @@ Samples = dict[str, list[tuple[str, dict[str, str], float]]]
 # features, why it is not the best or "", and whether the budget was met
 AnswerKind = tuple[tuple[str, ...], str, bool]
 RATIOS = (0.1, 0.2, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0)
+
+log = logging.getLogger("polydom")
 
 
 class Histogram:
@@ -52,7 +56,7 @@ class Histogram:
 
 
 class EngineTotals(NamedTuple):
-    """Sums of what `Drift` and `Audit` count."""
+    """Sums of what `Drift` and `ExitAudit` count."""
 
     bound_hits: int = 0
     exits: int = 0
@@ -69,19 +73,19 @@ class EngineCounts:
 
     def __init__(self) -> None:
         self._gone = EngineTotals()
-        self._known: list[tuple[ref[Engine], Drift, Audit]] = []
+        self._known: list[tuple[ref[Planner], Drift, ExitAudit]] = []
 
-    def add(self, engine: Engine) -> None:
-        """Count what an engine counts, too."""
+    def add(self, planner: Planner) -> None:
+        """Count what a planner counts, too."""
         self.totals()  # forget those that are gone
-        self._known.append((ref(engine), engine.drift, engine.audit))
+        self._known.append((ref(planner), planner.drift, planner.audit))
 
     def totals(self) -> EngineTotals:
         """Sum up to now."""
         total, known = self._gone, []
         for one in self._known:
-            engine, drift, audit = one
-            gone = engine() is None  # and if so, it counts no more
+            planner, drift, audit = one
+            gone = planner() is None  # and if so, it counts no more
             own = (drift.bound_hits, audit.exits, audit.audited, audit.changed)
             total = _added(total, own)
             if gone:
@@ -104,7 +108,7 @@ class Metrics:
     Attributes
     ----------
     request, queue, plan, encode : Histogram
-        Seconds: first byte to answer written, question read to work begun, features and
+        Seconds: first byte to answer written, request read to work begun, features and
         model, plan's end to answer written.
     ratio : Histogram
         Actual over predicted time of plans; stays empty where costs are no time.
@@ -118,8 +122,8 @@ class Metrics:
         When the last answer was written, on the monotonic clock; 0 before the first.
     reloads
         How often an index was to be loaded while serving: "ok", "failed".
-    engines
-        What the engines of all its versions counted themselves.
+    planners
+        What the planners of all its versions counted themselves.
     """
 
     def __init__(self) -> None:
@@ -133,11 +137,11 @@ class Metrics:
         self.failed_s = 0.0
         self.answered_s = 0.0
         self.reloads = Counter({"ok": 0, "failed": 0})
-        self.engines = EngineCounts()
+        self.planners = EngineCounts()
 
     def answered(
         self,
-        question: Question,
+        request: Request,
         outcome: Outcome,
         features: tuple[str, ...],
         sent_s: float,
@@ -149,14 +153,27 @@ class Metrics:
         """
         took_s = outcome.finished_s - outcome.started_s
         self.answered_s = sent_s
-        self.request.add(sent_s - question.arrived_s)
-        self.queue.add(outcome.started_s - question.read_s)
+        self.request.add(sent_s - request.arrived_s)
+        self.queue.add(outcome.started_s - request.read_s)
         self.plan.add(took_s)
         self.encode.add(sent_s - outcome.finished_s)
-        due_s = question.budget.due_s
+        due_s = request.budget.due_s
         met = sent_s <= due_s
         if due_s == inf:
-            met = outcome.predicted <= question.budget.amount
+            met = outcome.predicted <= request.budget.amount
         elif outcome.predicted > 0:
             self.ratio.add(took_s / outcome.predicted)
         self.answers[features, outcome.reason or "", met] += 1
+
+    def failed(
+        self, error: Exception, what: str = "a request failed"
+    ) -> tuple[int, Failure]:
+        """Count what got an error, and say so: as HTTP's status and body.
+
+        What nobody expected goes to the log.
+        """
+        status, failure = describe(error)
+        self.errors[failure.code] += 1
+        if failure is UNEXPECTED:
+            log.error(what, exc_info=error)
+        return status, failure

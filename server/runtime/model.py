@@ -1,4 +1,4 @@
-"""Questions wait for the computing thread, and their tasks for the answers."""
+"""Requests wait for the computing thread, and their tasks for the answers."""
 
 import asyncio
 import functools
@@ -8,16 +8,16 @@ from msgspec.structs import replace
 
 from polydom.features.items import Item
 
-from ..engine.budget import Allowance, Budget
+from ..engine.budget import Allowance
 from ..engine.execution import begin
 from ..engine.outcome import Outcome
 from ..engine.planner import Choice
-from ..engine.request import Caller, Question
-from ..engine.send_time import WINDOW, Reserve, Way, weigh
+from ..engine.request import Caller, Request
+from ..engine.send_time import WINDOW, SendTime, SendTimes, weigh
 from ..errors import Overloaded, not_ready
 from ..schema.facts import IndexFacts
-from ..schema.predict import Ask, Terms, encode
-from .codec import Desk
+from ..schema.predict import PredictRequest, Terms, encode
+from .codec import Codec
 from .facts import facts_of
 from .job import Job
 from .metrics import Metrics
@@ -37,12 +37,12 @@ REST = 4.0
 LONGEST_REST_S = 0.1
 
 
-class Serving:
+class ServedModel:
     """Answers with one index; all but the computing happens on the event loop.
 
     Parameters
     ----------
-    desk
+    codec
         Knows the index and the terms.
     queue
         Of the computing thread, which this index may share with others; whoever made
@@ -60,75 +60,79 @@ class Serving:
         What `start` does first.
     ready
         Whether every feature and model has run and the reserves are measured.
-    way
+    send_times
         What is kept of a budget between a plan's end and its answer's.
     """
 
     def __init__(
-        self, desk: Desk, queue: WorkQueue, metrics: Metrics | None = None
+        self, codec: Codec, queue: WorkQueue, metrics: Metrics | None = None
     ) -> None:
-        self.desk = desk
+        self.codec = codec
         self.metrics = Metrics() if metrics is None else metrics
-        self.version = desk.engine.index.version
-        self.now = desk.engine.now
+        self.version = codec.planner.index.version
+        self.now = codec.planner.now
         self.ready = False
-        self.way = Way(Reserve(), Reserve())
-        self._ways: dict[tuple[str, int], Way] = {}
+        self.send_times = SendTimes(SendTime(), SendTime())
+        self._times_of: dict[tuple[str, int], SendTimes] = {}
         self.queue = queue
-        self.warm_up = WarmUp(desk.engine, rescales=desk.settings.rescale)
-        self._time_counts = desk.unit == "s"
+        self.warm_up = WarmUp(codec.planner, rescales=codec.settings.rescale)
+        self._time_counts = codec.unit == "s"
 
     @property
     def waiting(self) -> int:
-        """How many questions the computing thread has not done yet, of any index."""
+        """How many requests the computing thread has not done yet, of any index."""
         return self.queue.waiting
 
     def facts(self) -> IndexFacts:
         """Say what is being served."""
-        return facts_of(self.desk.engine, self.warm_up.rescaling)
+        return facts_of(self.codec.planner, self.warm_up.rescaling)
 
-    async def start(self, old: "Serving | None" = None) -> None:
+    async def start(self, old: "ServedModel | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
 
-        The warming is done in small pieces while no question waits, or once those of
+        The warming is done in small pieces while no request waits, or once those of
         a whole largest budget were answered meanwhile. With an `old` one,
         whose place this will take under load, there is a rest after each piece, since
-        a question that comes meanwhile waits for its end; and the reserves are the old
+        a request that comes meanwhile waits for its end; and the reserves are the old
         one's: to measure them now would tell of the load and add to it.
         """
-        self.metrics.engines.add(self.desk.engine)
+        self.metrics.planners.add(self.codec.planner)
         steps = self.warm_up.steps()
         done = object()
         began_s = self.now()
         step = functools.partial(next, steps, done)
-        while await self.queue.patiently(step, self._in_the_end_s()) != done:
+        while await self.queue.compute(step, self._in_the_end_s()) != done:
             if old is not None:
                 took_s = self.now() - began_s
                 await asyncio.sleep(min(REST * took_s, LONGEST_REST_S))
                 began_s = self.now()
         if old is not None and old.ready:
-            self.way, self._ways = old.way, old._ways
+            self.send_times, self._times_of = old.send_times, old._times_of
         elif self.warm_up.samples:
             loop = await self._measure(by_thread=False)
-            self.way = Way(loop, await self._measure(by_thread=True))
+            self.send_times = SendTimes(loop, await self._measure(by_thread=True))
         self.ready = True
 
-    def way_of(self, transport: str, items: int) -> Way:
+    def send_times_of(self, transport: str, items: int) -> SendTimes:
         """Return what is kept where about so many items are answered together."""
         key = transport, items.bit_length()
-        way = self._ways.get(key)
-        if way is None:
-            loop, thread = (Reserve(usual=like.usual) for like in self.way[:2])
-            way = self._ways[key] = Way(loop, thread, weighs=items == 1)
-        return way
+        times = self._times_of.get(key)
+        if times is None:
+            loop, thread = (SendTime(usual=like.usual) for like in self.send_times[:2])
+            times = self._times_of[key] = SendTimes(loop, thread, weighs=items == 1)
+        return times
 
     async def answer(
-        self, ask: Ask, arrived_s: float, caller: Caller, way: Way | None = None
-    ) -> tuple[Question, Outcome]:
+        self,
+        ask: PredictRequest,
+        arrived_s: float,
+        caller: Caller,
+        times: SendTimes | None = None,
+    ) -> tuple[Request, Outcome]:
         """Answer a request whose first byte was read at `arrived_s`.
 
         A quick plan is carried out at once if nothing waits, others in their turn. What
-        comes of it, and of what question, is for `Desk.answer`, and then for `sent`.
+        comes of it, and of what request, is for `Codec.answer`, and then for `sent`.
 
         Raises
         ------
@@ -139,32 +143,31 @@ class Serving:
         BadInput, BadItem
             If the request's terms or its item cannot be used.
         BadFeature, NothingFits, Abandoned
-            As `attempt.answer`.
+            As `execution.execute`.
         """
         if not self.ready:
             raise not_ready(self.queue.begun)
-        way = way or self.way
-        question = self._question(ask, self.desk.item(ask), arrived_s, caller, way)
-        done = self._at_once(question)
+        times = times or self.send_times
+        request = self._request(ask, self.codec.item(ask), arrived_s, caller, times)
+        done = self._at_once(request)
         if isinstance(done, Outcome):
-            return question, done
-        since_s = question.waits_since_s
+            return request, done
+        since_s = request.waits_since_s
         if self.waiting or self.queue.busy:
-            done, since_s = None, min(since_s, question.read_s)
-        budget = question.budget.keeping(way.thread.at(question.read_s))
-        question = replace(
-            question, budget=budget, waits_since_s=since_s, reserve=way.thread
+            done, since_s = None, min(since_s, request.read_s)
+        budget = request.budget.keeping(times.thread.at(request.read_s))
+        request = replace(
+            request, budget=budget, waits_since_s=since_s, send_time=times.thread
         )
-        if way.weighs and _is_heavy(budget):
-            question = self._weighed(question, way.thread)
-        return question, await self._ask_thread(question, done)
+        request = self._weighed(request, times, times.thread)
+        return request, await self._ask_thread(request, done)
 
     def answer_at_once(
-        self, ask: Ask | tuple[Terms, Item], arrived_s: float, caller: Caller
-    ) -> tuple[Question, Outcome] | None:
+        self, ask: PredictRequest | tuple[Terms, Item], arrived_s: float, caller: Caller
+    ) -> tuple[Request, Outcome] | None:
         """Answer as `answer` does if that need not wait for anything, else do nothing.
 
-        `ask` may also be what the desk's reader made of a request.
+        `ask` may also be what the codec's reader made of a request.
 
         Raises
         ------
@@ -173,72 +176,81 @@ class Serving:
         """
         if not self.ready:
             return None
-        terms, item = ask if isinstance(ask, tuple) else (ask, self.desk.item(ask))
-        question = self._question(terms, item, arrived_s, caller, self.way)
-        done = self._at_once(question)
-        return (question, done) if isinstance(done, Outcome) else None
+        terms, item = ask if isinstance(ask, tuple) else (ask, self.codec.item(ask))
+        request = self._request(terms, item, arrived_s, caller, self.send_times)
+        done = self._at_once(request)
+        return (request, done) if isinstance(done, Outcome) else None
 
     def sent(
-        self, question: Question, outcome: Outcome, sent_s: float | None = None
+        self, request: Request, outcome: Outcome, sent_s: float | None = None
     ) -> None:
         """Count an answer whose last byte was written at `sent_s`, by default now."""
         if sent_s is None:
             sent_s = self.now()
-        if question.reserve is not None:
-            question.reserve.add(sent_s - outcome.finished_s, sent_s)
-        self.count(question, outcome, sent_s)
+        if request.send_time is not None:
+            request.send_time.add(sent_s - outcome.finished_s, sent_s)
+        self.count(request, outcome, sent_s)
 
-    def count(self, question: Question, outcome: Outcome, sent_s: float) -> None:
+    def count(self, request: Request, outcome: Outcome, sent_s: float) -> None:
         """Count one of several answers that are sent together."""
-        self.metrics.answered(question, outcome, self.desk.names[outcome.row], sent_s)
+        self.metrics.answered(request, outcome, self.codec.names[outcome.row], sent_s)
 
-    def _question(
-        self, terms: Terms, item: Item, arrived_s: float, caller: Caller, way: Way
-    ) -> Question:
+    def _request(
+        self,
+        terms: Terms,
+        item: Item,
+        arrived_s: float,
+        caller: Caller,
+        times: SendTimes,
+    ) -> Request:
         """Ask as what the event loop answers."""
-        question = self.desk.question(terms, item, arrived_s, caller, way.loop)
-        if way.weighs and _is_heavy(question.budget):
-            return self._weighed(question, way.loop)
-        return question
+        request = self.codec.request(terms, item, arrived_s, caller, times.loop)
+        return self._weighed(request, times, times.loop)
 
-    def _weighed(self, question: Question, reserve: Reserve) -> Question:
+    def _weighed(
+        self, request: Request, times: SendTimes, send_time: SendTime
+    ) -> Request:
         """Keep as much of a small budget as promises most that is right and in time."""
-        now_s, engine, budget = self.now(), self.desk.engine, question.budget
+        budget = request.budget
+        is_heavy = budget.amount - budget.whole > HEAVY * budget.amount
+        if not (is_heavy and times.weighs):
+            return request
+        now_s, planner = self.now(), self.codec.planner
         left_s = budget.keeping(0.0).left(now_s)
         kept_s = weigh(
-            reserve.levels(now_s),
-            lambda kept_s: engine.accuracy_within(question, left_s - kept_s, now_s),
+            send_time.levels(now_s),
+            lambda kept_s: planner.accuracy_within(request, left_s - kept_s, now_s),
         )
-        return replace(question, budget=budget.keeping(kept_s))
+        return replace(request, budget=budget.keeping(kept_s))
 
-    def _at_once(self, question: Question) -> Outcome | Choice | None:
+    def _at_once(self, request: Request) -> Outcome | Choice | None:
         """Answer where that is quick and nothing waits, else tell what was chosen."""
         if self.waiting or not self._time_counts:
             return None
-        execution = begin(self.desk.engine, question)
+        execution = begin(self.codec.planner, request)
         if execution.longest > QUICK_S:
             return execution.choice
         outcome = execution.run()
-        self.desk.engine.audit.answered(outcome)
+        self.codec.planner.audit.answered(outcome)
         return outcome
 
     async def _ask_thread(
-        self, question: Question, choice: Choice | None = None
+        self, request: Request, choice: Choice | None = None
     ) -> Outcome:
-        if self.waiting >= self.desk.settings.queue_limit:
+        if self.waiting >= self.codec.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
-        queue, due_s = self.queue, question.budget.due_s
-        engine, defer = self.desk.engine, queue.defer if self._time_counts else None
-        job = Job(engine, question, self._pressure, self._one_less, defer, choice)
+        queue, due_s = self.queue, request.budget.due_s
+        planner, defer = self.codec.planner, queue.defer if self._time_counts else None
+        job = Job(planner, request, self._pressure, self._one_less, defer, choice)
         queue.waiting += 1
         queue.post(due_s if due_s < math.inf else self._in_the_end_s(), job.compute)
         outcome = await job.result()
-        engine.audit.answered(outcome)
+        planner.audit.answered(outcome)
         return outcome
 
     def _in_the_end_s(self) -> float:
         """When work that no deadline drives is due: behind every request of now."""
-        return self.now() + self.desk.settings.max_budget_s
+        return self.now() + self.codec.settings.max_budget_s
 
     def _pressure(self) -> int:
         """How many wait for others' sake; none where time is not what costs count."""
@@ -247,24 +259,19 @@ class Serving:
     def _one_less(self) -> None:
         self.queue.waiting -= 1
 
-    async def _measure(self, *, by_thread: bool) -> Reserve:
+    async def _measure(self, *, by_thread: bool) -> SendTime:
         """Find what a way of asking takes from a plan's end to the encoded answer."""
         after_s = []
         for _ in range(WINDOW):
             now_s = self.now()
             # nothing buys the prior, and what follows the plan is the same for all
             sample, budget = self.warm_up.samples[0], Allowance(0.0)
-            question = Question(sample, budget, arrived_s=now_s, read_s=now_s)
+            request = Request(sample, budget, arrived_s=now_s, read_s=now_s)
             if by_thread:
-                outcome: object = await self._ask_thread(question)
+                outcome: object = await self._ask_thread(request)
             else:
-                outcome = self._at_once(question)
+                outcome = self._at_once(request)
             if isinstance(outcome, Outcome):
-                encode(self.desk.answer(question, outcome))
+                encode(self.codec.answer(request, outcome))
                 after_s.append(self.now() - outcome.finished_s)
-        return Reserve(after_s, self.now())
-
-
-def _is_heavy(budget: Budget) -> bool:
-    """Say whether much of a budget is kept for what follows the plan."""
-    return budget.amount - budget.whole > HEAVY * budget.amount
+        return SendTime(after_s, self.now())

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 
 from polydom.features.columns import Columns
 from polydom.features.extract import Extractor
-from polydom.features.items import Gaps, Item, ReadRecord, Value
+from polydom.features.items import Gaps, Item, Kind, ReadRecord, Value
 
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
 from ..schema.predict import Terms
@@ -21,7 +21,7 @@ NAN = math.nan
 _TERMS = [(name, getattr(Terms(), name)) for name in Terms.__struct_fields__]
 
 
-class RecordReader:
+class RecordDecoder:
     """Reads a record's columns for all features at once.
 
     Of requests in JSON it reads what is as usual; of anything else it says nothing but
@@ -58,7 +58,7 @@ class RecordReader:
         self._decode = _decoder(known)
 
     @classmethod
-    def of(cls, extractor: Extractor) -> "RecordReader | None":
+    def of(cls, extractor: Extractor) -> "RecordDecoder | None":
         """Make the reader of an extractor's rows; None unless it only reads columns."""
         functions = tuple(feature.function for feature in extractor.features)
         if all(isinstance(function, Columns) for function in functions):
@@ -169,6 +169,21 @@ class RecordReader:
         return make_gaps(tuple(unknown), len(missing), self._columns)
 
 
+def decode_content(data: bytes, kind: Kind) -> Any:
+    """Read a file's bytes as what an item of a kind is made of.
+
+    Raises
+    ------
+    UnicodeDecodeError, msgspec.DecodeError, RecursionError
+        If it is no text or no JSON.
+    BadItem
+        As `decode_record`.
+    """
+    if kind == "image":
+        return data
+    return data.decode() if kind == "text" else decode_record(data)
+
+
 def decode_record(data: str | bytes) -> Any:
     """Read a record that came as JSON alone.
 
@@ -206,7 +221,7 @@ def _decoder(columns: dict[str, type]) -> Any:
     options: dict[str, Any] = {"forbid_unknown_fields": True, "gc": False}
     record = msgspec.defstruct("Columns", fields, rename=names, **options)
     ask = msgspec.defstruct(
-        "RecordAsk",
+        "RecordRequest",
         [("record", record)],
         bases=(Terms,),
         forbid_unknown_fields=True,

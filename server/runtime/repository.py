@@ -12,16 +12,16 @@ from typing import Literal, NamedTuple
 
 from polydom.features.errors import BadIndexFile, BadItem, PolydomError, printable
 
-from ..engine.loading import load_engine
+from ..engine.loading import load_planner
 from ..errors import NotReady, ReloadFailed, UnknownModel
 from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
-from .admission import Intake
-from .codec import Desk
+from .admission import HeldBytes
+from .codec import Codec
 from .metrics import Metrics
-from .model import Serving
+from .model import ServedModel
 from .model_names import AnyPath, name_paths
-from .threads import in_own_thread
+from .threads import run_in_thread
 from .work_queue import WorkQueue
 
 # Longest that opening a file may take; one that takes longer is left alone.
@@ -49,7 +49,7 @@ class _Place:
     name: str
     path: Path
     metrics: Metrics
-    serving: Serving | None = None
+    served: ServedModel | None = None
     loading: bool = False
     reason: str = ""
     next: asyncio.Task[None] | None = None
@@ -92,7 +92,7 @@ class Repository:
         self.settings = settings
         self.leaving = False
         self.stray = Metrics()
-        self.intake = Intake(settings.intake_limit)
+        self.held_bytes = HeldBytes(settings.intake_limit)
         self._features = tuple(features)
         self._places = {
             name: _Place(name, path, Metrics()) for name, path in paths.items()
@@ -131,23 +131,23 @@ class Repository:
         """
         repository = cls(name_paths(paths), features, settings or Settings())
         for place in repository._places.values():
-            place.serving = repository._open(place)
+            place.served = repository._open(place)
         return repository
 
     @property
     def ready(self) -> bool:
         """Whether every index that is loaded answers, and will for a while."""
         return not self.leaving and all(
-            place.serving.ready
+            place.served.ready
             for place in self._places.values()
-            if place.serving is not None
+            if place.served is not None
         )
 
     def names(self) -> tuple[str, ...]:
         """Every name, the default one first, whether it answers now or not."""
         return tuple(self._places)
 
-    def get(self, name: str | None = None, version: str | None = None) -> Serving:
+    def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
         """Return what answers for a name; for None, the default's.
 
         Parameters
@@ -165,15 +165,15 @@ class Repository:
             If it is known and not loaded.
         """
         place = self._first if name is None else self._place(name)
-        serving = place.serving
-        if serving is None:
+        served = place.served
+        if served is None:
             raise NotReady(f"model {place.name!r} is not loaded")
-        if version is not None and version != serving.version:
+        if version is not None and version != served.version:
             raise UnknownModel(
                 f"model {place.name!r} has no version {version[:80]!r}; served is "
-                f"{serving.version!r}"
+                f"{served.version!r}"
             )
-        return serving
+        return served
 
     def state(self, name: str) -> ModelState:
         """Say whether a name answers.
@@ -184,9 +184,9 @@ class Repository:
             If the name is unknown.
         """
         place = self._place(name)
-        if place.serving is not None and place.serving.ready:
+        if place.served is not None and place.served.ready:
             return ModelState("READY", "")
-        if place.loading or (place.serving is not None and not place.reason):
+        if place.loading or (place.served is not None and not place.reason):
             return ModelState("LOADING", "it is being warmed up")
         return ModelState("UNAVAILABLE", place.reason or "it is not loaded")
 
@@ -195,7 +195,7 @@ class Repository:
         facts = []
         for place in self._places.values():
             state, reason = self.state(place.name)
-            version = None if place.serving is None else place.serving.version
+            version = None if place.served is None else place.served.version
             facts.append(ModelFacts(place.name, version, state, reason))
         return ModelsFacts(facts)
 
@@ -220,10 +220,10 @@ class Repository:
         self.queue.start()
         errors: list[Exception] = []
         for place in self._places.values():
-            if place.serving is None:
+            if place.served is None:
                 continue
             try:
-                await place.serving.start()
+                await place.served.start()
             except Exception as error:
                 place.reason = "its warm-up failed; the log says why"
                 errors.append(error)
@@ -235,10 +235,10 @@ class Repository:
             raise errors[0]
 
     async def stop(self) -> None:
-        """Take no more questions, and finish those that wait."""
+        """Take no more requests, and finish those that wait."""
         for place in self._places.values():
-            if place.serving is not None:
-                place.serving.ready = False
+            if place.served is not None:
+                place.served.ready = False
         gc.unfreeze()
         await asyncio.get_running_loop().run_in_executor(None, self.queue.stop)
 
@@ -247,17 +247,17 @@ class Repository:
         for place in self._loaded():
             place.metrics.reloads["failed"] += 1
 
-    def rehearse(self) -> None:
+    def run_once(self) -> None:
         """Run everything once, before anything is started: for a process that forks."""
-        for serving in filter(None, (place.serving for place in self._places.values())):
-            serving.warm_up.run()
+        for served in filter(None, (place.served for place in self._places.values())):
+            served.warm_up.run()
 
     def reopen(self) -> None:
         """Open every file again where that is possible, before anything is started."""
         for place in self._loaded():
             # those who start it say why it cannot be opened
             with contextlib.suppress(Exception):
-                place.serving = self._open(place)
+                place.served = self._open(place)
 
     async def load(self, name: str) -> None:
         """Load a name's file as it is now; what it had before answers until then.
@@ -281,7 +281,7 @@ class Repository:
         """
         place = self._place(name)
         async with self._one_at_a_time:
-            place.serving, place.reason = None, "it was unloaded"
+            place.served, place.reason = None, "it was unloaded"
         log.info("model %s: unloaded", name, extra={"event": "unload", "model": name})
 
     async def reload(self, name: str | None = None) -> dict[str, str]:
@@ -308,9 +308,9 @@ class Repository:
         if failures:
             raise ReloadFailed("; ".join(map(str, failures)))
         return {
-            place.name: place.serving.version
+            place.name: place.served.version
             for place in wanted
-            if place.serving is not None
+            if place.served is not None
         }
 
     def _place(self, name: str) -> _Place:
@@ -321,7 +321,7 @@ class Repository:
         return place
 
     def _loaded(self) -> list[_Place]:
-        return [place for place in self._places.values() if place.serving is not None]
+        return [place for place in self._places.values() if place.served is not None]
 
     async def _replace(self, place: _Place) -> None:
         """Have a file loaded as it is from now on, by a reload that has not begun."""
@@ -354,31 +354,31 @@ class Repository:
         )
         code = error.code if isinstance(error, PolydomError) else "internal"
         failure = f"its file cannot be served ({code}); the log says why"
-        if place.serving is None:
+        if place.served is None:
             place.reason = failure
         return ReloadFailed(f"model {place.name!r}: {failure}")
 
     async def _load(self, place: _Place) -> None:
-        opened = in_own_thread(functools.partial(self._open, place))
+        opened = run_in_thread(functools.partial(self._open, place))
         try:
             new = await asyncio.wait_for(opened, LOAD_S)
         except TimeoutError as error:
             raise BadIndexFile(
                 f"{place.path}: not opened within {LOAD_S:g} s"
             ) from error
-        old = place.serving
+        old = place.served
         if old is not None and old.ready and old.version == new.version:
             return
         await new.start(old)
         # Between two steps of the event loop: whoever asked before has the old one,
         # and it lives on until they are answered.
-        place.serving, place.reason = new, ""
+        place.served, place.reason = new, ""
         facts = {"event": "reload", "model": place.name, "version": new.version}
         log.info("model %s: version %s answers", place.name, new.version, extra=facts)
 
-    def _open(self, place: _Place) -> Serving:
-        engine = load_engine(place.path, self._features, self.settings)
+    def _open(self, place: _Place) -> ServedModel:
+        planner = load_planner(place.path, self._features, self.settings)
         try:
-            return Serving(Desk(engine, self.settings), self.queue, place.metrics)
+            return ServedModel(Codec(planner, self.settings), self.queue, place.metrics)
         except (BadIndexFile, BadItem) as error:  # its samples are items, too
             raise BadIndexFile(f"{place.path}: {error}") from error

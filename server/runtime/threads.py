@@ -14,7 +14,7 @@ T = TypeVar("T")
 _reader = ThreadPoolExecutor(1, "polydom-read")
 
 
-async def aside(read: Callable[..., T], *arguments: object, size: int) -> T:
+async def run_off_loop(read: Callable[..., T], *arguments: object, size: int) -> T:
     """Call `read`, which takes long where there are many bytes; not on the loop then.
 
     It must be made of short pieces: while one runs the interpreter serves nobody else.
@@ -25,7 +25,7 @@ async def aside(read: Callable[..., T], *arguments: object, size: int) -> T:
     return await loop.run_in_executor(_reader, read, *arguments)
 
 
-async def in_own_thread(work: Callable[[], T]) -> T:
+async def run_in_thread(work: Callable[[], T]) -> T:
     """Do some work in a thread that ends with the process; give or raise its result.
 
     The event loop's own threads are waited for when it ends, so that a file system

@@ -10,12 +10,12 @@ from polydom.features.items import make_item
 from polydom.features.samples import sample_items
 from polydom.indexer.index.index import Index
 
-from ..engine.loading import load_engine
-from ..engine.planner import Engine
+from ..engine.loading import load_planner
+from ..engine.planner import Planner
 from ..engine.rescaling import first_state, read_machine_times, rescale
 from ..schema.facts import Rescaling
 from ..settings import Settings
-from .codec import Desk
+from .codec import Codec
 
 WARM_UP_ROUNDS = 3
 
@@ -25,7 +25,7 @@ class WarmUp:
 
     Parameters
     ----------
-    engine
+    planner
         With the index as it was built.
     rescales
         Whether the index's costs are made this machine's, where that is possible; the
@@ -46,15 +46,15 @@ class WarmUp:
         If the index's times of its samples are not its own.
     """
 
-    def __init__(self, engine: Engine, *, rescales: bool = True) -> None:
-        self._engine = engine
-        package = engine.package
+    def __init__(self, planner: Planner, *, rescales: bool = True) -> None:
+        self._planner = planner
+        package = planner.package
         self.samples = [
-            make_item(payload, package.kind, pair=engine.index.pairs)
+            make_item(payload, package.kind, pair=planner.index.pairs)
             for payload in package.meta.get("samples", [])
         ]
-        self._build_times = read_machine_times(engine)
-        self.rescaling = Rescaling(first_state(engine, self._build_times, rescales))
+        self._pace = read_machine_times(planner)
+        self.rescaling = Rescaling(first_state(planner, self._pace, rescales))
 
     def run(self) -> None:
         """Do all of it."""
@@ -66,8 +66,8 @@ class WarmUp:
 
         Between two of them requests may be answered by whoever carries them out.
         """
-        engine = self._engine
-        extractor = engine.extractor
+        planner = self._planner
+        extractor = planner.extractor
         items = self.samples or list(sample_items(extractor.kind))
         rows = np.zeros((max(len(items), 1), extractor.width), np.float32)
         rescales = self.rescaling.state == "not_yet"
@@ -78,24 +78,24 @@ class WarmUp:
                     extraction.compute(feature)
                     yield
             whole = np.nan_to_num(rows)  # not every model takes what is missing
-            for model in engine.package.models:
+            for model in planner.package.models:
                 model.scores(whole[-1])
                 model.choose(whole[-1])
                 yield
-        if rescales and self._build_times is not None:
-            self.rescaling = yield from rescale(
-                engine, self._build_times, items, list(whole)
-            )
+        if rescales and self._pace is not None:
+            self.rescaling = yield from rescale(planner, self._pace, items, list(whole))
 
 
-def open_desk(index: str | os.PathLike[str] | Index, features: Sequence[Path]) -> Desk:
+def open_codec(
+    index: str | os.PathLike[str] | Index, features: Sequence[Path]
+) -> Codec:
     """Load an index and make it ready to answer in this process.
 
     Raises
     ------
     BadIndexFile, BadFeature
-        As `load_engine`.
+        As `load_planner`.
     """
-    engine = load_engine(index, features)
-    WarmUp(engine).run()
-    return Desk(engine, Settings())
+    planner = load_planner(index, features)
+    WarmUp(planner).run()
+    return Codec(planner, Settings())

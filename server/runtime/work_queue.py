@@ -38,8 +38,8 @@ class WorkQueue:
     Attributes
     ----------
     waiting
-        How many questions were posted and are not done yet. Whoever posts them counts
-        them, on the event loop; what `patiently` does is none.
+        How many requests were posted and are not done yet. Whoever posts them counts
+        them, on the event loop; what goes through `compute` is none.
     late
         How many pieces of late work wait behind what can be in time.
     busy
@@ -110,7 +110,7 @@ class WorkQueue:
         self.late -= 1
         work()
 
-    async def patiently(self, work: Callable[[], T], due_s: float = math.inf) -> T:
+    async def compute(self, work: Callable[[], T], due_s: float = math.inf) -> T:
         """Have `work` done while nothing due before waits; give or raise its result."""
         done: Future[T] = Future()
         self.post(due_s, partial(settle, done, work))

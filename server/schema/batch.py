@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from .predict import Answer, Ask, Record
+from .predict import Answer, PredictRequest, Record
 
 
 class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -26,9 +26,11 @@ class BatchItem(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     record: Record = None
     image_base64: bytes | None = None
 
-    def ask(self) -> Ask:
+    def ask(self) -> PredictRequest:
         """Ask for it alone."""
-        return Ask(text=self.text, record=self.record, image_base64=self.image_base64)
+        return PredictRequest(
+            text=self.text, record=self.record, image_base64=self.image_base64
+        )
 
 
 class BatchBody(BatchTerms, forbid_unknown_fields=True, kw_only=True):

@@ -10,7 +10,7 @@ from polydom.features.items import Gaps
 OnInfeasible = Literal["prior", "cheapest", "error"]
 Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun", "sure"]
 
-# What it holds is looked at by `Desk.read`, which is the same for every entrance.
+# What it holds is looked at by `Codec.read`, which is the same for every entrance.
 Record = Annotated[
     Any,
     msgspec.Meta(
@@ -33,7 +33,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     min_accuracy: float = 0.0
 
 
-class Ask(Terms, forbid_unknown_fields=True, kw_only=True):
+class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
     """Body of `POST /v1/predict` as JSON: one item, and on what terms.
 
     With a raw body the item is the body, and the terms come in the query.

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,13 @@ from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import Gaps, Item
 from polydom.indexer.index.index import Index
 
-from ..batch.account import Bulk, Result
-from ..batch.top_k import Finalists
-from ..engine.outcome import Outcome
-from ..runtime.codec import Desk
-from ..runtime.warm_up import open_desk
-from .pool import Items, Opened, answer_by_many, desk_of
+from ..batch.account import CHUNK, Account, Answered, Failed, Numbered, Result
+from ..batch.top_k import TopK
+from ..runtime.codec import Codec
+from ..runtime.warm_up import open_codec
+from .pool import Items, Opened, answer_by_many, codec_of
 
-CHUNK = 64
-AnyItem = Item | bytes | str | Mapping[str, Any] | PolydomError
-Numbered = tuple[int, Item | PolydomError]
+ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 
 
 class Scored(msgspec.Struct, repr_omit_defaults=True):
@@ -46,7 +42,7 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
 
 def score_items(
     index: str | os.PathLike[str] | Index,
-    items: Iterable[AnyItem],
+    items: Iterable[ScorableItem],
     total_budget_s: float | None = None,
     *,
     total_budget: float | None = None,
@@ -91,34 +87,34 @@ def score_items(
     """
     if count is None and isinstance(items, Sized):
         count = len(items)
-    desk = open_desk(index, features)
-    bulk = make_bulk(desk, total_budget_s, total_budget, count, workers)
+    codec = open_codec(index, features)
+    account = make_account(codec, total_budget_s, total_budget, count, workers)
     if workers > 1 and isinstance(index, Index):
         raise BadInput("several workers need the index as a file")
 
     def answers(items: Iterable[Numbered]) -> Iterator[Result]:
         if workers == 1 or isinstance(index, Index):
-            return _answer(bulk, items)
+            return _answer(account, items)
         opened = (os.fspath(index), tuple(features))
-        return answer_by_many(bulk, opened, workers, _chunks(items))
+        return answer_by_many(account, opened, workers, _chunks(items))
 
-    numbered = enumerate(_as_item(desk, item) for item in items)
+    numbered = enumerate(_as_item(codec, item) for item in items)
     if label is None and top is None:
         for result in answers(numbered):
-            yield scored(desk, result)
+            yield scored(codec, result)
     elif label is None or top is None:
         raise BadInput("label and top go together: the likeliest items of a class")
     else:
-        yield from _best_of(desk, Finalists(bulk, label, top), answers, numbered)
+        yield from _best_of(codec, TopK(account, label, top), answers, numbered)
 
 
-def make_bulk(
-    desk: Desk,
+def make_account(
+    codec: Codec,
     total_budget_s: float | None,
     total_budget: float | None,
     count: int | None,
     workers: int,
-) -> Bulk:
+) -> Account:
     """Begin to spend a budget given in one of two ways.
 
     Raises
@@ -128,33 +124,32 @@ def make_bulk(
     """
     wanted, other = total_budget_s, total_budget
     name = "total_budget_s"
-    if desk.unit != "s":
+    if codec.unit != "s":
         wanted, other, name = total_budget, total_budget_s, "total_budget"
     if wanted is None or other is not None:
         raise BadInput(
-            f"this index counts costs in {desk.unit}: give {name}, and only that"
+            f"this index counts costs in {codec.unit}: give {name}, and only that"
         )
     if not 0 <= wanted < float("inf"):
         raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
     if workers < 1:
         raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Bulk(desk.engine, wanted, count=count, workers=workers)
+    return Account(codec.planner, wanted, count=count, workers=workers)
 
 
-def scored(desk: Desk, result: Result) -> Scored:
+def scored(codec: Codec, result: Result) -> Scored:
     """Write a result as a row."""
-    outcome = result.outcome
-    if isinstance(outcome, PolydomError):
-        return Scored(result.number, error=str(outcome))
+    if isinstance(result, Failed):
+        return Scored(result.number, error=str(result.error))
+    outcome, gaps = result.outcome, result.item.gaps or Gaps()
     cost = outcome.predicted
-    if desk.unit == "s":
+    if codec.unit == "s":
         cost = outcome.finished_s - outcome.started_s
-    gaps = result.gaps or Gaps()
     return Scored(
         result.number,
         outcome.label,
         outcome.scores,
-        desk.names[outcome.row],
+        codec.names[outcome.row],
         outcome.accuracy,
         cost,
         unknown=gaps.unknown or None,
@@ -162,18 +157,18 @@ def scored(desk: Desk, result: Result) -> Scored:
     )
 
 
-def _as_item(desk: Desk, item: AnyItem) -> Item | PolydomError:
+def _as_item(codec: Codec, item: ScorableItem) -> Item | PolydomError:
     if isinstance(item, PolydomError):
         return item
     try:
-        return desk.read(item.payload if isinstance(item, Item) else item)
+        return codec.read(item.payload if isinstance(item, Item) else item)
     except BadItem as error:
         return error
 
 
-def _answer(bulk: Bulk, items: Iterable[Numbered]) -> Iterator[Result]:
+def _answer(account: Account, items: Iterable[Numbered]) -> Iterator[Result]:
     for chunk in _chunks(items):
-        yield from bulk.answers(chunk)
+        yield from account.answers(chunk)
 
 
 def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
@@ -183,27 +178,19 @@ def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
 
 
 def _best_of(
-    desk: Desk,
-    finalists: Finalists,
+    codec: Codec,
+    top_k: TopK,
     answers: Callable[[Iterable[Numbered]], Iterator[Result]],
     items: Iterator[Numbered],
 ) -> Iterator[Scored]:
     """Offer all that can be answered; the others are not listed."""
-    offered: deque[Item | PolydomError] = deque()
-
-    def remembered() -> Iterator[Numbered]:
-        for number, item in items:
-            offered.append(item)
-            yield number, item
-
-    for result in answers(remembered()):
-        item = offered.popleft()
-        if isinstance(item, Item) and isinstance(result.outcome, Outcome):
-            finalists.offer(result.number, item, result.outcome)
-    for _ in finalists.improve():
+    for result in answers(items):
+        if isinstance(result, Answered):
+            top_k.offer(result)
+    for _ in top_k.improve():
         pass
-    for result, _ in finalists.ranking():
-        yield scored(desk, result)
+    for result in top_k.ranking():
+        yield scored(codec, result)
 
 
 class Scorer:
@@ -242,7 +229,7 @@ class Scorer:
         self._item_budget_s = item_budget_s
         self._item_budget = item_budget
 
-    def __call__(self, items: Iterable[AnyItem]) -> list[dict[str, Any]]:
+    def __call__(self, items: Iterable[ScorableItem]) -> list[dict[str, Any]]:
         """Answer a partition; a dict with the fields of `Scored` for each item.
 
         Raises
@@ -251,14 +238,14 @@ class Scorer:
             As `score_items`.
         """
         partition = list(items)
-        desk, count = desk_of(self._opened), len(partition)
-        bulk = make_bulk(
-            desk,
+        codec, count = codec_of(self._opened), len(partition)
+        account = make_account(
+            codec,
             None if self._item_budget_s is None else self._item_budget_s * count,
             None if self._item_budget is None else self._item_budget * count,
             count,
             workers=1,
         )
-        numbered = enumerate(_as_item(desk, item) for item in partition)
-        rows = [scored(desk, result) for result in _answer(bulk, numbered)]
+        numbered = enumerate(_as_item(codec, item) for item in partition)
+        rows = [scored(codec, result) for result in _answer(account, numbered)]
         return [msgspec.structs.asdict(row) for row in rows]

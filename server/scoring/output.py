@@ -19,7 +19,7 @@ OUTPUTS = (".parquet", ".jsonl", ".csv")
 ROWS = 1024  # of a Parquet file that are in memory at a time
 
 
-class Partial:
+class PartialOutput:
     """Rows that are finished, beside an output that is not there yet.
 
     The first line says what they belong to; each other holds one row. A line that was
@@ -93,7 +93,7 @@ class Partial:
         if not self.done:
             self._file.write(head)
 
-    def __enter__(self) -> "Partial":
+    def __enter__(self) -> "PartialOutput":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:

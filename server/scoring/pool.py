@@ -8,22 +8,22 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
-from polydom.features.errors import BadFeature, PolydomError, WorkerLost
+from polydom.features.errors import PolydomError, WorkerLost
 from polydom.features.items import Item
 
-from ..batch.account import Bulk, Chunk, Dish, Result, carry_out, gaps_of
+from ..batch.account import Account, Assignment, Chunk, Numbered, Result, try_each
 from ..engine.outcome import Outcome
-from ..runtime.codec import Desk
-from ..runtime.warm_up import open_desk
+from ..runtime.codec import Codec
+from ..runtime.warm_up import open_codec
 
 # An index's file, and those with features of one's own.
 Opened = tuple[str, tuple[Path, ...]]
-Items = list[tuple[int, Item | PolydomError]]
+Items = list[Numbered]
 Worked = tuple[list[Outcome | PolydomError], float]
 
 
 def answer_by_many(
-    bulk: Bulk, opened: Opened, workers: int, chunks: Iterable[Items]
+    account: Account, opened: Opened, workers: int, chunks: Iterable[Items]
 ) -> Iterator[Result]:
     """Plan here, and have every chunk carried out by one of several processes.
 
@@ -36,8 +36,10 @@ def answer_by_many(
     under_way: deque[tuple[Items, Chunk, Future[Worked]]] = deque()
     try:
         for items in chunks:
-            chunk = bulk.plan([item for _, item in items if isinstance(item, Item)])
-            under_way.append((items, chunk, pool.submit(_work, opened, chunk.dishes)))
+            chunk = account.plan([item for _, item in items if isinstance(item, Item)])
+            under_way.append(
+                (items, chunk, pool.submit(_work, opened, chunk.assignments))
+            )
             if len(under_way) > 2 * workers:
                 yield from _finish(*under_way.popleft())
         while under_way:
@@ -51,28 +53,18 @@ def answer_by_many(
 
 def _finish(items: Items, chunk: Chunk, future: "Future[Worked]") -> Iterator[Result]:
     outcomes, chunk.all_s = future.result()
-    done = iter(outcomes)
-    with chunk:
-        for number, item in items:
-            outcome = item if isinstance(item, PolydomError) else next(done)
-            chunk.enter(outcome)
-            yield Result(number, outcome, gaps_of(item))
+    return chunk.results(items, iter(outcomes))
 
 
-def _work(opened: Opened, dishes: list[Dish]) -> Worked:
+def _work(opened: Opened, assignments: list[Assignment]) -> Worked:
     """Carry out a chunk; for the other processes."""
-    desk = desk_of(opened)
-    began_s = desk.engine.now()
-    outcomes: list[Outcome | PolydomError] = []
-    for dish in dishes:
-        try:
-            outcomes.append(carry_out(desk.engine, dish))
-        except BadFeature as error:
-            outcomes.append(error)
-    return outcomes, desk.engine.now() - began_s
+    planner = codec_of(opened).planner
+    began_s = planner.now()
+    outcomes = list(try_each(planner, assignments))
+    return outcomes, planner.now() - began_s
 
 
 @functools.lru_cache(maxsize=4)
-def desk_of(opened: Opened) -> Desk:
+def codec_of(opened: Opened) -> Codec:
     """Keep an opened index for the next call in this process."""
-    return open_desk(*opened)
+    return open_codec(*opened)

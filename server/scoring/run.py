@@ -7,9 +7,10 @@ from pathlib import Path
 from polydom.features.errors import BadInput
 from polydom.indexer.progress import OnProgress
 
+from ..batch.account import CHUNK
 from ..engine.loading import load_index
-from .items import CHUNK, AnyItem, Scored, score_items
-from .output import Partial
+from .items import ScorableItem, Scored, score_items
+from .output import PartialOutput
 from .sources import read_items
 
 
@@ -96,7 +97,7 @@ class ScoreRun:
             for a run that resumes.
         """
         errors = 0
-        with Partial(self._output, self._facts, resume=self._resume) as partial:
+        with PartialOutput(self._output, self._facts, resume=self._resume) as partial:
             self.rows = partial.done
             for name, row in self._scored(amount, workers):
                 if row.error is not None:
@@ -117,7 +118,7 @@ class ScoreRun:
         names: dict[int, str] = {}
         left = itertools.islice(self._items, self.rows, None)
 
-        def items() -> Iterator[AnyItem]:
+        def items() -> Iterator[ScorableItem]:
             for number, (name, item) in enumerate(left):
                 names[number] = name
                 yield item

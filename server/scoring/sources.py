@@ -21,17 +21,17 @@ from polydom.features.wording import describe_decode_error, listed
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
-from ..runtime.record_decoder import decode_record
+from ..runtime.record_decoder import decode_content
 from ..schema.json_keys import twice_in_json, twice_in_record
-from .items import AnyItem
+from .items import ScorableItem
 
 IMAGE_COLUMNS = ("image", "image_base64")
 SHOWN = 20
 
-Named = tuple[str, AnyItem]
+Named = tuple[str, ScorableItem]
 
 
-class Source(NamedTuple):
+class ItemSource(NamedTuple):
     """Items with their names, and how many there are where that is known.
 
     `remarks` says what of the rows was not read so far, and what they lack.
@@ -47,7 +47,7 @@ def read_items(
     package: Package,
     separator: str | None = None,
     encoding: str | None = None,
-) -> Source:
+) -> ItemSource:
     """Read a folder, a `.jsonl`, a `.csv` or a `.parquet` file, as it is needed.
 
     Rows are named by their number from 0, files by their path in the folder. Of tables
@@ -65,27 +65,24 @@ def read_items(
         files = files_of(path, kind)
         if not files:
             raise BadInput(f"{path} holds no {kind} ({', '.join(ENDINGS[kind])})")
-        return Source((_file(path, file, kind) for file in files), len(files))
+        return ItemSource((_file(path, file, kind) for file in files), len(files))
     if not path.exists():
         raise BadInput(f"{path}: there is no such file or folder")
     reader = _Reader(package)
     if ending in JSON_LINES:
         count = count_json_lines(path, encoding)
-        return Source(_lines(path, encoding, reader), count, reader.remarks)
+        return ItemSource(_lines(path, encoding, reader), count, reader.remarks)
     if ending in (".csv", ".tsv", PARQUET):
         table = open_table(path, separator, encoding, reader.wanted)
         rows = table.rows(reader.columns(path, table.names))
-        return Source(_rows(table, rows, reader), table.count, reader.remarks)
+        return ItemSource(_rows(table, rows, reader), table.count, reader.remarks)
     raise BadInput(f"{path}: a folder, .jsonl, .csv, .tsv or .parquet is needed")
 
 
 def _file(folder: Path, path: Path, kind: Kind) -> Named:
     name = str(path.relative_to(folder))
     try:
-        data = path.read_bytes()
-        if kind == "image":
-            return name, data
-        return name, data.decode() if kind == "text" else decode_record(data)
+        return name, decode_content(path.read_bytes(), kind)
     except OSError as error:
         return name, BadItem(error.strerror or str(error))
     except BadItem as error:
@@ -170,7 +167,7 @@ class _Reader:
             if name not in self._known and len(self._left_out) < SHOWN:
                 self._left_out[name[:80]] = None
 
-    def item(self, row: Mapping[str, Any]) -> AnyItem:
+    def item(self, row: Mapping[str, Any]) -> ScorableItem:
         """Make the item of a row."""
         if self.kind == "record":
             own = row.get("record")
@@ -200,6 +197,6 @@ class _Reader:
             return cell
 
 
-def _needed(row: Mapping[str, Any], name: str) -> AnyItem:
+def _needed(row: Mapping[str, Any], name: str) -> ScorableItem:
     value = row.get(name)
     return value if isinstance(value, str) else BadItem(f"the row holds no {name!r}")

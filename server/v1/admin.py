@@ -27,20 +27,20 @@ class Admin:
 
     Attributes
     ----------
-    tell_others
+    notify_others
         Called after a reload that went well; makes other processes follow.
     """
 
     def __init__(self, repository: Repository, tokens: Tokens) -> None:
         self._repository = repository
         self._tokens = tokens
-        self.tell_others: Callable[[], None] = _nobody
+        self.notify_others: Callable[[], None] = _nobody
 
     async def reload(self, request: Request) -> Response:
         """Load one model's file again, or all; say then what is served."""
         self._tokens.check(request.headers.raw)
         await self._repository.reload(only_model_in(request.scope["query_string"]))
-        self.tell_others()
+        self.notify_others()
         body = encode(self._repository.facts())
         return Response(body, media_type="application/json")
 

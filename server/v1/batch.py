@@ -5,7 +5,6 @@ and encoded by the computing thread, a millisecond at a time, so that single req
 go between.
 """
 
-import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -15,26 +14,23 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item
 
-from ..batch.account import Bulk, Result
-from ..batch.top_k import Finalists
+from ..batch.account import Account, Answered, Failed
+from ..batch.top_k import TopK
 from ..engine.budget import Allowance, read_amount
-from ..engine.outcome import Outcome
-from ..engine.request import Question
-from ..errors import UNEXPECTED, Abandoned, NotReady, Overloaded, describe, not_ready
+from ..engine.request import Request
+from ..errors import Abandoned, NotReady, Overloaded, not_ready
 from ..runtime.metrics import AnswerKind
 from ..runtime.repository import Repository
 from ..schema.batch import BatchTerms
 from ..schema.bounds import check_item
-from .batch_body import Raw, Source, content_type_of, read_batch, read_item
-from .batch_reply import Writer, entry_of, error_entry
+from .batch_body import BatchReader, Raw, content_type_of, read_batch, read_item
+from .batch_reply import BatchReply, entry_of, error_entry
 
 BATCH = "/v1/batch"
 # Seconds that the computing thread gives to one batch at a time; a single request waits
 # behind no more of it.
 TURN_S = 0.001
 RUNNING = 8
-
-log = logging.getLogger("polydom")
 
 
 class Slots:
@@ -77,17 +73,17 @@ class BatchEndpoint:
         """Answer one batch."""
         if self.slots.taken >= RUNNING:
             raise Overloaded(f"{self.slots.taken} batches are being answered already")
-        with self._repository.intake.body() as held:
-            await self._answer(scope, Source(scope, receive, held), send)
+        with self._repository.held_bytes.body() as held:
+            await self._answer(scope, BatchReader(scope, receive, held), send)
 
-    async def _answer(self, scope: Scope, source: Source, send: Send) -> None:
+    async def _answer(self, scope: Scope, reader: BatchReader, send: Send) -> None:
         kind = content_type_of(scope["headers"])
         limit = self._repository.settings.body_limit
-        terms, chunks = await read_batch(source, kind, scope["query_string"], limit)
-        writer = Writer(send, kind)
-        batch = Batch(self._repository, terms, source, writer, self.slots)
-        await source.begin()
-        await writer.start()
+        terms, chunks = await read_batch(reader, kind, scope["query_string"], limit)
+        reply = BatchReply(send, kind)
+        batch = Batch(self._repository, terms, reader, reply, self.slots)
+        await reader.begin()
+        await reply.start()
         await batch.run(chunks)
 
 
@@ -100,7 +96,7 @@ class Batch:
         Of the index that answers; the batch ends where it is left.
     terms
         What was asked for.
-    source, writer
+    reader, reply
         Where the items come from, and where the answers go.
     slots
         Of all batches.
@@ -117,35 +113,35 @@ class Batch:
         self,
         repository: Repository,
         terms: BatchTerms,
-        source: Source,
-        writer: Writer,
+        reader: BatchReader,
+        reply: BatchReply,
         slots: Slots,
     ) -> None:
-        serving = repository.get(terms.model)
-        if not serving.ready:
-            raise not_ready(serving.queue.begun)
-        desk = serving.desk
-        amount = read_amount(desk.unit, terms.budget_ms, terms.budget)
+        served = repository.get(terms.model)
+        if not served.ready:
+            raise not_ready(served.queue.begun)
+        codec = served.codec
+        amount = read_amount(codec.unit, terms.budget_ms, terms.budget)
         if amount is None:
-            name = "budget_ms" if desk.unit == "s" else "budget"
+            name = "budget_ms" if codec.unit == "s" else "budget"
             raise BadInput(f"say with {name!r} what all items may cost together")
         if (terms.label is None) != (terms.top is None):
             raise BadInput("label and top go together: the likeliest items of a class")
         self._repository = repository
-        self._serving = serving
-        self._source = source
-        self._writer = writer
+        self._served = served
+        self._reader = reader
+        self._reply = reply
         self._slots = slots
         self._stops = terms.on_bad_item == "stop"
         self._stopped = False
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
-        self._bulk = Bulk(
-            desk.engine, amount, count=terms.count, started_s=source.arrived_s
+        self._account = Account(
+            codec.planner, amount, count=terms.count, started_s=reader.arrived_s
         )
-        self._finalists: Finalists | None = None
+        self._top_k: TopK | None = None
         if terms.label is not None and terms.top is not None:
-            self._finalists = Finalists(self._bulk, terms.label, terms.top)
+            self._top_k = TopK(self._account, terms.label, terms.top)
 
     async def run(self, chunks: AsyncIterator[list[Raw]]) -> None:
         """Answer chunk by chunk, and sum up at the end."""
@@ -155,97 +151,87 @@ class Batch:
                 await self._advance(self._answers(chunk))
                 if self._stopped:
                     break
-            if self._finalists is not None:
+            if self._top_k is not None:
                 await self._advance(self._listed())
         except Abandoned:
             return
         except Exception as error:
             broken = error
-        totals = self._bulk.totals()
+        totals = self._account.totals()
         if broken is not None:
-            _, failure = describe(broken)
-            if failure is UNEXPECTED:
-                log.error("a batch failed", exc_info=broken)
+            _, failure = self._served.metrics.failed(broken, "a batch failed")
             totals.error, totals.code = failure.error, failure.code
-            self._serving.metrics.errors[failure.code] += 1
-        await self._writer.totals(totals)
-        await self._source.drain()
-        await self._writer.finish()
+        await self._reply.totals(totals)
+        await self._reader.drain()
+        await self._reply.finish()
 
     async def _advance(self, work: Iterator[bytes | None]) -> None:
         """Have the computing thread do some work in turns, and send what it gives."""
         done = False
         while not done:
-            if self._source.caller.gone:
+            if self._reader.caller.gone:
                 raise Abandoned("the caller left before the batch was done")
             if self._repository.leaving:
                 raise NotReady("the server is about to stop")
             # never before a request: those are due within the largest budget
-            now_s = self._serving.now()
-            soonest_s = now_s + self._serving.desk.settings.max_budget_s
-            due_s = max(self._bulk.due_s, soonest_s)
-            turn = partial(_turn, work, now_s=self._serving.now)
+            now_s = self._served.now()
+            soonest_s = now_s + self._served.codec.settings.max_budget_s
+            due_s = max(self._account.due_s, soonest_s)
+            turn = partial(_turn, work, now_s=self._served.now)
             with self._slots:
-                encoded, done = await self._serving.queue.patiently(turn, due_s)
+                encoded, done = await self._served.queue.compute(turn, due_s)
             # between two turns the computing thread writes none of this
-            self._serving.metrics.answers.update(self._told)
+            self._served.metrics.answers.update(self._told)
             self._told.clear()
-            if self._finalists is not None:
-                self._source.keep(self._finalists.kept_bytes)
-            await self._writer.entries(encoded)
+            if self._top_k is not None:
+                self._reader.keep(self._top_k.kept_bytes)
+            await self._reply.entries(encoded)
 
     def _answers(self, chunk: list[Raw]) -> Iterator[bytes | None]:
         """Answer a chunk; for the computing thread."""
-        read_s = self._serving.now()
+        read_s = self._served.now()
         items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
         self._number += len(items)
         yield None
-        for result, (_, item) in zip(
-            self._bulk.answers(items, self._source.caller), items, strict=True
-        ):
-            if isinstance(result.outcome, PolydomError):
+        for result in self._account.answers(items, self._reader.caller):
+            if isinstance(result, Failed):
                 self._stopped = self._stops
-                yield self._writer.encode(error_entry(result.number, result.outcome))
+                yield self._reply.encode(error_entry(result.number, result.error))
                 if self._stopped:
                     return
-            elif self._finalists is None:
-                yield self._encoded(result, item, read_s)
+            elif self._top_k is None:
+                yield self._encoded(result, read_s)
             else:
-                assert isinstance(item, Item)
-                self._finalists.offer(result.number, item, result.outcome)
+                self._top_k.offer(result)
                 yield None
 
     def _listed(self) -> Iterator[bytes | None]:
         """Improve the likeliest items and list them; for the computing thread."""
-        assert self._finalists is not None
-        began_s = self._serving.now()
-        for _ in self._finalists.improve(self._source.caller):
+        assert self._top_k is not None
+        began_s = self._served.now()
+        for _ in self._top_k.improve(self._reader.caller):
             yield None
-        for result, item in self._finalists.ranking():
-            yield self._encoded(result, item, began_s)
+        for result in self._top_k.ranking():
+            yield self._encoded(result, began_s)
 
     def _read(self, raw: Raw) -> Item | PolydomError:
         try:
-            desk, packed = self._serving.desk, self._writer.packed
-            kind, columns = desk.engine.package.kind, desk.columns
+            codec, packed = self._served.codec, self._reply.packed
+            kind, columns = codec.planner.package.kind, codec.columns
             check_item(raw, packed=packed, kind=kind, columns=columns)
-            return desk.item(read_item(raw, packed=packed))
+            return codec.item(read_item(raw, packed=packed))
         except PolydomError as error:
             return error
 
-    def _encoded(
-        self, result: Result, item: Item | PolydomError, read_s: float
-    ) -> bytes:
-        assert isinstance(item, Item)
-        assert isinstance(result.outcome, Outcome)
+    def _encoded(self, result: Answered, read_s: float) -> bytes:
         budget = Allowance(result.outcome.predicted)
         read_s = min(read_s, result.outcome.started_s)
-        question = Question(item, budget, arrived_s=read_s, read_s=read_s)
-        answer = self._serving.desk.answer(question, result.outcome)
-        answer.budget_met = self._bulk.spent <= self._bulk.amount
+        request = Request(result.item, budget, arrived_s=read_s, read_s=read_s)
+        answer = self._served.codec.answer(request, result.outcome)
+        answer.budget_met = self._account.spent <= self._account.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1
-        return self._writer.encode(entry_of(result.number, answer))
+        return self._reply.encode(entry_of(result.number, answer))
 
 
 def _turn(

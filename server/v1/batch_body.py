@@ -14,20 +14,19 @@ from starlette.types import Receive, Scope
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.wording import describe_decode_error
 
+from ..batch.account import CHUNK
 from ..engine.request import Caller
 from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
 from ..http.body import declared, expects
 from ..http.headers import Headers, content_type_in, read_query
-from ..runtime.admission import Body
+from ..runtime.admission import HeldBody
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
 from ..schema.bounds import LARGE
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
-from ..schema.predict import MSGPACK, Ask
+from ..schema.predict import MSGPACK, PredictRequest
 from ..schema.streams import JSON, JSON_LINES, JsonLines, MsgpackStream, Stream
 from .decode import refuse_keys
 
-# Items that are planned together.
-CHUNK = 64
 # Items of one object; of a stream there may be any number.
 MOST_ITEMS = 1 << 16
 # Longest wait for an item of a stream to be whole.
@@ -56,13 +55,13 @@ def content_type_of(headers: Headers) -> str:
 
 
 async def read_batch(
-    source: "Source", kind: str, query: bytes, limit: int
+    reader: "BatchReader", kind: str, query: bytes, limit: int
 ) -> tuple[BatchTerms, AsyncIterator[list[Raw]]]:
     """Read the terms of a batch; its items come when they are asked for.
 
     Parameters
     ----------
-    source
+    reader
         The request's body.
     kind
         Its content type.
@@ -80,11 +79,11 @@ async def read_batch(
     """
     terms = read_terms(query)
     if kind in MSGPACK:
-        return terms, source.chunks(MsgpackStream(limit))
+        return terms, reader.chunks(MsgpackStream(limit))
     if kind in JSON_LINES:
-        return terms, source.chunks(JsonLines(limit))
+        return terms, reader.chunks(JsonLines(limit))
     if kind in (JSON, ""):
-        body = read_object(await source.whole(limit))
+        body = read_object(await reader.whole(limit))
         terms = _merge(terms, body)
         terms.count = len(body.items)
         return terms, cut(body.items)
@@ -126,7 +125,7 @@ def _merge(terms: BatchTerms, body: BatchTerms) -> BatchTerms:
     return merged
 
 
-class Source:
+class BatchReader:
     """The body of one request, read no faster than it is used.
 
     Attributes
@@ -137,7 +136,7 @@ class Source:
         Who waits for the answers.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, held: Body) -> None:
+    def __init__(self, scope: Scope, receive: Receive, held: HeldBody) -> None:
         self._held, self._kept = held, 0
         state = scope.get("state", {})
         self.arrived_s: float = state.get("arrived_s") or time.monotonic()
@@ -147,7 +146,7 @@ class Source:
         self._more = True
         self._first: bytes | None = None
         self._coming = 0
-        self._wait_no_more: Callable[[], None] = state.get("wait_no_more", bool)
+        self._stop_timer: Callable[[], None] = state.get("stop_timer", bool)
 
     async def begin(self) -> None:
         """Wait for the first bytes; a caller who asked whether to send them is told so.
@@ -203,7 +202,7 @@ class Source:
         BadInput, TooLarge, ReceiveTimeout, Abandoned
             If the stream cannot be read on, once all before has been given.
         """
-        self._wait_no_more()  # a stream may take longer than other bodies
+        self._stop_timer()  # a stream may take longer than other bodies
         chunk: list[Raw] = []
         left_s = RECEIVE_S
         while self._more or self._first is not None:
@@ -311,7 +310,7 @@ def _refuse_many(items: bytes) -> None:
         _decode_objects(items)
 
 
-def read_item(raw: Raw, *, packed: bool = False) -> Ask:
+def read_item(raw: Raw, *, packed: bool = False) -> PredictRequest:
     """Read one item of a batch, in msgpack where it is `packed`.
 
     Raises

@@ -12,7 +12,7 @@ from ..schema.predict import MSGPACK, Answer, encode, encode_msgpack
 from ..schema.streams import JSON
 
 
-class Writer:
+class BatchReply:
     """Sends entries in the form in which the items came.
 
     Parameters

@@ -11,13 +11,15 @@ from polydom.features.wording import describe_decode_error
 from ..http.headers import Headers, content_type_in, read_headers, read_query
 from ..schema.bounds import check_item
 from ..schema.json_keys import refuse_twice, twice_in_json
-from ..schema.predict import MSGPACK, Ask, Terms
+from ..schema.predict import MSGPACK, PredictRequest, Terms
 
 _TERMS = Terms.__struct_fields__
 # What a request has whose sender did not think of it: nothing, or curl's default.
 _UNSAID = ("", "application/x-www-form-urlencoded")
-_DEFAULTS = {name: getattr(Ask(), name) for name in _TERMS}
-_ALL_DEFAULTS = [(name, getattr(Ask(), name)) for name in Ask.__struct_fields__]
+_DEFAULTS = {name: getattr(PredictRequest(), name) for name in _TERMS}
+_ALL_DEFAULTS = [
+    (name, getattr(PredictRequest(), name)) for name in PredictRequest.__struct_fields__
+]
 
 
 class _Named(msgspec.Struct):
@@ -28,11 +30,13 @@ class _Named(msgspec.Struct):
 
 _named_json = msgspec.json.Decoder(_Named).decode
 _named_msgpack = msgspec.msgpack.Decoder(_Named).decode
-_decode_json = msgspec.json.Decoder(Ask).decode
-_decode_msgpack = msgspec.msgpack.Decoder(Ask).decode
+_decode_json = msgspec.json.Decoder(PredictRequest).decode
+_decode_msgpack = msgspec.msgpack.Decoder(PredictRequest).decode
 
 
-def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind | None) -> Ask:
+def decode_request(
+    headers: Headers, query: bytes, body: bytes, kind: Kind | None
+) -> PredictRequest:
     """Read one request of `POST /v1/predict`.
 
     Parameters
@@ -62,7 +66,7 @@ def decode_ask(headers: Headers, query: bytes, body: bytes, kind: Kind | None) -
     return ask
 
 
-def check_ask(headers: Headers, body: bytes, kind: Kind, columns: int) -> None:
+def check_request(headers: Headers, body: bytes, kind: Kind, columns: int) -> None:
     """Refuse a long body by what it holds, before it is decoded.
 
     Raises
@@ -95,7 +99,7 @@ def model_in_body(headers: Headers, body: bytes) -> str | None:
         return None  # whoever reads the body says what is wrong with it
 
 
-def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> Ask:
+def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> PredictRequest:
     if not body and content_type != "text/plain":  # a text may be empty
         raise BadInput("the body is empty")
     if content_type in _UNSAID and body.lstrip().startswith(b"{"):
@@ -107,16 +111,18 @@ def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> Ask:
             else:
                 ask = _decode_json(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise BadInput(f"body: {describe_decode_error(error, Ask)}") from error
+            raise BadInput(
+                f"body: {describe_decode_error(error, PredictRequest)}"
+            ) from error
         refuse_keys(ask, body, msgpack=content_type in MSGPACK)
         return ask
     if content_type == "application/octet-stream" and kind != "record":
         content_type = "text/plain" if kind == "text" else "image/*"
     if content_type.startswith("image/"):
-        return Ask(image_base64=body)
+        return PredictRequest(image_base64=body)
     if content_type == "text/plain":
         try:
-            return Ask(text=body.decode())
+            return PredictRequest(text=body.decode())
         except UnicodeDecodeError as error:
             raise BadItem(
                 f"the text is not UTF-8 (byte {error.start} of {len(body)})"
@@ -129,7 +135,7 @@ def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> Ask:
 
 
 def refuse_keys(
-    ask: Ask, body: bytes, *, where: str = "body", msgpack: bool = False
+    ask: PredictRequest, body: bytes, *, where: str = "body", msgpack: bool = False
 ) -> None:
     """Refuse what was decoded from an object that has a key twice.
 
@@ -154,12 +160,12 @@ def refuse_keys(
         refuse_twice(where, twice_in_json(body))
 
 
-def _keys_given(ask: Ask) -> int:
+def _keys_given(ask: PredictRequest) -> int:
     """Count the keys that were given for certain: their values are not the default."""
     return sum(getattr(ask, name) != value for name, value in _ALL_DEFAULTS)
 
 
-def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
+def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> None:
     """Set what query and header say, each at most once and not in the body too."""
     given: dict[str, Any] = dict(read_query(query))
     if header_budget is not None:
@@ -172,10 +178,10 @@ def _add_terms(ask: Ask, query: bytes, header_budget: str | None) -> None:
         if getattr(ask, name) != _DEFAULTS[name]:
             raise BadInput(f"{name} is given twice")
     try:
-        read = msgspec.convert(given, Ask, strict=False)
+        read = msgspec.convert(given, PredictRequest, strict=False)
     except msgspec.ValidationError as error:
         raise BadInput(
-            f"query or header: {describe_decode_error(error, Ask)}"
+            f"query or header: {describe_decode_error(error, PredictRequest)}"
         ) from error
     for name in given:
         setattr(ask, name, getattr(read, name))

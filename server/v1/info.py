@@ -47,8 +47,8 @@ class Probes:
 async def show_index(request: Request) -> Response:
     """Say what is being served under a name."""
     repository: Repository = request.app.state.repository
-    serving = repository.get(only_model_in(request.scope["query_string"]))
-    return in_json(serving.facts())
+    served = repository.get(only_model_in(request.scope["query_string"]))
+    return in_json(served.facts())
 
 
 async def show_models(request: Request) -> Response:

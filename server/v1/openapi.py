@@ -3,10 +3,10 @@
 from typing import Any
 
 from ..errors import Failure
-from ..http.openapi_parts import MEANINGS, RAW, call, fields, in_query, ref
+from ..http.openapi import MEANINGS, RAW, call, fields, in_query, ref
 from ..schema.batch import BatchBody, BatchItem, BatchTerms, Entry, ErrorEntry, Totals
 from ..schema.facts import Health, IndexFacts, ModelsFacts
-from ..schema.predict import MSGPACK, Answer, Ask
+from ..schema.predict import MSGPACK, Answer, PredictRequest
 from ..schema.streams import JSON_LINES
 
 _TERMS = {
@@ -20,7 +20,7 @@ _PREDICT_ERRORS = (400, 408, 401, 404, 413, 415, 422, 429, 503, 504)
 _NOTHING_ELSE = "The query has something else than `model`, or that twice."
 _ENTRIES = (Entry, ErrorEntry, Totals)
 V1_STRUCTS = (
-    Ask,
+    PredictRequest,
     Answer,
     Failure,
     Health,
@@ -58,14 +58,14 @@ def describe_v1() -> dict[str, Any]:
 
 
 def _predict() -> dict[str, Any]:
-    schemas, text = fields(Ask), {"schema": {"type": "string"}}
+    schemas, text = fields(PredictRequest), {"schema": {"type": "string"}}
     header = {
         "name": "x-budget-ms",
         "in": "header",
         "description": _TERMS["budget_ms"],
         "schema": {"type": "number"},
     }
-    structured = {"schema": ref(Ask)}
+    structured = {"schema": ref(PredictRequest)}
     return {
         **call("Classify one item inside its budget.", ref(Answer), _PREDICT_ERRORS),
         "operationId": "predict",

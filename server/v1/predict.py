@@ -6,7 +6,6 @@ that is not answered with 200, is answered by a route of the application, as if 
 had looked at it before.
 """
 
-import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,18 +15,17 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.items import Item
 
 from ..engine.request import Caller
-from ..errors import UNEXPECTED, NotReady, describe
+from ..errors import NotReady
 from ..http.body import coding_of, read_body
-from ..http.handing import hand_over
 from ..http.headers import Headers, model_in, read_headers
-from ..http.reply import JSON, Reply, failed
-from ..runtime.admission import Body
-from ..runtime.codec import Desk
-from ..runtime.model import Serving
+from ..http.reply import JSON, Reply, failed, send_and_count
+from ..runtime.admission import HeldBody
+from ..runtime.codec import Codec
+from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
 from ..schema.bounds import LARGE
-from ..schema.predict import MSGPACK, Ask, Terms, encode, encode_msgpack
-from .decode import check_ask, decode_ask, model_in_body
+from ..schema.predict import MSGPACK, PredictRequest, Terms, encode, encode_msgpack
+from .decode import check_request, decode_request, model_in_body
 
 if TYPE_CHECKING:
     from ..http.protocol import RawRequest
@@ -37,8 +35,6 @@ PREDICT = "/v1/predict"
 LONGEST_BODY = 65536
 _TELLING = frozenset((b"content-type", b"content-encoding", b"x-budget-ms"))
 _PLAIN_JSON = [(b"content-type", JSON)]
-
-log = logging.getLogger("polydom")
 
 
 class Predict:
@@ -62,61 +58,59 @@ class Predict:
         if len(request.body) > self._longest:
             return None
         try:
-            serving = self._repository.get()
-            if serving.waiting:
+            served = self._repository.get()
+            if served.waiting:
                 return None
-            ask = _read(serving.desk, request.headers, request.query, request.body)
+            ask = _read(served.codec, request.headers, request.query, request.body)
             if ask is None:
                 return None
-            answered = serving.answer_at_once(ask, request.arrived_s, request.caller)
+            answered = served.answer_at_once(ask, request.arrived_s, request.caller)
             if answered is None:
                 return None
-            answer = encode(serving.desk.answer(*answered))
+            answer = encode(served.codec.answer(*answered))
         except Exception:  # the route will meet it again, and say what it is
             return None
-        request.when_written(partial(serving.sent, *answered))
+        request.when_written(partial(served.sent, *answered))
         return answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, whatever becomes of it."""
-        with self._repository.intake.body() as held:
+        with self._repository.held_bytes.body() as held:
             await self._answer(scope, receive, send, held)
 
     async def _answer(
-        self, scope: Scope, receive: Receive, send: Send, held: Body
+        self, scope: Scope, receive: Receive, send: Send, held: HeldBody
     ) -> None:
         repository, state = self._repository, scope.get("state", {})
         arrived_s = state.get("arrived_s") or time.monotonic()
         caller = state.get("caller") or Caller()
         headers, query = scope["headers"], scope["query_string"]
-        serving: Serving | None = None  # what is blamed for an error
+        served: ServedModel | None = None  # what is blamed for an error
         try:
             limit = repository.settings.body_limit
             body = await read_body(receive, headers, limit, held)
-            serving = self._serving(headers, query, body)
-            ask = _decode(serving, headers, query, body)
-            if serving is None or ask.model is not None:
-                serving = None
-                serving = repository.get(ask.model)
-            question, outcome = await serving.answer(ask, arrived_s, caller)
-            answer = serving.desk.answer(question, outcome)
+            served = self._served(headers, query, body)
+            ask = _decode(served, headers, query, body)
+            if served is None or ask.model is not None:
+                served = None
+                served = repository.get(ask.model)
+            request, outcome = await served.answer(ask, arrived_s, caller)
+            answer = served.codec.answer(request, outcome)
         except Exception as error:
-            status, failure = describe(error)
-            metrics = repository.stray if serving is None else serving.metrics
-            metrics.errors[failure.code] += 1
-            if failure is UNEXPECTED:
-                log.exception("a request failed")
-            await failed(status, failure)(scope, receive, send)
+            metrics = repository.stray if served is None else served.metrics
+            await failed(*metrics.failed(error))(scope, receive, send)
             return
         if read_headers(headers)[0] in MSGPACK:
             packed = encode_msgpack(answer)
             reply = Reply(200, packed, kind=MSGPACK[0].encode())
         else:
             reply = Reply(200, encode(answer))
-        count = partial(serving.sent, question, outcome)
-        await hand_over(reply(scope, receive, send), caller, serving.now, count)
+        count = partial(served.sent, request, outcome)
+        await send_and_count(reply(scope, receive, send), caller, served.now, count)
 
-    def _serving(self, headers: Headers, query: bytes, body: bytes) -> Serving | None:
+    def _served(
+        self, headers: Headers, query: bytes, body: bytes
+    ) -> ServedModel | None:
         """Find what answers, before the body is decoded; None if only that can say."""
         name = model_in(query) if query else None
         if name is None and len(body) > LARGE:
@@ -130,19 +124,19 @@ class Predict:
 
 
 def _decode(
-    serving: Serving | None, headers: Headers, query: bytes, body: bytes
-) -> Ask:
-    if serving is None:
-        return decode_ask(headers, query, body, None)
-    kind = serving.desk.engine.package.kind
+    served: ServedModel | None, headers: Headers, query: bytes, body: bytes
+) -> PredictRequest:
+    if served is None:
+        return decode_request(headers, query, body, None)
+    kind = served.codec.planner.package.kind
     if len(body) > LARGE:
-        check_ask(headers, body, kind, serving.desk.columns)
-    return decode_ask(headers, query, body, kind)
+        check_request(headers, body, kind, served.codec.columns)
+    return decode_request(headers, query, body, kind)
 
 
 def _read(
-    desk: Desk, headers: Headers, query: bytes, body: bytes
-) -> Ask | tuple[Terms, Item] | None:
+    codec: Codec, headers: Headers, query: bytes, body: bytes
+) -> PredictRequest | tuple[Terms, Item] | None:
     """Read a request; None where that takes long, or it is for a model by name."""
     telling = [header for header in headers if header[0] in _TELLING]
     is_bare = not query and telling == _PLAIN_JSON
@@ -151,11 +145,11 @@ def _read(
         if coding_of(telling) or content_type in MSGPACK:
             return None
         is_bare = not query and content_type == "application/json" and budget is None
-    if desk.reader is not None and is_bare:
-        read = desk.reader.read(body)
+    if codec.reader is not None and is_bare:
+        read = codec.reader.read(body)
         return None if read is None or read[0].model is not None else read
-    kind = desk.engine.package.kind
+    kind = codec.planner.package.kind
     if kind == "image":
         return None
-    ask = decode_ask(telling, query, body, kind)
+    ask = decode_request(telling, query, body, kind)
     return None if ask.model is not None else ask

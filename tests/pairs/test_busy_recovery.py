@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Caller, Question
-from polydom.server.engine.send_time import LASTING_S, Level, Reserve, Way, weigh
-from polydom.server.runtime.codec import Desk
-from polydom.server.runtime.model import Serving
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Caller, Request
+from polydom.server.engine.send_time import LASTING_S, Level, SendTime, SendTimes, weigh
+from polydom.server.runtime.codec import Codec
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import Answer, Ask
+from polydom.server.schema.predict import Answer, PredictRequest
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
-from tests.support.engines import extractor_of
 from tests.support.oracles.engine import right_in_time
+from tests.support.planners import extractor_of
 from tests.support.served import make_index
 
 TEXT_100 = "x" * 100  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms, times the scale
@@ -39,20 +39,25 @@ class Scene:
     def __init__(self) -> None:
         self.clock = Clock()
         index = make_index(scale=0.05)
-        engine = Engine(index, extractor_of(index), now=self.clock)
-        self.serving = Serving(Desk(engine, Settings()), WorkQueue())
-        self.serving.ready = True
+        planner = Planner(index, extractor_of(index), now=self.clock)
+        self.served = ServedModel(Codec(planner, Settings()), WorkQueue())
+        self.served.ready = True
         resting = [1e-4] * 200
         now_s = self.clock()
-        self.serving.way = Way(Reserve(resting, now_s), Reserve(resting, now_s))
+        self.served.send_times = SendTimes(
+            SendTime(resting, now_s), SendTime(resting, now_s)
+        )
 
     def ask(self, budget_ms: float, after_s: float) -> Answer:
-        ask, arrived_s = Ask(text=TEXT_100, budget_ms=budget_ms), self.clock()
-        answered = self.serving.answer_at_once(ask, arrived_s, Caller())
+        ask, arrived_s = (
+            PredictRequest(text=TEXT_100, budget_ms=budget_ms),
+            self.clock(),
+        )
+        answered = self.served.answer_at_once(ask, arrived_s, Caller())
         assert answered is not None
-        answer = self.serving.desk.answer(*answered)
+        answer = self.served.codec.answer(*answered)
         self.clock.now_s += after_s
-        self.serving.sent(*answered)
+        self.served.sent(*answered)
         return answer
 
     def be_busy(self, rate: float) -> list[Answer]:
@@ -87,7 +92,7 @@ def test_a_busy_machine_does_not_keep_a_small_budget_whole() -> None:
     """One answer in thirty goes out late; the prior would be wrong in half of them."""
     scene = Scene()
     answers = scene.be_busy(200)
-    assert scene.serving.way.loop.at(scene.clock()) == pytest.approx(LONG_S)
+    assert scene.served.send_times.loop.at(scene.clock()) == pytest.approx(LONG_S)
     assert all(len(answer.features) == 3 for answer in answers)
     # a large budget keeps all that there is to keep
     reserve_us = cast(float, scene.ask(50.0, 1e-4).reserve_us)
@@ -117,21 +122,21 @@ def test_what_is_kept_gives_most_right_answers_in_time(
 
 def test_what_is_of_no_use_is_not_weighed_in() -> None:
     index = make_index()
-    engine = Engine(index, extractor_of(index), now=Clock())
+    planner = Planner(index, extractor_of(index), now=Clock())
     item, budget = text_item(TEXT_100), Deadline(50.0, 5.3e-3)
-    plain = Question(item, budget)
-    picky = Question(item, budget, min_accuracy=0.75)
-    assert engine.accuracy_within(plain, 1.3e-3, 50.0) == 0.7
-    assert engine.accuracy_within(plain, 1.1e-3, 50.0) == 0.5
-    assert engine.accuracy_within(plain, 0.0, 50.0) == 0.0
-    assert engine.accuracy_within(picky, 1.3e-3, 50.0) == 0.0
-    assert engine.accuracy_within(picky, 5.3e-3, 50.0) == 0.8
-    engine.drift.add(True, 50.0)
-    assert engine.accuracy_within(plain, 1.22e-3, 50.0) == 0.5
+    plain = Request(item, budget)
+    picky = Request(item, budget, min_accuracy=0.75)
+    assert planner.accuracy_within(plain, 1.3e-3, 50.0) == 0.7
+    assert planner.accuracy_within(plain, 1.1e-3, 50.0) == 0.5
+    assert planner.accuracy_within(plain, 0.0, 50.0) == 0.0
+    assert planner.accuracy_within(picky, 1.3e-3, 50.0) == 0.0
+    assert planner.accuracy_within(picky, 5.3e-3, 50.0) == 0.8
+    planner.drift.add(True, 50.0)
+    assert planner.accuracy_within(plain, 1.22e-3, 50.0) == 0.5
 
 
 def test_forgetting_is_at_the_second_exactly() -> None:
-    reserve = Reserve([1e-4] * 200, 50.0)
-    reserve.add(1.0, 60.0)
-    assert reserve.at(60.0 + LASTING_S) == 1.0
-    assert reserve.at(np.nextafter(60.0 + LASTING_S, 100.0)) < 3e-4
+    send_time = SendTime([1e-4] * 200, 50.0)
+    send_time.add(1.0, 60.0)
+    assert send_time.at(60.0 + LASTING_S) == 1.0
+    assert send_time.at(np.nextafter(60.0 + LASTING_S, 100.0)) < 3e-4

@@ -15,24 +15,24 @@ from hypothesis import strategies as st
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import begin
 from polydom.server.engine.outcome import Outcome
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Caller, Question
-from polydom.server.runtime.codec import Desk
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Caller, Request
+from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.job import Job
-from polydom.server.runtime.model import Serving
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import LATE_SHARE, WorkQueue
-from polydom.server.schema.predict import Ask
+from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
-from tests.support.engines import (
+from tests.support.oracles.engine import queue_order
+from tests.support.planners import (
     AS_PROMISED,
     FAST,
     TEXT_100,
     extractor_of,
-    slow_engine,
-    typical_engine,
+    slow_planner,
+    typical_planner,
 )
-from tests.support.oracles.engine import queue_order
 from tests.support.served import SLOW_FILE, make_index, save_slow_index
 from tests.support.servers import ask, serving
 
@@ -70,7 +70,7 @@ def test_a_server_answers_in_time_though_much_that_is_late_waits(
 
 
 def carry_out(
-    clock: Clock, engine: Engine, questions: list[Question]
+    clock: Clock, planner: Planner, questions: list[Request]
 ) -> tuple[list[Outcome], WorkQueue]:
     """What becomes of questions that all wait when the thread begins."""
 
@@ -83,11 +83,11 @@ def carry_out(
             left -= 1
 
         jobs = []
-        for question in questions:
+        for request in questions:
             job = Job(
-                engine, question, lambda: left - queue.late, one_less, queue.defer
+                planner, request, lambda: left - queue.late, one_less, queue.defer
             )
-            queue.post(question.budget.due_s, job.compute)
+            queue.post(request.budget.due_s, job.compute)
             jobs.append(job)
         queue.start()
         await asyncio.to_thread(queue.stop)
@@ -101,10 +101,10 @@ def carry_out(
 
 def test_late_answers_leave_the_others_their_time() -> None:
     clock = Clock()
-    engine = slow_engine(clock, AS_PROMISED)
-    late = [Question(TEXT_100, Deadline(50.0, 0.0), **LATE) for _ in range(10)]  # type: ignore[arg-type]
-    timely = [Question(TEXT_100, Deadline(50.0, 45e-3)) for _ in range(5)]
-    outcomes, queue = carry_out(clock, engine, late + timely)
+    planner = slow_planner(clock, AS_PROMISED)
+    late = [Request(TEXT_100, Deadline(50.0, 0.0), **LATE) for _ in range(10)]  # type: ignore[arg-type]
+    timely = [Request(TEXT_100, Deadline(50.0, 45e-3)) for _ in range(5)]
+    outcomes, queue = carry_out(clock, planner, late + timely)
     for outcome in outcomes[10:]:
         assert outcome.row > 0
         assert outcome.finished_s <= 50.045
@@ -115,17 +115,17 @@ def test_late_answers_leave_the_others_their_time() -> None:
 def test_late_questions_press_nobody() -> None:
     """They have no deadline to lose, so nobody takes a cheaper plan for their sake."""
     clock = Clock()
-    engine = slow_engine(clock, AS_PROMISED)
-    late = [Question(TEXT_100, Deadline(50.0, 0.0), **LATE) for _ in range(10)]  # type: ignore[arg-type]
-    timely = Question(TEXT_100, Deadline(50.0, 40e-3))
-    outcomes, _ = carry_out(clock, engine, [*late, timely])
+    planner = slow_planner(clock, AS_PROMISED)
+    late = [Request(TEXT_100, Deadline(50.0, 0.0), **LATE) for _ in range(10)]  # type: ignore[arg-type]
+    timely = Request(TEXT_100, Deadline(50.0, 40e-3))
+    outcomes, _ = carry_out(clock, planner, [*late, timely])
     assert (outcomes[-1].row, outcomes[-1].reason) == (3, None)
 
 
 def test_late_answers_come_though_others_never_cease() -> None:
     """Each takes 9 ms, so with a fifth of the time one is done every 46 ms."""
     clock = Clock()
-    engine = slow_engine(clock, AS_PROMISED)
+    planner = slow_planner(clock, AS_PROMISED)
     queue, done_s = WorkQueue(now=clock), list[float]()
 
     def late() -> None:
@@ -137,7 +137,7 @@ def test_late_answers_come_though_others_never_cease() -> None:
         queue.post(clock.now_s + 50e-3, timely)
 
     for _ in range(3):
-        queue.defer(engine.index.cost_s(3, 100.0), late)
+        queue.defer(planner.index.cost_s(3, 100.0), late)
     for _ in range(10):
         queue.post(50.0, timely)
     while len(done_s) < 3:
@@ -191,11 +191,11 @@ def test_what_no_deadline_drives_waits_no_longer_than_the_largest_budget() -> No
 
     async def main() -> None:
         queue = Queue(now=clock)
-        engine = Engine(index, extractor_of(index), now=clock)
-        one = Serving(Desk(engine, Settings(max_budget_s=2.0)), queue)
+        planner = Planner(index, extractor_of(index), now=clock)
+        one = ServedModel(Codec(planner, Settings(max_budget_s=2.0)), queue)
         queue.start()
         await one.start()
-        await one.answer(Ask(text="x", budget=1.0), clock(), Caller())
+        await one.answer(PredictRequest(text="x", budget=1.0), clock(), Caller())
         await asyncio.to_thread(queue.stop)
 
     asyncio.run(asyncio.wait_for(main(), 20))
@@ -206,8 +206,8 @@ def test_what_no_deadline_drives_waits_no_longer_than_the_largest_budget() -> No
 @pytest.mark.parametrize(("come", "row"), [(True, 1), (False, 2)])
 def test_a_course_leaves_what_is_over_to_those_who_come(come: bool, row: int) -> None:
     """What surely fitted at first is computed; what fast features leave is theirs."""
-    question = Question(TEXT_100, Deadline(50.0, 4.5e-3))
-    engine = typical_engine(FAST)
-    outcome = begin(engine, question, 0, lambda: int(come)).run()
+    request = Request(TEXT_100, Deadline(50.0, 4.5e-3))
+    planner = typical_planner(FAST)
+    outcome = begin(planner, request, 0, lambda: int(come)).run()
     assert outcome.row == row
     assert outcome.reason == ("pressure" if come else "budget")

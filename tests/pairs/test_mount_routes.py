@@ -22,7 +22,7 @@ from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.tokens import Access, Tokens
 from tests.support import records
 
@@ -231,7 +231,7 @@ async def serve(
     config = uvicorn.Config(
         app,
         port=0,
-        http=StampingProtocol,
+        http=HttpProtocol,
         log_config=None,
         access_log=False,
         root_path=root_path,

@@ -17,7 +17,7 @@ from polydom.server.engine.request import Caller
 from polydom.server.http.prometheus import render
 from polydom.server.runtime.metrics import EngineCounts, EngineTotals
 from polydom.server.runtime.repository import Repository
-from polydom.server.schema.predict import Ask
+from polydom.server.schema.predict import PredictRequest
 from tests.support.repositories import run, started
 from tests.support.served import FEATURES_FILE, HAM, save
 from tests.support.servers import ask, serving
@@ -51,12 +51,14 @@ async def use(repository: Repository) -> None:
     """Have everything counted that an engine counts."""
     serving = repository.get()
     for _ in range(3):
-        await serving.answer(Ask(text="hi", budget_ms=900), serving.now(), Caller())
-    engine = serving.desk.engine
+        await serving.answer(
+            PredictRequest(text="hi", budget_ms=900), serving.now(), Caller()
+        )
+    planner = serving.codec.planner
     for _ in range(100):
-        engine.drift.add(True, serving.now())
+        planner.drift.add(True, serving.now())
     for changed in (None, False, True):
-        engine.audit.add(changed)
+        planner.audit.add(changed)
 
 
 def test_no_count_falls_when_an_index_is_replaced_or_unloaded(tmp_path: Path) -> None:
@@ -117,7 +119,7 @@ def test_no_count_of_a_real_server_falls_at_a_reload(tmp_path: Path) -> None:
             assert fell(before, scrape(port)) == []
 
 
-class Engine:
+class Planner:
     """What counts, and can be forgotten."""
 
     def __init__(self, count: int) -> None:
@@ -133,12 +135,12 @@ class Counts:
 def test_counts_of_engines_outlive_them_and_nothing_else_does() -> None:
     counts = EngineCounts()
     assert counts.totals() == EngineTotals()
-    first, second = Engine(1), Engine(10)
-    for engine in (first, second):
-        counts.add(engine)  # type: ignore[arg-type]
+    first, second = Planner(1), Planner(10)
+    for planner in (first, second):
+        counts.add(planner)  # type: ignore[arg-type]
     vars(first.drift)["bound_hits"] = 5  # an answer that was still under way
     assert counts.totals() == (15, 11, 11, 11)
-    del first, engine
+    del first, planner
     gc.collect()
     assert counts.totals() == counts.totals() == (15, 11, 11, 11)
     assert len(counts._known) == 1

@@ -10,13 +10,13 @@ import pytest
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
-from polydom.server.batch.account import Bulk
+from polydom.server.batch.account import Account
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.engine.execution import Execution, answer, begin
-from polydom.server.engine.request import Question
+from polydom.server.engine.execution import Execution, begin, execute
+from polydom.server.engine.request import Request
 from polydom.server.errors import Abandoned
 from tests.support.clock import Clock
-from tests.support.engines import TEXT_100, slow_engine
+from tests.support.planners import TEXT_100, slow_planner
 from tests.support.served import HAM, SLOW_FILE, WIDTHS, save_slow_index
 from tests.support.servers import ask, serving
 
@@ -42,17 +42,17 @@ def test_a_server_learns_from_plans_that_end_after_their_answers(
 
 def test_a_plan_that_is_abandoned_tells_what_it_took() -> None:
     clock = Clock()
-    engine = slow_engine(clock, (12e-3, 0.0, 0.0))
-    question = Question(TEXT_100, Deadline(50.0, 20e-3))
-    attempt = begin(engine, question)
-    first = engine.extractor.features[0]
+    planner = slow_planner(clock, (12e-3, 0.0, 0.0))
+    request = Request(TEXT_100, Deadline(50.0, 20e-3))
+    attempt = begin(planner, request)
+    first = planner.extractor.features[0]
     stop = replace(first, function=lambda *x: _then(first.function(*x), attempt))
-    others = engine.extractor.features[1:]
-    engine.extractor = Extractor([stop, *others], WIDTHS)
+    others = planner.extractor.features[1:]
+    planner.extractor = Extractor([stop, *others], WIDTHS)
     with pytest.raises(Abandoned):
         attempt.run()
-    assert engine.drift.at(clock()) > 1
-    assert engine.drift.plans == 1
+    assert planner.drift.at(clock()) > 1
+    assert planner.drift.plans == 1
 
 
 def _then(values: Any, attempt: Execution) -> Any:
@@ -65,33 +65,33 @@ def test_a_feature_that_fails_tells_only_that_it_took_too_long(
     took_s: float, rises: bool
 ) -> None:
     clock = Clock()
-    engine = slow_engine(clock, (0.0, 0.0, took_s))
-    question = Question(text_item("\x00" + "x" * 99), Deadline(50.0, 1.0))
+    planner = slow_planner(clock, (0.0, 0.0, took_s))
+    request = Request(text_item("\x00" + "x" * 99), Deadline(50.0, 1.0))
     with pytest.raises(BadFeature):
-        answer(engine, question)
-    assert (engine.drift.at(clock()) > 1) == rises
-    assert engine.drift.plans == rises
+        execute(planner, request)
+    assert (planner.drift.at(clock()) > 1) == rises
+    assert planner.drift.plans == rises
 
 
 def test_an_answer_given_meanwhile_is_no_second_plan() -> None:
     """The event loop concludes; the thread goes on, and what it took counts once."""
     clock = Clock()
-    engine = slow_engine(clock, (1e-3, 12e-3, 0.0))
-    attempt = begin(engine, Question(TEXT_100, Allowance(5.3e-3)))
+    planner = slow_planner(clock, (1e-3, 12e-3, 0.0))
+    attempt = begin(planner, Request(TEXT_100, Allowance(5.3e-3)))
     attempt.conclude()
-    assert engine.drift.plans == 0
+    assert planner.drift.plans == 0
     attempt.run()
-    assert engine.drift.plans == 1
+    assert planner.drift.plans == 1
 
 
 @pytest.mark.parametrize("correct", [True, False])
 def test_batches_are_learned_from_too(correct: bool) -> None:
     clock = Clock()
-    engine = slow_engine(clock, (12e-3,) * 3)
-    engine.corrects = correct
-    bulk = Bulk(engine, 100.0, count=8)
+    planner = slow_planner(clock, (12e-3,) * 3)
+    planner.corrects = correct
+    bulk = Account(planner, 100.0, count=8)
     list(bulk.answers([(number, TEXT_100) for number in range(8)]))
-    assert (engine.drift.at(clock()) > 1) == correct
+    assert (planner.drift.at(clock()) > 1) == correct
 
 
 def test_a_batch_spends_no_more_because_single_plans_were_slow() -> None:
@@ -99,11 +99,11 @@ def test_a_batch_spends_no_more_because_single_plans_were_slow() -> None:
     found = []
     for late in (0, 20):
         clock = Clock()
-        engine = slow_engine(clock, (1e-3, 4e-3, 4e-3))
-        engine.corrects = False
+        planner = slow_planner(clock, (1e-3, 4e-3, 4e-3))
+        planner.corrects = False
         for _ in range(late):
-            engine.drift.add(True, clock())
-        bulk = Bulk(engine, 0.6, count=200)
+            planner.drift.add(True, clock())
+        bulk = Account(planner, 0.6, count=200)
         for start in range(0, 200, 10):
             list(bulk.answers([(start + k, TEXT_100) for k in range(10)]))
         found.append((bulk.totals().expected_accuracy, bulk.spent))

@@ -11,17 +11,17 @@ from typing import Any, cast
 import pytest
 
 from polydom.server.engine.budget import Allowance
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
-from polydom.server.http.handing import hand_over
-from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.protocol import HttpProtocol
+from polydom.server.http.reply import send_and_count
 from polydom.server.oip.grpc_service import SENDING_S, _written_s
-from polydom.server.runtime.codec import Desk
-from polydom.server.runtime.model import Serving
+from polydom.server.runtime.codec import Codec
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
-from tests.support.engines import extractor_of
+from tests.support.planners import extractor_of
 from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
 from tests.support.servers import ask, serving
 
@@ -89,7 +89,7 @@ def test_an_answer_counts_when_it_was_written_if_that_is_known(
         loop = asyncio.get_running_loop()
         sending = send()
         task = asyncio.ensure_future(
-            hand_over(sending, Caller(prompt=prompt), clock, counted.append)
+            send_and_count(sending, Caller(prompt=prompt), clock, counted.append)
         )
         await asyncio.sleep(0)
         loop.call_soon(write)
@@ -106,7 +106,7 @@ def test_a_caller_is_prompt_until_its_transport_is_full() -> None:
             paused.append(True)
 
     paused = list[bool]()
-    protocol: Any = StampingProtocol.__new__(StampingProtocol)
+    protocol: Any = HttpProtocol.__new__(HttpProtocol)
     protocol.caller, protocol.flow = Caller(prompt=True), Flow()
     protocol.pause_writing()
     assert (protocol.caller.prompt, paused) == (False, [True])
@@ -123,16 +123,20 @@ def test_each_kind_of_answer_has_its_own_reserve() -> None:
     """A thousand items take long to encode; a single answer does not wait for that."""
     clock = Clock()
     index = make_index()
-    engine = Engine(index, extractor_of(index), now=clock)
-    one = Serving(Desk(engine, Settings()), WorkQueue())
-    many = one.way_of("http", 1000)
+    planner = Planner(index, extractor_of(index), now=clock)
+    one = ServedModel(Codec(planner, Settings()), WorkQueue())
+    many = one.send_times_of("http", 1000)
     for _ in range(50):
         many.thread.add(0.5, clock())
     assert many.thread.at(clock()) == 0.5
-    assert one.way_of("http", 1023) is many
-    others = (one.way_of("grpc", 1000), one.way_of("http", 1), one.way)
-    for way in others:
-        assert way.thread.at(clock()) < 1e-3
-        assert way.loop.at(clock()) < 1e-3
-    assert [way.weighs for way in (many, *others)] == [False, False, True, True]
+    assert one.send_times_of("http", 1023) is many
+    others = (
+        one.send_times_of("grpc", 1000),
+        one.send_times_of("http", 1),
+        one.send_times,
+    )
+    for times in others:
+        assert times.thread.at(clock()) < 1e-3
+        assert times.loop.at(clock()) < 1e-3
+    assert [times.weighs for times in (many, *others)] == [False, False, True, True]
     assert Allowance(1.0).keeping(0.5) == Allowance(1.0)

@@ -46,7 +46,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def predict(
     model: dict[str, str], query: str, *, kind: str = "application/json"
 ) -> tuple[str, bytes, str]:
-    """Path, body and content type of a question about one text."""
+    """Path, body and content type of a request about one text."""
     if kind == "application/json":
         body = json.dumps({"text": SPAM, **model}).encode()
     elif kind == "application/msgpack":

@@ -26,10 +26,10 @@ from polydom.models.trees.row_by_number import bind_rows
 from polydom.models.trees.trees import Trees
 from polydom.server.cli.plan import explain
 from polydom.server.engine.budget import Allowance, Budget, Deadline
-from polydom.server.engine.execution import answer
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Question
-from polydom.server.runtime.codec import Desk
+from polydom.server.engine.execution import execute
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Request
+from polydom.server.runtime.codec import Codec
 from polydom.server.settings import Settings
 from tests.support import served, zoo
 
@@ -202,20 +202,20 @@ def item_of(index: Index) -> Item:
 def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
     package = index.package
     assert package is not None
-    engine = Engine(index, extractor)
-    desk, item = Desk(engine, Settings()), item_of(index)
-    now_s = engine.now()
+    planner = Planner(index, extractor)
+    codec, item = Codec(planner, Settings()), item_of(index)
+    now_s = planner.now()
     for amount, on_infeasible in ((0.02, "prior"), (1e-7, "cheapest"), (2.0, "prior")):
         if str(package.meta.get("unit", "s")) == "s":
             budget: Budget = Deadline(now_s, amount)
         else:
             budget = Allowance(amount)
-        question = Question(item, budget, on_infeasible)  # type: ignore[arg-type]
+        request = Request(item, budget, on_infeasible)  # type: ignore[arg-type]
         try:
-            outcome = answer(engine, question)
+            outcome = execute(planner, request)
         except BadFeature:
             continue
-        said = desk.answer(question, outcome)
+        said = codec.answer(request, outcome)
         scores = list(said.scores.values())
         if not all(math.isfinite(s) for s in scores) and package.kind != "record":
             yield f"scores {scores} were served"

@@ -32,11 +32,11 @@ from polydom.indexer.index.pdx import (
 from polydom.server import errors
 from polydom.server.__main__ import main
 from polydom.server.app import create_app, describe_routes
-from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.tokens import OPEN_PATHS
 from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema.facts import IndexFacts, ModelFacts
-from polydom.server.schema.predict import Answer, Ask
+from polydom.server.schema.predict import Answer, PredictRequest
 from polydom.server.settings import DRAIN_S, KEEP_ALIVE_S, Settings
 from tests.support.places import DOCS, ROOT
 from tests.support.served import FEATURES_FILE, save_index
@@ -50,7 +50,8 @@ RUNNING = (DOCS / "running.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    "struct", [Ask, Answer, IndexFacts, ModelFacts, BatchTerms, ErrorEntry, Totals]
+    "struct",
+    [PredictRequest, Answer, IndexFacts, ModelFacts, BatchTerms, ErrorEntry, Totals],
 )
 def test_wire_format_describes_every_field(struct: type) -> None:
     for field in struct.__struct_fields__:  # type: ignore[attr-defined]
@@ -176,7 +177,7 @@ def test_running_names_options_that_there_are_and_the_limits(
     described = capsys.readouterr().out
     for option in set(re.findall(r"`(--[a-z-]+)", RUNNING)):
         assert option in described, option
-    settings, protocol = Settings(), StampingProtocol
+    settings, protocol = Settings(), HttpProtocol
     for limit in (
         f"{settings.budget_s * 1e3:g} ms",
         f"{settings.max_budget_s * 1e3:,g} ms",

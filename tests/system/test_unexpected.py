@@ -12,7 +12,7 @@ import pytest
 import uvicorn
 
 from polydom.server.app import create_app
-from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.tokens import Access, Tokens
 from tests.support import records
 
@@ -34,7 +34,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, int]
     access = Access(admin=Tokens([ADMIN]))
     app = create_app(records.save_index(tmp_path_factory.mktemp("i")), access=access)
     config = uvicorn.Config(
-        app, port=0, http=StampingProtocol, log_config=None, access_log=False
+        app, port=0, http=HttpProtocol, log_config=None, access_log=False
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)
@@ -142,7 +142,7 @@ def test_fault_within_a_batch_is_its_last_word(
     before = internal(app)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     with monkeypatch.context() as patch:
-        patch.setattr(app.state.repository.get().desk, "read", fail)
+        patch.setattr(app.state.repository.get().codec, "read", fail)
         kind = {"content-type": "application/jsonl"}
         connection.request("POST", "/v1/batch?budget_ms=900", BODY + b"\n", kind)
         lines = connection.getresponse().read().splitlines()

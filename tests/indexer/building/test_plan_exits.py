@@ -23,9 +23,9 @@ from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.pdx import read_file, write_file
 from polydom.indexer.progress import Silence
 from polydom.server.engine.budget import Allowance
-from polydom.server.engine.execution import answer
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Question
+from polydom.server.engine.execution import execute
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Request
 from tests.support import projects
 from tests.support.oracles.building import out_of_sample
 from tests.support.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
@@ -162,9 +162,9 @@ def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> Non
     loaded = Index.load(tmp_path / "exits.pdx")
     assert loaded.package is not None
     assert loaded.package.margins == found.margins
-    engine = Engine(loaded, loaded.package.extractor([FEATURES_FILE]))
+    planner = Planner(loaded, loaded.package.extractor([FEATURES_FILE]))
     outcomes = [
-        answer(engine, Question(text_item(text), Allowance(10.0))) for text in TEXTS
+        execute(planner, Request(text_item(text), Allowance(10.0))) for text in TEXTS
     ]
     early = np.mean([outcome.reason == "sure" for outcome in outcomes])
     assert early == found.facts["plans"][3]["early"] > 0

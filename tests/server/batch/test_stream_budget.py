@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from polydom.server.batch.knapsack import Menu, make_menu, solve
-from polydom.server.batch.stream_budget import SAMPLE, Ration
+from polydom.server.batch.stream_budget import SAMPLE, StreamBudget
 
 
 def draw_menus(count: int, seed: int) -> list[Menu]:
@@ -18,11 +18,13 @@ def draw_menus(count: int, seed: int) -> list[Menu]:
     return [made[k] for k in random.integers(6, size=count)]
 
 
-def give_out(ration: Ration, menus: list[Menu], budget: float, chunk: int) -> float:
+def give_out(
+    stream_budget: StreamBudget, menus: list[Menu], budget: float, chunk: int
+) -> float:
     """Expected right answers of a stream whose plans take what they were to."""
     left, right = budget, 0.0
     for start in range(0, len(menus), chunk):
-        chosen = ration.choose(menus[start : start + chunk], left)
+        chosen = stream_budget.choose(menus[start : start + chunk], left)
         left -= chosen.cost
         right += chosen.accuracy
     assert left >= -1e-6
@@ -37,13 +39,13 @@ def test_ration_comes_near_the_optimum_where_the_number_is_known(
     menus = draw_menus(2000, seed=chunk)
     budget = part * sum(float(menu.costs[-1]) for menu in menus)
     best = solve(menus, budget).bound
-    assert give_out(Ration(len(menus)), menus, budget, chunk) >= 0.97 * best
+    assert give_out(StreamBudget(len(menus)), menus, budget, chunk) >= 0.97 * best
 
 
 def test_ration_serves_a_stream_of_unknown_length_better_than_the_first_come() -> None:
     menus = draw_menus(2000, seed=1)
     budget = 0.2 * sum(float(menu.costs[-1]) for menu in menus)
-    found = give_out(Ration(), menus, budget, 64)
+    found = give_out(StreamBudget(), menus, budget, 64)
     first_come, left = 0.0, budget
     for menu in menus:
         place = int(np.searchsorted(menu.costs, left, side="right")) - 1
@@ -55,22 +57,22 @@ def test_ration_serves_a_stream_of_unknown_length_better_than_the_first_come() -
 
 def test_ration_gives_the_last_chunk_all_that_is_left() -> None:
     (menu,) = draw_menus(1, seed=0)
-    ration = Ration(3)
-    assert ration.choose([menu, menu], 0.0).places.tolist() == [0, 0]
-    assert ration.to_come() == 1
-    assert ration.choose([menu], 1e9).places.tolist() == [len(menu.rows) - 1]
-    assert ration.choose([menu], 1e9).places.tolist() == [len(menu.rows) - 1]
-    assert ration.to_come() == 0
+    stream_budget = StreamBudget(3)
+    assert stream_budget.choose([menu, menu], 0.0).places.tolist() == [0, 0]
+    assert stream_budget.to_come() == 1
+    assert stream_budget.choose([menu], 1e9).places.tolist() == [len(menu.rows) - 1]
+    assert stream_budget.choose([menu], 1e9).places.tolist() == [len(menu.rows) - 1]
+    assert stream_budget.to_come() == 0
 
 
 def test_ration_of_no_items_changes_nothing() -> None:
-    ration = Ration()
-    assert ration.choose([], 1.0).places.tolist() == []
-    assert (ration.seen, ration.to_come()) == (0, 0)
+    stream_budget = StreamBudget()
+    assert stream_budget.choose([], 1.0).places.tolist() == []
+    assert (stream_budget.seen, stream_budget.to_come()) == (0, 0)
 
 
 def test_ration_remembers_no_more_than_a_sample() -> None:
-    ration = Ration()
-    ration.choose(draw_menus(3 * SAMPLE, seed=0), 1.0)
-    assert ration.seen == 3 * SAMPLE
-    assert len(ration._sample) == SAMPLE
+    stream_budget = StreamBudget()
+    stream_budget.choose(draw_menus(3 * SAMPLE, seed=0), 1.0)
+    assert stream_budget.seen == 3 * SAMPLE
+    assert len(stream_budget._sample) == SAMPLE

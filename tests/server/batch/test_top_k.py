@@ -4,28 +4,28 @@ import msgspec
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.features.items import Item, record_item, text_item
-from polydom.server.batch.account import Bulk, Dish, Result, carry_out
-from polydom.server.batch.top_k import AT_LEAST, KEPT, Finalists, _bytes_of
+from polydom.features.items import record_item, text_item
+from polydom.server.batch.account import Account, Answered, Assignment, carry_out
+from polydom.server.batch.top_k import AT_LEAST, KEPT, TopK, _bytes_of
 from polydom.server.engine.outcome import Outcome
 from polydom.server.errors import TooLarge
-from tests.support.engines import money_engine
+from tests.server.batch.test_account import money_planner
 
-ENGINE = money_engine()
+PLANNER = money_planner()
 TEXTS = [f"{'free $$ ' * (k % 7)}{'word ' * (k % 5)}" for k in range(300)]
 ITEMS = [text_item(text) for text in TEXTS]
-BEST = len(ENGINE.plans) - 1
+BEST = len(PLANNER.plans) - 1
 
 
-def find(amount: float, top: int) -> tuple[Bulk, list[tuple[Result, Item]]]:
-    bulk = Bulk(ENGINE, amount, count=len(ITEMS))
-    finalists = Finalists(bulk, "spam", top)
-    for result in bulk.answers(enumerate(ITEMS)):
-        assert isinstance(result.outcome, Outcome)
-        finalists.offer(result.number, ITEMS[result.number], result.outcome)
-    for _ in finalists.improve():
+def find(amount: float, top: int) -> tuple[Account, list[Answered]]:
+    account = Account(PLANNER, amount, count=len(ITEMS))
+    top_k = TopK(account, "spam", top)
+    for result in account.answers(enumerate(ITEMS)):
+        assert isinstance(result, Answered)
+        top_k.offer(result)
+    for _ in top_k.improve():
         pass
-    return bulk, finalists.ranking()
+    return account, top_k.ranking()
 
 
 def spam(outcome: object) -> float:
@@ -35,67 +35,67 @@ def spam(outcome: object) -> float:
 
 def test_finalists_are_the_likeliest_where_the_budget_allows_all() -> None:
     _, ranking = find(99.0, top=10)
-    scores = [spam(carry_out(ENGINE, Dish(item, BEST))) for item in ITEMS]
+    scores = [spam(carry_out(PLANNER, Assignment(item, BEST))) for item in ITEMS]
     expected = sorted(range(len(ITEMS)), key=lambda k: (-scores[k], k))[:10]
-    assert [result.number for result, _ in ranking] == expected
-    assert all(ITEMS[result.number] is item for result, item in ranking)
+    assert [result.number for result in ranking] == expected
+    assert all(ITEMS[result.number] is result.item for result in ranking)
 
 
 def test_finalists_get_their_best_plans_under_a_budget_for_few() -> None:
     # everyone's best plan costs 2.7 and more, everyone's cheapest 0.06
-    bulk, ranking = find(1.0, top=10)
-    assert [result.outcome.row for result, _ in ranking] == [BEST] * 10  # type: ignore[union-attr]
-    scores = [spam(result.outcome) for result, _ in ranking]
+    account, ranking = find(1.0, top=10)
+    assert [result.outcome.row for result in ranking] == [BEST] * 10
+    scores = [spam(result.outcome) for result in ranking]
     assert scores == sorted(scores, reverse=True)
-    totals = bulk.totals()
+    totals = account.totals()
     assert totals.budget_met
     assert totals.items == len(ITEMS)
 
 
 def test_finalists_without_a_budget_are_ranked_by_the_prior() -> None:
     _, ranking = find(0.0, top=3)
-    assert [result.number for result, _ in ranking] == [0, 1, 2]
+    assert [result.number for result in ranking] == [0, 1, 2]
 
 
 def test_finalists_keep_no_more_than_they_may_need() -> None:
-    finalists = Finalists(Bulk(ENGINE, 0.0), "spam", 2)
-    outcome = carry_out(ENGINE, Dish(ITEMS[0], 0))
+    top_k = TopK(Account(PLANNER, 0.0), "spam", 2)
+    outcome = carry_out(PLANNER, Assignment(ITEMS[0], 0))
     for number in range(500):
-        finalists.offer(number, ITEMS[0], outcome)
-    assert len(finalists._heap) == 2 * KEPT + AT_LEAST
+        top_k.offer(Answered(number, ITEMS[0], outcome))
+    assert len(top_k._heap) == 2 * KEPT + AT_LEAST
 
 
 def test_finalists_keep_no_more_bytes_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("polydom.server.batch.top_k.KEPT_BYTES", 300_000)
-    bulk = Bulk(ENGINE, 99.0)
-    finalists = Finalists(bulk, "spam", 5)
+    account = Account(PLANNER, 99.0)
+    top_k = TopK(account, "spam", 5)
     long = [text_item(f"{'free $$ ' * (k % 7)}{'x' * 20_000}") for k in range(99)]
-    outcomes = [carry_out(ENGINE, Dish(item, BEST)) for item in long]
+    outcomes = [carry_out(PLANNER, Assignment(item, BEST)) for item in long]
     for number, (item, outcome) in enumerate(zip(long, outcomes, strict=True)):
-        finalists.offer(number, item, outcome)
-        assert finalists.kept_bytes <= 300_000
+        top_k.offer(Answered(number, item, outcome))
+        assert top_k.kept_bytes <= 300_000
     scores = [outcome.scores["spam"] for outcome in outcomes]
     likeliest = sorted(range(len(long)), key=lambda k: (-scores[k], k))[:5]
-    assert [result.number for result, _ in finalists.ranking()] == likeliest
+    assert [result.number for result in top_k.ranking()] == likeliest
     sure = msgspec.structs.replace(outcomes[0], scores={"spam": 2.0})
     with pytest.raises(TooLarge, match="ask for a smaller top"):
-        finalists.offer(99, text_item("x" * 300_000), sure)
+        top_k.offer(Answered(99, text_item("x" * 300_000), sure))
 
 
 def test_finalists_count_what_records_hold() -> None:
     records = [record_item({f"c{k}": "x" * 100 for k in range(n)}) for n in (1, 1000)]
-    outcome = carry_out(ENGINE, Dish(ITEMS[0], 0))
-    few, many = (_bytes_of(record, outcome) for record in records)
+    outcome = carry_out(PLANNER, Assignment(ITEMS[0], 0))
+    few, many = (_bytes_of(Answered(0, record, outcome)) for record in records)
     assert many - few >= 999 * 200
 
 
 def test_finalists_are_fewer_where_there_are_fewer_items() -> None:
-    bulk = Bulk(ENGINE, 1.0)
-    finalists = Finalists(bulk, "ham", 5)
-    assert list(finalists.improve()) == []
-    assert finalists.ranking() == []
+    account = Account(PLANNER, 1.0)
+    top_k = TopK(account, "ham", 5)
+    assert list(top_k.improve()) == []
+    assert top_k.ranking() == []
 
 
 @pytest.mark.parametrize(
@@ -104,4 +104,4 @@ def test_finalists_are_fewer_where_there_are_fewer_items() -> None:
 )
 def test_finalists_refuse_what_is_no_list(label: str, top: int, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        Finalists(Bulk(ENGINE, 1.0), label, top)
+        TopK(Account(PLANNER, 1.0), label, top)

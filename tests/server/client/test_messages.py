@@ -15,10 +15,10 @@ from polydom.server.client.messages import (
     AHEAD_BYTES,
     LAST_CHUNK,
     Address,
-    Batch,
+    BatchExchange,
     FromBatch,
+    HttpResponse,
     NoAnswer,
-    Response,
     body_of,
     chunk_of,
     error_of,
@@ -66,7 +66,7 @@ def test_response_is_read_however_it_is_cut() -> None:
         b"transfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
     )
     for size in (1, 7, len(whole)):
-        response, body = Response(), b""
+        response, body = HttpResponse(), b""
         for start in range(0, len(whole), size):
             assert not response.complete
             response.feed(whole[start : start + size])
@@ -134,7 +134,7 @@ def test_entries_are_told_apart_by_what_they_hold() -> None:
     lines = b"".join(json.dumps(entry).encode() + b"\n" for entry in plain)
     packed = b"".join(msgpack.packb(entry) for entry in plain)
     for kind, data in (("application/jsonl", lines), ("application/msgpack", packed)):
-        found = [*Batch(ADDRESS, {}, kind).feed(reply("200 OK", data))]
+        found = [*BatchExchange(ADDRESS, {}, kind).feed(reply("200 OK", data))]
         assert [type(entry) for entry in found] == [Entry, ErrorEntry, Totals]
         # fields of the other unit of costs are not there, and are not shown
         assert [repr(entry) for entry in found] == [
@@ -155,7 +155,7 @@ def reply(status: str, body: bytes) -> bytes:
 def test_answer_is_read_however_it_is_cut(at: list[int]) -> None:
     data = reply("200 OK", json.dumps(TOTALS).encode() + b"\n")
     places = sorted({*at, len(data)})
-    answer, begin = Batch(ADDRESS, {}, "application/jsonl"), 0
+    answer, begin = BatchExchange(ADDRESS, {}, "application/jsonl"), 0
     answer._sent = True
     found: list[FromBatch] = []
     for place in places:
@@ -171,13 +171,13 @@ def test_answer_is_read_however_it_is_cut(at: list[int]) -> None:
 
 def test_a_batch_that_is_refused_raises_what_the_server_did() -> None:
     failure = {"error": "no budget", "code": "bad_input"}
-    answer = Batch(ADDRESS, {}, "application/jsonl")
+    answer = BatchExchange(ADDRESS, {}, "application/jsonl")
     body = json.dumps(failure).encode()
     assert [*answer.feed(reply("400 Bad Request", body))] == []
     with pytest.raises(BadInput, match="no budget"):
         answer.check()
     with pytest.raises(NoAnswer, match="closed before"):
-        next(Batch(ADDRESS, {}, "application/jsonl").feed(b""))
+        next(BatchExchange(ADDRESS, {}, "application/jsonl").feed(b""))
 
 
 def written(pieces: Iterable[bytes], ahead: int = AHEAD_BYTES) -> list[bytes]:
@@ -188,7 +188,7 @@ def written(pieces: Iterable[bytes], ahead: int = AHEAD_BYTES) -> list[bytes]:
             for piece in pieces:
                 yield piece
 
-        chunks = Batch(ADDRESS, {"count": 2}, "application/jsonl").chunks
+        chunks = BatchExchange(ADDRESS, {"count": 2}, "application/jsonl").chunks
         return [chunk async for chunk in chunks(given(), ahead)]
 
     return asyncio.run(run())
@@ -205,7 +205,7 @@ def test_a_batch_whose_items_are_read_no_more_ends_with_its_totals(
     sent_all: bool,
 ) -> None:
     totals = reply("200 OK", json.dumps(TOTALS).encode() + b"\n")
-    batch = Batch(ADDRESS, {}, "application/jsonl")
+    batch = BatchExchange(ADDRESS, {}, "application/jsonl")
     batch._sent = sent_all
     assert [*batch.feed(totals[: -len(LAST_CHUNK)])]
     assert batch.complete == (not sent_all)

@@ -8,36 +8,36 @@ import pytest
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.indexer.index.index import Index
-from polydom.server.engine.anytime import Course, make_anytime
+from polydom.server.engine.anytime import AnytimePath, make_anytime
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.drift import Drift
-from polydom.server.engine.execution import answer, begin
-from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.execution import begin, execute
+from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned
-from tests.support.engines import FAST, TEXT_100, typical_engine, typical_index
+from tests.support.planners import FAST, TEXT_100, typical_index, typical_planner
 from tests.support.served import WIDTHS, make_index
 
 
-def question(budget_s: float, **terms: Any) -> Question:
-    return Question(TEXT_100, Deadline(50.0, budget_s), **terms)
+def request(budget_s: float, **terms: Any) -> Request:
+    return Request(TEXT_100, Deadline(50.0, budget_s), **terms)
 
 
 def test_course_spends_what_fast_features_leave_over() -> None:
-    outcome = answer(typical_engine(FAST), question(4.5e-3))
+    outcome = execute(typical_planner(FAST), request(4.5e-3))
     assert (outcome.row, outcome.reason) == (2, "budget")
     assert outcome.predicted == pytest.approx(1.2e-3)  # of what surely fitted at first
     assert outcome.charged == pytest.approx(5.2e-3)
-    best = answer(typical_engine(FAST), question(7e-3))
+    best = execute(typical_planner(FAST), request(7e-3))
     assert (best.row, best.reason) == (3, None)
-    unknown = answer(typical_engine(FAST, typical_index([])), question(4.5e-3))
+    unknown = execute(typical_planner(FAST, typical_index([])), request(4.5e-3))
     assert (unknown.row, unknown.reason) == (1, "budget")
     assert unknown.charged == unknown.predicted
 
 
 def test_course_begins_nothing_that_may_be_late() -> None:
     # after length there are 2 ms left; marks and the step may take 3.6
-    engine = typical_engine((0.5e-3, 9.0, 9.0))
-    assert answer(engine, question(2.5e-3)).row == 1
+    planner = typical_planner((0.5e-3, 9.0, 9.0))
+    assert execute(planner, request(2.5e-3)).row == 1
 
 
 def gap_index() -> Index:
@@ -63,19 +63,19 @@ def test_course_begins_nothing_that_leads_to_no_better_answer(
 ) -> None:
     """After length and marks, which take 2.5 ms, words are begun if 4.1 are left."""
     seconds = (0.5e-3, 2e-3, 1e-3)
-    engine = typical_engine(seconds, gap_index())
-    outcome = answer(engine, question(budget_s))
+    planner = typical_planner(seconds, gap_index())
+    outcome = execute(planner, request(budget_s))
     assert outcome.row == row
-    assert engine.now() - 50.0 == pytest.approx(sum(seconds[: 2 * row - 1]))
+    assert planner.now() - 50.0 == pytest.approx(sum(seconds[: 2 * row - 1]))
 
 
 def test_course_stops_when_a_feature_takes_too_long() -> None:
-    outcome = answer(typical_engine((5e-3, 9.0, 9.0)), question(4.5e-3))
+    outcome = execute(typical_planner((5e-3, 9.0, 9.0)), request(4.5e-3))
     assert (outcome.row, outcome.reason) == (1, "budget")
 
 
 def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
-    attempt = begin(typical_engine(FAST), question(4.5e-3))
+    attempt = begin(typical_planner(FAST), request(4.5e-3))
     assert attempt.longest == pytest.approx(4.5e-3)
     outcome = attempt.conclude()
     assert (outcome.row, outcome.reason) == (0, "overrun")
@@ -85,7 +85,7 @@ def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
     gone = Caller()
     gone.gone = True
     with pytest.raises(Abandoned):
-        begin(typical_engine(FAST), question(4.5e-3, caller=gone)).run()
+        begin(typical_planner(FAST), request(4.5e-3, caller=gone)).run()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
     ids=["others wait", "time does not reduce it", "the best plan fits"],
 )
 def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
-    attempt = begin(typical_engine(FAST), Question(TEXT_100, budget), waiting)
+    attempt = begin(typical_planner(FAST), Request(TEXT_100, budget), waiting)
     assert attempt.longest == attempt.choice.cost
     outcome = attempt.run()
     assert outcome.row == attempt.choice.plan.row
@@ -102,12 +102,12 @@ def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
 
 
 def test_course_tells_the_drift_what_all_that_was_computed_should_take() -> None:
-    engine = typical_engine(FAST)
-    engine.drift = Drift(0.5)
-    answer(engine, question(4.5e-3))
-    assert (engine.drift.factor, engine.drift.plans) == (1.0, 1)
-    late = typical_engine((5e-3, 9.0, 9.0))
-    answer(late, question(4.5e-3))
+    planner = typical_planner(FAST)
+    planner.drift = Drift(0.5)
+    execute(planner, request(4.5e-3))
+    assert (planner.drift.factor, planner.drift.plans) == (1.0, 1)
+    late = typical_planner((5e-3, 9.0, 9.0))
+    execute(late, request(4.5e-3))
     assert late.drift.factor > 1.0
 
 
@@ -116,15 +116,15 @@ def test_course_that_fails_or_is_left_tells_what_it_took() -> None:
         raise ValueError
 
     for seconds, exceeds in ((0.5e-3, False), (9e-3, True)):
-        engine = typical_engine((0.5e-3, seconds, 0.5e-3))
-        first, marks, words = engine.extractor.features
+        planner = typical_planner((0.5e-3, seconds, 0.5e-3))
+        first, marks, words = planner.extractor.features
         slow = marks.function
         broken = replace(marks, function=lambda *x, slow=slow: fail(slow(*x)))
-        engine.extractor = Extractor([first, broken, words], WIDTHS)
+        planner.extractor = Extractor([first, broken, words], WIDTHS)
         with pytest.raises(BadFeature):
-            answer(engine, question(4.5e-3))
-        assert engine.drift.plans == exceeds
-        attempt = begin(left := typical_engine(FAST), question(4.5e-3))
+            execute(planner, request(4.5e-3))
+        assert planner.drift.plans == exceeds
+        attempt = begin(left := typical_planner(FAST), request(4.5e-3))
         length = left.extractor.features[0]
 
         def leave(*inputs: Any, own: Any = length, end: Any = attempt) -> Any:
@@ -143,7 +143,7 @@ def test_course_is_not_set_for_money_or_unknown_times() -> None:
     assert make_anytime(make_index(), "s") is None
     anytime = make_anytime(typical_index(), "s")
     assert anytime is not None
-    course = Course(anytime, 100.0)
+    course = AnytimePath(anytime, 100.0)
     assert (course.done, course.reached) == (0, (0, 1e-4))
     course.computed(1)
     assert course.done == 0b010

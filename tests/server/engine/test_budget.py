@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.engine.send_time import CHANCES, RESTING, WINDOW, Reserve
+from polydom.server.engine.send_time import CHANCES, RESTING, WINDOW, SendTime
 from tests.support.oracles.engine import reserve_after
 
 
@@ -40,7 +40,7 @@ def test_reserve_agrees_with_its_slow_twin(
     measured_s: list[float], later: list[tuple[float, float]], pause_s: float
 ) -> None:
     now_s = 50.0
-    reserve = Reserve(measured_s, now_s)
+    reserve = SendTime(measured_s, now_s)
     timed = []
     for before_s, seconds in later:
         now_s += before_s
@@ -57,7 +57,7 @@ def test_reserve_agrees_with_its_slow_twin(
 
 def test_reserve_covers_its_share_of_what_comes_next() -> None:
     draws = np.random.default_rng(7).lognormal(-8, 0.5, 20_000).tolist()
-    reserve = Reserve(draws[:WINDOW])
+    reserve = SendTime(draws[:WINDOW])
     within = []
     for seconds in draws[WINDOW:]:
         within.append(seconds <= reserve.at(0.0))
@@ -67,7 +67,7 @@ def test_reserve_covers_its_share_of_what_comes_next() -> None:
 
 
 def test_reserve_is_not_moved_by_two_stalls_in_its_window() -> None:
-    reserve = Reserve([1e-4] * WINDOW)
+    reserve = SendTime([1e-4] * WINDOW)
     for expected_s in (1e-4, 1e-4, 10.0):
         reserve.add(10.0, 0.0)
         assert reserve.at(0.0) == expected_s
@@ -75,7 +75,7 @@ def test_reserve_is_not_moved_by_two_stalls_in_its_window() -> None:
 
 @pytest.mark.parametrize("stalls", [3, 50, 10 * WINDOW])
 def test_reserve_has_forgotten_any_burst_after_one_window(stalls: int) -> None:
-    reserve = Reserve([1e-4] * WINDOW + [1.0] * stalls)
+    reserve = SendTime([1e-4] * WINDOW + [1.0] * stalls)
     assert reserve.at(0.0) == 1.0
     for _ in range(WINDOW):
         reserve.add(1e-4, 0.0)
@@ -83,7 +83,7 @@ def test_reserve_has_forgotten_any_burst_after_one_window(stalls: int) -> None:
 
 
 def test_reserve_takes_what_is_usual_from_the_first_where_nothing_is_known() -> None:
-    reserve = Reserve(usual=3e-4)
+    reserve = SendTime(usual=3e-4)
     assert (reserve.usual, reserve.at(0.0)) == (3e-4, RESTING * 3e-4)
     reserve.add(0.2, 1.0)
     assert (reserve.usual, reserve.at(1.0)) == (0.2, RESTING * 0.2)

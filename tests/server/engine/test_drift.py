@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput, NothingFits
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.drift import FORGET_S, HOLD_S, LARGEST, LEAST_S, STEP, Drift
-from polydom.server.engine.execution import answer
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Question
+from polydom.server.engine.execution import execute
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Request
 from tests.support.clock import Clock
-from tests.support.engines import TEXT_100, slow_engine
 from tests.support.oracles.engine import drift_after
+from tests.support.planners import TEXT_100, slow_planner
 from tests.support.served import FEATURES_FILE, make_index
 
 INDEX = make_index()
 
 
-def make_engine() -> Engine:
+def make_engine() -> Planner:
     assert INDEX.package is not None
-    return Engine(INDEX, INDEX.package.extractor([FEATURES_FILE]))
+    return Planner(INDEX, INDEX.package.extractor([FEATURES_FILE]))
 
 
 def followed(drift: Drift, ratios: list[float], pause_s: float = 0.0) -> int:
@@ -163,7 +163,7 @@ def test_drift_refuses_a_quantile_that_is_none(quantile: float) -> None:
 
 
 def serve(
-    engine: Engine,
+    planner: Planner,
     slow: Callable[[int], float],
     count: int,
     budget_s: float,
@@ -178,19 +178,19 @@ def serve(
     answers = []
     for turn in range(count):
         now_s = began_s + turn / 40
-        engine.now = lambda at_s=now_s: at_s  # type: ignore[misc]
-        choice = engine.choose(Question(TEXT_100, Deadline(now_s, budget_s)), now_s)
+        planner.now = lambda at_s=now_s: at_s  # type: ignore[misc]
+        choice = planner.choose(Request(TEXT_100, Deadline(now_s, budget_s)), now_s)
         row = choice.plan.row
         took_s = INDEX.cost_s(row, 100.0) * draws[turn] * slow(turn)
-        engine.learn(choice.cost, took_s)
+        planner.learn(choice.cost, took_s)
         answers.append((row, took_s <= budget_s))
     return answers
 
 
 def test_late_answers_stop_soon_after_a_machine_turns_twice_as_slow() -> None:
     """But for one now and then, which finds out whether it still is."""
-    engine = make_engine()
-    answers = serve(engine, lambda turn: 1 + (turn >= 100), 400, 12e-3)
+    planner = make_engine()
+    answers = serve(planner, lambda turn: 1 + (turn >= 100), 400, 12e-3)
     assert answers[:100] == [(3, True)] * 100
     assert not all(fits for _, fits in answers[100:115])
     late = [not fits for _, fits in answers[115:]]
@@ -200,52 +200,52 @@ def test_late_answers_stop_soon_after_a_machine_turns_twice_as_slow() -> None:
 
 
 def test_plans_become_dear_again_when_a_machine_recovers() -> None:
-    engine = make_engine()
-    serve(engine, lambda turn: 2.0, 200, 12e-3)
-    assert engine.drift.factor > 1.5
+    planner = make_engine()
+    serve(planner, lambda turn: 2.0, 200, 12e-3)
+    assert planner.drift.factor > 1.5
     # a second of plans, or of nothing
     for began_s, count in ((5.0, 41), (6.0, 1)):
-        answers = serve(engine, lambda turn: 1.0, count, 12e-3, began_s)
+        answers = serve(planner, lambda turn: 1.0, count, 12e-3, began_s)
         assert answers[-1] == (3, True)
 
 
-def drifted(now_s: Callable[[], float]) -> Engine:
+def drifted(now_s: Callable[[], float]) -> Planner:
     """An engine that everything took three times as long for at 50 s."""
-    engine = make_engine()
-    engine.now = engine.busy = now_s
-    while engine.drift.factor < 3:
-        engine.drift.add(True, 50.0)
-    return engine
+    planner = make_engine()
+    planner.now = planner.busy = now_s
+    while planner.drift.factor < 3:
+        planner.drift.add(True, 50.0)
+    return planner
 
 
 @pytest.mark.parametrize(("now_s", "row"), [(50.0 + HOLD_S, 0), (50.0 + FORGET_S, 1)])
 def test_plans_that_are_held_back_are_tried_again(now_s: float, row: int) -> None:
     """Nothing but the prior fits into 2.5 ms at first, and tells of nothing."""
-    engine = drifted(lambda: now_s)
-    before = engine.drift.plans
-    question = Question(TEXT_100, Deadline(now_s, 2.5e-3))
-    assert answer(engine, question).row == row
-    assert engine.drift.plans == before + row
+    planner = drifted(lambda: now_s)
+    before = planner.drift.plans
+    request = Request(TEXT_100, Deadline(now_s, 2.5e-3))
+    assert execute(planner, request).row == row
+    assert planner.drift.plans == before + row
 
 
 def test_errors_for_too_little_do_not_last_for_ever() -> None:
     for silence_s, refused in ((HOLD_S, True), (FORGET_S, False)):
         now_s = 50.0 + silence_s
-        engine = drifted(lambda at_s=now_s: at_s)  # type: ignore[misc]
+        planner = drifted(lambda at_s=now_s: at_s)  # type: ignore[misc]
         budget = Deadline(now_s, 2.5e-3)
-        question = Question(TEXT_100, budget, on_infeasible="error")
+        request = Request(TEXT_100, budget, on_infeasible="error")
         with pytest.raises(NothingFits) if refused else contextlib.nullcontext():
-            assert answer(engine, question).row == 1
+            assert execute(planner, request).row == 1
 
 
 def test_answers_say_what_a_plan_costs_with_the_drift() -> None:
-    engine = make_engine()
-    question = Question(TEXT_100, Deadline(0.0, 20e-3))
-    before = engine.choose(question, 0.0)
-    followed(engine.drift, [1e9] * 10)
-    after = engine.choose(question, 0.0)
+    planner = make_engine()
+    request = Request(TEXT_100, Deadline(0.0, 20e-3))
+    before = planner.choose(request, 0.0)
+    followed(planner.drift, [1e9] * 10)
+    after = planner.choose(request, 0.0)
     assert after.plan.row == before.plan.row
-    assert after.drift == engine.drift.factor > 1
+    assert after.drift == planner.drift.factor > 1
     assert after.cost == pytest.approx(before.cost * after.drift)
 
 
@@ -262,21 +262,21 @@ def test_answers_say_what_a_plan_costs_with_the_drift() -> None:
 def test_engine_learns_from_plans_that_tell_something(
     charged_s: float, busy_s: float, rises: bool, tells: bool
 ) -> None:
-    engine = make_engine()
-    engine.learn(charged_s, busy_s)
-    assert (engine.drift.factor > 1) == engine.suspects == rises
-    assert engine.drift.plans == tells
+    planner = make_engine()
+    planner.learn(charged_s, busy_s)
+    assert (planner.drift.factor > 1) == planner.suspects == rises
+    assert planner.drift.plans == tells
 
 
 def test_a_plan_too_cheap_to_be_timed_is_timed_once_one_takes_long() -> None:
     """Its clock is read anyway, but shows what others do too; the next is judged."""
     index, clock = make_index(scale=0.01), Clock()
-    engine = slow_engine(clock, (12e-3, 0.0, 0.0), index)
+    planner = slow_planner(clock, (12e-3, 0.0, 0.0), index)
     for judged in (0, 0, 1):
-        assert engine.drift.plans == judged
-        answer(engine, Question(TEXT_100, Deadline(clock(), 20e-6)))
-        assert engine.suspects
-    assert engine.drift.factor > 1
+        assert planner.drift.plans == judged
+        execute(planner, Request(TEXT_100, Deadline(clock(), 20e-6)))
+        assert planner.suspects
+    assert planner.drift.factor > 1
 
 
 def test_a_thread_that_waits_for_a_processor_changes_nothing() -> None:
@@ -286,14 +286,14 @@ def test_a_thread_that_waits_for_a_processor_changes_nothing() -> None:
     assert index.package is not None
     extractor = index.package.extractor([FEATURES_FILE])
     for busy_s, rises in ((1e-6, False), (0.05, True)):
-        engine = Engine(
+        planner = Planner(
             index,
             extractor,
             now=lambda: next(clock) * 0.02,
             busy=lambda each=busy_s: next(ticks) * each,  # type: ignore[misc]
         )
-        answer(engine, Question(TEXT_100, Deadline(engine.now(), 10.0)))
-        assert (engine.drift.factor > 1) == rises
+        execute(planner, Request(TEXT_100, Deadline(planner.now(), 10.0)))
+        assert (planner.drift.factor > 1) == rises
 
 
 def test_what_a_plan_that_was_cut_short_is_charged() -> None:
@@ -302,7 +302,7 @@ def test_what_a_plan_that_was_cut_short_is_charged() -> None:
     index = make_index()
     assert index.package is not None
     extractor = index.package.extractor([FEATURES_FILE])
-    engine = Engine(index, extractor, now=lambda: next(clock), busy=lambda: 0.0)
-    seen = answer(engine, Question(TEXT_100, Deadline(0.0, 20e-3)))
+    planner = Planner(index, extractor, now=lambda: next(clock), busy=lambda: 0.0)
+    seen = execute(planner, Request(TEXT_100, Deadline(0.0, 20e-3)))
     assert (seen.row, seen.reason) == (1, "overrun")
     assert seen.charged == pytest.approx(0.1e-3 + 1e-3 + 0.1e-3)

@@ -16,28 +16,28 @@ from polydom.features.extract import Extractor
 from polydom.features.items import record_item, text_item
 from polydom.models.scoring.prior import Prior
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.engine.execution import answer, begin
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Question
+from polydom.server.engine.execution import begin, execute
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Request
 from polydom.server.errors import Abandoned
-from polydom.server.runtime.record_decoder import RecordReader
+from polydom.server.runtime.record_decoder import RecordDecoder
 from tests.support import records
 from tests.support.clock import Clock
-from tests.support.engines import (
+from tests.support.planners import (
     INDEX,
     TEXT_100,
     ask,
     extractor_of,
-    slow_engine,
+    slow_planner,
     with_margins,
 )
 from tests.support.served import ACCURACIES, WIDTHS
 
 
 def test_execution_names_the_feature_that_cannot_be_computed() -> None:
-    engine = Engine(INDEX, extractor_of(INDEX))
+    planner = Planner(INDEX, extractor_of(INDEX))
     with pytest.raises(BadFeature, match="'words'"):
-        answer(engine, Question(text_item("a\x00b"), Allowance(1.0)))
+        execute(planner, Request(text_item("a\x00b"), Allowance(1.0)))
 
 
 @given(
@@ -49,7 +49,7 @@ def test_execution_starts_no_feature_that_what_is_left_does_not_cover(
     budget_s: float, waited_s: float, pauses: tuple[float, float, float]
 ) -> None:
     clock = Clock(50.0 + waited_s)
-    outcome = ask(slow_engine(clock, pauses), Deadline(50.0, budget_s))
+    outcome = ask(slow_planner(clock, pauses), Deadline(50.0, budget_s))
     last_s = max(pauses[: outcome.row], default=0.0)
     late_s = outcome.finished_s - max(50.0 + budget_s, 50.0 + waited_s)
     # the last feature started inside the budget, and took what it took
@@ -72,8 +72,8 @@ def test_execution_can_be_concluded_from_elsewhere_while_a_feature_runs() -> Non
         *own.features[:2],
         replace(own.features[2], function=stuck(own.features[2].function)),
     ]
-    engine = Engine(INDEX, Extractor(features, WIDTHS))
-    attempt = begin(engine, Question(TEXT_100, Allowance(1.0)))
+    planner = Planner(INDEX, Extractor(features, WIDTHS))
+    attempt = begin(planner, Request(TEXT_100, Allowance(1.0)))
     thread = threading.Thread(target=attempt.run)
     thread.start()
     assert inside.wait(10)
@@ -86,8 +86,8 @@ def test_execution_can_be_concluded_from_elsewhere_while_a_feature_runs() -> Non
 
 def test_a_plan_that_is_sure_answers_before_its_features_end() -> None:
     index = with_margins(0.0)
-    engine = Engine(index, extractor_of(index), now=Clock())
-    outcome = ask(engine, Allowance(1.0))
+    planner = Planner(index, extractor_of(index), now=Clock())
+    outcome = ask(planner, Allowance(1.0))
     assert (outcome.row, outcome.reason) == (1, "sure")
     assert outcome.accuracy == ACCURACIES[3]
     assert outcome.predicted == INDEX.cost_s(3, 100.0)
@@ -114,8 +114,8 @@ def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
     prior = Slow(classes, np.full(len(classes), 1 / len(classes)))
     slow = replace(package, models=(prior, *package.models[1:]))
     features = [replace(length, function=stuck), *others]
-    engine = Engine(replace(index, package=slow), Extractor(features, WIDTHS))
-    attempt = begin(engine, Question(TEXT_100, Allowance(1.0)))
+    planner = Planner(replace(index, package=slow), Extractor(features, WIDTHS))
+    attempt = begin(planner, Request(TEXT_100, Allowance(1.0)))
     thread = threading.Thread(target=attempt.run)
     thread.start()
     outcome = attempt.conclude()
@@ -126,8 +126,8 @@ def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
 
 def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:
     index = with_margins(1e9)
-    engine = Engine(index, extractor_of(index), now=Clock())
-    outcome = ask(engine, Allowance(1.0))
+    planner = Planner(index, extractor_of(index), now=Clock())
+    outcome = ask(planner, Allowance(1.0))
     assert (outcome.row, outcome.reason) == (3, None)
     assert outcome.accuracy == ACCURACIES[3]
 
@@ -140,8 +140,8 @@ def test_a_lead_exactly_at_the_margin_is_not_enough() -> None:
     lead = max(scores) - min(scores)
     for margin, reason in ((lead, None), (math.nextafter(lead, 0), "sure")):
         index = with_margins(margin)
-        engine = Engine(index, extractor_of(index), now=Clock())
-        first = ask(engine, Allowance(1.0))
+        planner = Planner(index, extractor_of(index), now=Clock())
+        first = ask(planner, Allowance(1.0))
         assert (first.reason == "sure" and first.row == 1) == (reason == "sure")
 
 
@@ -153,14 +153,14 @@ def test_a_record_that_was_read_at_once_is_answered_as_any_other(margin: float) 
     never = ((math.inf,), (math.inf, math.inf))
     package = replace(index.package, margins=(*never, (math.inf, margin, math.inf)))
     index = replace(index, package=package)
-    engine = Engine(index, package.extractor(), now=Clock())
-    reader = RecordReader.of(engine.extractor)
+    planner = Planner(index, package.extractor(), now=Clock())
+    reader = RecordDecoder.of(planner.extractor)
     assert reader is not None
     reasons = set()
     for person in records.PEOPLE:
         for budget_s in (1e-6, 35e-6, 1.0):
             one, other = (
-                answer(engine, Question(item, Deadline(50.0, budget_s)))
+                execute(planner, Request(item, Deadline(50.0, budget_s)))
                 for item in (reader.item(person), record_item(person))
             )
             assert one == other
@@ -171,11 +171,11 @@ def test_a_record_that_was_read_at_once_is_answered_as_any_other(margin: float) 
 def test_a_record_that_was_read_at_once_keeps_its_row() -> None:
     index = records.make_index()
     assert index.package is not None
-    engine = Engine(index, index.package.extractor(), now=(clock := Clock()))
-    reader = RecordReader.of(engine.extractor)
+    planner = Planner(index, index.package.extractor(), now=(clock := Clock()))
+    reader = RecordDecoder.of(planner.extractor)
     assert reader is not None
     item = reader.item(records.PEOPLE[0])
-    execution = begin(engine, Question(item, Deadline(50.0, 1.0)))
+    execution = begin(planner, Request(item, Deadline(50.0, 1.0)))
     assert execution.conclude().reason == "overrun"
     clock.now_s += 2.0  # what is computed already can be answered all the same
     assert (execution.run().row, execution.run().reason) == (2, None)

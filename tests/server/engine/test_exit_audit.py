@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.engine.exit_audit import TIMES, Audit
-from polydom.server.engine.planner import Engine, promised_alpha
+from polydom.server.engine.exit_audit import TIMES, ExitAudit
+from polydom.server.engine.planner import Planner, promised_alpha
 from tests.support.clock import Clock
-from tests.support.engines import INDEX, ask, extractor_of, with_margins
 from tests.support.oracles.engine import audit_alarm
+from tests.support.planners import INDEX, ask, extractor_of, with_margins
 
 
 @given(
@@ -24,7 +24,7 @@ from tests.support.oracles.engine import audit_alarm
 def test_audit_agrees_with_every_bet_counted_anew(
     answers: list[bool | str | None], alpha: float
 ) -> None:
-    audit = Audit(alpha, quiet=50.0)
+    audit = ExitAudit(alpha, quiet=50.0)
     for one in answers:
         if isinstance(one, str):
             audit.add_passed()
@@ -41,7 +41,7 @@ def test_audit_agrees_with_every_bet_counted_anew(
 def test_exits_that_change_more_than_all_answers_may_keep_the_promise() -> None:
     def first(draws: np.random.Generator, *, whole: bool) -> int:
         """Count the answers to an alarm, one in four an exit, one in five changed."""
-        audit = Audit(0.05, quiet=1000.0)
+        audit = ExitAudit(0.05, quiet=1000.0)
         for answers in range(3000):
             if draws.random() < 0.25:
                 audit.add(bool(draws.random() < 0.2))
@@ -57,14 +57,14 @@ def test_exits_that_change_more_than_all_answers_may_keep_the_promise() -> None:
 
 
 def test_no_alarm_without_a_promise() -> None:
-    audit = Audit(None)
+    audit = ExitAudit(None)
     for _ in range(1000):
         audit.add(True)
     assert (audit.changed, audit.alarm) == (1000, False)
 
 
 def test_one_change_breaks_a_promise_of_none() -> None:
-    audit = Audit(0.0)
+    audit = ExitAudit(0.0)
     audit.add(False)
     assert not audit.alarm
     audit.add(True)
@@ -74,7 +74,7 @@ def test_one_change_breaks_a_promise_of_none() -> None:
 
 def test_false_alarms_are_as_rare_as_said_and_true_ones_soon() -> None:
     def first(rate: float, draws: np.random.Generator) -> int:
-        audit = Audit(0.05, quiet=500.0)
+        audit = ExitAudit(0.05, quiet=500.0)
         while not audit.alarm and audit.audited < 5000:
             audit.add(bool(draws.random() < rate))
         return audit.audited
@@ -90,7 +90,7 @@ def test_false_alarms_are_as_rare_as_said_and_true_ones_soon() -> None:
 def test_a_third_more_than_promised_is_told_from_a_fifth_less(
     every: int, sounds: bool
 ) -> None:
-    audit = Audit(0.01)
+    audit = ExitAudit(0.01)
     for answers in range(60_000):
         audit.add(answers % every == 0)
     assert audit.alarm is sounds
@@ -99,32 +99,32 @@ def test_a_third_more_than_promised_is_told_from_a_fifth_less(
 @pytest.mark.parametrize(("alpha", "share"), [(1.0, 0.1), (-0.1, 0.1), (0.1, 1.1)])
 def test_audit_refuses_what_is_no_share(alpha: float, share: float) -> None:
     with pytest.raises(BadInput):
-        Audit(alpha, share)
+        ExitAudit(alpha, share)
 
 
 def test_due_draws_the_share() -> None:
     numbers = iter([0.09, 0.1, 0.5])
-    audit = Audit(0.1, 0.1, draw=lambda: next(numbers))
+    audit = ExitAudit(0.1, 0.1, draw=lambda: next(numbers))
     assert [audit.due() for _ in range(3)] == [True, False, False]
-    assert not Audit(0.1, 0.0, draw=lambda: 0.0).due()
+    assert not ExitAudit(0.1, 0.0, draw=lambda: 0.0).due()
 
 
-def audited_engine() -> Engine:
+def audited_engine() -> Planner:
     index = with_margins(0.0)
-    engine = Engine(index, extractor_of(index), now=Clock())
-    engine.audit.share = 1.0
-    return engine
+    planner = Planner(index, extractor_of(index), now=Clock())
+    planner.audit.share = 1.0
+    return planner
 
 
 def test_an_audited_exit_answers_as_the_whole_plan() -> None:
-    engine = audited_engine()
-    outcome = ask(engine, Allowance(1.0))
-    whole = Engine(INDEX, extractor_of(INDEX), now=Clock())
+    planner = audited_engine()
+    outcome = ask(planner, Allowance(1.0))
+    whole = Planner(INDEX, extractor_of(INDEX), now=Clock())
     without = ask(whole, Allowance(1.0))
     assert (outcome.row, outcome.reason) == (3, None)
     assert (outcome.label, outcome.scores) == (without.label, without.scores)
-    engine.audit.share = 0.0
-    early = ask(engine, Allowance(1.0))
+    planner.audit.share = 0.0
+    early = ask(planner, Allowance(1.0))
     assert early.reason == "sure"
     assert outcome.audit == (early.label != without.label)
     assert early.audit is None
@@ -132,14 +132,14 @@ def test_an_audited_exit_answers_as_the_whole_plan() -> None:
 
 def test_an_answer_past_all_exits_is_drawn_for_nothing() -> None:
     index = with_margins(1.0)  # a lead is never above
-    engine = Engine(index, extractor_of(index), now=Clock())
-    assert not ask(engine, Allowance(1.0)).passed
-    engine.audit.share = 1.0
-    outcome = ask(engine, Allowance(1.0))
+    planner = Planner(index, extractor_of(index), now=Clock())
+    assert not ask(planner, Allowance(1.0)).passed
+    planner.audit.share = 1.0
+    outcome = ask(planner, Allowance(1.0))
     assert (outcome.passed, outcome.audit, outcome.reason) == (True, None, None)
-    engine.audit.answered(outcome)
-    assert (engine.audit.passed, engine.audit.exits) == (1, 0)
-    without = Engine(INDEX, extractor_of(INDEX), now=Clock())
+    planner.audit.answered(outcome)
+    assert (planner.audit.passed, planner.audit.exits) == (1, 0)
+    without = Planner(INDEX, extractor_of(INDEX), now=Clock())
     without.audit.share = 1.0
     assert not ask(without, Allowance(1.0)).passed
 
@@ -151,7 +151,7 @@ def test_a_late_plan_with_a_deadline_is_not_made_later_by_an_audit() -> None:
 
 
 def test_audits_of_several_threads_are_all_counted() -> None:
-    audit = Audit(0.5)
+    audit = ExitAudit(0.5)
 
     def add() -> None:
         for _ in range(2000):
@@ -167,16 +167,16 @@ def test_audits_of_several_threads_are_all_counted() -> None:
 
 def test_an_audit_that_runs_out_of_time_answers_what_was_sure() -> None:
     index, clock = with_margins(0.0), Clock()
-    engine = Engine(index, extractor_of(index), now=clock)
+    planner = Planner(index, extractor_of(index), now=clock)
 
     def stall() -> float:
         clock.now_s = 60.0
         return 0.0
 
-    engine.audit = Audit(None, 1.0, draw=stall)
-    outcome = ask(engine, Deadline(50.0, 20e-3))
+    planner.audit = ExitAudit(None, 1.0, draw=stall)
+    outcome = ask(planner, Deadline(50.0, 20e-3))
     assert (outcome.row, outcome.reason, outcome.audit) == (1, "sure", None)
-    assert engine.drift.plans == 0
+    assert planner.drift.plans == 0
 
 
 def test_what_an_index_promises_is_in_its_report() -> None:

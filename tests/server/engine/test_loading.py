@@ -8,9 +8,9 @@ from polydom.features.errors import BadFeature, BadIndexFile
 from polydom.features.items import text_item
 from polydom.indexer import Index
 from polydom.server.engine.budget import Allowance
-from polydom.server.engine.execution import answer
-from polydom.server.engine.loading import load_engine, load_index, package_of
-from polydom.server.engine.request import Question
+from polydom.server.engine.execution import execute
+from polydom.server.engine.loading import load_index, load_planner, package_of
+from polydom.server.engine.request import Request
 from polydom.server.settings import Settings
 from tests.support.served import FEATURES_FILE, make_index, save_index
 
@@ -19,27 +19,27 @@ BARE = Index.from_candidates([[1e-3]], [0.5], (1, 10))
 
 def test_an_engine_comes_of_an_index_or_its_file(tmp_path: Path) -> None:
     path = save_index(tmp_path)
-    question = Question(text_item("free money"), Allowance(1.0))
+    request = Request(text_item("free money"), Allowance(1.0))
     settings = Settings(correct=False, audit=0.5)
     for index in (path, str(path), Index.load(path)):
-        engine = load_engine(index, [FEATURES_FILE], settings)
-        assert answer(engine, question).row == 3
-        assert (engine.corrects, engine.audit.share) == (False, 0.5)
-    assert not load_engine(make_index("usd"), [FEATURES_FILE]).corrects
+        planner = load_planner(index, [FEATURES_FILE], settings)
+        assert execute(planner, request).row == 3
+        assert (planner.corrects, planner.audit.share) == (False, 0.5)
+    assert not load_planner(make_index("usd"), [FEATURES_FILE]).corrects
 
 
 def test_bare_candidates_are_refused_by_the_name_of_their_file(tmp_path: Path) -> None:
     path = tmp_path / "bare.pdx"
     BARE.save(path)
-    for load in (load_index, load_engine):
+    for load in (load_index, load_planner):
         with pytest.raises(BadIndexFile, match=r"bare\.pdx: candidates without models"):
             load(path)
     with pytest.raises(BadIndexFile, match="this index: candidates without models"):
-        load_engine(BARE)
+        load_planner(BARE)
     with pytest.raises(BadIndexFile, match="this index: candidates without models"):
         package_of(BARE)
 
 
 def test_a_feature_whose_code_is_not_given_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFeature):
-        load_engine(save_index(tmp_path))
+        load_planner(save_index(tmp_path))

@@ -10,20 +10,20 @@ from hypothesis import strategies as st
 from polydom.features.errors import NothingFits
 from polydom.features.items import text_item
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.engine.execution import answer
+from polydom.server.engine.execution import execute
 from polydom.server.engine.plan import make_plans
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned, TooLittleLeft
 from tests.support.clock import Clock
-from tests.support.engines import (
+from tests.support.planners import (
     AS_PROMISED,
     IDLE,
     INDEX,
     TEXT_100,
     ask,
     extractor_of,
-    slow_engine,
+    slow_planner,
     with_margins,
 )
 from tests.support.served import ACCURACIES, HAM, MODEL_S, SPAM, make_pair_index
@@ -44,15 +44,15 @@ def test_engine_buys_the_most_accurate_set_and_says_why_not_a_better(
     budget_ms: float, row: int, reason: str | None
 ) -> None:
     clock = Clock()
-    outcome = ask(slow_engine(clock, AS_PROMISED), Deadline(50.0, budget_ms / 1e3))
+    outcome = ask(slow_planner(clock, AS_PROMISED), Deadline(50.0, budget_ms / 1e3))
     assert (outcome.row, outcome.reason) == (row, reason)
     assert clock.now_s - 50.0 == pytest.approx(sum(AS_PROMISED[:row]))
 
 
 def test_engine_answers_as_the_model_itself_would() -> None:
-    engine = Engine(INDEX, extractor_of(INDEX))
+    planner = Planner(INDEX, extractor_of(INDEX))
     for text, label in ((HAM, "ham"), (SPAM, "spam")):
-        outcome = answer(engine, Question(text_item(text), Allowance(1.0)))
+        outcome = execute(planner, Request(text_item(text), Allowance(1.0)))
         assert outcome.label == label
         assert outcome.scores[label] == max(outcome.scores.values()) > 0.5
         assert sum(outcome.scores.values()) == pytest.approx(1)
@@ -66,36 +66,36 @@ def test_engine_plans_for_what_waiting_has_left(
     waits_since_s: float, reason: str
 ) -> None:
     """Only who waited for others says so, and only where that left too little."""
-    engine = slow_engine(Clock(50.006), IDLE)
-    outcome = ask(engine, Deadline(50.0, 9.5e-3), waits_since_s=waits_since_s)
+    planner = slow_planner(Clock(50.006), IDLE)
+    outcome = ask(planner, Deadline(50.0, 9.5e-3), waits_since_s=waits_since_s)
     assert (outcome.row, outcome.reason) == (1, reason)
     assert outcome.predicted == pytest.approx(1.2e-3)
 
 
 def test_engine_keeps_the_reserve_out_of_the_plan() -> None:
-    engine = slow_engine(Clock(), IDLE)
-    outcome = ask(engine, Deadline(50.0, 9.5e-3, reserve_s=1e-3))
+    planner = slow_planner(Clock(), IDLE)
+    outcome = ask(planner, Deadline(50.0, 9.5e-3, reserve_s=1e-3))
     assert (outcome.row, outcome.reason) == (2, "budget")
 
 
 def test_engine_falls_back_to_what_is_computed_when_a_feature_overruns() -> None:
     clock = Clock()
-    outcome = ask(slow_engine(clock, (1e-3, 8e-3, 4e-3)), Deadline(50.0, 10e-3))
+    outcome = ask(slow_planner(clock, (1e-3, 8e-3, 4e-3)), Deadline(50.0, 10e-3))
     assert (outcome.row, outcome.reason) == (2, "overrun")
     assert outcome.finished_s == pytest.approx(50.009)
     assert outcome.predicted == pytest.approx(9.2e-3)
 
 
 def test_engine_goes_on_when_an_overrun_still_leaves_enough() -> None:
-    outcome = ask(slow_engine(Clock(), (2e-3, 4e-3, 4e-3)), Deadline(50.0, 10.2e-3))
+    outcome = ask(slow_planner(Clock(), (2e-3, 4e-3, 4e-3)), Deadline(50.0, 10.2e-3))
     assert (outcome.row, outcome.reason) == (3, None)
 
 
 def test_engine_answers_with_the_prior_at_once_when_too_late() -> None:
     clock = Clock(60.0)
     for since_s, reason in ((50.0, "waited"), (math.inf, "infeasible")):
-        engine = slow_engine(clock, AS_PROMISED)
-        outcome = ask(engine, Deadline(50.0, 10e-3), waits_since_s=since_s)
+        planner = slow_planner(clock, AS_PROMISED)
+        outcome = ask(planner, Deadline(50.0, 10e-3), waits_since_s=since_s)
         assert (outcome.row, outcome.reason, clock.now_s) == (0, reason, 60.0)
 
 
@@ -119,10 +119,10 @@ def test_engine_tells_waiting_from_a_budget_that_never_sufficed(
     on_infeasible: Any,
     late: bool,
 ) -> None:
-    engine = slow_engine(Clock(50.005), AS_PROMISED)
+    planner = slow_planner(Clock(50.005), AS_PROMISED)
     budget = Deadline(50.0, amount_ms / 1e3, reserve_ms / 1e3)
     terms = {"on_infeasible": on_infeasible, "min_accuracy": min_accuracy}
-    outcome = ask(engine, budget, waits_since_s=50.0, **terms)
+    outcome = ask(planner, budget, waits_since_s=50.0, **terms)
     bought = 2 if min_accuracy else 1
     assert (outcome.row, outcome.reason) == (bought if late else 0, reason)
 
@@ -139,43 +139,43 @@ def test_engine_tells_waiting_from_a_budget_that_never_sufficed(
 def test_engine_answers_what_was_asked_for_when_nothing_fits(
     on_infeasible: str, min_accuracy: float, row: int
 ) -> None:
-    engine = slow_engine(Clock(), AS_PROMISED)
+    planner = slow_planner(Clock(), AS_PROMISED)
     terms = {"on_infeasible": on_infeasible, "min_accuracy": min_accuracy}
-    outcome = ask(engine, Deadline(50.0, 1e-3), **terms)
+    outcome = ask(planner, Deadline(50.0, 1e-3), **terms)
     assert (outcome.row, outcome.reason) == (row, "infeasible")
 
 
 def test_engine_raises_before_any_work_when_asked_to() -> None:
     clock = Clock()
-    engine = slow_engine(clock, AS_PROMISED)
+    planner = slow_planner(clock, AS_PROMISED)
     terms = {"on_infeasible": "error", "min_accuracy": 0.75}
     with pytest.raises(
         NothingFits,
         match=r"^1,000 us of 1,000 us are left, below .* 5,200 us for an",
     ) as caught:
-        ask(engine, Deadline(50.0, 1e-3), **terms)
+        ask(planner, Deadline(50.0, 1e-3), **terms)
     assert caught.value.cheapest_s == pytest.approx(5.2e-3)
     assert clock.now_s == 50.0
 
 
 def test_engine_takes_a_min_accuracy_that_fits_as_a_bound_only() -> None:
-    engine = slow_engine(Clock(), IDLE)
-    outcome = ask(engine, Deadline(50.0, 5.5e-3), min_accuracy=0.8)
+    planner = slow_planner(Clock(), IDLE)
+    outcome = ask(planner, Deadline(50.0, 5.5e-3), min_accuracy=0.8)
     assert (outcome.row, outcome.reason) == (2, "budget")
 
 
 def test_engine_never_falls_back_where_money_is_counted() -> None:
     clock = Clock()
-    outcome = ask(slow_engine(clock, (100.0, 100.0, 100.0)), Allowance(9.3e-3))
+    outcome = ask(slow_planner(clock, (100.0, 100.0, 100.0)), Allowance(9.3e-3))
     assert (outcome.row, outcome.reason) == (3, None)
 
 
 def test_engine_stops_at_the_next_checkpoint_when_the_caller_is_gone() -> None:
     clock, caller = Clock(), Caller()
-    engine = slow_engine(clock, AS_PROMISED)
+    planner = slow_planner(clock, AS_PROMISED)
     caller.gone = True
     with pytest.raises(Abandoned, match="nobody waits"):
-        ask(engine, Deadline(50.0, 1.0), caller=caller)
+        ask(planner, Deadline(50.0, 1.0), caller=caller)
     assert clock.now_s == 50.0
 
 
@@ -183,8 +183,8 @@ def test_engine_stops_at_the_next_checkpoint_when_the_caller_is_gone() -> None:
 def test_engine_never_answers_less_accurately_for_a_larger_budget(
     budgets: tuple[float, float],
 ) -> None:
-    engine = slow_engine(Clock(), IDLE)
-    small, large = (ask(engine, Deadline(50.0, b)).row for b in sorted(budgets))
+    planner = slow_planner(Clock(), IDLE)
+    small, large = (ask(planner, Deadline(50.0, b)).row for b in sorted(budgets))
     assert ACCURACIES[small] <= ACCURACIES[large]
 
 
@@ -208,17 +208,17 @@ def test_a_choice_that_holds_is_what_would_be_chosen_later(
     terms: Any,
     slow_plans: int,
 ) -> None:
-    engine, start_s = slow_engine(Clock(), IDLE), 50.0
+    planner, start_s = slow_planner(Clock(), IDLE), 50.0
     for _ in range(slow_plans):
-        engine.drift.add(True, start_s)
+        planner.drift.add(True, start_s)
     early, late = (
-        Question(TEXT_100, Deadline(start_s, budget_s, kept_s), **terms)
+        Request(TEXT_100, Deadline(start_s, budget_s, kept_s), **terms)
         for kept_s in reserves_s
     )
-    choice = engine.choose(early, start_s + passed_s[0])
+    choice = planner.choose(early, start_s + passed_s[0])
     late_s = start_s + sum(passed_s)
-    if engine.holds(choice, late, late_s):
-        again = engine.choose(late, late_s)
+    if planner.holds(choice, late, late_s):
+        again = planner.choose(late, late_s)
         assert (again.plan, again.cost, again.reason) == (
             choice.plan,
             choice.cost,
@@ -227,16 +227,16 @@ def test_a_choice_that_holds_is_what_would_be_chosen_later(
 
 
 def test_a_choice_holds_until_it_no_longer_fits() -> None:
-    engine = slow_engine(Clock(), IDLE)
-    question = Question(TEXT_100, Deadline(50.0, 7e-3))
-    choice = engine.choose(question, 50.0)
+    planner = slow_planner(Clock(), IDLE)
+    request = Request(TEXT_100, Deadline(50.0, 7e-3))
+    choice = planner.choose(request, 50.0)
     assert choice.cost == pytest.approx(5.2e-3)
-    more = Question(TEXT_100, Deadline(50.0, 8e-3))
-    assert engine.holds(choice, question, 50.0017)
-    assert not engine.holds(choice, question, 50.0019)
-    assert not engine.holds(choice, more, 50.0005)
-    engine.drift.add(True, 50.0)
-    assert not engine.holds(choice, question, 50.0)
+    more = Request(TEXT_100, Deadline(50.0, 8e-3))
+    assert planner.holds(choice, request, 50.0017)
+    assert not planner.holds(choice, request, 50.0019)
+    assert not planner.holds(choice, more, 50.0005)
+    planner.drift.add(True, 50.0)
+    assert not planner.holds(choice, request, 50.0)
 
 
 def test_checks_of_exits_count_in_what_lies_ahead() -> None:
@@ -255,14 +255,14 @@ def test_checks_of_exits_count_in_what_lies_ahead() -> None:
 def test_engine_plans_by_both_numbers_of_a_size(sentences: int, row: int) -> None:
     # 100 words cost 0.2, 1.2, 5.2 and 9.2 ms, and 0.5 ms more for each sentence
     index, clock = make_pair_index(), Clock()
-    engine = Engine(index, extractor_of(index), now=clock)
+    planner = Planner(index, extractor_of(index), now=clock)
     item = text_item("a " * 99 + "." * (sentences - 1), pair=True)
     assert item.size == (100, sentences)
-    question = Question(item, Deadline(50.0, 9.8e-3))
-    outcome = answer(engine, question)
+    request = Request(item, Deadline(50.0, 9.8e-3))
+    outcome = execute(planner, request)
     assert outcome.row == row
     assert outcome.predicted == index.cost_s(row, item.size)
-    assert engine.choose(question, 50.0, waiting=9).plan.row <= row
-    hopeless = Question(item, Deadline(50.0, 1e-4), on_infeasible="error")
+    assert planner.choose(request, 50.0, waiting=9).plan.row <= row
+    hopeless = Request(item, Deadline(50.0, 1e-4), on_infeasible="error")
     with pytest.raises(TooLittleLeft, match=f"item of size 100 x {sentences}"):
-        answer(engine, hopeless)
+        execute(planner, hopeless)

@@ -1,7 +1,7 @@
 """When more come than can be served in full, cheaper plans serve more of them better.
 
 A simulation in simulated time: arrivals at random, one computing thread, deadlines of
-50 ms, and the engine's own choices. A request still waiting when nothing fits any more
+50 ms, and the planner's own choices. A request still waiting when nothing fits any more
 is answered with the prior, as the server does.
 """
 
@@ -13,8 +13,8 @@ import pytest
 
 from polydom.features.items import text_item
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Question
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Request
 from tests.support.served import FEATURES_FILE, make_index
 
 BUDGET_S = 0.05
@@ -25,27 +25,27 @@ SIZE_100 = text_item("x" * 100)
 # costs at this size: 1, 6, 26 and 46 ms, for accuracies of 0.5, 0.7, 0.8 and 0.95
 INDEX = make_index(scale=5.0)
 assert INDEX.package is not None
-ENGINE = Engine(INDEX, INDEX.package.extractor([FEATURES_FILE]))
+PLANNER = Planner(INDEX, INDEX.package.extractor([FEATURES_FILE]))
 COSTS = [INDEX.cost_s(row, 100.0) for row in range(4)]
 
-# what is bought: (question, now, how many others wait) -> row
-Policy = Callable[[Question, float, int], int]
+# what is bought: (request, now, how many others wait) -> row
+Policy = Callable[[Request, float, int], int]
 
 
-def adapt(question: Question, now_s: float, waiting: int) -> int:
-    return ENGINE.choose(question, now_s, waiting).plan.row
+def adapt(request: Request, now_s: float, waiting: int) -> int:
+    return PLANNER.choose(request, now_s, waiting).plan.row
 
 
-def spend_all(question: Question, now_s: float, waiting: int) -> int:
-    return ENGINE.choose(question, now_s).plan.row
+def spend_all(request: Request, now_s: float, waiting: int) -> int:
+    return PLANNER.choose(request, now_s).plan.row
 
 
 def fixed(row: int) -> Policy:
     """Always this plan, but for what fits when it does not."""
 
-    def choose(question: Question, now_s: float, waiting: int) -> int:
-        fits = COSTS[row] <= question.budget.left(now_s)
-        return row if fits else spend_all(question, now_s, waiting)
+    def choose(request: Request, now_s: float, waiting: int) -> int:
+        fits = COSTS[row] <= request.budget.left(now_s)
+        return row if fits else spend_all(request, now_s, waiting)
 
     return choose
 
@@ -64,9 +64,9 @@ def mean_accuracy(load: float, policy: Policy) -> float:
         while came < REQUESTS and arrivals[came] <= now_s:
             heapq.heappush(waiting, arrivals[came])
             came += 1
-        question = Question(SIZE_100, Deadline(heapq.heappop(waiting), BUDGET_S))
-        row = policy(question, now_s, len(waiting))
-        if COSTS[row] <= question.budget.left(now_s):
+        request = Request(SIZE_100, Deadline(heapq.heappop(waiting), BUDGET_S))
+        row = policy(request, now_s, len(waiting))
+        if COSTS[row] <= request.budget.left(now_s):
             now_s += COSTS[row] * shares[came - 1]
             total += INDEX.accuracies[row]
         else:
@@ -86,8 +86,8 @@ def test_pressure_is_no_worse_than_spending_all_or_a_fixed_plan(load: float) -> 
 
 
 def test_pressure_takes_a_cheaper_plan_and_says_so() -> None:
-    question = Question(SIZE_100, Deadline(0.0, BUDGET_S))
-    choices = [ENGINE.choose(question, 0.0, waiting) for waiting in (0, 1, 50)]
+    request = Request(SIZE_100, Deadline(0.0, BUDGET_S))
+    choices = [PLANNER.choose(request, 0.0, waiting) for waiting in (0, 1, 50)]
     assert [choice.plan.row for choice in choices][::2] == [3, 0]
     assert [choice.reason for choice in choices][::2] == [None, "pressure"]
     costs = [choice.cost for choice in choices]
@@ -95,5 +95,5 @@ def test_pressure_takes_a_cheaper_plan_and_says_so() -> None:
 
 
 def test_pressure_respects_the_accuracy_that_was_asked_for() -> None:
-    question = Question(SIZE_100, Deadline(0.0, BUDGET_S), min_accuracy=0.75)
-    assert ENGINE.choose(question, 0.0, 1000).plan.row == 2
+    request = Request(SIZE_100, Deadline(0.0, BUDGET_S), min_accuracy=0.75)
+    assert PLANNER.choose(request, 0.0, 1000).plan.row == 2

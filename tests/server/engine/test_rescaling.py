@@ -16,7 +16,7 @@ from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_times import LEAST_ROUNDS, finish
 from polydom.server.app import create_app
 from polydom.server.engine.plan import make_plans
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.engine.rescaling import read_machine_times, rescale
 from polydom.server.runtime.facts import facts_of
 from polydom.server.runtime.warm_up import WarmUp
@@ -43,13 +43,13 @@ def paced_index(pace: Any = PACE, **meta: Any) -> Index:
     return replace(index, package=replace(index.package, meta=facts))
 
 
-def engine_of(index: Index) -> Engine:
+def planner_of(index: Index) -> Planner:
     assert index.package is not None
-    return Engine(index, index.package.extractor([FEATURES_FILE]))
+    return Planner(index, index.package.extractor([FEATURES_FILE]))
 
 
-def slow_engine(clock: Clock, features_s: Sequence[float], step_s: float) -> Engine:
-    """An engine whose features and step move the clock by so much."""
+def slow_planner(clock: Clock, features_s: Sequence[float], step_s: float) -> Planner:
+    """A planner whose features and step move the clock by so much."""
 
     def slowed(function: Any, pause_s: float) -> Any:
         def work(*inputs: Any) -> Any:
@@ -59,7 +59,7 @@ def slow_engine(clock: Clock, features_s: Sequence[float], step_s: float) -> Eng
         return work
 
     index = paced_index()
-    own = engine_of(index).extractor
+    own = planner_of(index).extractor
     (old,) = own.steps
     step = replace(old, function=slowed(old.function, step_s))
 
@@ -70,53 +70,53 @@ def slow_engine(clock: Clock, features_s: Sequence[float], step_s: float) -> Eng
         replace(one, function=slowed(one.function, s), needs=with_step(one.needs))
         for one, s in zip(own.features, features_s, strict=True)
     ]
-    return Engine(index, Extractor(features, WIDTHS), now=clock)
+    return Planner(index, Extractor(features, WIDTHS), now=clock)
 
 
-def rescaled(engine: Engine, clock: Clock) -> Rescaling:
-    samples = WarmUp(engine).samples
-    rows = [np.zeros(engine.extractor.width, np.float32)] * len(samples)
-    build_times = read_machine_times(engine)
-    assert build_times is not None
-    return finish(rescale(engine, build_times, samples, rows, now=clock))
+def rescaled(planner: Planner, clock: Clock) -> Rescaling:
+    samples = WarmUp(planner).samples
+    rows = [np.zeros(planner.extractor.width, np.float32)] * len(samples)
+    pace = read_machine_times(planner)
+    assert pace is not None
+    return finish(rescale(planner, pace, samples, rows, now=clock))
 
 
 def test_engine_plans_with_the_costs_of_a_slower_machine() -> None:
     clock = Clock()
-    engine = slow_engine(clock, [2e-3, 2e-3, 12e-3], step_s=4e-3)
-    before = engine.index
-    found = rescaled(engine, clock)
+    planner = slow_planner(clock, [2e-3, 2e-3, 12e-3], step_s=4e-3)
+    before = planner.index
+    found = rescaled(planner, clock)
     assert found.state == "rescaled"
     assert found.steps == pytest.approx({"lowered": 4.0})
     assert list(found.features) == ["length", "marks", "words"]
     assert list(found.features.values()) == pytest.approx([2.0, 1.0, 3.0])
     # 0.2 * no time on this clock is the bound of an eighth
     expected = 0.2e-3 / 8 + 2e-3 + 4e-3 + 3e-3 + 12e-3
-    assert engine.index.cost_s(3, 100) == pytest.approx(expected)
-    assert engine.plans == make_plans(engine.index) != make_plans(before)
+    assert planner.index.cost_s(3, 100) == pytest.approx(expected)
+    assert planner.plans == make_plans(planner.index) != make_plans(before)
 
 
 def test_timing_is_over_soon_where_everything_is_slow() -> None:
     clock = Clock()
-    engine = slow_engine(clock, [1.0, 1.0, 1.0], step_s=1.0)
-    rescaled(engine, clock)
+    planner = slow_planner(clock, [1.0, 1.0, 1.0], step_s=1.0)
+    rescaled(planner, clock)
     # four calls of a second for each of two samples; interrupted ones count twice
     least_s = 4 * 2 * LEAST_ROUNDS
     assert least_s <= clock.now_s - 50.0 + 1e-6 <= 2 * least_s
 
 
 def test_warm_up_rescales_an_index_that_knows_its_pace() -> None:
-    warm_up = WarmUp(engine := engine_of(paced_index()))
-    built = engine.index
+    warm_up = WarmUp(planner := planner_of(paced_index()))
+    built = planner.index
     assert warm_up.rescaling == Rescaling("not_yet")
     warm_up.run()
     assert warm_up.rescaling.state == "rescaled"
     # the features take microseconds, whatever the index says
     assert warm_up.rescaling.features["words"] < 0.5
-    assert engine.index.cost_s(3, 100) < built.cost_s(3, 100)
-    facts = facts_of(engine, warm_up.rescaling)
+    assert planner.index.cost_s(3, 100) < built.cost_s(3, 100)
+    facts = facts_of(planner, warm_up.rescaling)
     assert facts.rescaling == warm_up.rescaling
-    assert facts.sets[3].cost == engine.index.coefficients[3].tolist()
+    assert facts.sets[3].cost == planner.index.coefficients[3].tolist()
 
 
 @pytest.mark.parametrize(
@@ -132,23 +132,23 @@ def test_warm_up_rescales_an_index_that_knows_its_pace() -> None:
 def test_costs_stay_where_they_cannot_or_shall_not_be_rescaled(
     index: Index, wanted: bool, state: str
 ) -> None:
-    warm_up = WarmUp(engine := engine_of(index), rescales=wanted)
+    warm_up = WarmUp(planner := planner_of(index), rescales=wanted)
     warm_up.run()
     assert warm_up.rescaling == Rescaling(state)  # type: ignore[arg-type]
-    assert engine.index is index
+    assert planner.index is index
 
 
 @pytest.mark.parametrize("pace", [[], {}, {**PACE, "overhead": [0.0, 1.0]}])
 def test_a_pace_that_is_none_is_refused(pace: Any) -> None:
     with pytest.raises(BadIndexFile, match="sample time"):
-        WarmUp(engine_of(paced_index(pace)))
+        WarmUp(planner_of(paced_index(pace)))
 
 
 def test_declared_costs_are_not_rescaled() -> None:
     index = paced_index(weights={"s": 1.0, "usd": 1.0}, unit="s + usd")
-    engine = engine_of(index)
-    features = [replace(f, declared={"usd": 1e-3}) for f in engine.extractor.features]
-    declaring = Engine(index, Extractor(features, WIDTHS))
+    planner = planner_of(index)
+    features = [replace(f, declared={"usd": 1e-3}) for f in planner.extractor.features]
+    declaring = Planner(index, Extractor(features, WIDTHS))
     WarmUp(declaring).run()
     # of length's 1 ms, all is declared
     costs = declaring.package.costs
@@ -158,7 +158,7 @@ def test_declared_costs_are_not_rescaled() -> None:
 
 def test_a_bound_that_is_hit_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    rescaled(slow_engine(clock, [1.0, 2e-3, 4e-3], step_s=1e-3), clock)
+    rescaled(slow_planner(clock, [1.0, 2e-3, 4e-3], step_s=1e-3), clock)
     (warning,) = [r for r in caplog.records if r.levelname == "WARNING"]
     assert "overhead, models, feature length differ" in warning.getMessage()
 

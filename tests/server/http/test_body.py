@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput, PolydomError
 from polydom.server.errors import Abandoned, Overloaded, TooLarge, UnsupportedEncoding
 from polydom.server.http.body import coding_of, read_body, unpack
-from polydom.server.runtime.admission import Intake
+from polydom.server.runtime.admission import HeldBytes
 
 GZIP = ((b"content-encoding", b"gzip"),)
 DEFLATE = ((b"content-encoding", b"deflate"),)
@@ -34,7 +34,7 @@ def read(chunks: list[bytes], headers: Any = (), limit: int = LIMIT) -> bytes:
     async def receive() -> dict[str, Any]:
         return next(coming)
 
-    with Intake(4 * LIMIT).body() as held:
+    with HeldBytes(4 * LIMIT).body() as held:
         return asyncio.run(read_body(receive, headers, limit, held))
 
 
@@ -130,8 +130,8 @@ def test_other_codings_are_refused_before_a_body_is_read(coding: bytes) -> None:
 def test_intake_holds_no_more_than_it_may_and_lets_go_of_all(
     steps: list[tuple[int, int]],
 ) -> None:
-    intake = Intake(100)
-    bodies, sizes = [intake.body() for _ in range(4)], [0] * 4
+    held_bytes = HeldBytes(100)
+    bodies, sizes = [held_bytes.body() for _ in range(4)], [0] * 4
     for number, size in steps:
         if size > sizes[number] and sum(sizes) - sizes[number] + size > 100:
             with pytest.raises(Overloaded, match="at most 100 are held"):
@@ -139,26 +139,26 @@ def test_intake_holds_no_more_than_it_may_and_lets_go_of_all(
         else:
             bodies[number].hold(size)
             sizes[number] = size
-        assert intake.held == sum(sizes) <= 100
+        assert held_bytes.held == sum(sizes) <= 100
     for body in bodies:
         with body:
             pass
-    assert intake.held == 0
+    assert held_bytes.held == 0
 
 
 def test_bodies_beyond_what_the_process_may_hold_are_refused() -> None:
-    intake = Intake(LIMIT)
+    held_bytes = HeldBytes(LIMIT)
 
     async def receive() -> dict[str, Any]:
         return {"type": "http.request", "body": b"a" * LIMIT, "more_body": False}
 
     async def read() -> None:
-        with intake.body() as first, intake.body() as second:
+        with held_bytes.body() as first, held_bytes.body() as second:
             assert len(await read_body(receive, (), LIMIT, first)) == LIMIT
             with pytest.raises(Overloaded):
                 await read_body(receive, (), LIMIT, second)
-        with intake.body() as third:
+        with held_bytes.body() as third:
             assert len(await read_body(receive, (), LIMIT, third)) == LIMIT
 
     asyncio.run(read())
-    assert intake.held == 0
+    assert held_bytes.held == 0

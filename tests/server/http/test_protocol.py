@@ -10,10 +10,10 @@ import pytest
 import uvicorn
 
 from polydom.server.engine.request import Caller
-from polydom.server.http.protocol import StampingProtocol
+from polydom.server.http.protocol import HttpProtocol
 
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"
-Ask = Callable[[Any, Any, Any], Awaitable[Any]]
+PredictRequest = Callable[[Any, Any, Any], Awaitable[Any]]
 
 
 class Echo:
@@ -39,7 +39,7 @@ class Echo:
 
 
 async def talk(
-    app: Echo, ask: Ask, protocol: type[StampingProtocol] = StampingProtocol
+    app: Echo, ask: PredictRequest, protocol: type[HttpProtocol] = HttpProtocol
 ) -> Any:
     """Run a server with `app`, connect to it and let `ask` do the talking."""
     config = uvicorn.Config(
@@ -150,7 +150,7 @@ def test_protocol_answers_garbage_as_the_rest_of_the_wire_does() -> None:
     assert json.loads(body)["code"] == "bad_input"
 
 
-class Strict(StampingProtocol):
+class Strict(HttpProtocol):
     receive_s = 0.05
     head_limit = 200
     connection_limit = 1
@@ -209,7 +209,7 @@ def test_protocol_turns_away_connections_over_the_limit() -> None:
         return bytes(reply), await stamp(reader)
 
     async def main() -> Any:
-        class OnlyOne(StampingProtocol):
+        class OnlyOne(HttpProtocol):
             connection_limit = 1
 
         return await talk(Echo(), ask, OnlyOne)
@@ -225,7 +225,7 @@ GET = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"
 
 @pytest.mark.parametrize("cut", [3, 20, len(GET) - 1])
 def test_protocol_answers_any_number_of_requests_in_one_read(cut: int) -> None:
-    count = (StampingProtocol.head_limit << 1) // len(GET)
+    count = (HttpProtocol.head_limit << 1) // len(GET)
 
     async def ask(reader: Any, writer: Any, connections: Any) -> int:
         while not connections:
@@ -252,7 +252,7 @@ def test_protocol_refuses_a_long_head_behind_any_number_of_requests(
         (connection,) = connections
         connection.data_received(GET * before + GET[:-2] + b"x: ")
         for _ in range(5):
-            connection.data_received(b"y" * (StampingProtocol.head_limit // 4))
+            connection.data_received(b"y" * (HttpProtocol.head_limit // 4))
         for _ in range(before):
             await stamp(reader)
         return bytes(await reader.read())

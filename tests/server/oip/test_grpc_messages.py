@@ -21,7 +21,7 @@ from polydom.server.oip.grpc_messages import (
 )
 from polydom.server.oip.items import Requested
 from polydom.server.oip.metadata import CONFIG_TYPES, ServerFacts
-from polydom.server.oip.service import Inferred
+from polydom.server.oip.service import InferResponse
 from polydom.server.oip.tensors import BYTES, DTYPES, Tensor
 from tools.compile_proto import compile_proto
 
@@ -175,7 +175,7 @@ def test_response_says_the_same_raw_and_typed(raw: bool) -> None:
         Tensor("budget_met", "BOOL", (1,), [True]),
     ]
     parameters: dict[str, Any] = {"met": True, "n": 2, "us": 1.5, "features": "a,b"}
-    inferred = Inferred("tiny", "7", "a", parameters, outputs, None, [])  # type: ignore[arg-type]
+    inferred = InferResponse("tiny", "7", "a", parameters, outputs, None, [])  # type: ignore[arg-type]
     response = response_of(inferred, raw=raw)
     assert (response.model_name, response.model_version, response.id) == (
         "tiny",

@@ -16,7 +16,7 @@ from polydom.server.oip.grpc_messages import METHODS
 from polydom.server.oip.grpc_service import CODES
 from polydom.server.oip.items import MAX_ITEMS, Items
 from polydom.server.oip.openapi import OIP_STRUCTS, InferAnswer, describe_oip
-from polydom.server.oip.parameters import KEPT_MAX_S, Terms
+from polydom.server.oip.parameters import KEPT_MAX_S, Parameters
 from polydom.server.oip.tensors import DTYPES, MAX_ELEMENTS
 from polydom.server.settings import Settings
 from tests.support.places import DOCS
@@ -60,7 +60,7 @@ def test_document_has_the_limits_and_parameters_that_the_code_has() -> None:
     for name in re.findall(r"^\| `([a-z_]+)`(?:, `([a-z_]+)`)? \| ", BUDGET, re.M):
         values: dict[str, Any] = {"on_infeasible": "prior"}
         for parameter in filter(None, name):
-            Terms.read({parameter: values.get(parameter, 1)}, None)
+            Parameters.read({parameter: values.get(parameter, 1)}, None)
 
 
 BUDGET = OIP.split("## The budget")[1].split("## Outputs")[0]

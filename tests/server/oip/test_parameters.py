@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.oip.parameters import KEPT_MAX_S, Shared, Terms
-from polydom.server.schema.predict import Ask
+from polydom.server.oip.parameters import KEPT_MAX_S, Parameters, SharedBudget
+from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
 
 SETTINGS = Settings(budget_s=0.05, max_budget_s=1.0)
@@ -18,8 +18,8 @@ SETTINGS = Settings(budget_s=0.05, max_budget_s=1.0)
 
 def budget_s(parameters: dict[str, Any], patience_s: float | None = None) -> float:
     """What the only item of a request gets."""
-    ask = Ask()
-    shared = Terms.read(parameters, patience_s).shared("s", SETTINGS, 100.0)
+    ask = PredictRequest()
+    shared = Parameters.read(parameters, patience_s).shared("s", SETTINGS, 100.0)
     shared.give(ask, 100.0, 1)
     assert ask.budget_ms is not None
     return ask.budget_ms / 1e3
@@ -50,9 +50,9 @@ def test_budget_is_what_was_asked_for_and_is_of_use(
 
 
 def test_terms_reach_every_item() -> None:
-    ask = Ask(text="a")
+    ask = PredictRequest(text="a")
     named: dict[str, Any] = {"on_infeasible": "error", "min_accuracy": 1}
-    Terms.read({**named, "priority": 1, "triton_x": True}, None).give(ask)
+    Parameters.read({**named, "priority": 1, "triton_x": True}, None).give(ask)
     assert (ask.on_infeasible, ask.min_accuracy, ask.text) == ("error", 1, "a")
 
 
@@ -77,7 +77,7 @@ def test_parameters_that_mean_nothing_are_refused(
     parameters: dict[str, Any], match: str
 ) -> None:
     with pytest.raises(BadInput, match=match):
-        Terms.read(parameters, None)
+        Parameters.read(parameters, None)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_amounts_are_in_the_unit_of_the_index(
     unit: str, parameters: dict[str, Any], match: str
 ) -> None:
     with pytest.raises(BadInput, match=match):
-        Terms.read(parameters, None).shared(unit, SETTINGS, 0.0)
+        Parameters.read(parameters, None).shared(unit, SETTINGS, 0.0)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=9), st.floats(0.01, 10))
@@ -101,9 +101,9 @@ def test_shares_of_an_amount_never_add_up_to_more(
     wishes: list[float], amount: float
 ) -> None:
     """Every item spends some part of its share; what it leaves is for the others."""
-    shared = Shared(Allowance(amount))
+    shared = SharedBudget(Allowance(amount))
     for i, wish in enumerate(wishes):
-        ask = Ask()
+        ask = PredictRequest()
         shared.give(ask, 0.0, len(wishes) - i)
         assert ask.budget is not None
         assert ask.budget >= amount / len(wishes) * (1 - 1e-9)
@@ -114,11 +114,11 @@ def test_shares_of_an_amount_never_add_up_to_more(
 
 
 def test_an_amount_that_is_overspent_is_not_met() -> None:
-    assert not Shared(Allowance(1.0), spent=1.5).met(0.0)
+    assert not SharedBudget(Allowance(1.0), spent=1.5).met(0.0)
 
 
 def test_time_is_divided_among_the_items_that_remain() -> None:
-    shared, ask = Shared(Deadline(100.0, 0.9)), Ask()
+    shared, ask = SharedBudget(Deadline(100.0, 0.9)), PredictRequest()
     for now_s, items, share_ms in ((100.0, 3, 300), (100.5, 2, 200), (101.0, 1, 0)):
         shared.give(ask, now_s, items)
         assert ask.budget_ms == pytest.approx(share_ms)
@@ -129,7 +129,7 @@ def test_time_is_divided_among_the_items_that_remain() -> None:
 
 
 def test_reserve_is_kept_once_though_every_share_has_it() -> None:
-    shared, ask = Shared(Deadline(100.0, 1.0, 0.1)), Ask()
+    shared, ask = SharedBudget(Deadline(100.0, 1.0, 0.1)), PredictRequest()
     for now_s, items, share_ms in (
         (100.0, 3, 400),
         (100.3, 2, 400),

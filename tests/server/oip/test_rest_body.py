@@ -13,7 +13,7 @@ from polydom.server.oip import rest_body as oip_body
 from polydom.server.oip import tensors
 from polydom.server.oip.items import Requested
 from polydom.server.oip.rest_body import decode_infer
-from polydom.server.oip.service import Inferred
+from polydom.server.oip.service import InferResponse
 from polydom.server.oip.tensors import BYTES, Tensor
 from tests.support.examples import few
 
@@ -125,13 +125,13 @@ def test_deep_nesting_is_refused() -> None:
         decode_infer("tiny", "", b'{"inputs":' + b"[" * 100_000, None, 784)
 
 
-def inferred(**changed: Any) -> Inferred:
+def inferred(**changed: Any) -> InferResponse:
     outputs = [
         Tensor("label", BYTES, (1,), ["ham"]),
         Tensor("scores", "FP64", (1, 2), [0.25, 0.75]),
     ]
     facts: dict[str, Any] = {"id": "", "parameters": {}, "outputs": outputs}
-    return Inferred("tiny", "v", **{**facts, **changed}, serving=None, answered=[])  # type: ignore[arg-type]
+    return InferResponse("tiny", "v", **{**facts, **changed}, served=None, answered=[])  # type: ignore[arg-type]
 
 
 def test_answer_is_json_unless_binary_was_asked_for() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.ops.logs import JsonLines, set_up_logs
+from polydom.server.ops.logs import JsonLogFormatter, set_up_logs
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,9 @@ def record(message: str, **extra: object) -> logging.LogRecord:
 
 def test_json_has_what_came_with_the_message() -> None:
     path = Path("some") / "file"
-    facts = json.loads(JsonLines().format(record("a\nb", event="reload", path=path)))
+    facts = json.loads(
+        JsonLogFormatter().format(record("a\nb", event="reload", path=path))
+    )
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", facts.pop("time"))
     assert facts.pop("pid") > 0
     assert facts == {
@@ -50,7 +52,7 @@ def test_json_has_the_traceback_on_the_same_line() -> None:
     except BadInput as error:
         failed = record("it failed")
         failed.exc_info = (BadInput, error, error.__traceback__)
-    line = JsonLines().format(failed)
+    line = JsonLogFormatter().format(failed)
     assert "\n" not in line
     assert json.loads(line)["traceback"].endswith(r"BadInput: no\nway")
 

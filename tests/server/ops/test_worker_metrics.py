@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from polydom.server.ops import worker_metrics as peers_module
-from polydom.server.ops.worker_metrics import Peers
+from polydom.server.ops.worker_metrics import WorkerMetrics
 from polydom.server.runtime.metrics import Samples
 
 pytestmark = pytest.mark.skipif(
@@ -21,21 +21,21 @@ def samples(value: float) -> Samples:
 
 def test_peers_hear_what_the_others_count_at_that_moment(tmp_path: Path) -> None:
     async def main() -> None:
-        peers = [Peers(tmp_path, number, 3) for number in range(3)]
+        worker_metrics = [WorkerMetrics(tmp_path, number, 3) for number in range(3)]
         counts = [0.0, 0.0, 0.0]
 
         async with contextlib.AsyncExitStack() as stack:
-            for number, peer in enumerate(peers):
+            for number, peer in enumerate(worker_metrics):
                 told = lambda n=number: samples(counts[n])  # noqa: E731
                 await stack.enter_async_context(peer.telling(told))
             for _ in range(3):
                 counts[:] = [count + number for number, count in enumerate(counts)]
-                assert await peers[0].ask() == {
+                assert await worker_metrics[0].ask() == {
                     1: samples(counts[1]),
                     2: samples(counts[2]),
                 }
         # all have gone
-        assert await peers[0].ask() == {}
+        assert await worker_metrics[0].ask() == {}
 
     asyncio.run(main())
 
@@ -61,9 +61,9 @@ def test_peers_leave_out_who_is_silent_or_talks_nonsense(
         async with (
             await asyncio.start_unix_server(silent, tmp_path / "1.sock"),
             await asyncio.start_unix_server(foolish, tmp_path / "2.sock"),
-            Peers(tmp_path, 3, 4).telling(lambda: samples(1.0)),
+            WorkerMetrics(tmp_path, 3, 4).telling(lambda: samples(1.0)),
         ):
-            assert await Peers(tmp_path, 0, 4).ask() == {3: samples(1.0)}
+            assert await WorkerMetrics(tmp_path, 0, 4).ask() == {3: samples(1.0)}
             never.set()
             await asyncio.sleep(0)
 
@@ -74,7 +74,7 @@ def test_peers_take_the_place_of_one_that_died(tmp_path: Path) -> None:
     (tmp_path / "1.sock").touch()
 
     async def main() -> None:
-        async with Peers(tmp_path, 1, 2).telling(lambda: samples(2.0)):
-            assert await Peers(tmp_path, 0, 2).ask() == {1: samples(2.0)}
+        async with WorkerMetrics(tmp_path, 1, 2).telling(lambda: samples(2.0)):
+            assert await WorkerMetrics(tmp_path, 0, 2).ask() == {1: samples(2.0)}
 
     asyncio.run(main())

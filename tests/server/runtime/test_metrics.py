@@ -13,17 +13,17 @@ from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
 from polydom.server.engine.outcome import Outcome
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Caller, Question
-from polydom.server.engine.send_time import Reserve, Way
-from polydom.server.runtime.codec import Desk
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Caller, Request
+from polydom.server.engine.send_time import SendTime, SendTimes
+from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.metrics import SECONDS, Histogram
-from polydom.server.runtime.model import Serving
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import Ask
+from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
-from tests.support.engines import extractor_of
+from tests.support.planners import extractor_of
 from tests.support.served import FEATURES_FILE, HAM, make_index, save_index
 from tests.support.waiting import until_ready
 
@@ -115,33 +115,33 @@ def test_histogram_counts_each_value_under_the_first_bound_that_holds_it(
 def test_metrics_judge_budgets_by_the_write(unit: str, met: bool) -> None:
     """The answer foresees what sending takes; this one took longer."""
     clock, index = Clock(), make_index(unit, scale=0.01)
-    engine = Engine(index, extractor_of(index), now=clock)
-    serving = Serving(Desk(engine, Settings()), WorkQueue())
-    serving.ready = True
-    ask = Ask(text=HAM, budget_ms=5.0 if unit == "s" else None)
+    planner = Planner(index, extractor_of(index), now=clock)
+    served = ServedModel(Codec(planner, Settings()), WorkQueue())
+    served.ready = True
+    ask = PredictRequest(text=HAM, budget_ms=5.0 if unit == "s" else None)
     ask.budget = None if unit == "s" else 1.0
-    answered = asyncio.run(_answer(serving, ask))
-    answer = serving.desk.answer(*answered)
+    answered = asyncio.run(_answer(served, ask))
+    answer = served.codec.answer(*answered)
     assert answer.budget_met
-    serving.sent(*answered, 50.0051)
-    assert list(serving.metrics.answers) == [(answer.features, "", met)]
+    served.sent(*answered, 50.0051)
+    assert list(served.metrics.answers) == [(answer.features, "", met)]
 
 
 @pytest.mark.parametrize(("after_s", "met"), [(4e-3, True), (6e-3, False)])
 def test_answers_foresee_what_sending_usually_takes(after_s: float, met: bool) -> None:
     clock, index = Clock(), make_index(scale=0.01)
-    engine = Engine(index, extractor_of(index), now=clock)
-    serving = Serving(Desk(engine, Settings()), WorkQueue())
-    serving.ready = True
-    serving.way = Way(Reserve(usual=after_s), Reserve(usual=after_s))
-    answered = asyncio.run(_answer(serving, Ask(text=HAM, budget_ms=5.0)))
-    assert serving.desk.answer(*answered).budget_met == met
+    planner = Planner(index, extractor_of(index), now=clock)
+    served = ServedModel(Codec(planner, Settings()), WorkQueue())
+    served.ready = True
+    served.send_times = SendTimes(SendTime(usual=after_s), SendTime(usual=after_s))
+    answered = asyncio.run(_answer(served, PredictRequest(text=HAM, budget_ms=5.0)))
+    assert served.codec.answer(*answered).budget_met == met
 
 
-async def _answer(serving: Serving, ask: Ask) -> tuple[Question, Outcome]:
-    answered = serving.answer_at_once(ask, 50.0, Caller())
+async def _answer(served: ServedModel, ask: PredictRequest) -> tuple[Request, Outcome]:
+    answered = served.answer_at_once(ask, 50.0, Caller())
     if answered is None:  # money's plans are the thread's
-        serving.queue.start()
-        answered = await serving.answer(ask, 50.0, Caller())
-        await asyncio.to_thread(serving.queue.stop)
+        served.queue.start()
+        answered = await served.answer(ask, 50.0, Caller())
+        await asyncio.to_thread(served.queue.stop)
     return answered

@@ -1,4 +1,4 @@
-"""Waiting questions are answered in time, whatever the computing thread is doing."""
+"""Waiting requests are answered in time, whatever the computing thread is doing."""
 
 import asyncio
 import threading
@@ -15,14 +15,14 @@ from polydom.features.extract import Extractor
 from polydom.features.items import text_item
 from polydom.server.app import create_app
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Caller, Question
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Overloaded
-from polydom.server.runtime.codec import Desk
+from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.job import Job
-from polydom.server.runtime.model import Serving
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.work_queue import WorkQueue
-from polydom.server.schema.predict import Ask
+from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
 from tests.support.served import FEATURES_FILE, WIDTHS, make_index, save_index
 
@@ -47,14 +47,14 @@ class Gate:
         return self.function(*inputs)
 
 
-def gated_engine(scale: float = 1.0) -> tuple[Engine, Gate]:
-    """An engine whose second feature, `marks`, is behind a gate."""
+def gated_planner(scale: float = 1.0) -> tuple[Planner, Gate]:
+    """A planner whose second feature, `marks`, is behind a gate."""
     index = make_index(scale=scale)
     assert index.package is not None
     length, marks, words = index.package.extractor([FEATURES_FILE]).features
     gate = Gate(marks.function)
     gated = [length, replace(marks, function=gate), words]
-    return Engine(index, Extractor(gated, WIDTHS)), gate
+    return Planner(index, Extractor(gated, WIDTHS)), gate
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
@@ -62,22 +62,24 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 @asynccontextmanager
-async def started(engine: Engine, queue_limit: int = 1024) -> AsyncIterator[Serving]:
-    """Serve with an engine until it is left."""
+async def started(
+    planner: Planner, queue_limit: int = 1024
+) -> AsyncIterator[ServedModel]:
+    """Serve with a planner until it is left."""
     queue = WorkQueue()
     queue.start()
     settings = Settings(max_budget_s=5, queue_limit=queue_limit)
-    serving = Serving(Desk(engine, settings), queue)
-    await serving.start()
-    yield serving
+    served = ServedModel(Codec(planner, settings), queue)
+    await served.start()
+    yield served
     await asyncio.to_thread(queue.stop)
 
 
-async def ask(serving: Serving) -> int:
+async def ask(served: ServedModel) -> int:
     """Ask with 5 s of time; how many features were computed."""
-    request = Ask(text="x" * 100, budget_ms=5000)
-    _, outcome = await serving.answer(request, serving.now(), Caller())
-    return len(serving.desk.names[outcome.row])
+    request = PredictRequest(text="x" * 100, budget_ms=5000)
+    _, outcome = await served.answer(request, served.now(), Caller())
+    return len(served.codec.names[outcome.row])
 
 
 def one() -> int:
@@ -85,16 +87,16 @@ def one() -> int:
     return 1
 
 
-def in_time(engine: Engine, amount_s: float) -> Deadline:
-    return Deadline(engine.now(), amount_s)
+def in_time(planner: Planner, amount_s: float) -> Deadline:
+    return Deadline(planner.now(), amount_s)
 
 
 def test_job_answers_from_what_is_complete_when_the_budget_is_up() -> None:
-    engine, gate = gated_engine()
+    planner, gate = gated_planner()
 
     async def main() -> Any:
         computed = asyncio.Event()
-        job = Job(engine, Question(TEXT, in_time(engine, 0.1)), one, computed.set)
+        job = Job(planner, Request(TEXT, in_time(planner, 0.1)), one, computed.set)
         thread = threading.Thread(target=job.compute)
         thread.start()
         outcome = await job.result()
@@ -111,11 +113,11 @@ def test_job_answers_from_what_is_complete_when_the_budget_is_up() -> None:
 
 
 def test_job_that_never_began_is_answered_with_the_prior_and_costs_nothing() -> None:
-    engine, gate = gated_engine()
+    planner, gate = gated_planner()
 
     async def main() -> Any:
         computed = asyncio.Event()
-        job = Job(engine, Question(TEXT, in_time(engine, 0.02)), one, computed.set)
+        job = Job(planner, Request(TEXT, in_time(planner, 0.02)), one, computed.set)
         outcome = await job.result()
         job.compute()
         await computed.wait()
@@ -127,11 +129,11 @@ def test_job_that_never_began_is_answered_with_the_prior_and_costs_nothing() -> 
 
 
 def test_job_that_never_began_is_refused_where_that_was_asked_for() -> None:
-    engine, _ = gated_engine()
+    planner, _ = gated_planner()
 
     async def main() -> None:
-        question = Question(TEXT, in_time(engine, 0.02), on_infeasible="error")
-        await Job(engine, question, one, lambda: None).result()
+        request = Request(TEXT, in_time(planner, 0.02), on_infeasible="error")
+        await Job(planner, request, one, lambda: None).result()
 
     with pytest.raises(NothingFits, match="below the cheapest"):
         run(main())
@@ -139,14 +141,14 @@ def test_job_that_never_began_is_refused_where_that_was_asked_for() -> None:
 
 @pytest.mark.parametrize("patient", ["cheapest", "money"])
 def test_job_without_a_deadline_of_its_own_waits_for_its_turn(patient: str) -> None:
-    engine, gate = gated_engine()
+    planner, gate = gated_planner()
     gate.open.set()
 
     async def main() -> Any:
-        question = Question(TEXT, Allowance(0.0053))
+        request = Request(TEXT, Allowance(0.0053))
         if patient == "cheapest":
-            question = Question(TEXT, in_time(engine, 0.0), on_infeasible="cheapest")
-        job = Job(engine, question, one, lambda: None)
+            request = Request(TEXT, in_time(planner, 0.0), on_infeasible="cheapest")
+        job = Job(planner, request, one, lambda: None)
         waiting = asyncio.ensure_future(job.result())
         await asyncio.sleep(0)
         assert not waiting.done()
@@ -158,20 +160,20 @@ def test_job_without_a_deadline_of_its_own_waits_for_its_turn(patient: str) -> N
 
 @pytest.mark.parametrize(("others", "chosen"), [(1, 1), (2, 2)])
 def test_job_plans_again_only_where_others_wait(others: int, chosen: int) -> None:
-    engine, gate = gated_engine()
+    planner, gate = gated_planner()
     gate.open.set()
     plans = []
 
     def choose(*given: Any) -> Any:
         plans.append(given)
-        return type(engine).choose(engine, *given)
+        return type(planner).choose(planner, *given)
 
-    engine.choose = choose  # type: ignore[assignment,method-assign]
+    planner.choose = choose  # type: ignore[assignment,method-assign]
 
     async def main() -> Any:
-        question = Question(TEXT, in_time(engine, WAIT_S))
-        choice = engine.choose(question, engine.now())
-        job = Job(engine, question, lambda: others, lambda: None, None, choice)
+        request = Request(TEXT, in_time(planner, WAIT_S))
+        choice = planner.choose(request, planner.now())
+        job = Job(planner, request, lambda: others, lambda: None, None, choice)
         await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
         return await job.result()
 
@@ -180,13 +182,13 @@ def test_job_plans_again_only_where_others_wait(others: int, chosen: int) -> Non
 
 
 def test_job_hands_errors_over() -> None:
-    engine, gate = gated_engine()
+    planner, gate = gated_planner()
     gate.open.set()
 
     async def main() -> None:
         item = text_item("a\x00b")
-        question = Question(item, Allowance(1.0))
-        job = Job(engine, question, one, lambda: None)
+        request = Request(item, Allowance(1.0))
+        job = Job(planner, request, one, lambda: None)
         await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
 
     with pytest.raises(BadFeature, match="'words'"):
@@ -196,12 +198,12 @@ def test_job_hands_errors_over() -> None:
 def test_serving_computes_quick_plans_on_the_loop_and_others_beside_it() -> None:
     where = {}
     for name, scale in (("quick", 0.01), ("slow", 1.0)):
-        engine, gate = gated_engine(scale)
+        planner, gate = gated_planner(scale)
         gate.open.set()
 
-        async def main(engine: Engine = engine) -> int:
-            async with started(engine) as serving:
-                await ask(serving)
+        async def main(planner: Planner = planner) -> int:
+            async with started(planner) as served:
+                await ask(served)
             return threading.get_ident()
 
         loop_thread = run(main())
@@ -210,31 +212,31 @@ def test_serving_computes_quick_plans_on_the_loop_and_others_beside_it() -> None
 
 
 def test_serving_turns_away_what_exceeds_its_queue() -> None:
-    engine, gate = gated_engine()
+    planner, gate = gated_planner()
 
     async def main() -> list[int]:
         gate.open.set()
-        async with started(engine, queue_limit=2) as serving:
+        async with started(planner, queue_limit=2) as served:
             gate.open.clear()
             gate.inside.clear()
-            asking = [asyncio.ensure_future(ask(serving)) for _ in range(2)]
+            asking = [asyncio.ensure_future(ask(served)) for _ in range(2)]
             await asyncio.to_thread(gate.inside.wait, WAIT_S)
             with pytest.raises(Overloaded, match="2 requests wait already"):
-                await ask(serving)
+                await ask(served)
             gate.open.set()
-            return [*await asyncio.gather(*asking), await ask(serving)]
+            return [*await asyncio.gather(*asking), await ask(served)]
 
     # the last came when there was room again
     assert run(main()) == [3, 3, 3]
 
 
 def test_serving_answers_those_that_wait_before_it_stops() -> None:
-    engine, gate = gated_engine()
+    planner, gate = gated_planner()
     gate.open.set()
 
     async def main() -> list[int]:
-        async with started(engine) as serving:
-            asking = [asyncio.ensure_future(ask(serving)) for _ in range(5)]
+        async with started(planner) as served:
+            asking = [asyncio.ensure_future(ask(served)) for _ in range(5)]
             await asyncio.sleep(0)
         return list(await asyncio.gather(*asking))
 

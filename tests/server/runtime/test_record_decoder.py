@@ -13,7 +13,7 @@ from polydom.features.errors import PolydomError
 from polydom.features.extract import Extractor
 from polydom.features.feature import feature
 from polydom.features.items import ReadRecord, record_item
-from polydom.server.runtime.record_decoder import RecordReader
+from polydom.server.runtime.record_decoder import RecordDecoder
 
 EXTRACTOR = Extractor(
     [
@@ -26,7 +26,7 @@ PLAIN = Extractor([columns("row", ["a", "b"])], [2])
 
 
 def read(extractor: Extractor, body: bytes) -> Any:
-    reader = RecordReader.of(extractor)
+    reader = RecordDecoder.of(extractor)
     assert reader is not None
     return reader.read(body)
 
@@ -97,4 +97,4 @@ def test_features_that_are_functions_have_no_reader() -> None:
         return [2 * record["a"]]
 
     both = Extractor([columns("row", ["a"]), double], [1, 1])
-    assert RecordReader.of(both) is None
+    assert RecordDecoder.of(both) is None

@@ -12,16 +12,16 @@ from polydom.features.errors import BadIndexFile
 from polydom.server.engine.request import Caller
 from polydom.server.errors import NotReady, ReloadFailed, UnknownModel
 from polydom.server.runtime.repository import Repository
-from polydom.server.schema.predict import Answer, Ask
+from polydom.server.schema.predict import Answer, PredictRequest
 from tests.support.repositories import OWN, run, started
 from tests.support.served import save
 
 
 async def ask(repository: Repository, name: str | None = None) -> Answer:
     serving = repository.get(name)
-    request = Ask(text="hello", budget_ms=900)
+    request = PredictRequest(text="hello", budget_ms=900)
     answered = await serving.answer(request, serving.now(), Caller())
-    return serving.desk.answer(*answered)
+    return serving.codec.answer(*answered)
 
 
 def test_repository_serves_the_first_where_no_name_is_given(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_repository_forgets_an_index_that_was_replaced(tmp_path: Path) -> None:
     async def main() -> None:
         async with started(path) as repository:
             await ask(repository)
-            old = weakref.ref(repository.get().desk.engine)
+            old = weakref.ref(repository.get().codec.planner)
             save(path, 0.9)
             gc.disable()
             try:
@@ -190,8 +190,8 @@ def test_repository_counts_together_what_waits_for_any_of_its_indexes(
 def test_work_that_is_patient_gives_its_result_or_its_error(tmp_path: Path) -> None:
     async def main() -> None:
         async with started(save(tmp_path / "a.pdx")) as repository:
-            assert await repository.queue.patiently(lambda: math.pi) == math.pi
+            assert await repository.queue.compute(lambda: math.pi) == math.pi
             with pytest.raises(ZeroDivisionError):
-                await repository.queue.patiently(lambda: 1 // 0)
+                await repository.queue.compute(lambda: 1 // 0)
 
     run(main())

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from polydom.features.columns import columns
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.extract import Extractor
-from polydom.server.runtime.record_decoder import RecordReader
+from polydom.server.runtime.record_decoder import RecordDecoder
 from polydom.server.schema.json_keys import Twice, twice_in_json
 from polydom.server.schema.streams import MsgpackStream
 from polydom.server.v1.batch_body import read_item
-from polydom.server.v1.decode import decode_ask
+from polydom.server.v1.decode import decode_request
 
 HEADERS = {
     "json": ((b"content-type", b"application/json"),),
     "msgpack": ((b"content-type", b"application/msgpack"),),
 }
-READER = RecordReader.of(
+READER = RecordDecoder.of(
     Extractor([columns("row", ["a", "b"], vocabularies={"b": ["x", ":"]})], [2])
 )
 
@@ -81,7 +81,7 @@ asks = st.tuples(terms, st.lists(one_item, min_size=1, max_size=2), terms).map(
 
 def refused(headers: Any, body: bytes) -> bool:
     try:
-        decode_ask(headers, b"", body, "text")
+        decode_request(headers, b"", body, "text")
     except (BadInput, BadItem) as error:
         return str(error).endswith("is given twice")
     return False

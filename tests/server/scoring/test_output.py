@@ -9,7 +9,7 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.server.scoring.items import Scored
-from polydom.server.scoring.output import Partial
+from polydom.server.scoring.output import PartialOutput
 
 FACTS = {"index": "abc", "items": "x"}
 ROWS = [
@@ -18,8 +18,8 @@ ROWS = [
 ]
 
 
-def write(path: Path, rows: list[Scored], *, resume: bool = False) -> Partial:
-    with Partial(path, FACTS, resume=resume) as partial:
+def write(path: Path, rows: list[Scored], *, resume: bool = False) -> PartialOutput:
+    with PartialOutput(path, FACTS, resume=resume) as partial:
         for row in rows:
             partial.add(row)
     return partial
@@ -32,7 +32,7 @@ def test_an_output_appears_when_it_is_whole(tmp_path: Path, ending: str) -> None
     path = tmp_path / f"out{ending}"
     write(path, ROWS[:1])
     assert [file.name for file in tmp_path.iterdir()] == [f"out{ending}.partial"]
-    with Partial(path, FACTS, resume=True) as partial:
+    with PartialOutput(path, FACTS, resume=True) as partial:
         assert partial.done == 1
         partial.add(ROWS[1])
         partial.finish()
@@ -77,12 +77,12 @@ def test_rows_of_another_run_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "out.jsonl"
     write(path, ROWS[:1])
     with pytest.raises(BadInput, match="go on with --resume"):
-        Partial(path, FACTS, resume=False)
+        PartialOutput(path, FACTS, resume=False)
     with pytest.raises(BadInput, match="of another index"):
-        Partial(path, {**FACTS, "index": "other"}, resume=True)
+        PartialOutput(path, {**FACTS, "index": "other"}, resume=True)
     other = tmp_path / "other.jsonl"
     write(other, [])
-    with Partial(other, {}, resume=False) as partial:
+    with PartialOutput(other, {}, resume=False) as partial:
         assert partial.done == 0
 
 
@@ -92,7 +92,7 @@ def test_rows_that_never_came_leave_no_file(tmp_path: Path) -> None:
     kept = write(path, ROWS[:1]).path
     write(path, [], resume=True)
     assert kept.exists()
-    with pytest.raises(BadInput), Partial(path, FACTS, resume=True):
+    with pytest.raises(BadInput), PartialOutput(path, FACTS, resume=True):
         raise BadInput("an item cannot be used")
     assert kept.exists()
 
@@ -100,4 +100,4 @@ def test_rows_that_never_came_leave_no_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["out.xls", "none/out.csv"])
 def test_an_output_that_cannot_be_is_refused_at_once(tmp_path: Path, name: str) -> None:
     with pytest.raises(BadInput, match=r"\.parquet|no folder"):
-        Partial(tmp_path / name, FACTS, resume=False)
+        PartialOutput(tmp_path / name, FACTS, resume=False)

@@ -21,7 +21,7 @@ from polydom.server.client.messages import NoAnswer
 from polydom.server.client.sync import Client
 from polydom.server.schema.batch import Entry, Totals
 from polydom.server.v1.batch import BATCH, RUNNING
-from tests.support.engines import BUILT, index_that_says
+from tests.support.planners import BUILT, index_that_says
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import ask, serving
 from tests.support.waiting import until_ready

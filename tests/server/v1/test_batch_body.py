@@ -8,21 +8,21 @@ import msgpack
 import pytest
 
 from polydom.features.errors import BadInput
+from polydom.server.batch.account import CHUNK
 from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
-from polydom.server.runtime.admission import Intake
+from polydom.server.runtime.admission import HeldBytes
 from polydom.server.schema.batch import BatchTerms
 from polydom.server.schema.streams import JsonLines
 from polydom.server.v1 import batch_body as batch_source
 from polydom.server.v1.batch_body import (
-    CHUNK,
-    Source,
+    BatchReader,
     content_type_of,
     cut,
     read_item,
     read_terms,
 )
 
-HELD = Intake(1 << 20).body()
+HELD = HeldBytes(1 << 20).body()
 
 
 def test_source_waits_no_longer_than_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,10 +40,10 @@ def test_source_waits_no_longer_than_it_should(monkeypatch: pytest.MonkeyPatch) 
         await asyncio.Event().wait()
 
     async def run() -> list[Any]:
-        source = Source(
-            {"state": {"wait_no_more": lambda: told.append(0)}}, receive, HELD
+        reader = BatchReader(
+            {"state": {"stop_timer": lambda: told.append(0)}}, receive, HELD
         )
-        chunks = source.chunks(JsonLines(99))
+        chunks = reader.chunks(JsonLines(99))
         found = await anext(chunks)
         with pytest.raises(ReceiveTimeout, match="no whole item came for"):
             await anext(chunks)
@@ -63,7 +63,7 @@ def test_a_stream_and_one_piece_come_in_chunks_of_the_same_size() -> None:
     async def receive() -> Any:
         return {"type": "http.request", "body": body}
 
-    stream = listed(Source({}, receive, HELD).chunks(JsonLines(99)))
+    stream = listed(BatchReader({}, receive, HELD).chunks(JsonLines(99)))
     lengths = [CHUNK, CHUNK, 3]
     assert [len(chunk) for chunk in asyncio.run(stream)] == lengths
     assert [len(c) for c in asyncio.run(listed(cut([b"{}"] * count)))] == lengths
@@ -82,9 +82,9 @@ def test_source_waits_for_whole_items_and_not_for_bytes(
         return {"type": "http.request", "body": b"x", "more_body": True}
 
     async def run() -> None:
-        source = Source({}, receive, HELD)
+        reader = BatchReader({}, receive, HELD)
         with pytest.raises(ReceiveTimeout, match="no whole item came for"):
-            await anext(source.chunks(JsonLines(1 << 20)))
+            await anext(reader.chunks(JsonLines(1 << 20)))
 
     asyncio.run(run())
     assert sent

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, BadItem
 from polydom.server.http.headers import Headers
-from polydom.server.schema.predict import Ask
-from polydom.server.v1.decode import decode_ask
+from polydom.server.schema.predict import PredictRequest
+from polydom.server.v1.decode import decode_request
 
 JSON: Headers = ((b"content-type", b"application/json; charset=utf-8"),)
 TEXT: Headers = ((b"content-type", b"text/plain"),)
@@ -22,11 +22,11 @@ IMAGE: Headers = ((b"content-type", b"image/jpeg"),)
 def test_decoder_reads_each_kind_of_item_from_json() -> None:
     image = base64.b64encode(b"\xff\xd8").decode()
     bodies = [{"text": "hi"}, {"record": {"a": 1.5, "b": "x", "c": None}}]
-    asks = [decode_ask(JSON, b"", json.dumps(b).encode(), "text") for b in bodies]
+    asks = [decode_request(JSON, b"", json.dumps(b).encode(), "text") for b in bodies]
     assert asks[0].text == "hi"
     assert asks[1].record == {"a": 1.5, "b": "x", "c": None}
     body = json.dumps({"image_base64": image, "budget_ms": 5}).encode()
-    ask = decode_ask(JSON, b"", body, "image")
+    ask = decode_request(JSON, b"", body, "image")
     assert (ask.image_base64, ask.budget_ms) == (b"\xff\xd8", 5.0)
 
 
@@ -38,26 +38,30 @@ def test_decoder_reads_json_where_the_content_type_was_not_thought_of(
     headers: Headers,
 ) -> None:
     body = b' \n{"text": "hi", "budget_ms": 5}'
-    assert decode_ask(headers, b"", body, "text") == Ask(text="hi", budget_ms=5)
+    assert decode_request(headers, b"", body, "text") == PredictRequest(
+        text="hi", budget_ms=5
+    )
     with pytest.raises(BadInput, match=r"^body: it ends too early"):
-        decode_ask(headers, b"", b"{", "text")
+        decode_request(headers, b"", b"{", "text")
     with pytest.raises(BadInput, match=r"content type '.*' is not understood"):
-        decode_ask(headers, b"", b"text=hi", "text")
+        decode_request(headers, b"", b"text=hi", "text")
 
 
 def test_decoder_takes_a_raw_body_as_the_item() -> None:
-    assert decode_ask(IMAGE, b"", b"\xff\xd8", "image").image_base64 == b"\xff\xd8"
-    assert decode_ask(TEXT, b"", "ä".encode(), "text").text == "ä"
-    assert decode_ask(BYTES, b"", b"\xff\xd8", "image").image_base64 == b"\xff\xd8"
-    assert decode_ask(BYTES, b"", b"plain", "text").text == "plain"
-    assert decode_ask(TEXT, b"", b"", "text").text == ""
+    assert decode_request(IMAGE, b"", b"\xff\xd8", "image").image_base64 == b"\xff\xd8"
+    assert decode_request(TEXT, b"", "ä".encode(), "text").text == "ä"
+    assert decode_request(BYTES, b"", b"\xff\xd8", "image").image_base64 == b"\xff\xd8"
+    assert decode_request(BYTES, b"", b"plain", "text").text == "plain"
+    assert decode_request(TEXT, b"", b"", "text").text == ""
 
 
 def test_decoder_reads_terms_from_query_and_header() -> None:
     query = b"on_infeasible=error&min_accuracy=0.5"
-    ask = decode_ask((*TEXT, (b"x-budget-ms", b"2.5")), query, b"hi", "text")
-    assert ask == Ask(text="hi", budget_ms=2.5, on_infeasible="error", min_accuracy=0.5)
-    assert decode_ask(TEXT, b"budget_ms=7", b"hi", "text").budget_ms == 7
+    ask = decode_request((*TEXT, (b"x-budget-ms", b"2.5")), query, b"hi", "text")
+    assert ask == PredictRequest(
+        text="hi", budget_ms=2.5, on_infeasible="error", min_accuracy=0.5
+    )
+    assert decode_request(TEXT, b"budget_ms=7", b"hi", "text").budget_ms == 7
 
 
 @pytest.mark.parametrize(
@@ -115,11 +119,13 @@ def test_decoder_refuses_with_what_and_where(
     headers: Headers, query: bytes, body: bytes, message: str
 ) -> None:
     with pytest.raises((BadInput, BadItem), match=message):
-        decode_ask(headers, query, body, "text")
+        decode_request(headers, query, body, "text")
 
 
 @given(query=st.binary(max_size=40), body=st.binary(max_size=60))
 def test_decoder_refuses_noise_with_its_own_errors(query: bytes, body: bytes) -> None:
     for headers in (JSON, TEXT, BYTES):
         with contextlib.suppress(BadInput, BadItem):
-            assert isinstance(decode_ask(headers, query, body, "text"), Ask)
+            assert isinstance(
+                decode_request(headers, query, body, "text"), PredictRequest
+            )

@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from polydom.features.errors import PolydomError
 from polydom.indexer.index.index import Index
 from polydom.server.app import create_app
-from polydom.server.engine.planner import Engine
+from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
-from polydom.server.http.protocol import REQUEST, RawRequest, StampingProtocol
-from polydom.server.runtime.codec import Desk
-from polydom.server.runtime.model import Serving
+from polydom.server.http.protocol import REQUEST, HttpProtocol, RawRequest
+from polydom.server.runtime.codec import Codec
+from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.repository import Repository
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import encode
 from polydom.server.settings import Settings
-from polydom.server.v1.decode import decode_ask
+from polydom.server.v1.decode import decode_request
 from polydom.server.v1.predict import LONGEST_BODY, Predict
 from tests.support import records, served
 from tests.support.examples import few
@@ -41,13 +41,13 @@ class One(Repository):
     def __init__(self, index: Index) -> None:
         assert index.package is not None
         files = [served.FEATURES_FILE] if index.package.kind == "text" else []
-        engine = Engine(index, index.package.extractor(files), now=lambda: NOW_S)
+        planner = Planner(index, index.package.extractor(files), now=lambda: NOW_S)
         self.queue, self.settings = WorkQueue(), Settings()
-        self.serving = Serving(Desk(engine, self.settings), self.queue)
-        self.serving.ready = True
+        self.served = ServedModel(Codec(planner, self.settings), self.queue)
+        self.served.ready = True
 
-    def get(self, name: str | None = None, version: str | None = None) -> Serving:
-        return self.serving
+    def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
+        return self.served
 
 
 PERSON = json.dumps({"record": records.PEOPLE[0]}).encode()
@@ -63,15 +63,15 @@ def request(
 
 def ordinary(one: One, asked: RawRequest) -> tuple[int, bytes]:
     """Status and body as the application makes them."""
-    serving = one.serving
+    served = one.served
     try:
-        kind = serving.desk.engine.package.kind
-        ask = decode_ask(asked.headers, asked.query, asked.body, kind)
-        answered = asyncio.run(serving.answer(ask, asked.arrived_s, Caller()))
+        kind = served.codec.planner.package.kind
+        ask = decode_request(asked.headers, asked.query, asked.body, kind)
+        answered = asyncio.run(served.answer(ask, asked.arrived_s, Caller()))
     except PolydomError as error:
         status, failure = describe(error)
         return status, encode(failure)
-    return 200, encode(serving.desk.answer(*answered))
+    return 200, encode(served.codec.answer(*answered))
 
 
 numbers = st.one_of(
@@ -163,7 +163,7 @@ def test_what_would_wait_is_for_the_route() -> None:
     one = One(records.make_index())
     one.queue.waiting = 1
     assert Predict(one).at_once(asked) is None
-    one.queue.waiting, one.serving.ready = 0, False
+    one.queue.waiting, one.served.ready = 0, False
     assert Predict(one).at_once(asked) is None
     slow = One(served.make_index())
     body = json.dumps({"text": "x" * 100}).encode()
@@ -202,7 +202,7 @@ def test_bodies_over_the_operators_limit_are_for_the_route() -> None:
         assert (answer is not None) == answered
 
 
-class Ordinary(StampingProtocol):
+class Ordinary(HttpProtocol):
     """Has the route answer everything."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -268,7 +268,7 @@ CONVERSATIONS: dict[str, list[bytes]] = {
 
 @contextlib.asynccontextmanager
 async def running(
-    protocol: type[StampingProtocol], folder: Path
+    protocol: type[HttpProtocol], folder: Path
 ) -> AsyncIterator[tuple[Any, uvicorn.Server]]:
     app = create_app(records.save_index(folder))
     config = uvicorn.Config(
@@ -280,15 +280,15 @@ async def running(
         server_header=False,
     )
     server = uvicorn.Server(config)
-    serving = asyncio.ensure_future(server.serve())
+    served = asyncio.ensure_future(server.serve())
     while not (server.started and app.state.repository.ready):
         await asyncio.sleep(0.01)
     yield app, server
     server.should_exit = True
-    await serving
+    await served
 
 
-def answers(protocol: type[StampingProtocol], folder: Path) -> dict[str, bytes]:
+def answers(protocol: type[HttpProtocol], folder: Path) -> dict[str, bytes]:
     """All that a real server sends in each conversation, without what times change."""
 
     async def talk(server: uvicorn.Server, reads: list[bytes]) -> bytes:
@@ -297,7 +297,7 @@ def answers(protocol: type[StampingProtocol], folder: Path) -> dict[str, bytes]:
         while not server.server_state.connections:
             await asyncio.sleep(0)
         (connection,) = server.server_state.connections
-        assert isinstance(connection, StampingProtocol)
+        assert isinstance(connection, HttpProtocol)
         for read in [*reads, LAST]:
             if connection.transport.is_closing():
                 break  # what is sent now would only be refused
@@ -337,7 +337,7 @@ def timeless(said: bytes) -> bytes:
 
 
 def test_conversations_are_the_same_on_the_wire(tmp_path: Path) -> None:
-    ways: list[type[StampingProtocol]] = [StampingProtocol, Ordinary]
+    ways: list[type[HttpProtocol]] = [HttpProtocol, Ordinary]
     short, ordinary = (answers(way, tmp_path) for way in ways)
     for name, said in ordinary.items():
         assert timeless(short[name]) == timeless(said), name
@@ -361,7 +361,7 @@ def test_who_leaves_before_the_body_is_counted(tmp_path: Path) -> None:
     """Also where nothing but the protocol knew of the request."""
 
     async def main() -> None:
-        async with running(StampingProtocol, tmp_path) as (app, server):
+        async with running(HttpProtocol, tmp_path) as (app, server):
             connections = server.server_state.connections
             port = server.servers[0].sockets[0].getsockname()[1]
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -380,7 +380,7 @@ def test_who_leaves_before_the_body_is_counted(tmp_path: Path) -> None:
 
 
 def test_answers_without_a_cycle_are_one_a_read(tmp_path: Path) -> None:
-    class Counting(StampingProtocol):
+    class Counting(HttpProtocol):
         answered: ClassVar[list[bool]] = []
 
         def _answered(self, answerer: Any) -> bool:

@@ -78,7 +78,7 @@ def right_in_time(
 def audit_alarm(
     seen: Sequence[bool], alpha: float, times: Sequence[float], quiet: float
 ) -> bool:
-    """Whether `Audit` has sounded: every bet from every beginning, anew each time."""
+    """Whether `ExitAudit` has sounded: every bet from every beginning, anew."""
     if alpha == 0:
         return any(seen)
     rates = [min(factor * alpha, (1 + alpha) / 2) for factor in times]

@@ -6,8 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from polydom.server.http.protocol import StampingProtocol
-from polydom.server.runtime.turn import turn_of
+from polydom.server.http.protocol import HttpProtocol, turn_of
 from tests.support.served import FEATURES_FILE, HAM, make_index
 from tests.support.servers import ask, serving
 
@@ -31,7 +30,7 @@ def test_what_is_read_behind_others_has_waited_for_them() -> None:
     """Two connections are ready in one turn; the first takes its time to be parsed."""
     seen = list[tuple[float, bool]]()
 
-    class Protocol(StampingProtocol):
+    class Protocol(HttpProtocol):
         def __init__(self) -> None:
             super().__init__(config, state, {})
 
@@ -67,8 +66,8 @@ def _config() -> tuple[Any, Any]:
     from uvicorn.server import ServerState
 
     app: Any = None
-    config = Config(app, http=StampingProtocol, log_config=None, lifespan="off")
-    config.http_protocol_class, config.loaded_app = StampingProtocol, app
+    config = Config(app, http=HttpProtocol, log_config=None, lifespan="off")
+    config.http_protocol_class, config.loaded_app = HttpProtocol, app
     return config, ServerState()
 
 

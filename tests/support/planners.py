@@ -1,4 +1,4 @@
-"""Engines of the small text index, whose features take as long as a test wants."""
+"""Planners of the small text index, whose features take as long as a test wants."""
 
 import math
 from collections.abc import Sequence
@@ -12,15 +12,15 @@ from polydom.features.feature import Feature
 from polydom.features.items import text_item
 from polydom.indexer.index.index import Index
 from polydom.server.engine.budget import Budget
-from polydom.server.engine.execution import answer
-from polydom.server.engine.planner import Engine
-from polydom.server.engine.request import Question
+from polydom.server.engine.execution import execute
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Request
 from tests.support.clock import Clock
 from tests.support.served import FEATURES_FILE, WIDTHS, make_index
 
 INDEX = make_index()
 TEXT_100 = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
-# What the three features take on a slow_engine.
+# What the three features take on a slow_planner.
 IDLE = (0.0, 0.0, 0.0)
 AS_PROMISED = (1e-3, 4e-3, 4e-3)
 FAST = (0.5e-3, 0.5e-3, 0.5e-3)
@@ -47,8 +47,10 @@ def typical_index(shares: Any = HALF) -> Index:
     return replace(index, package=replace(index.package, typical=np.array(shares)))
 
 
-def slow_engine(clock: Clock, seconds: Sequence[float], index: Index = INDEX) -> Engine:
-    """An engine whose features move the clock by so much, whatever they promise."""
+def slow_planner(
+    clock: Clock, seconds: Sequence[float], index: Index = INDEX
+) -> Planner:
+    """A planner whose features move the clock by so much, whatever they promise."""
 
     def slowed(feature: Feature, pause_s: float) -> Feature:
         def function(*inputs: Any) -> Any:
@@ -59,16 +61,16 @@ def slow_engine(clock: Clock, seconds: Sequence[float], index: Index = INDEX) ->
 
     own = extractor_of(index)
     features = [slowed(f, s) for f, s in zip(own.features, seconds, strict=True)]
-    return Engine(index, Extractor(features, WIDTHS), now=clock)
+    return Planner(index, Extractor(features, WIDTHS), now=clock)
 
 
-def typical_engine(seconds: Sequence[float], index: Index | None = None) -> Engine:
-    """An engine that knows typical times, and goes on while there is time left."""
-    return slow_engine(Clock(), seconds, index or typical_index())
+def typical_planner(seconds: Sequence[float], index: Index | None = None) -> Planner:
+    """A planner that knows typical times, and goes on while there is time left."""
+    return slow_planner(Clock(), seconds, index or typical_index())
 
 
-def ask(engine: Engine, budget: Budget, **terms: Any) -> Any:
-    return answer(engine, Question(TEXT_100, budget, **terms))
+def ask(planner: Planner, budget: Budget, **terms: Any) -> Any:
+    return execute(planner, Request(TEXT_100, budget, **terms))
 
 
 BUILT: dict[str, Any] = {
@@ -90,6 +92,6 @@ def index_that_says(built: Any) -> Index:
     return replace(index, package=replace(index.package, meta=meta))
 
 
-def money_engine() -> Engine:
+def money_planner() -> Planner:
     index = make_index("usd")
-    return Engine(index, extractor_of(index))
+    return Planner(index, extractor_of(index))
