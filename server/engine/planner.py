@@ -176,23 +176,24 @@ class Planner:
             if worth != row:
                 row, reason = worth, "pressure"
         if reason is None and accuracies[row] < accuracies[best]:
-            unhindered = self._unhindered(request, now_s, drift)
-            waited = accuracies[unhindered] > accuracies[row]
-            reason = "waited" if waited else "budget"
+            reason = self._falls_short(row, request, now_s, drift)
         return self._choice(row, size, reason, drift, left=remaining)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
         """Say whether `choose` would choose the same now, were nobody waiting.
 
         What was the best that a budget buys is so as long as it fits into what is left
-        of it.
+        of it. Why it is not the best of all may be another reason by then.
         """
-        left = request.budget.left(now_s)
-        return (
-            not choice.late
-            and choice.cost <= left <= choice.left
-            and choice.drift == self._drift_at(now_s)
-        )
+        left, drift = request.budget.left(now_s), choice.drift
+        if choice.late or not choice.cost <= left <= choice.left:
+            return False
+        if drift != self._drift_at(now_s):
+            return False
+        if choice.reason is None:
+            return True
+        row = choice.plan.row
+        return choice.reason == self._falls_short(row, request, now_s, drift)
 
     def choose_row(self, row: int, size: Size, now_s: float) -> Choice:
         """Take a row whatever it costs; "budget" where it is not the best."""
@@ -212,6 +213,14 @@ class Planner:
         """Row that would be bought if nobody else had been in the way."""
         begun_s = min(now_s, request.waits_since_s)
         return self._best(request.item.size, request.budget.left(begun_s) / drift)
+
+    def _falls_short(
+        self, row: int, request: Request, now_s: float, drift: float
+    ) -> Reason:
+        """Say why a row is not the best: others were first, or the budget is small."""
+        unhindered = self._unhindered(request, now_s, drift)
+        waited = self.accuracies[unhindered] > self.accuracies[row]
+        return "waited" if waited else "budget"
 
     def _serves(self, row: int, request: Request) -> bool:
         """Say whether a row is what was asked for: good enough, and no mere prior."""
