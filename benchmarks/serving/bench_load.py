@@ -37,7 +37,7 @@ from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.readers import load_data
 from polydom.server.app import create_app
-from polydom.server.engine import planner as planner
+from polydom.server.engine import planner
 from polydom.server.ops.server import listen, run
 from polydom.server.settings import Settings
 

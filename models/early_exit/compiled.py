@@ -10,7 +10,7 @@ from ..importers.comparison import check_values
 from ..importers.regressors import COMPILERS as REGRESSORS
 from ..importers.regressors import read_regressor
 from ..scoring.classifier import Classifier, SumOfTerms
-from ..scoring.library_classes import is_one_of
+from ..scoring.known_classes import is_one_of
 from .ensemble import as_ensemble
 from .regressor import Regressor
 

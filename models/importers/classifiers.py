@@ -11,7 +11,10 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from ..scoring.classifier import Classifier
-from ..scoring.library_classes import is_one_of, named
+from ..scoring.known_classes import (
+    is_one_of,
+    named,
+)
 from ..scoring.model import Model
 from ..scoring.preparation import (
     TRANSFORMERS,

@@ -17,7 +17,7 @@ from ..scoring.kernels.link import (
     POSITIVE,
     SOFTMAX,
 )
-from ..scoring.library_classes import is_one_of
+from ..scoring.known_classes import is_one_of
 from ..scoring.preparation import Preparation
 from ..trees.nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
 from ..trees.trees import join

@@ -8,7 +8,10 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ..scoring.library_classes import is_one_of, named
+from ..scoring.known_classes import (
+    is_one_of,
+    named,
+)
 from ..scoring.preparation import inputs_of
 from ..trees.nodes import Tree
 from ..trees.trees import Link, SumOfTrees, Trees, join

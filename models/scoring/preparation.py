@@ -24,7 +24,10 @@ from .kernels.preparation import (
     SUM_NORM,
     prepare,
 )
-from .library_classes import is_one_of, named
+from .known_classes import (
+    is_one_of,
+    named,
+)
 from .model import Rows
 from .stored_arrays import Stored
 

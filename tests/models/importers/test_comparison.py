@@ -24,7 +24,7 @@ from polydom.models import compile
 from polydom.models.importers.classifiers import COMPILERS, compilable, compile_model
 from polydom.models.importers.comparison import ROWS, draw_rows
 from polydom.models.importers.regressors import COMPILERS as REGRESSORS
-from polydom.models.scoring.library_classes import HOME_OF
+from polydom.models.scoring.known_classes import HOME_OF
 from polydom.models.scoring.preparation import TRANSFORMERS
 from tests.support.agreement import bundled
 from tests.support.boosters import lgbm, xgb
