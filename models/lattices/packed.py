@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..scoring.address_table import LINE, AddressTable, NotCopied, lay_table
-from ..scoring.kernels.declare import COMPILED
+from ..scoring.kernels.cached_njit import COMPILED
 from ..scoring.kernels.native import entry
 from ..scoring.model import Rows
 from ..scoring.rows import SINGLE

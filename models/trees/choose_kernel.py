@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..scoring.address_table import NotCopied
-from ..scoring.kernels.declare import COMPILED
+from ..scoring.kernels.cached_njit import COMPILED
 from ..scoring.rows import DENSE, SINGLE
 from ..scoring.stops import Codes, Floats, Never, Stops
 from . import self_test

@@ -18,7 +18,7 @@ from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.models.lattices.lattices import Lattices
 from polydom.models.lattices.packed import pack_lattices
 from polydom.models.scoring.classifier import Classifier
-from polydom.models.scoring.kernels.declare import COMPILED
+from polydom.models.scoring.kernels.cached_njit import COMPILED
 from polydom.models.scoring.model import Model
 from polydom.models.scoring.stops import Limits, Margins
 from polydom.models.trees.choose_kernel import pack

@@ -6,7 +6,7 @@ from numba import float64, int64, njit, uint64
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import ONE_ROW
+from polydom.models.scoring.kernels.cached_njit import ONE_ROW
 from polydom.models.scoring.kernels.native import ROW, ROWS
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.kernels.packed import margin

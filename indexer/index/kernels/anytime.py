@@ -10,7 +10,7 @@ from numba import boolean, float64, int32, int64
 from numba.types import UniTuple
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
 from polydom.models.scoring.kernels.native import frozen
 
 FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)

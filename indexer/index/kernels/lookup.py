@@ -8,7 +8,7 @@ import numpy as np
 from numba import float64, int32, int64
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
 from polydom.models.scoring.kernels.native import frozen
 
 FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)

@@ -9,7 +9,7 @@ import numpy as np
 from numba import float64, int32, int64
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
 from polydom.models.scoring.kernels.native import frozen
 
 from ...skyline.kernels.pairs import FLOATS_2D, pair_cost

@@ -13,7 +13,7 @@ import numpy as np
 from numba import float64, int64, uint64, void
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
 from polydom.models.scoring.kernels.native import frozen
 
 FLOATS, MASKS = frozen(float64), frozen(uint64)

@@ -5,7 +5,7 @@ from numba import boolean, float64, int64
 from numba.types import Tuple
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
 from polydom.models.scoring.kernels.native import frozen
 
 from .crossings import UNIT, certain_order, compare, ever_cheaper

@@ -22,7 +22,7 @@ import numpy as np
 from numba import boolean, float32, float64, int32, uint64, void
 from numpy.typing import NDArray
 
-from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS_2D, frozen
 from ...scoring.model import Rows
 

@@ -19,7 +19,7 @@ from numba import carray, float64, int32, int64, uint64, void
 from numpy.typing import NDArray
 
 from ...scoring.address_table import LINE
-from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import ROW, ROWS, frozen, on_stack, pointer, table_at
 from ...scoring.kernels.stops import margin_of
 from ...scoring.model import Rows

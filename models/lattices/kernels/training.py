@@ -12,7 +12,7 @@ import numpy as np
 from numba import boolean, float32, float64, int16, int32, int64, uint64, void
 from numpy.typing import NDArray
 
-from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS, FLOATS_3D, INTS, frozen
 
 PLACES = frozen(int16, 2)

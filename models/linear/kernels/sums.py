@@ -10,7 +10,7 @@ import numpy as np
 from numba import boolean, float64
 from numpy.typing import NDArray
 
-from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS, FLOATS_2D
 
 

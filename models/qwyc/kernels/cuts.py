@@ -14,7 +14,7 @@ from numba import boolean, float64, int32, int64, types, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
-from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLAGS, FLOATS, INTS
 
 IDS = Array(int32, 1, "C", readonly=True)

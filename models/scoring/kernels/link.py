@@ -10,7 +10,7 @@ import numpy as np
 from numba import float64, int64, void
 from numpy.typing import NDArray
 
-from .declare import OPTIONS, njit
+from .cached_njit import OPTIONS, njit
 from .native import frozen
 
 RAW = frozen(float64, 2)

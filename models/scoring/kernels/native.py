@@ -32,7 +32,7 @@ from numba import boolean, carray, float32, float64, int64, types
 from numba.core.types import Array
 from numba.extending import intrinsic
 
-from .declare import njit
+from .cached_njit import njit
 
 INT, LONG, BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
 

@@ -12,7 +12,7 @@ from numba import float64, int32, int64, void
 from numpy.typing import NDArray
 
 from ..model import Rows
-from .declare import OPTIONS, njit
+from .cached_njit import OPTIONS, njit
 from .native import FLOATS_2D, FLOATS_3D, ROWS, frozen
 
 CODES, COLUMNS = frozen(int64), frozen(int32)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..stops import NEAR, UNDECIDED
-from .declare import njit
+from .cached_njit import njit
 
 
 @njit(inline="always")

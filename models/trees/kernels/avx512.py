@@ -11,7 +11,7 @@ from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import config, types
 from numba.extending import intrinsic
 
-from ...scoring.kernels.declare import COMPILED
+from ...scoring.kernels.cached_njit import COMPILED
 from ...scoring.kernels.native import constant, instruction, load, spread, store
 from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 

@@ -18,7 +18,7 @@ from numba import float64, int32, int64, types, uint8, uint16, uint64, void
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import ROWS, constant, gather, load, spread, store
 from .packed import key_of
 

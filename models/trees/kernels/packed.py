@@ -14,7 +14,7 @@ import numpy as np
 from numba import carray, float64, int32, int64, uint64, void
 from numpy.typing import NDArray
 
-from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
+from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import ROW, ROWS, on_stack, pointer, table_at
 from ...scoring.kernels.stops import beyond_margin, outside, side
 from ...scoring.stops import BEST, UNDECIDED

@@ -7,7 +7,7 @@ is in the cache, to find the array takes longer than to find what is in it.
 import numpy as np
 from numba import carray, int64, uint64
 
-from ...scoring.kernels.declare import ONE_ROW, OPTIONS, njit
+from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import pointer, table_at
 from ...scoring.stops import NO_ROW
 from .packed import decide

@@ -10,7 +10,7 @@ import numpy as np
 from numba import float64, int32, int64, uint32, void
 from numpy.typing import NDArray
 
-from ...scoring.kernels.declare import OPTIONS, njit
+from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import ROW, ROWS, frozen
 from ...scoring.model import Rows
 from ..nodes import (

@@ -16,7 +16,7 @@ from polydom.models.early_exit.evaluators import MarginExit
 from polydom.models.lattices.lattices import Lattices, make_lattices
 from polydom.models.load import load_model
 from polydom.models.scoring.classifier import Classifier, Head
-from polydom.models.scoring.kernels.declare import COMPILED
+from polydom.models.scoring.kernels.cached_njit import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
 from polydom.models.scoring.preparation import plain
 from tests.support.agreement import stored_and_loaded

@@ -10,7 +10,7 @@ from numba import carray, float64, int32, int64, njit, types, uint64, void
 from numba.extending import intrinsic
 
 from polydom.models.scoring.address_table import LINE, aligned, lay_table
-from polydom.models.scoring.kernels.declare import ONE_ROW
+from polydom.models.scoring.kernels.cached_njit import ONE_ROW
 from polydom.models.scoring.kernels.native import (
     constant,
     entry,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.declare import njit
+from polydom.models.scoring.kernels.cached_njit import njit
 from polydom.models.scoring.kernels.stops import beyond_margin, margin_of, outside, side
 from polydom.models.scoring.stops import (
     BEST,

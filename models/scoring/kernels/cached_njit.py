@@ -1,4 +1,4 @@
-"""How kernels are declared: `numba.njit`, with a cache that sees what they import.
+"""`numba.njit` for all kernels, with a cache that sees what they import.
 
 numba keeps machine code in files and takes it for fresh while the source file of the
 kernel is the same. But the constants and kernels that a kernel imports are in its code
@@ -34,12 +34,12 @@ def njit(*signatures: Any, **options: Any) -> Callable[[Callable[..., Any]], Any
     """
     compiled = numba.njit(*signatures, **options)
 
-    def declare(function: Callable[..., Any]) -> Any:
+    def decorate(function: Callable[..., Any]) -> Any:
         if options.get("cache"):
             function.__qualname__ += f".{digest(function.__module__)}"
         return compiled(function)
 
-    return declare
+    return decorate
 
 
 @functools.cache
