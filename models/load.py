@@ -10,9 +10,10 @@ from polydom.features.errors import BadModel
 from .lattices.lattices import Lattices
 from .linear.linear import Linear
 from .linear.naive_bayes import Gaussian
-from .scoring.classifier import Scorer, load_classifier
+from .scoring.classifier import load_classifier
 from .scoring.model import Model
 from .scoring.prior import Prior
+from .scoring.scorer import Scorer
 from .scoring.stored_arrays import Stored
 from .trees.trees import Trees
 

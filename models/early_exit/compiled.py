@@ -9,8 +9,9 @@ from ..importers.classifiers import compile_model, read_file
 from ..importers.comparison import check_values
 from ..importers.regressors import COMPILERS as REGRESSORS
 from ..importers.regressors import read_regressor
-from ..scoring.classifier import Classifier, SumOfTerms
+from ..scoring.classifier import Classifier
 from ..scoring.known_classes import is_one_of
+from ..scoring.scorer import SumOfTerms
 from .ensemble import as_ensemble
 from .regressor import Regressor
 

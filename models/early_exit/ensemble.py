@@ -12,9 +12,10 @@ from polydom.features.errors import BadInput, BadModel
 from ..qwyc.fit import fit_schedule
 from ..qwyc.fit_multiclass import fit_margin_schedule
 from ..qwyc.schedule import MarginSchedule, Schedule
-from ..scoring.classifier import BaseModels, Classifier, PackedTerms, SumOfTerms
+from ..scoring.classifier import Classifier
 from ..scoring.model import Rows
 from ..scoring.rows import take_rows
+from ..scoring.scorer import BaseModels, PackedTerms, SumOfTerms
 from ..scoring.stops import NEAR, Floats, Margins, Stops
 from .evaluators import EarlyExit, MarginExit, make_evaluator
 

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..qwyc.schedule import MarginSchedule, Schedule
-from ..scoring.classifier import BaseModels, Classifier, PackedTerms
+from ..scoring.classifier import Classifier
 from ..scoring.model import Rows
 from ..scoring.rows import DENSE, SINGLE, take_row, take_rows
+from ..scoring.scorer import BaseModels, PackedTerms
 from ..scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins
 from ..scoring.whole_sums import whole_sums
 from ..trees.row_by_number import bind_rows

@@ -58,7 +58,7 @@ class Regressor:
         """Prediction for one full row (width,)."""
         margin = self.trees.margin_one(row)
         if margin is None:
-            raw = self.trees.raw_one(take_row(row))[:, 0]
+            raw = self.trees.raw(take_row(row)[None])[:, 0]
         else:
             raw = np.array([margin])
         return float(_linked(raw, self.link)[0])

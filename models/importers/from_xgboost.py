@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from ..linear.linear import Linear
-from ..scoring.classifier import Classifier, Head, Scorer, labels_of
+from ..scoring.classifier import Classifier, Head, labels_of
 from ..scoring.kernels.link import LARGEST_SCORE, LOGISTIC, MARGIN, POSITIVE, SOFTMAX
 from ..scoring.preparation import Preparation, inputs_of
+from ..scoring.scorer import Scorer
 from ..trees.nodes import MISSING_LEFT, NOT_BELOW_ZERO, Tree
 from ..trees.trees import Link, SumOfTrees, Trees, join
 from .ubjson import read_ubj

@@ -6,12 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput
-
 from ..scoring.model import Rows
 from ..scoring.preparation import Preparation, as_rows, load_preparation
+from ..scoring.scorer import SumOfTerms
 from ..scoring.stops import Floats, Never, Stops
-from ..scoring.stored_arrays import Stored, reduced
+from ..scoring.stored_arrays import Stored
 from .kernels.plain import PARTS, base
 from .packed import PackedLattices, pack_lattices, raw_entry
 
@@ -21,7 +20,7 @@ MOST_UNITS = 2**30  # then sums of the most lattices are whole numbers below 2^5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lattices:
+class Lattices(SumOfTerms):
     """A sum of lattices, QWYC's own base models (its appendix D.1).
 
     Each of S inputs goes through a piecewise-linear calibrator to [0, 1]; a missing
@@ -65,16 +64,6 @@ class Lattices:
     kind: ClassVar[str] = "lattices"
 
     @property
-    def columns(self) -> NDArray[np.int32]:
-        """(d,) positions of the inputs in the full row."""
-        return self.preparation.columns
-
-    @property
-    def width(self) -> int:
-        """Columns that a full row must have."""
-        return self.preparation.width
-
-    @property
     def outputs(self) -> int:
         """R, the number of raw scores."""
         return len(self.bias)
@@ -107,10 +96,6 @@ class Lattices:
         """Give what the raw scores start from: (R,)."""
         return self.bias
 
-    def raw_one(self, row: Rows) -> NDArray[np.float64]:
-        """Raw scores (1, R) of one full row (width,)."""
-        return self.raw(row[None])
-
     def margin_one(self, row: Rows) -> float | None:
         """Raw score of one full row, if there is one and kernels take the row."""
         packed = self.packed
@@ -125,20 +110,13 @@ class Lattices:
         everything = np.arange(self.size)
         return replace(self, packed=pack_lattices(self, everything, Never()))
 
-    def rounds(self) -> "tuple[Lattices, int]":
-        """Give the same sums; each lattice is a base model."""
-        return self, 1
-
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedLattices | None:
         """Pack lattices for kernels that stop, where there are any."""
         return pack_lattices(self, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Smallest and largest vertex (T,); BadInput if there are several scores."""
-        if self.outputs != 1:
-            raise BadInput(
-                f"{self.outputs} raw scores per row; bounds are those of one"
-            )
+        self.need_one_output()
         vertices = self.vertices[:, 0] * self.unit
         return vertices.min(axis=1), vertices.max(axis=1)
 
@@ -199,9 +177,6 @@ class Lattices:
             f"Lattices({self.size} lattices of {self.inputs.shape[1]} inputs, {kind}, "
             f"{self.outputs} raw scores, {self.preparation!r})"
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return reduced(self, packed=self.packed is not None)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Lattices":

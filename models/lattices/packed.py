@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import LINE, AddressTable, NotCopied, lay_table
+from ..scoring.address_table import LINE, AddressTable, lay_table
 from ..scoring.kernels.cached_njit import COMPILED
 from ..scoring.kernels.native import entry
 from ..scoring.model import Rows
-from ..scoring.rows import SINGLE
+from ..scoring.scorer import PackedTerms
 from ..scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins, Stops
 from .kernels.simd_steps import LANES, STEP
 from .kernels.single_row import (
@@ -40,12 +40,13 @@ raw_entry, early_entry, by_margin_entry = (
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PackedLattices(NotCopied):
+class PackedLattices(PackedTerms):
     """Lattices in the order of a schedule, for rows of at least `width` columns.
 
     Attributes
     ----------
     table
+        What kernels read.
     width
         Columns that a row must have.
     outputs
@@ -54,8 +55,9 @@ class PackedLattices(NotCopied):
         The rule that rows stop by.
     start : (R,) float64
         Sums before the first lattice.
-    enter
-        Function of a row and the address: the answer, by limits; by margins the code.
+    enter, at
+        Function of a row and the table's address: the answer, by limits; by margins
+        the code.
     """
 
     table: AddressTable
@@ -64,21 +66,7 @@ class PackedLattices(NotCopied):
     stops: Stops
     start: Floats
     enter: Any
-
-    @property
-    def at(self) -> int:
-        """Address of the table."""
-        return self.table.address
-
-    def takes(self, row: NDArray[Any]) -> bool:
-        """Is this a row that the kernels can read? They do not look themselves."""
-        return (
-            type(row) is np.ndarray
-            and row.dtype is SINGLE
-            and row.ndim == 1
-            and row.shape[0] >= self.width
-            and row.flags.c_contiguous
-        )
+    at: int
 
     def sums(self, X: Rows) -> NDArray[np.float64]:
         """Give the sums of all lattices (N, R) for checked rows."""
@@ -145,7 +133,7 @@ def pack_lattices(
     width = int(lattices.columns.max(initial=-1)) + 1
     start = stops.start(lattices.bias)
     enter = _by_sum(stops) if isinstance(stops, Limits) else by_margin_entry
-    return PackedLattices(table, width, R, stops, start, enter)
+    return PackedLattices(table, width, R, stops, start, enter, table.address)
 
 
 def _limits_of(stops: Stops) -> Floats:

@@ -10,13 +10,14 @@ from polydom.features.errors import BadInput
 
 from ..scoring.model import Rows
 from ..scoring.preparation import Preparation, load_preparation
+from ..scoring.scorer import SumOfTerms
 from ..scoring.stops import Floats, Stops
-from ..scoring.stored_arrays import Stored, reduced
+from ..scoring.stored_arrays import Stored
 from .kernels.sums import linear
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Linear:
+class Linear(SumOfTerms):
     """Logistic regression, linear SVM, perceptron, ridge, LDA, discrete naive Bayes.
 
     Sums run in float64 in a fixed order. scikit-learn leaves the order to BLAS, so raw
@@ -37,16 +38,6 @@ class Linear:
     weights: NDArray[np.float64]
     intercepts: NDArray[np.float64]
     kind: ClassVar[str] = "linear"
-
-    @property
-    def columns(self) -> NDArray[np.int32]:
-        """(d,) positions of the inputs in the full row."""
-        return self.preparation.columns
-
-    @property
-    def width(self) -> int:
-        """Columns that a full row must have."""
-        return self.preparation.width
 
     @property
     def outputs(self) -> int:
@@ -82,16 +73,9 @@ class Linear:
         """Give what the raw scores start from: (R,)."""
         return self.intercepts
 
-    def rounds(self) -> "tuple[Linear, int]":
-        """Give the same sums; each input is a base model."""
-        return self, 1
-
     def bounds(self) -> tuple[Floats, Floats]:
         """Refuse: inputs, and so their terms, may be as large as they like."""
-        if self.outputs != 1:
-            raise BadInput(
-                f"{self.outputs} raw scores per row; bounds are those of one"
-            )
+        self.need_one_output()
         raise BadInput(
             "the terms of a linear model have no bounds; trees and lattices do"
         )
@@ -104,14 +88,6 @@ class Linear:
 
     def pack(self, order: NDArray[Any], stops: Stops) -> None:
         """Give no kernel: to look at a sum takes as long as to add a term."""
-
-    def raw_one(self, row: Rows) -> NDArray[np.float64]:
-        """Raw scores (1, R) of one full row (width,)."""
-        return self.raw(row[None])
-
-    def margin_one(self, row: Rows) -> float | None:
-        """No faster way than `raw_one`."""
-        return None
 
     def reach(self) -> float:
         """Give what no raw score of a finite float32 row exceeds."""
@@ -137,9 +113,6 @@ class Linear:
 
     def __repr__(self) -> str:
         return f"Linear({self.outputs} raw scores, {self.preparation!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return reduced(self)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Linear":

@@ -8,12 +8,13 @@ from numpy.typing import NDArray
 
 from ..scoring.model import Rows
 from ..scoring.preparation import Preparation, load_preparation
-from ..scoring.stored_arrays import Stored, reduced
+from ..scoring.scorer import Scorer
+from ..scoring.stored_arrays import Stored
 from .kernels.sums import gaussian
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gaussian:
+class Gaussian(Scorer):
     """One normal distribution per class and input.
 
     Log-likelihoods are summed input by input; NumPy sums pairwise, so they may differ
@@ -36,16 +37,6 @@ class Gaussian:
     kind: ClassVar[str] = "gaussian"
 
     @property
-    def columns(self) -> NDArray[np.int32]:
-        """(d,) positions of the inputs in the full row."""
-        return self.preparation.columns
-
-    @property
-    def width(self) -> int:
-        """Columns that a full row must have."""
-        return self.preparation.width
-
-    @property
     def outputs(self) -> int:
         """K: a log-likelihood per class."""
         return len(self.constants)
@@ -57,14 +48,6 @@ class Gaussian:
         if not gaussian(Z, self.means, self.variances, self.constants, out):
             self.preparation.refuse_gaps(X, Z, out)
         return out
-
-    def raw_one(self, row: Rows) -> NDArray[np.float64]:
-        """Raw scores (1, K) of one full row (width,)."""
-        return self.raw(row[None])
-
-    def margin_one(self, row: Rows) -> float | None:
-        """No faster way than `raw_one`."""
-        return None
 
     def reach(self) -> float:
         """Give what no log-likelihood of a finite float32 row exceeds."""
@@ -89,9 +72,6 @@ class Gaussian:
 
     def __repr__(self) -> str:
         return f"Gaussian({self.outputs} raw scores, {self.preparation!r})"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return reduced(self)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Gaussian":

@@ -1,7 +1,7 @@
 """A compiled classifier: something that gives raw scores, and a head."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,112 +23,11 @@ from .kernels.link import (
 from .kernels.native import entry
 from .model import Rows
 from .rows import take_row, take_rows
-from .stops import Codes, Floats, Stops
+from .scorer import Scorer
 from .stored_arrays import Stored
 
 # The compiled function without its dispatcher: it trusts that a float and an int come.
 probability_entry = entry(probability)
-
-
-class Scorer(Protocol):
-    """Raw scores of full rows, before link function and choice."""
-
-    @property
-    def kind(self) -> str:
-        """Name under which `load_model` finds it."""
-
-    @property
-    def columns(self) -> NDArray[np.int32]:
-        """(d,) positions of the inputs in the full row."""
-
-    @property
-    def outputs(self) -> int:
-        """R, the number of raw scores."""
-
-    @property
-    def width(self) -> int:
-        """Columns that a full row must have."""
-
-    def raw(self, X: Rows) -> NDArray[np.float64]:
-        """Raw scores (N, R) of the full rows X (N, width)."""
-
-    def raw_one(self, row: Rows) -> NDArray[np.float64]:
-        """Raw scores (1, R) of one full row (width,)."""
-
-    def margin_one(self, row: Rows) -> float | None:
-        """Raw score of one full row, if there is one and it is to be had faster."""
-
-    def reach(self) -> float:
-        """Give what no raw score of a finite float32 row exceeds."""
-
-    def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
-        """Draw prepared inputs (count, d) from where they make a difference."""
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything it consists of."""
-
-
-class PackedTerms(Protocol):
-    """Base models packed for kernels, in an order and for a rule of stopping.
-
-    `enter` is the function of one row, `at` what it takes besides: for limits it gives
-    the answer; for margins, which it takes totals for, the code. See `stops.py`.
-    """
-
-    @property
-    def width(self) -> int:
-        """Columns that a row must have."""
-
-    @property
-    def enter(self) -> Any:
-        """Compiled function of one row."""
-
-    @property
-    def at(self) -> int:
-        """Its second argument."""
-
-    def takes(self, row: NDArray[Any]) -> bool:
-        """Say if the kernels can read this row."""
-
-    def follow(self, X: NDArray[np.float32]) -> tuple[Floats, Codes]:
-        """Totals (N, R) and codes (N,) of checked rows."""
-
-
-class BaseModels(Protocol):
-    """T base models, whose scores and bias add up to raw scores."""
-
-    @property
-    def size(self) -> int:
-        """T, the number of base models."""
-
-    def base_scores(self, X: Rows) -> Floats:
-        """Give what each base model adds to the raw scores: (N, T, R)."""
-
-    def base_bias(self) -> Floats:
-        """Give what the raw scores start from: (R,)."""
-
-    def bounds(self) -> tuple[Floats, Floats]:
-        """Smallest and largest score (T,), whatever the row, of one raw score.
-
-        BadInput if there are several raw scores, or no bounds.
-        """
-
-    def columns_used(self, width: int) -> NDArray[np.bool_]:
-        """Mark which columns of full rows each base model reads: (T, width)."""
-
-    def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
-        """Pack base models in this order for kernels that stop, where there are any."""
-
-
-@runtime_checkable
-class SumOfTerms(BaseModels, Protocol):
-    """A scorer that is a sum of trees, lattices or linear terms."""
-
-    def margin(self) -> BaseModels:
-        """Give the same terms with one raw score, the difference of at most two."""
-
-    def rounds(self) -> "tuple[BaseModels, int]":
-        """Give the same terms for classes, and how many make a base model."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -283,27 +182,27 @@ class Classifier:
     def scores(self, row: Rows) -> NDArray[np.float64]:
         """(K,) class scores of one full row."""
         margin = self.scorer.margin_one(row)
-        if margin is None:
-            raw = self.scorer.raw_one(take_row(row))
-        else:
-            raw = np.array([[margin]])
-        scores: NDArray[np.float64] = self.head.scores(raw)[0]
-        return scores
+        if margin is not None:
+            return np.array(self.head.scores_by(margin))
+        return self.head.scores(self._raw_one(row))[0]
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.choose_by(margin)
-        return int(self.head.choose(self.scorer.raw_one(take_row(row)))[0])
+        return int(self.head.choose(self._raw_one(row))[0])
 
     def answer(self, row: Rows) -> tuple[int, list[float]]:
         """Position of the chosen class, and (K,) class scores, of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return self.head.choose_by(margin), self.head.scores_by(margin)
-        raw = self.scorer.raw_one(take_row(row))
+        raw = self._raw_one(row)
         return int(self.head.choose(raw)[0]), self.head.scores(raw)[0].tolist()
+
+    def _raw_one(self, row: Rows) -> NDArray[np.float64]:
+        return self.scorer.raw(take_row(row)[None])
 
     def predict_scores(self, X: Rows) -> NDArray[np.float64]:
         """(N, K) class scores."""

@@ -1,8 +1,7 @@
 """Stored arrays: read by name, with type and shape checked before anything is used."""
 
 from collections.abc import Mapping
-from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -74,31 +73,3 @@ class Stored:
         if not (classes[1:] > classes[:-1]).all():
             raise self.fail("classes must ascend, each once")
         return classes
-
-
-class Storable(Protocol):
-    """A scorer that `load` makes again of its `arrays`."""
-
-    @property
-    def width(self) -> int:
-        """Columns that a full row must have."""
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything it consists of."""
-
-
-def reduced(scorer: Storable, *, packed: bool = True) -> tuple[Any, ...]:
-    """Give what `__reduce__` does: pickle and copy go the way of a model file.
-
-    So nothing is taken for granted that a file's arrays are checked for, and kernels
-    get addresses of their own. What was not `packed` is not packed again.
-    """
-    return remake, (type(scorer), scorer.arrays(), scorer.width, packed)
-
-
-def remake(
-    kind: Any, arrays: Mapping[str, NDArray[Any]], width: int, packed: bool
-) -> Any:
-    """Make a scorer again; BadModel if the arrays are not such a one."""
-    made = kind.load(Stored(kind.kind, arrays), width)
-    return made if packed else replace(made, packed=None)

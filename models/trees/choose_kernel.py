@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import NotCopied
 from ..scoring.kernels.cached_njit import COMPILED
-from ..scoring.rows import DENSE, SINGLE
+from ..scoring.scorer import PackedTerms
 from ..scoring.stops import Codes, Floats, Never, Stops
 from . import self_test
 from .batch import FEWEST_ROWS, BatchTrees, pack_batch
@@ -21,7 +20,7 @@ NEVER = Never()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PackedTrees(NotCopied):
+class PackedTrees(PackedTerms):
     """Trees packed for one rule, for float32 rows of at least `width` columns.
 
     Attributes
@@ -41,15 +40,6 @@ class PackedTrees(NotCopied):
     batch: BatchTrees | None
     enter: Any
     at: int
-
-    def takes(self, row: NDArray[Any]) -> bool:
-        """Is this a row that the kernels can read? They do not look themselves."""
-        return (
-            type(row) is np.ndarray
-            and row.dtype is SINGLE
-            and row.strides == DENSE
-            and len(row) >= self.width
-        )
 
     def follow(self, X: NDArray[np.float32]) -> tuple[Floats, Codes]:
         """Totals (N, R) and codes (N,) of checked rows, by the rule they stop by."""

@@ -7,12 +7,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput, BadModel
+from polydom.features.errors import BadModel
 
 from ..scoring.model import Rows
 from ..scoring.preparation import Preparation, as_rows, load_preparation
+from ..scoring.scorer import SumOfTerms
 from ..scoring.stops import Floats, Stops
-from ..scoring.stored_arrays import Stored, reduced
+from ..scoring.stored_arrays import Stored
 from .choose_kernel import PackedTrees, pack
 from .kernels.walk import add_trees, find_leaves
 from .nodes import (
@@ -31,7 +32,7 @@ EPSILON = 2.0**-53  # what one addition can round, as a share of its sum
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Trees(TreeArrays):
+class Trees(TreeArrays, SumOfTerms):
     """A sum of trees: decision tree, forest or boosting.
 
     Leaf values are added to `bias` in float64 in the order of the trees, as
@@ -56,11 +57,6 @@ class Trees(TreeArrays):
     single: bool
     packed: PackedTrees | None = None
     kind: ClassVar[str] = "trees"
-
-    @property
-    def columns(self) -> NDArray[np.int32]:
-        """(d,) positions of the inputs in the full row."""
-        return self.preparation.columns
 
     @property
     def width(self) -> int:
@@ -101,10 +97,6 @@ class Trees(TreeArrays):
         sets = self.set_starts, self.set_bits
         add_trees(X, self.nodes, self.roots, self.targets, self.leaves, *sets, out)
         return out
-
-    def raw_one(self, row: Rows) -> NDArray[np.float64]:
-        """Raw scores (1, R) of one full row (width,)."""
-        return self.raw(row[None])
 
     def margin_one(self, row: Rows) -> float | None:
         """Raw score of one full row, if there is one and kernels take the row."""
@@ -174,10 +166,7 @@ class Trees(TreeArrays):
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Smallest and largest leaf (T,); BadInput if there are several raw scores."""
-        if self.outputs != 1:
-            raise BadInput(
-                f"{self.outputs} raw scores per row; bounds are those of one"
-            )
+        self.need_one_output()
         # Nodes lie tree by tree, so a tree's leaves do too.
         leaf = ~self.inner
         values = self.leaves[self.nodes["child"][leaf], 0] / self.divisor
@@ -257,9 +246,6 @@ class Trees(TreeArrays):
             f"Trees({self.size} trees, {len(self.nodes)} nodes, {self.outputs} raw "
             f"scores, {self.preparation!r})"
         )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return reduced(self, packed=self.packed is not None)
 
     @classmethod
     def load(cls, stored: Stored, width: int) -> "Trees":

@@ -92,7 +92,7 @@ def test_batches_are_bit_equal_to_single_rows(
     X = drawn_rows(trees, FEWEST_ROWS + 7)
     found = trees.raw(X)
     np.testing.assert_array_equal(found, walked(trees, X))
-    np.testing.assert_array_equal(found, np.vstack([trees.raw_one(x) for x in X]))
+    np.testing.assert_array_equal(found, np.vstack([trees.raw(x[None]) for x in X]))
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_models_decide_alike_with_and_without_trust(
         for made in (scorer.packed, exits.packed):
             assert isinstance(made, PackedTrees)
             assert made.rows.vector == held
-        raw = [classifier.scorer.raw_one(row)[0, 0] for row in X]
+        raw = [classifier.scorer.raw(row[None])[0, 0] for row in X]
         assert raw == [classifier.scorer.margin_one(row) for row in X]
         chosen, used = exits.choices(X)
         assert chosen.tolist() == [exits.choose(row) for row in X]

@@ -1,0 +1,172 @@
+"""What gives raw scores: the base of linear sums, naive Bayes, trees and lattices."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.errors import BadInput
+
+from .address_table import NotCopied
+from .model import Rows
+from .preparation import Preparation
+from .rows import DENSE, SINGLE
+from .stops import Codes, Floats, Stops
+from .stored_arrays import Stored
+
+
+class Scorer(ABC):
+    """Raw scores of full rows, before link function and choice.
+
+    Attributes
+    ----------
+    kind
+        Name under which `load_model` finds it.
+    preparation
+        Takes the d inputs out of the full row.
+    """
+
+    __slots__ = ()
+    kind: ClassVar[str]
+    preparation: Preparation
+
+    @property
+    def columns(self) -> NDArray[np.int32]:
+        """(d,) positions of the inputs in the full row."""
+        return self.preparation.columns
+
+    @property
+    def width(self) -> int:
+        """Columns that a full row must have."""
+        return self.preparation.width
+
+    @property
+    @abstractmethod
+    def outputs(self) -> int:
+        """R, the number of raw scores."""
+
+    @abstractmethod
+    def raw(self, X: Rows) -> Floats:
+        """Raw scores (N, R) of the full rows X (N, width)."""
+
+    def margin_one(self, row: Rows) -> float | None:
+        """Raw score of one full row, if there is one and it is to be had faster."""
+        return None
+
+    @abstractmethod
+    def reach(self) -> float:
+        """Give what no raw score of a finite float32 row exceeds."""
+
+    @abstractmethod
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
+        """Draw prepared inputs (count, d) from where they make a difference."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays that `load` reads."""
+
+    @classmethod
+    @abstractmethod
+    def load(cls, stored: Stored, width: int) -> Self:
+        """Make it of stored arrays; BadModel unless all that kernels rely on holds."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle and copy by the way of a model file.
+
+        So nothing is taken for granted that a file's arrays are checked for, and
+        kernels get addresses of their own. What was not packed is not packed again.
+        """
+        packed = getattr(self, "packed", self) is not None
+        return _remake, (type(self), self.arrays(), self.width, packed)
+
+
+def _remake(
+    kind: type[Scorer], arrays: Mapping[str, NDArray[Any]], width: int, packed: bool
+) -> Any:
+    made: Any = kind.load(Stored(kind.kind, arrays), width)
+    return made if packed else replace(made, packed=None)
+
+
+class BaseModels(Protocol):
+    """T base models, whose scores and bias add up to raw scores."""
+
+    __slots__ = ()
+
+    @property
+    def size(self) -> int:
+        """T, the number of base models."""
+
+    def base_scores(self, X: Rows) -> Floats:
+        """Give what each base model adds to the raw scores: (N, T, R)."""
+
+    def base_bias(self) -> Floats:
+        """Give what the raw scores start from: (R,)."""
+
+    def bounds(self) -> tuple[Floats, Floats]:
+        """Smallest and largest score (T,), whatever the row, of one raw score.
+
+        BadInput if there are several raw scores, or no bounds.
+        """
+
+    def columns_used(self, width: int) -> NDArray[np.bool_]:
+        """Mark which columns of full rows each base model reads: (T, width)."""
+
+    def pack(self, order: NDArray[Any], stops: Stops) -> "PackedTerms | None":
+        """Pack base models in this order for kernels that stop, where there are any."""
+
+
+class SumOfTerms(Scorer, BaseModels):
+    """A scorer that is a sum of trees, lattices or linear terms."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def margin(self) -> BaseModels:
+        """Give the same terms with one raw score, the difference of at most two."""
+
+    def rounds(self) -> tuple[BaseModels, int]:
+        """Give the same terms for classes, and how many make a base model."""
+        return self, 1
+
+    def need_one_output(self) -> None:
+        """Raise BadInput if there are several raw scores."""
+        if self.outputs != 1:
+            raise BadInput(
+                f"{self.outputs} raw scores per row; bounds are those of one"
+            )
+
+
+class PackedTerms(NotCopied, ABC):
+    """Base models packed for kernels, in an order and for a rule of stopping.
+
+    Attributes
+    ----------
+    width
+        Columns that a row must have.
+    enter
+        Compiled function of one row, and of `at`. For limits it gives the answer; for
+        margins, which it takes totals for, the code. See `stops.py`.
+    at
+        Address of what it reads.
+    """
+
+    __slots__ = ()
+    width: int
+    enter: Any
+    at: int
+
+    def takes(self, row: NDArray[Any]) -> bool:
+        """Is this a row that the kernels can read? They do not look themselves."""
+        return (
+            type(row) is np.ndarray
+            and row.dtype is SINGLE
+            and row.strides == DENSE
+            and len(row) >= self.width
+        )
+
+    @abstractmethod
+    def follow(self, X: NDArray[np.float32]) -> tuple[Floats, Codes]:
+        """Totals (N, R) and codes (N,) of checked rows, by the rule they stop by."""
