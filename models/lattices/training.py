@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .kernels.training import adam, gradient, sum_rows
-
-Floats = NDArray[np.float64]
+from ..scoring.stops import Floats
+from .kernels.training import Model, adam, gradient, sum_rows
 
 BATCH = 256
 # Calibrators move between 0 and 1, vertices on the scale of log odds.
@@ -72,6 +71,7 @@ def train_lattices(
     R = 1 if K == 2 else K
     learned = start(y, (T, R, S, P), signs[inputs])
     parameters = (learned.calibrations, learned.vertices, learned.bias)
+    model = Model(places, parts, reads, descent.simplex, *parameters[:2])
     slopes, means, squares = ([np.zeros_like(p) for p in parameters] for _ in range(3))
     rate = descent.rate / (np.sqrt(T) if descent.joint else 1.0)
     rates = (CALIBRATION_RATE * descent.rate, rate, rate if descent.joint else 0.0)
@@ -83,8 +83,7 @@ def train_lattices(
         rows = order[step % batches * BATCH :][:BATCH]
         for slope in slopes:
             slope[:] = 0.0
-        model = (places, parts, reads, descent.simplex, *parameters)
-        gradient(rows, y, descent.joint, *model, *slopes)
+        gradient(rows, y, descent.joint, model, learned.bias, *slopes)
         for slope in slopes:
             slope /= len(rows)
         slopes[1] += bend(learned.vertices, descent) / len(y)
@@ -95,7 +94,7 @@ def train_lattices(
         project(learned, signs[inputs])
     if not descent.joint:
         sums = np.empty((len(y), R))
-        sum_rows(places, parts, reads, descent.simplex, *parameters[:2], sums)
+        sum_rows(model, sums)
         scale, learned.bias[:] = stretch(sums / T, y, learned.bias)
         learned.vertices[:] *= scale / T
     return learned

@@ -184,7 +184,8 @@ class Classifier:
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return np.array(self.head.scores_by(margin))
-        return self.head.scores(self._raw_one(row))[0]
+        scores: NDArray[np.float64] = self.head.scores(self._raw_one(row))[0]
+        return scores
 
     def choose(self, row: Rows) -> int:
         """Position of the chosen class of one full row."""

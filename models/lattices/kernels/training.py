@@ -6,23 +6,48 @@ place 2^s - 1 on; the last level are the weights of the vertices.
 """
 
 import math
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numba import boolean, float32, float64, int16, int32, int64, uint64, void
+from numba import boolean, float32, float64, int16, int32, int64, types, uint64, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
-from ...scoring.kernels.native import FLOATS, FLOATS_3D, INTS, frozen
+from ...scoring.kernels.native import FLOATS, FLOATS_2D, INTS
+from ...scoring.stops import Floats
 
-PLACES = frozen(int16, 2)
-PARTS = frozen(float32, 2)
-CODES = frozen(int64)
-INPUTS = frozen(int32, 2)
+Ints = NDArray[np.int64]
+
+
+class Model(NamedTuple):
+    """Rows placed between keypoints, and the lattices that read them.
+
+    Attributes
+    ----------
+    places, parts : (N, d) int16 and float32
+        Keypoints below values, and how far they are from there to the next.
+    inputs : (T, S) int32
+    simplex
+    calibrations : (T, S, P + 1) float64
+    vertices : (T, R, V) float64
+    """
+
+    places: NDArray[np.int16]
+    parts: NDArray[np.float32]
+    inputs: NDArray[np.int32]
+    simplex: bool
+    calibrations: Floats
+    vertices: Floats
+
+
+SUMS, CUBE = float64[:, ::1], float64[:, :, ::1]
+MODEL = types.NamedTuple(
+    [int16[:, ::1], float32[:, ::1], int32[:, ::1], boolean, CUBE, CUBE], Model
+)
 
 
 @njit(void(FLOATS, float64[::1]), **OPTIONS)
-def weigh(inputs: NDArray[np.float64], out: NDArray[np.float64]) -> None:
+def weigh(inputs: Floats, out: Floats) -> None:
     """Weights at calibrated `inputs` (S,), level by level: `out` (2 V - 1,)."""
     out[0] = 1.0
     for s in range(inputs.shape[0]):
@@ -36,7 +61,7 @@ def weigh(inputs: NDArray[np.float64], out: NDArray[np.float64]) -> None:
 
 
 @njit(void(FLOATS, int64, float64[::1]), **OPTIONS)
-def residuals(margins: NDArray[np.float64], y: int, out: NDArray[np.float64]) -> None:
+def residuals(margins: Floats, y: int, out: Floats) -> None:
     """Slope of the log loss in each margin (R,): what is predicted less what is so."""
     if margins.shape[0] == 1:
         out[0] = 0.5 * (1.0 + math.tanh(0.5 * margins[0])) - float(y)
@@ -51,16 +76,8 @@ def residuals(margins: NDArray[np.float64], y: int, out: NDArray[np.float64]) ->
     out[y] -= 1.0
 
 
-@njit(
-    float64(FLOATS, float64, float64[::1], float64[::1]),
-    **OPTIONS,
-)
-def descend(
-    weights: NDArray[np.float64],
-    f: float,
-    cells: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> float:
+@njit(float64(FLOATS, float64, float64[::1], float64[::1]), **OPTIONS)
+def descend(weights: Floats, f: float, cells: Floats, out: Floats) -> float:
     """Halve `cells` (2 half,) at f into `out` (half,); the slope in f.
 
     `weights` (half,) are those of the inputs not yet halved.
@@ -75,13 +92,11 @@ def descend(
     return slope
 
 
-@njit(void(FLOATS, int64[::1], int64[::1], float64[::1]), **OPTIONS)
-def climb(
-    inputs: NDArray[np.float64],
-    order: NDArray[np.int64],
-    path: NDArray[np.int64],
-    weights: NDArray[np.float64],
-) -> None:
+PATH = (int64[::1], int64[::1], float64[::1])  # order, path and weights of `climb`
+
+
+@njit(void(FLOATS, *PATH), **OPTIONS)
+def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
     """Vertices of the simplex that holds `inputs` (S,), and their weights: (S + 1,).
 
     `order` (S,) are the inputs from the largest on, in which they are set.
@@ -101,119 +116,65 @@ def climb(
     path[S], weights[S] = v, left
 
 
-@njit(inline="always")
-def calibrate(
-    i: int,
-    t: int,
-    places: Any,
-    parts: Any,
-    inputs: Any,
-    calibrations: Any,
-    out: Any,
-) -> None:
-    """Calibrated inputs of lattice t for row i: `out` (S,)."""
-    gaps = calibrations.shape[2] - 1
-    for s in range(inputs.shape[1]):
-        k, f = places[i, inputs[t, s]], parts[i, inputs[t, s]]
-        low, high = calibrations[t, s, k], calibrations[t, s, min(k + 1, gaps)]
-        out[s] = low + f * (high - low)
-
-
-MODEL = (PLACES, PARTS, INPUTS, boolean, FLOATS_3D, FLOATS_3D)
-
-
-@njit(void(int64, *MODEL, float64[:, ::1], float64[:, ::1]), **OPTIONS)
-def score_row(
-    i: int,
-    places: NDArray[np.int16],
-    parts: NDArray[np.float32],
-    inputs: NDArray[np.int32],
-    simplex: bool,
-    calibrations: NDArray[np.float64],
-    vertices: NDArray[np.float64],
-    calibrated: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
-    """Write what each lattice gives for row i, (T, R), and its inputs (T, S).
-
-    `places` and `parts` (N, d) are keypoints below values and how far they are from
-    there to the next; `calibrations` (T, S, P + 1) and `vertices` (T, R, V) are
-    learned.
-    """
-    (T, S), V = inputs.shape, vertices.shape[2]
+@njit(void(int64, MODEL, SUMS, SUMS), **OPTIONS)
+def score_row(i: int, model: Model, calibrated: Floats, out: Floats) -> None:
+    """Write what each lattice gives for row i, (T, R), and its inputs (T, S)."""
+    inputs, vertices = model.inputs, model.vertices
+    (T, S), (_, R, V) = inputs.shape, vertices.shape
+    missing = model.calibrations.shape[2] - 1
     order, path = np.empty(S, np.int64), np.empty(S + 1, np.int64)
-    weights = np.empty(S + 1 if simplex else 2 * V - 1)
+    weights = np.empty(S + 1 if model.simplex else 2 * V - 1)
     for t in range(T):
         own = calibrated[t]
-        calibrate(i, t, places, parts, inputs, calibrations, own)
-        if simplex:
+        for s in range(S):
+            k, f = model.places[i, inputs[t, s]], model.parts[i, inputs[t, s]]
+            low = model.calibrations[t, s, k]
+            high = model.calibrations[t, s, min(k + 1, missing)]
+            own[s] = low + f * (high - low)
+        if model.simplex:
             climb(own, order, path, weights)
-            for r in range(vertices.shape[1]):
+            for r in range(R):
                 out[t, r] = 0.0
                 for a in range(S + 1):
                     out[t, r] += weights[a] * vertices[t, r, path[a]]
         else:
             weigh(own, weights)
-            for r in range(vertices.shape[1]):
+            for r in range(R):
                 out[t, r] = np.dot(weights[V - 1 :], vertices[t, r])
 
 
-@njit(void(*MODEL, float64[:, ::1]), **OPTIONS)
-def sum_rows(
-    places: NDArray[np.int16],
-    parts: NDArray[np.float32],
-    inputs: NDArray[np.int32],
-    simplex: bool,
-    calibrations: NDArray[np.float64],
-    vertices: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
+@njit(void(MODEL, SUMS), **OPTIONS)
+def sum_rows(model: Model, out: Floats) -> None:
     """Write the sums of all lattices for each row: `out` (N, R)."""
-    calibrated = np.empty(inputs.shape)
-    scores = np.empty((inputs.shape[0], vertices.shape[1]))
-    for i in range(places.shape[0]):
-        score_row(
-            i,
-            places,
-            parts,
-            inputs,
-            simplex,
-            calibrations,
-            vertices,
-            calibrated,
-            scores,
-        )
-        for r in range(vertices.shape[1]):
+    calibrated = np.empty(model.inputs.shape)
+    scores = np.empty((model.inputs.shape[0], model.vertices.shape[1]))
+    for i in range(out.shape[0]):
+        score_row(i, model, calibrated, scores)
+        for r in range(out.shape[1]):
             out[i, r] = scores[:, r].sum()
 
 
-FLOAT_CUBE = float64[:, :, ::1]
-
-
-@njit(
-    void(FLOATS, FLOATS, FLOATS_3D, int64, FLOAT_CUBE, float64[::1], float64[::1]),
-    **OPTIONS,
-)
+@njit(void(FLOATS, FLOATS, FLOATS_2D, SUMS, float64[::1], float64[::1]), **OPTIONS)
 def slope_between_all(
-    inputs: NDArray[np.float64],
-    slopes: NDArray[np.float64],
-    vertices: NDArray[np.float64],
-    t: int,
-    by_vertex: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    out: NDArray[np.float64],
+    inputs: Floats,
+    slopes: Floats,
+    vertices: Floats,
+    by_vertex: Floats,
+    weights: Floats,
+    out: Floats,
 ) -> None:
-    """Slopes in a lattice's vertices and inputs (S,), multilinear: adds and writes.
+    """Slopes in a lattice's vertices (R, V) and inputs (S,): adds and writes.
 
-    `slopes` (R,) are those in its scores; `weights` (2 V - 1,) is written on.
+    Multilinear. `slopes` (R,) are those in its scores; `weights` (2 V - 1,) is written
+    on.
     """
-    V = vertices.shape[2]
+    V = vertices.shape[1]
     cells, other = np.zeros(V), np.empty(V)
     weigh(inputs, weights)
     for r in range(slopes.shape[0]):
         for v in range(V):
-            by_vertex[t, r, v] += slopes[r] * weights[V - 1 + v]
-            cells[v] += slopes[r] * vertices[t, r, v]
+            by_vertex[r, v] += slopes[r] * weights[V - 1 + v]
+            cells[v] += slopes[r] * vertices[r, v]
     for s in range(inputs.shape[0] - 1, -1, -1):
         half = 1 << s
         level = weights[half - 1 : 2 * half - 1]
@@ -221,23 +182,16 @@ def slope_between_all(
         cells, other = other, cells
 
 
-PATH = (int64[::1], int64[::1], float64[::1])  # order, path and weights of `climb`
-
-
-@njit(
-    void(FLOATS, FLOATS, FLOATS_3D, int64, FLOAT_CUBE, *PATH, float64[::1]),
-    **OPTIONS,
-)
+@njit(void(FLOATS, FLOATS, FLOATS_2D, SUMS, *PATH, float64[::1]), **OPTIONS)
 def slope_on_simplex(
-    inputs: NDArray[np.float64],
-    slopes: NDArray[np.float64],
-    vertices: NDArray[np.float64],
-    t: int,
-    by_vertex: NDArray[np.float64],
-    order: NDArray[np.int64],
-    path: NDArray[np.int64],
-    weights: NDArray[np.float64],
-    out: NDArray[np.float64],
+    inputs: Floats,
+    slopes: Floats,
+    vertices: Floats,
+    by_vertex: Floats,
+    order: Ints,
+    path: Ints,
+    weights: Floats,
+    out: Floats,
 ) -> None:
     """Slopes as `slope_between_all` gives them, of a simplex.
 
@@ -248,55 +202,38 @@ def slope_on_simplex(
     out[:] = 0.0
     for r in range(slopes.shape[0]):
         for a in range(S + 1):
-            by_vertex[t, r, path[a]] += slopes[r] * weights[a]
+            by_vertex[r, path[a]] += slopes[r] * weights[a]
         for a in range(S):
-            step = vertices[t, r, path[a + 1]] - vertices[t, r, path[a]]
+            step = vertices[r, path[a + 1]] - vertices[r, path[a]]
             out[order[a]] += slopes[r] * step
 
 
-@njit(
-    void(INTS, CODES, boolean, *MODEL, FLOATS, FLOAT_CUBE, FLOAT_CUBE, float64[::1]),
-    **OPTIONS,
-)
+@njit(void(INTS, INTS, boolean, MODEL, FLOATS, CUBE, CUBE, float64[::1]), **OPTIONS)
 def gradient(
-    rows: NDArray[np.int64],
-    y: NDArray[np.int64],
+    rows: Ints,
+    y: Ints,
     joint: bool,
-    places: NDArray[np.int16],
-    parts: NDArray[np.float32],
-    inputs: NDArray[np.int32],
-    simplex: bool,
-    calibrations: NDArray[np.float64],
-    vertices: NDArray[np.float64],
-    bias: NDArray[np.float64],
-    by_calibration: NDArray[np.float64],
-    by_vertex: NDArray[np.float64],
-    by_bias: NDArray[np.float64],
+    model: Model,
+    bias: Floats,
+    by_calibration: Floats,
+    by_vertex: Floats,
+    by_bias: Floats,
 ) -> None:
     """Add the slopes of the log loss over `rows` to the last three arrays.
 
     Where `joint`, of the loss of all lattices together, else of the sum of each
-    lattice's own. The model is as in `score_row`, with `bias` (R,).
+    lattice's own. `bias` is (R,).
     """
-    (T, S), R, V = inputs.shape, vertices.shape[1], vertices.shape[2]
-    gaps = calibrations.shape[2] - 1
+    inputs, vertices = model.inputs, model.vertices
+    (T, S), (_, R, V) = inputs.shape, vertices.shape
+    missing = model.calibrations.shape[2] - 1
     calibrated, by_input = np.empty((T, S)), np.empty(S)
     scores, slopes = np.empty((T, R)), np.empty((T, R))
     order, path = np.empty(S, np.int64), np.empty(S + 1, np.int64)
-    weights = np.empty(S + 1 if simplex else 2 * V - 1)
+    weights = np.empty(S + 1 if model.simplex else 2 * V - 1)
     for n in range(rows.shape[0]):
         i = rows[n]
-        score_row(
-            i,
-            places,
-            parts,
-            inputs,
-            simplex,
-            calibrations,
-            vertices,
-            calibrated,
-            scores,
-        )
+        score_row(i, model, calibrated, scores)
         if joint:
             for r in range(R):
                 scores[0, r] = scores[:, r].sum() + bias[r]
@@ -308,16 +245,15 @@ def gradient(
                 residuals(scores[t] + bias, y[i], slopes[t])
         by_bias += slopes[0]
         for t in range(T):
-            own, slope = calibrated[t], slopes[t]
-            if simplex:
-                way = (order, path, weights)
-                slope_on_simplex(own, slope, vertices, t, by_vertex, *way, by_input)
+            own = (calibrated[t], slopes[t], vertices[t], by_vertex[t])
+            if model.simplex:
+                slope_on_simplex(*own, order, path, weights, by_input)
             else:
-                slope_between_all(own, slope, vertices, t, by_vertex, weights, by_input)
+                slope_between_all(*own, weights, by_input)
             for s in range(S):
-                k, f = places[i, inputs[t, s]], parts[i, inputs[t, s]]
+                k, f = model.places[i, inputs[t, s]], model.parts[i, inputs[t, s]]
                 by_calibration[t, s, k] += by_input[s] * (1.0 - f)
-                by_calibration[t, s, min(k + 1, gaps)] += by_input[s] * f
+                by_calibration[t, s, min(k + 1, missing)] += by_input[s] * f
 
 
 @njit(
@@ -325,10 +261,10 @@ def gradient(
     **OPTIONS,
 )
 def adam(
-    slopes: NDArray[np.float64],
-    means: NDArray[np.float64],
-    squares: NDArray[np.float64],
-    parameters: NDArray[np.float64],
+    slopes: Floats,
+    means: Floats,
+    squares: Floats,
+    parameters: Floats,
     rate: float,
     step: float,
 ) -> None:

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
-from polydom.models.lattices.kernels.training import gradient, sum_rows
+from polydom.models.lattices.kernels.training import Model, gradient, sum_rows
 from polydom.models.lattices.training import locate_all, start, stretch
 from tests.support.examples import few
 
@@ -46,22 +46,23 @@ def test_slopes_are_those_of_the_loss(
     numbers = [learned.calibrations, learned.vertices, learned.bias]
     for array in numbers:
         array[...] = draw.random(array.shape)
-    fixed = (*locate_all(X, knots), inputs, simplex)
+    placed = locate_all(X, knots)
+    model = Model(*placed, inputs, simplex, *numbers[:2])
 
     def loss() -> float:
         sums = np.empty((N, R))
         if joint:
-            sum_rows(*fixed, *numbers[:2], sums)
+            sum_rows(model, sums)
             return log_loss(sums + learned.bias, y)
         total = 0.0
         for t in range(T):
-            own = (*fixed[:2], inputs[t : t + 1], simplex)
-            sum_rows(*own, *(a[t : t + 1] for a in numbers[:2]), sums)
+            own = (a[t : t + 1] for a in numbers[:2])
+            sum_rows(Model(*placed, inputs[t : t + 1], simplex, *own), sums)
             total += log_loss(sums + learned.bias, y)
         return total
 
     slopes = [np.zeros_like(array) for array in numbers]
-    gradient(np.arange(N), y, joint, *fixed, *numbers, *slopes)
+    gradient(np.arange(N), y, joint, model, learned.bias, *slopes)
     # Alone, lattices keep the bias that they have.
     for array, slope in list(zip(numbers, slopes, strict=True))[: 3 if joint else 2]:
         for at in np.ndindex(array.shape):
