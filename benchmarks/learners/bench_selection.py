@@ -37,7 +37,7 @@ from threadpoolctl import threadpool_limits
 
 from polydom.models.selection.daub import daub, train_all
 from polydom.models.selection.daub_seconds import daub_by_seconds
-from polydom.models.selection.portfolio import libraries, servable
+from polydom.models.selection.portfolio import SERVABLE, installed, make_portfolio
 from polydom.models.selection.race import Race
 from polydom.models.selection.select import Running, Selection, select
 
@@ -79,13 +79,13 @@ def wide(seed: int) -> dict[str, Any]:
 
 
 def auto(seed: int) -> dict[str, Any]:
-    """Make what `learner = "auto"` races where LightGBM and XGBoost are installed."""
-    return {**servable(seed), **libraries(seed)}
+    """Make what `learner = "auto"` races here."""
+    return make_portfolio(installed(), seed)
 
 
 PORTFOLIOS: dict[str, Callable[[int], dict[str, Any]]] = {
     "wide": wide,
-    "servable": servable,
+    "servable": lambda seed: make_portfolio(SERVABLE, seed),
     "auto": auto,
 }
 

@@ -33,6 +33,9 @@ CONVEX = ("LogisticRegression",)
 class ExamplesArm:
     """A learner trained on the first n examples of each split.
 
+    A larger training starts from a smaller one where that does not change what is
+    learnt.
+
     Parameters
     ----------
     learner
@@ -49,9 +52,6 @@ class ExamplesArm:
         Validate a training on n rows on the first max(least_valid, 4 n) of the
         validation rows: no more exactly than so few examples are worth. None for all
         of them, which those trained on every row always get.
-    warm
-        Whether a larger training may start from a smaller one where that does not
-        change what is learnt.
     every
         All rows, to train the model on that `model` gives; None for the training rows
         of the one split.
@@ -65,7 +65,6 @@ class ExamplesArm:
     seed: int = 0
     scored: int | None = None
     least_valid: int | None = None
-    warm: bool = True
     every: Split | None = None
     now: Clock = time.process_time
     _models: list[Any] = field(init=False, default_factory=list)
@@ -73,7 +72,7 @@ class ExamplesArm:
 
     def __call__(self, amount: int) -> TrainingOutcome:
         """Train on `amount` examples of each split, and validate."""
-        warm = self.warm and 0 < self._had < amount
+        warm = 0 < self._had < amount
         earlier = self._models if warm else [None] * len(self.splits)
         had, self._had, self._models = self._had, 0, []
         with collected_warnings() as found:
@@ -106,13 +105,13 @@ class ExamplesArm:
         return self._models[0]
 
     def _fit(self, part: Split, amount: int, model: Any, had: int) -> Any:
-        if type(self.learner).__name__ in ADDITIVE and self.warm:
+        if type(self.learner).__name__ in ADDITIVE:
             model = model or seeded_copy(self.learner, self.seed)
             new = slice(had, amount)
             return model.partial_fit(part.X[new], part.y[new], np.unique(part.y))
         if model is None or type(last_step(self.learner)).__name__ not in CONVEX:
             model = seeded_copy(self.learner, self.seed)
-        if type(last_step(model)).__name__ in CONVEX and self.warm:
+        if type(last_step(model)).__name__ in CONVEX:
             last_step(model).set_params(warm_start=True)
         return model.fit(part.X[:amount], part.y[:amount])
 

@@ -169,20 +169,19 @@ def daub_by_seconds(
     if not 1 <= first <= limit:
         raise BadInput(f"granularity is {first}; it must be in 1..{limit}")
 
-    bounds = _Bounds(race, limit, peer_factor)
-    hunt = _Hunt(race, limit, bounds, worth, delta, growth)
-    race.train_all([(name, first) for name in race.active], bounds.bound)
+    hunt = _Hunt(race, limit, worth, delta, growth, peer_factor)
+    race.train_all([(name, first) for name in race.active], hunt.bound)
     looks_s = 0.0
     while True:
         rivals = hunt.rivals()
         race.left_s = hunt.left_s(rivals)
         if rivals:
             name = max(rivals, key=hunt.gain_per_second)
-            race.train(name, hunt.next_amount(name), bounds.bound)
+            race.train(name, hunt.next_amount(name), hunt.bound)
         elif race.had(leader := race.leader()) < limit:
-            race.train(leader, limit, bounds.bound)
+            race.train(leader, limit, hunt.bound)
         elif name := hunt.cheapest(look_share * race.seconds - looks_s):
-            looks_s += race.train(name, hunt.next_amount(name), bounds.bound).seconds
+            looks_s += race.train(name, hunt.next_amount(name), hunt.bound).seconds
         else:
             return leader
 
@@ -194,12 +193,86 @@ def first_amount(limit: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bounds:
-    """Bounds on final scores, read off the curves of the race so far."""
+class _Hunt:
+    """Who may still win, at what price, and who comes next."""
 
     race: Race
     limit: int
+    worth: float
+    delta: float
+    growth: float
     peer_factor: float
+
+    def rivals(self) -> list[str]:
+        """List the learners that may still win by what is asked of them."""
+        best = self._best_score()
+        return [
+            name
+            for name in self._unfinished()
+            if self.gain(name, best) > self.price(name)
+        ]
+
+    def gain(self, name: str, best: float) -> float:
+        """Return what a learner is expected to win over `best` + delta: G."""
+        curve = self.race.curves[name]
+        score = curve[-1].score
+        assert score is not None
+        rise = self.bound(curve) - score
+        behind = best + self.delta - score
+        if self.asleep(score):
+            return max(rise - behind, 0.0) / 4
+        return (rise - behind) ** 2 / (2 * rise) if rise > behind else 0.0
+
+    def price(self, name: str) -> float:
+        """Return the gain that makes a learner worth its seconds on N."""
+        spent_s = max(self.race.seconds, CONSTANTS.short_s)
+        return self.worth * full_cost_s(self.race.curves[name], self.limit) / spent_s
+
+    def gain_per_second(self, name: str) -> float:
+        """Return what may be won per second: equal gains while all are asleep."""
+        best, cost_s = self._best_score(), self._next_cost_s(name)
+        gain = 1.0 if self.asleep(best) else self.gain(name, best)
+        return gain / cost_s if cost_s else math.inf
+
+    def next_amount(self, name: str) -> int:
+        """Return the examples of a learner's next training: n', or N if near it."""
+        curve = self.race.curves[name]
+        had, payable_s = curve[-1].amount, self.growth * curve[-1].seconds
+        low, high = min(had + 1, self.limit), self.limit
+        while low < high:
+            middle = (low + high + 1) // 2
+            if cost_at(curve, middle) <= payable_s:
+                low = middle
+            else:
+                high = middle - 1
+        amount = max(low, whole(had * CONSTANTS.shortest_step))
+        return amount if amount < CONSTANTS.nearly_all * self.limit else self.limit
+
+    def cheapest(self, allowed_s: float) -> str:
+        """Return the learner with the cheapest next training, "" if it is too dear."""
+        looks = [(self._next_cost_s(name), name) for name in self._unfinished()]
+        cost_s, name = min(looks, default=(math.inf, ""))
+        return name if cost_s <= allowed_s else ""
+
+    def left_s(self, rivals: Sequence[str]) -> float:
+        """Estimate the seconds to go, were each rival and the leader fully trained."""
+        names = {self.race.leader(), *rivals}
+        curves = [self.race.curves[name] for name in names]
+        return sum(
+            cost_at(curve, self.limit)
+            for curve in curves
+            if curve[-1].amount < self.limit
+        )
+
+    def _unfinished(self) -> list[str]:
+        race = self.race
+        return [name for name in race.active if race.had(name) < self.limit]
+
+    def _best_score(self) -> float:
+        return self.race.best - self.race.loss(self.race.leader())
+
+    def _next_cost_s(self, name: str) -> float:
+        return cost_at(self.race.curves[name], self.next_amount(name))
 
     def bound(self, curve: Curve) -> float:
         """Bound the score at N: B; the score itself once it is known."""
@@ -250,89 +323,6 @@ class _Bounds:
             after.amount / before.amount
         )
         return self._log_error(before) * (1 - share) + self._log_error(after) * share
-
-
-@dataclass(frozen=True, slots=True)
-class _Hunt:
-    """Who may still win, at what price, and who comes next."""
-
-    race: Race
-    limit: int
-    bounds: _Bounds
-    worth: float
-    delta: float
-    growth: float
-
-    def rivals(self) -> list[str]:
-        """List the learners that may still win by what is asked of them."""
-        best = self._best_score()
-        return [
-            name
-            for name in self._unfinished()
-            if self.gain(name, best) > self.price(name)
-        ]
-
-    def gain(self, name: str, best: float) -> float:
-        """Return what a learner is expected to win over `best` + delta: G."""
-        curve = self.race.curves[name]
-        score = curve[-1].score
-        assert score is not None
-        rise = self.bounds.bound(curve) - score
-        behind = best + self.delta - score
-        if self.bounds.asleep(score):
-            return max(rise - behind, 0.0) / 4
-        return (rise - behind) ** 2 / (2 * rise) if rise > behind else 0.0
-
-    def price(self, name: str) -> float:
-        """Return the gain that makes a learner worth its seconds on N."""
-        spent_s = max(self.race.seconds, CONSTANTS.short_s)
-        return self.worth * full_cost_s(self.race.curves[name], self.limit) / spent_s
-
-    def gain_per_second(self, name: str) -> float:
-        """Return what may be won per second: equal gains while all are asleep."""
-        best, cost_s = self._best_score(), self._next_cost_s(name)
-        gain = 1.0 if self.bounds.asleep(best) else self.gain(name, best)
-        return gain / cost_s if cost_s else math.inf
-
-    def next_amount(self, name: str) -> int:
-        """Return the examples of a learner's next training: n', or N if near it."""
-        curve = self.race.curves[name]
-        had, payable_s = curve[-1].amount, self.growth * curve[-1].seconds
-        low, high = min(had + 1, self.limit), self.limit
-        while low < high:
-            middle = (low + high + 1) // 2
-            if cost_at(curve, middle) <= payable_s:
-                low = middle
-            else:
-                high = middle - 1
-        amount = max(low, whole(had * CONSTANTS.shortest_step))
-        return amount if amount < CONSTANTS.nearly_all * self.limit else self.limit
-
-    def cheapest(self, allowed_s: float) -> str:
-        """Return the learner with the cheapest next training, "" if it is too dear."""
-        looks = [(self._next_cost_s(name), name) for name in self._unfinished()]
-        cost_s, name = min(looks, default=(math.inf, ""))
-        return name if cost_s <= allowed_s else ""
-
-    def left_s(self, rivals: Sequence[str]) -> float:
-        """Estimate the seconds to go, were each rival and the leader fully trained."""
-        names = {self.race.leader(), *rivals}
-        curves = [self.race.curves[name] for name in names]
-        return sum(
-            cost_at(curve, self.limit)
-            for curve in curves
-            if curve[-1].amount < self.limit
-        )
-
-    def _unfinished(self) -> list[str]:
-        race = self.race
-        return [name for name in race.active if race.had(name) < self.limit]
-
-    def _best_score(self) -> float:
-        return self.race.best - self.race.loss(self.race.leader())
-
-    def _next_cost_s(self, name: str) -> float:
-        return cost_at(self.race.curves[name], self.next_amount(name))
 
 
 def full_cost_s(curve: Curve, limit: int) -> float:

@@ -8,6 +8,26 @@ report training scores.
 A penalty is how far a class's empirical risk may be from its true one: a function of
 the examples seen, falling to 0. Those here are for losses in [0, 1] and known up to the
 constant `scale`, as in section 2.1.
+
+`select` takes either algorithm for a strategy, once the classes are described:
+
+>>> from functools import partial
+>>> from sklearn.datasets import load_breast_cancer
+>>> from sklearn.tree import DecisionTreeClassifier
+>>> from polydom.models import select
+>>> X, y = load_breast_cancer(return_X_y=True)
+>>> trees = {str(d): DecisionTreeClassifier(max_depth=d) for d in (1, 2, 4)}
+>>> classes = {
+...     str(d): ModelClass(400 // d, tree_penalty(2**d, 30, scale=0.02))
+...     for d in (1, 2, 4)
+... }
+>>> nested = partial(choose_nested, classes=classes, quanta=4)
+>>> select(trees, X, y, strategy=nested, scored=None).name
+'4'
+>>> def unrelated(race):
+...     return choose_class(race, classes, quanta=6).chosen
+>>> select(trees, X, y, strategy=unrelated, scored=None).name
+'4'
 """
 
 import math

@@ -77,26 +77,12 @@ def installed() -> dict[str, Setting]:
 
     Those of `SERVABLE`, and those of `BOOSTED` whose library is installed.
     """
-    return {**SERVABLE, **_importable(BOOSTED)}
-
-
-def servable(seed: int) -> dict[str, Any]:
-    """Make the learners of `SERVABLE`."""
-    return make_portfolio(SERVABLE, seed)
-
-
-def libraries(seed: int) -> dict[str, Any]:
-    """Make boosted trees of LightGBM and XGBoost, of those that are installed."""
-    settings = _importable(BOOSTED)
-    return make_portfolio(settings, seed) if settings else {}
-
-
-def _importable(settings: Mapping[str, Setting]) -> dict[str, Setting]:
-    return {
+    boosted = {
         name: setting
-        for name, setting in settings.items()
+        for name, setting in BOOSTED.items()
         if find_spec(setting["name"].partition(":")[0])
     }
+    return {**SERVABLE, **boosted}
 
 
 def make_portfolio(settings: Mapping[str, Setting], seed: int) -> dict[str, Any]:

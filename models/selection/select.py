@@ -1,9 +1,8 @@
 """Choose a learner: the small interface over races, strategies and measures."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from .daub import daub, need_limit, train_all
 from .daub_seconds import cost_at, daub_by_seconds
 from .isolation import isolated
 from .race import Allocation, Race
-from .scores import find_score
+from .scores import Score, find_score
 from .splits import Split, split
 from .successive_halving import doubling, halvings, successive_halving, uniform
 
@@ -188,7 +187,7 @@ def select(
     >>> select({"dummy": DummyClassifier(), "bayes": GaussianNB()}, X, y).name
     'bayes'
     """
-    allocate = find_strategy(strategy) if isinstance(strategy, str) else strategy
+    allocate = find_strategy(strategy)
     found = find_score(measure)
     splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
     every = Split(X, y, X[:0], y[:0]) if len(splits) > 1 else None
@@ -204,13 +203,8 @@ def select(
         )
         for name, learner in learners.items()
     }
-    contest = partial(
-        Race,
-        limit=min(len(part.y) for part in splits),
-        best=found.best,
-        chance=chance(splits, found),
-    )
-    return _run(contest, arms, allocate, running, refit=refit)
+    limit = min(len(part.y) for part in splits)
+    return _run(arms, splits, found, limit, allocate, running, refit=refit)
 
 
 def select_by_iterations(
@@ -246,11 +240,7 @@ def select_by_iterations(
     BadInput
         As for `select`, and if a learner cannot carry on.
     """
-    allocate = (
-        find_strategy(strategy, iterations=True)
-        if isinstance(strategy, str)
-        else strategy
-    )
+    allocate = find_strategy(strategy, iterations=True)
     found = find_score(measure)
     splits = split(X, y, validation=validation, labels=found.labels, seed=seed)
     if len(splits) > 1 or iterations < 1:
@@ -262,21 +252,18 @@ def select_by_iterations(
         name: IterationsArm(learner, splits[0], found, batch, seed, scored)
         for name, learner in learners.items()
     }
-    contest = partial(
-        Race,
-        limit=iterations,
-        carries_on=True,
-        best=found.best,
-        chance=chance(splits, found),
-    )
-    return _run(contest, arms, allocate, running)
+    return _run(arms, splits, found, iterations, allocate, running, carries_on=True)
 
 
 def _run(
-    contest: Callable[..., Race],
     arms: Mapping[str, Any],
+    splits: Sequence[Split],
+    measure: Score,
+    limit: int,
     allocate: Strategy,
     running: Running,
+    *,
+    carries_on: bool = False,
     refit: bool = True,
 ) -> Selection:
     """Run a race where it is to run: in this process, or in processes of their own."""
@@ -287,8 +274,12 @@ def _run(
         else nullcontext(arms)
     )
     with placing as placed:
-        race = contest(
+        race = Race(
             placed,
+            limit=limit,
+            carries_on=carries_on,
+            best=measure.best,
+            chance=chance(splits, measure),
             past=[Allocation.from_dict(line) for line in running.log],
             progress=running.progress,
             jobs=running.jobs,
@@ -321,8 +312,8 @@ def _fitted(arm: Any, amount: int) -> tuple[Any, str]:
         return None, f"{type(error).__name__}: {error}"
 
 
-def find_strategy(name: str, *, iterations: bool = False) -> Strategy:
-    """Return a strategy by its name.
+def find_strategy(name: str | Strategy, *, iterations: bool = False) -> Strategy:
+    """Return a strategy by its name; a function is one itself.
 
     Raises
     ------
@@ -330,6 +321,8 @@ def find_strategy(name: str, *, iterations: bool = False) -> Strategy:
         If there is none of that name (it lists those there are), or it begins with one
         pull and examples are to be given.
     """
+    if not isinstance(name, str):
+        return name
     if name not in STRATEGIES:
         raise BadInput(f"no strategy {name!r}; known: {', '.join(STRATEGIES)}")
     if name in FROM_ONE and not iterations:

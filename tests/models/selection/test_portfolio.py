@@ -4,7 +4,6 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_wine
 from threadpoolctl import threadpool_limits
 
@@ -15,9 +14,7 @@ from polydom.models.selection.portfolio import (
     BOOSTED,
     SERVABLE,
     installed,
-    libraries,
     make_portfolio,
-    servable,
 )
 from polydom.models.selection.select import select
 
@@ -26,7 +23,7 @@ X = X.astype(np.float32).astype(np.float64)
 
 
 def test_servable_holds_thirty_settings_of_many_families() -> None:
-    learners = servable(seed=0)
+    learners = make_portfolio(SERVABLE, seed=0)
     assert list(learners) == list(SERVABLE)
     assert len(learners) >= 30
     kinds = {
@@ -40,10 +37,8 @@ def test_installed_is_what_is_servable_and_the_libraries_that_are_there(
 ) -> None:
     there = [name for name in BOOSTED if find_spec(name.partition(",")[0])]
     assert list(installed()) == [*SERVABLE, *there]
-    assert list(libraries(seed=0)) == there
     monkeypatch.setattr(portfolio, "find_spec", lambda name: None)
     assert installed() == SERVABLE
-    assert libraries(seed=0) == {}
 
 
 @pytest.mark.parametrize("name", installed())
@@ -71,10 +66,10 @@ def test_select_chooses_from_the_whole_servable_portfolio_without_a_failure() ->
 
 
 def test_select_takes_the_boosting_libraries_that_are_installed() -> None:
-    learners = libraries(seed=0)
-    if not learners:
+    settings = {k: v for k, v in installed().items() if k in BOOSTED}
+    if not settings:
         pytest.skip("neither lightgbm nor xgboost is installed")
-    chosen = select({k: clone(v) for k, v in learners.items()}, X, y)
+    chosen = select(make_portfolio(settings, seed=0), X, y)
     assert not chosen.failed
     assert chosen.score > 0.9
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
@@ -307,11 +308,11 @@ def test_examples_learn_the_same_warm_as_cold(learner: Any) -> None:
     warm = ExamplesArm(learner, parts, ACCURACY)
     for amount in (50, 120, 399):
         warmed = warm(amount)
-    cold = ExamplesArm(learner, parts, ACCURACY, warm=False)(399)
-    assert (warmed.score, warmed.train_score) == (cold.score, cold.train_score)
-    model = warm.model(399)
-    other = ExamplesArm(learner, parts, ACCURACY, warm=False).model(399)
-    gap = model.predict_proba(X) - other.predict_proba(X)
+    (part,), score = parts, ACCURACY.make_scorer()
+    cold = clone(learner).fit(part.X[:399], part.y[:399])
+    assert warmed.score == score(cold, part.X_valid, part.y_valid)
+    assert warmed.train_score == score(cold, part.X[:399], part.y[:399])
+    gap = warm.model(399).predict_proba(X) - cold.predict_proba(X)
     assert np.abs(gap).max() < 1e-2
 
 
