@@ -33,10 +33,11 @@ from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.scoring.kernels.native import entry
 from polydom.models.trees import self_test
-from polydom.models.trees.choose_kernel import PackedTrees, pack
+from polydom.models.trees.choose_kernel import pack
 from polydom.models.trees.kernels.avx512 import LANES
 from polydom.models.trees.kernels.row_by_number import TABLE
 from polydom.models.trees.kernels.simd import ABREAST, SPAN
+from polydom.models.trees.packed import PackedTrees
 from polydom.models.trees.row_by_number import fill_table
 from polydom.models.trees.trees import Trees
 
@@ -135,7 +136,7 @@ def touched(packed: PackedTrees, used: NDArray[np.int64] | None) -> dict[str, in
 
     `used` (N,) are the trees after which rows stop, None for all of them.
     """
-    arrays = packed.rows.table.arrays
+    arrays = packed.table.arrays
     deep = arrays["depths"]
     slots = arrays["columns"].nbytes // 4
     if used is None:
@@ -233,7 +234,7 @@ def measure(folder: Path) -> dict[str, Any]:
         "packing_ms": packing(ensemble, fitted),
     }
     facts["floors_ns"] = floors(facts, trees)
-    if packed.rows.vector:
+    if packed.vector:
         exits = fitted.exits.packed
         assert isinstance(exits, PackedTrees)
         facts["bytes"] = {

@@ -32,8 +32,7 @@ import numpy as np
 
 from polydom.models import Schedule, compile
 from polydom.models.early_exit.ensemble import Ensemble
-from polydom.models.trees.choose_kernel import PackedTrees
-from polydom.models.trees.packed import Packed
+from polydom.models.trees.packed import PackedTrees
 from polydom.models.trees.self_test import TRUST
 from polydom.models.trees.trees import Trees
 
@@ -67,18 +66,18 @@ def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
             f"polydom, {TRUST.kernels} kernel's entry point, or batch",
             lambda i: enter(rows[i], at),
             packed.follow,
-            rows_of(X, packed.rows) if packed.rows.vector else None,
+            rows_of(X, packed) if packed.vector else None,
         ),
         Contender(
             "polydom, portable kernel's entry point",
             lambda i: walk(rows[i], address),
-            rows=rows_of(X, portable.rows),
+            rows=rows_of(X, portable),
         ),
         Contender("polydom, Classifier.choose", choose_row(ensemble.classifier, rows)),
         Contender(
             "polydom, early exit that never fires",
             choose_row(never, rows),
-            rows=rows_of(X, never.packed.rows),
+            rows=rows_of(X, never.packed),
         ),
     ]
 
@@ -100,17 +99,15 @@ def fitted_exits(ensemble: Ensemble, X: Singles, test: Singles) -> list[Contende
     trees, changed = float(fitted.used.mean()), fitted.changed
     name = f"polydom, exit: {trees:.1f} trees, {changed:.2%} changed"
     return [
-        Contender(
-            f"{name}, over(X)", exits.over(test), rows=rows_of(test, packed.rows)
-        ),
+        Contender(f"{name}, over(X)", exits.over(test), rows=rows_of(test, packed)),
         Contender(f"{name}, choose", choose_row(exits, list(test))),
     ]
 
 
-def rows_of(X: Singles, packed: Packed) -> Callable[[int], Any]:
+def rows_of(X: Singles, packed: PackedTrees) -> Callable[[int], Any]:
     """Loop over so many rows in compiled code."""
     totals, codes = np.zeros((len(X), 1)), np.empty(len(X), np.int64)
-    kernel, at = packed.many, packed.address
+    kernel, at = packed.many, packed.at
     return lambda count: kernel(X[:count], at, totals[:count], codes[:count])
 
 

@@ -17,10 +17,10 @@ from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.lattices.kernels.plain import PARTS
 from polydom.models.lattices.lattices import Lattices, make_lattices
-from polydom.models.lattices.packed import PackedLattices
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.preparation import plain
+from polydom.models.scoring.scorer import PackedTerms
 
 from .kernels.lattice_floor import multiply_add, read_all, read_some
 
@@ -107,11 +107,11 @@ def own_calls(
     assert isinstance(early, EarlyExit)
     packed, exits = lattices.packed, early.packed
     assert packed is not None
-    assert isinstance(exits, PackedLattices)
+    assert isinstance(exits, PackedTerms)
     rows, plainly = list(X), replace(lattices, packed=None)
     calls = {
         OURS: each(model.choose, rows),
-        "polydom, compiled": whole(lambda: packed.sums(X), len(X)),
+        "polydom, compiled": whole(lambda: packed.follow(X), len(X)),
         "polydom, lattice by lattice, compiled": whole(lambda: plainly.raw(X), len(X)),
         "polydom, early exit, from Python": each(early.choose, rows),
         "polydom, early exit, compiled": whole(lambda: exits.follow(X), len(X)),

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from ..scoring.model import Rows
 from ..scoring.preparation import Preparation, as_rows, load_preparation
-from ..scoring.scorer import SumOfTerms
+from ..scoring.scorer import PackedTerms, SumOfTerms
 from ..scoring.stops import Floats, Never, Stops
 from ..scoring.stored_arrays import Stored
 from .kernels.plain import PARTS, base
-from .packed import PackedLattices, pack_lattices, raw_entry
+from .packed import pack_lattices, raw_entry
 
 MOST_INPUTS = 10
 MOST_LATTICES = 2**20
@@ -60,7 +60,7 @@ class Lattices(SumOfTerms):
     bias: NDArray[np.float64]
     unit: float
     simplex: bool = False
-    packed: PackedLattices | None = None
+    packed: PackedTerms | None = None
     kind: ClassVar[str] = "lattices"
 
     @property
@@ -75,14 +75,11 @@ class Lattices(SumOfTerms):
 
     def raw(self, X: Rows) -> NDArray[np.float64]:
         """Raw scores (N, R) of the full rows X (N, width)."""
-        packed = self.packed
-        if packed is None:
-            sums = self._evaluate(X, whole=True)[:, 0]
-        else:
+        if self.packed is not None:
             self.preparation.check(X)
-            sums = packed.sums(as_rows(X))
-        out: NDArray[np.float64] = sums + self.bias
-        return out
+            return self.packed.follow(as_rows(X))[0]
+        sums: Floats = self._evaluate(X, whole=True)[:, 0] + self.bias
+        return sums
 
     def margin(self) -> "Lattices":
         """Give the same sum as one raw score, which it is for two classes."""
@@ -99,7 +96,7 @@ class Lattices(SumOfTerms):
     def margin_one(self, row: Rows) -> float | None:
         """Raw score of one full row, if there is one and kernels take the row."""
         packed = self.packed
-        if packed is None or packed.outputs > 1 or not packed.takes(row):
+        if packed is None or self.outputs > 1 or not packed.takes(row):
             return None
         total = np.empty(1)
         raw_entry(row, packed.at, total)
@@ -110,7 +107,7 @@ class Lattices(SumOfTerms):
         everything = np.arange(self.size)
         return replace(self, packed=pack_lattices(self, everything, Never()))
 
-    def pack(self, order: NDArray[Any], stops: Stops) -> PackedLattices | None:
+    def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
         """Pack lattices for kernels that stop, where there are any."""
         return pack_lattices(self, order, stops)
 

@@ -1,22 +1,19 @@
 """Lattices packed for single rows: sixteen side by side, addresses at hand."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import LINE, AddressTable, lay_table
+from ..scoring.address_table import LINE, lay_table
 from ..scoring.kernels.cached_njit import COMPILED
 from ..scoring.kernels.native import entry
-from ..scoring.model import Rows
 from ..scoring.scorer import PackedTerms
-from ..scoring.stops import UNDECIDED, Codes, Floats, Limits, Margins, Stops
+from ..scoring.stops import Stops
 from .kernels.simd_steps import LANES, STEP
 from .kernels.single_row import (
     TABLE,
-    early,
+    decide,
     early_by_margin,
     early_by_margin_many,
     early_many,
@@ -32,62 +29,17 @@ MOST_COLUMNS = 4096  # what is written of them lies on the stack
 # the first ones are smaller.
 MOST_GROUPS = 16
 
-raw_entry, early_entry, by_margin_entry = (
-    entry(raw),
-    entry(early),
-    entry(early_by_margin),
-)
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PackedLattices(PackedTerms):
-    """Lattices in the order of a schedule, for rows of at least `width` columns.
-
-    Attributes
-    ----------
-    table
-        What kernels read.
-    width
-        Columns that a row must have.
-    outputs
-        R, raw scores per row.
-    stops
-        The rule that rows stop by.
-    start : (R,) float64
-        Sums before the first lattice.
-    enter, at
-        Function of a row and the table's address: the answer, by limits; by margins
-        the code.
-    """
-
-    table: AddressTable
-    width: int
-    outputs: int
-    stops: Stops
-    start: Floats
-    enter: Any
-    at: int
-
-    def sums(self, X: Rows) -> NDArray[np.float64]:
-        """Give the sums of all lattices (N, R) for checked rows."""
-        out = np.empty((len(X), self.outputs))
-        raw_many(X, self.at, out)
-        return out
-
-    def follow(self, X: NDArray[np.float32]) -> tuple[Floats, Codes]:
-        """Totals (N, R) and codes (N,) of checked rows, by the rule they stop by."""
-        totals, codes = np.empty((len(X), self.outputs)), np.empty(len(X), np.int64)
-        totals[:] = self.start
-        if self.stops.rule == "limits":
-            early_many(X, self.at, totals[:, 0], codes)
-        else:
-            early_by_margin_many(X, self.at, totals, codes)
-        return totals, codes
+raw_entry, by_margin_entry = entry(raw), entry(early_by_margin)
+KERNELS = {
+    "never": (None, raw_many),
+    "limits": (entry(decide), early_many),
+    "margins": (by_margin_entry, early_by_margin_many),
+}
 
 
 def pack_lattices(
     lattices: Any, order: NDArray[Any], stops: Stops
-) -> PackedLattices | None:
+) -> PackedTerms | None:
     """Pack `Lattices` in the given order, or None where only the plain kernel does.
 
     Those are rows that are prepared first, very many inputs, keypoints or raw scores,
@@ -113,49 +65,28 @@ def pack_lattices(
         "gaps": np.diff(knots, axis=1).T,
         "exchanges": exchanges * (4 * LANES),
         "vertices": _group(lattices.vertices[order], lattices.simplex),
-        "limits": _limits_of(stops),
-    } | _blocks(inputs, lattices.calibrations[order])
+        **_blocks(inputs, lattices.calibrations[order]),
+    }
     blocks = arrays["blocks"]
     table = lay_table(
         TABLE,
-        arrays,
+        arrays | stops.by_tree(T),
         column_count=len(used),
         keypoint_count=P,
         block_count=len(blocks) - 1,
+        group_count=len(arrays["first_of"]),
         exchange_count=len(exchanges),
         lattice_count=T,
         input_count=S,
         output_count=R,
         simplex=lattices.simplex,
+        threshold=stops.threshold,
         unit=lattices.unit,
         **_room(len(used), int(blocks[:, -1].max()), S, R),
     )
     width = int(lattices.columns.max(initial=-1)) + 1
     start = stops.start(lattices.bias)
-    enter = _by_sum(stops) if isinstance(stops, Limits) else by_margin_entry
-    return PackedLattices(table, width, R, stops, start, enter, table.address)
-
-
-def _limits_of(stops: Stops) -> Floats:
-    """Limits (2, T), lower and upper, or margins (T,); whole sums ask for none."""
-    if isinstance(stops, Limits):
-        return np.stack((stops.lower, stops.upper))
-    return stops.margin if isinstance(stops, Margins) else np.empty(0)
-
-
-def _by_sum(limits: Limits) -> Callable[[Rows, int], int]:
-    """Make the kernel that stops lattices answer by whole sums too."""
-    threshold, near = limits.threshold, limits.near
-
-    def enter(row: Rows, address: int) -> int:
-        total = np.empty(1)
-        answer: int = early_entry(row, address, total) & 3
-        if answer != UNDECIDED:
-            return answer
-        above = float(total[0]) - threshold
-        return int(above > 0) if abs(above) > near else UNDECIDED
-
-    return enter
+    return PackedTerms(table, width, start, *KERNELS[stops.rule])
 
 
 def sorting_network(size: int) -> list[tuple[int, int]]:
@@ -197,7 +128,9 @@ def _blocks(
     T, S = inputs.shape
     groups = -(-T // LANES)
     places = np.zeros((groups * LANES, S), np.int32)
-    blocks, runs, tables = [], [], []
+    first_of = np.full(groups, -1)
+    blocks: list[tuple[int, int, int]] = []
+    runs, tables = [], []
     first_group = first_run = first_calibration = 0
     while first_group < groups:
         more = min(max(1, first_group), MOST_GROUPS, groups - first_group)
@@ -216,14 +149,16 @@ def _blocks(
         pitch = int(begins[-1])
         table = np.zeros((calibrations.shape[2], pitch), np.int32)
         table[:, place] = calibrations[own].reshape(len(columns), -1).T
-        blocks.append((first_run, first_group, first_calibration, pitch))
+        first_of[first_group] = len(blocks)
+        blocks.append((first_run, first_calibration, pitch))
         runs.append(np.stack([found, begins[:-1], steps], axis=1))
         tables.append(table.ravel())
         first_group += more
         first_run += len(found)
         first_calibration += table.size
-    blocks.append((first_run, first_group, first_calibration, 0))
+    blocks.append((first_run, first_calibration, 0))
     return {
+        "first_of": first_of,
         "blocks": np.array(blocks, np.int64),
         "runs": np.concatenate(runs).astype(np.int64),
         "calibrations": np.concatenate(tables),

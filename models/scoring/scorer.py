@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from .address_table import NotCopied
+from .address_table import AddressTable, NotCopied
 from .model import Rows
 from .preparation import Preparation
 from .rows import DENSE, SINGLE
@@ -139,24 +139,37 @@ class SumOfTerms(Scorer, BaseModels):
             )
 
 
-class PackedTerms(NotCopied, ABC):
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class PackedTerms(NotCopied):
     """Base models packed for kernels, in an order and for a rule of stopping.
 
     Attributes
     ----------
+    table
+        What the kernels read.
     width
         Columns that a row must have.
+    start : (R,) float64
+        Sums before the first base model.
     enter
-        Compiled function of one row, and of `at`. For limits it gives the answer; for
-        margins, which it takes totals for, the code. See `stops.py`.
+        Compiled function of one row, of `at`, and of totals (R,) where it writes them.
+        It gives the answer, by limits; the code, by margins (see `stops.py`); of whole
+        sums the raw score, if there is one. None where only many rows have a kernel.
+    many
+        Kernel of rows (N, width), of `at`, totals (N, R) to add to, and codes (N,).
     at
-        Address of what it reads.
+        Address of the table.
     """
 
-    __slots__ = ()
+    table: AddressTable
     width: int
+    start: Floats
     enter: Any
-    at: int
+    many: Any
+    at: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "at", self.table.address)
 
     def takes(self, row: NDArray[Any]) -> bool:
         """Is this a row that the kernels can read? They do not look themselves."""
@@ -167,6 +180,9 @@ class PackedTerms(NotCopied, ABC):
             and len(row) >= self.width
         )
 
-    @abstractmethod
-    def follow(self, X: NDArray[np.float32]) -> tuple[Floats, Codes]:
+    def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
         """Totals (N, R) and codes (N,) of checked rows, by the rule they stop by."""
+        totals, codes = np.empty((len(X), len(self.start))), np.zeros(len(X), np.int64)
+        totals[:] = self.start
+        self.many(X, self.at, totals, codes)
+        return totals, codes

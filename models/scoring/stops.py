@@ -30,10 +30,15 @@ class Never:
     rule: ClassVar[Literal["never"]] = "never"
     group: ClassVar[int] = 1
     near: ClassVar[float] = np.inf
+    threshold: ClassVar[float] = 0.0
 
     def start(self, bias: Floats) -> Floats:
         """(R,) sums before the first base model: the bias."""
         return bias
+
+    def by_tree(self, count: int) -> dict[str, Floats]:
+        """Nothing: no sum is looked at."""
+        return {}
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
         """Totals (N, R), and codes of which nothing is meant."""
@@ -87,10 +92,13 @@ class Limits:
         far: NDArray[np.bool_] = np.abs(totals[:, 0] - self.threshold) > self.near
         return far
 
-    def each(self, count: int) -> tuple[Floats, Floats]:
-        """Limits by tree, (count,), of which those beyond the last are never passed."""
+    def by_tree(self, count: int) -> dict[str, Floats]:
+        """Limits (count,), of which those beyond the last are never passed."""
         none = np.full(count - len(self.lower), np.inf)
-        return np.append(self.lower, -none), np.append(self.upper, none)
+        return {
+            "lower": np.append(self.lower, -none),
+            "upper": np.append(self.upper, none),
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +118,7 @@ class Margins:
     group: int = 1
     rule: ClassVar[Literal["margins"]] = "margins"
     near: ClassVar[float] = NEAR
+    threshold: ClassVar[float] = 0.0
 
     def start(self, bias: Floats) -> Floats:
         """(K,) sums before the first base model: the bias."""
@@ -133,11 +142,11 @@ class Margins:
         far: NDArray[np.bool_] = _margin(totals) > NEAR * np.maximum(1.0, largest)
         return far
 
-    def each(self, count: int) -> Floats:
-        """Margins by tree, (count,): inf, of which there is no more, within models."""
+    def by_tree(self, count: int) -> dict[str, Floats]:
+        """Margins (count,): inf, of which there is no more, within base models."""
         out = np.full(count, np.inf)
         out[self.group - 1 : self.group * len(self.margin) : self.group] = self.margin
-        return out
+        return {"upper": out}
 
 
 Stops = Never | Limits | Margins

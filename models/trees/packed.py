@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.address_table import AddressTable, NotCopied, lay_table
+from ..scoring.address_table import lay_table
 from ..scoring.kernels.native import entry
-from ..scoring.stops import Codes, Floats, Limits, Margins, Stops
+from ..scoring.scorer import PackedTerms
+from ..scoring.stops import Codes, Floats, Stops
+from .batch import FEWEST_ROWS, BatchTrees
 from .kernels.packed import (
     ABREAST,
     TABLE,
@@ -30,40 +32,28 @@ MOST_NODES = 65536
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Packed(NotCopied):
-    """Trees packed for kernels that evaluate rows one by one.
+class PackedTrees(PackedTerms):
+    """Trees packed for one rule, for float32 rows.
 
     Attributes
     ----------
-    table
-    one
-        Compiled function of a row and the table's address: its raw score, if there is
-        one; its answer, by limits; its code, by margins, which takes its totals too.
-    many
-        Kernel of rows (N, width), the address, totals (N, R) and codes (N,).
-    start : (R,) float64
-        Sums before the first tree.
     vector
-        Does it need the processor's vectors?
+        Do the kernels of single rows need the processor's vectors?
+    batch
+        The same trees for many rows at once, where that is faster.
     """
 
-    table: AddressTable
-    one: Any
-    many: Any
-    start: Floats
     vector: bool
+    batch: BatchTrees | None = None
 
-    @property
-    def address(self) -> int:
-        """Of the table."""
-        return self.table.address
-
-    def follow(self, X: NDArray[np.float32]) -> tuple[Floats, Codes]:
+    def follow(self, X: NDArray[Any]) -> tuple[Floats, Codes]:
         """Totals (N, R) and codes (N,) of checked rows, by the rule they stop by."""
-        totals, codes = np.empty((len(X), len(self.start))), np.zeros(len(X), np.int64)
+        if self.batch is None or len(X) < FEWEST_ROWS:
+            return PackedTerms.follow(self, X)
+        totals = np.empty((len(X), len(self.start)))
         totals[:] = self.start
-        self.many(X, self.address, totals, codes)
-        return totals, codes
+        self.batch.add(X, totals)
+        return totals, np.zeros(len(X), np.int64)
 
 
 KERNELS = {
@@ -87,7 +77,7 @@ def pack_walks(
     order: NDArray[Any],
     depths: NDArray[np.int32],
     stops: Stops,
-) -> Packed | None:
+) -> PackedTrees | None:
     """Pack trees in the given order, or None if a tree or a row has too much of it.
 
     `depths` (T,) are those of the trees, in their own order.
@@ -130,23 +120,15 @@ def pack_walks(
         "terms": trees.leaves.shape[1],
         "models": len(order) // stops.group,
         "group": stops.group,
+        "threshold": stops.threshold,
     }
-    arrays |= limits_of(stops, padded)
-    if isinstance(stops, Limits):
-        numbers["threshold"] = stops.threshold
-    one, many = KERNELS[kernels_for(stops, trees.outputs)]
-    table = lay_table(TABLE, arrays, **numbers)
-    return Packed(table, one, many, stops.start(trees.bias), vector=False)
+    kernels = KERNELS[kernels_for(stops, trees.outputs)]
+    table = lay_table(TABLE, arrays | stops.by_tree(padded), **numbers)
+    start = stops.start(trees.bias)
+    return PackedTrees(table, slots.width, start, *kernels, vector=False)
 
 
 HIGHEST_LEAF = (2**31 - 1) << 32  # no key is above it, and it leads to its root
-
-
-def limits_of(stops: Stops, count: int) -> dict[str, Floats]:
-    """Fields of a table that say where rows stop, for `count` trees."""
-    if isinstance(stops, Limits):
-        return dict(zip(("lower", "upper"), stops.each(count), strict=True))
-    return {"upper": stops.each(count)} if isinstance(stops, Margins) else {}
 
 
 def find_tree_depths(trees: TreeArrays) -> NDArray[np.int32]:

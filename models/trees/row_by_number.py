@@ -12,8 +12,8 @@ from polydom.features.errors import BadInput
 from ..scoring.address_table import NotCopied
 from ..scoring.kernels.native import entry
 from ..scoring.stops import UNDECIDED
-from .choose_kernel import PackedTrees
 from .kernels.row_by_number import TABLE, decide_bound, simd_decide_bound
+from .packed import PackedTrees
 
 PORTABLE, VECTOR = entry(decide_bound), entry(simd_decide_bound)
 
@@ -78,7 +78,7 @@ def bind_rows(
     if X.shape[1] < packed.width:
         raise BadInput(f"rows of {X.shape[1]} columns; {packed.width} are needed")
     fill_table(table, X, packed)
-    enter = VECTOR if packed.rows.vector else PORTABLE
+    enter = VECTOR if packed.vector else PORTABLE
     address = table.ctypes.data
 
     def choose_at(i: int) -> int:

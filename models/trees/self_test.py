@@ -19,7 +19,7 @@ from .kernels.avx512 import VECTORS
 from .kernels.walk import find_leaves
 from .keys import TINY, Slots, turned
 from .nodes import TreeArrays
-from .packed import Packed
+from .packed import PackedTrees
 
 ROWS = 64
 log = logging.getLogger("polydom")
@@ -52,8 +52,8 @@ TRUST = Trust()
 
 
 def agree(
-    vector: Packed,
-    portable: Packed,
+    vector: PackedTrees,
+    portable: PackedTrees,
     trees: TreeArrays,
     slots: Slots,
     order: NDArray[np.int64],

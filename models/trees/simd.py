@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ..scoring.address_table import lay_table
 from ..scoring.kernels.native import entry
-from ..scoring.stops import Floats, Limits, Stops
+from ..scoring.stops import Floats, Stops
 from .kernels.avx512 import LANES, MOST_DEPTH, STEP, VECTORS
 from .kernels.simd import (
     ABREAST,
@@ -42,7 +42,7 @@ from .kernels.simd import (
 )
 from .keys import HIGHEST, Slots
 from .nodes import TreeArrays, sums_before
-from .packed import Packed, kernels_for, limits_of
+from .packed import PackedTrees, kernels_for
 
 # A tree's room for values is that of a whole tree as deep as the deepest in its group.
 MOST_VALUES = 2**21
@@ -63,7 +63,7 @@ def pack_simd(
     order: NDArray[Any],
     depths: NDArray[np.int32],
     stops: Stops,
-) -> Packed | None:
+) -> PackedTrees | None:
     """Pack trees in the given order, or None where walking them is better.
 
     That is so for trees deeper than `MOST_DEPTH`, for more than `LANES` slots of 255
@@ -113,14 +113,15 @@ def pack_simd(
         "terms": terms,
         "models": len(order) // stops.group,
         "group": stops.group,
+        "threshold": stops.threshold,
     }
-    arrays |= limits_of(stops, len(padded))
-    if isinstance(stops, Limits):
-        numbers["threshold"] = stops.threshold
+    arrays |= stops.by_tree(len(padded))
+    if "lower" in arrays:
         arrays |= _between(arrays["lower"], arrays["upper"], trees, order)
-    one, many = KERNELS[kernels_for(stops, trees.outputs)]
+    kernels = KERNELS[kernels_for(stops, trees.outputs)]
     table = lay_table(TABLE, arrays, **numbers)
-    return Packed(table, one, many, stops.start(trees.bias), vector=True)
+    start = stops.start(trees.bias)
+    return PackedTrees(table, slots.width, start, *kernels, vector=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,7 +14,7 @@ from ..scoring.preparation import Preparation, as_rows, load_preparation
 from ..scoring.scorer import SumOfTerms
 from ..scoring.stops import Floats, Stops
 from ..scoring.stored_arrays import Stored
-from .choose_kernel import PackedTrees, pack
+from .choose_kernel import pack
 from .kernels.walk import add_trees, find_leaves
 from .nodes import (
     NODE,
@@ -25,6 +25,7 @@ from .nodes import (
     lay_out,
     pack_sets,
 )
+from .packed import PackedTrees
 
 # How a regressor's prediction is made of the sum of its trees.
 Link = Literal["identity", "exp", "logistic", "signed square"]

@@ -11,7 +11,7 @@ from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stops import Never, Stops
 from polydom.models.trees.keys import find_slots
 from polydom.models.trees.nodes import Tree
-from polydom.models.trees.packed import Packed, find_tree_depths, pack_walks
+from polydom.models.trees.packed import PackedTrees, find_tree_depths, pack_walks
 from polydom.models.trees.self_test import edge_rows
 from polydom.models.trees.simd import pack_simd
 from polydom.models.trees.trees import Trees, join
@@ -74,7 +74,7 @@ def rows_of(trees: Trees) -> NDArray[np.float32]:
 
 def packed(
     trees: Trees, order: NDArray[Any] | None = None, stops: Stops = NEVER
-) -> tuple[Packed | None, Packed]:
+) -> tuple[PackedTrees | None, PackedTrees]:
     """The trees for both kernels."""
     order = np.arange(trees.size) if order is None else order
     slots, depths = find_slots(trees), find_tree_depths(trees)

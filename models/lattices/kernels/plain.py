@@ -6,8 +6,8 @@ is exact before it is rounded to whole units again, and so is that of a simplex.
 step is then monotone in each of its inputs, to the last bit, and sums of lattices are
 exact in any order.
 
-These kernels run on any rows and without a compiler; `_lattice_row_kernels` does the
-same for single rows, several times as fast.
+These kernels run on any rows and without a compiler; `single_row.py` does the same,
+several times as fast, for rows that are not prepared.
 
 A kernel never checks; `lattices.py` does, when a model is made. Shapes: d inputs of P
 keypoints, T lattices over S inputs, R raw scores, V = 2^S vertices. Bit s of a vertex
@@ -19,14 +19,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import boolean, float32, float64, int32, uint64, void
+from numba import boolean, float64, int32, uint64, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
-from ...scoring.kernels.native import FLOATS_2D, frozen
+from ...scoring.kernels.native import FLOATS_2D, ROWS, frozen
 from ...scoring.model import Rows
 
-SINGLES_2D = frozen(float32, 2)
 COLUMNS = frozen(int32)
 INPUTS = frozen(int32, 2)
 UNITS_3D = frozen(int32, 3)
@@ -146,7 +145,14 @@ def walk(vertices: Any, inputs: Any, order: Any) -> float:
     return value
 
 
-def _base(
+MODEL = (COLUMNS, FLOATS_2D, INPUTS, UNITS_3D, UNITS_3D, boolean, boolean)
+
+
+@njit(
+    [void(X, *MODEL, float64[:, :, ::1]) for X in (ROWS, FLOATS_2D)],
+    **OPTIONS,
+)
+def base(
     X: Rows,
     columns: NDArray[np.int32],
     knots: NDArray[np.float64],
@@ -187,13 +193,3 @@ def _base(
                 else:
                     value = interpolate(vertices[t, r], calibrated, work, other)
                 out[i, at, r] += value
-
-
-MODEL = (COLUMNS, FLOATS_2D, INPUTS, UNITS_3D, UNITS_3D)
-base = njit(
-    [
-        void(SINGLES_2D, *MODEL, boolean, boolean, float64[:, :, ::1]),
-        void(FLOATS_2D, *MODEL, boolean, boolean, float64[:, :, ::1]),
-    ],
-    **OPTIONS,
-)(_base)

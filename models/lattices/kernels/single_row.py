@@ -16,14 +16,21 @@ from typing import Any
 
 import numpy as np
 from numba import carray, float64, int32, int64, uint64, void
-from numpy.typing import NDArray
 
 from ...scoring.address_table import LINE
 from ...scoring.kernels.cached_njit import OPTIONS, njit
-from ...scoring.kernels.native import ROW, ROWS, frozen, on_stack, pointer, table_at
-from ...scoring.kernels.stops import margin_of
+from ...scoring.kernels.native import (
+    FLOATS,
+    FLOATS_2D,
+    ROW,
+    ROWS,
+    on_stack,
+    pointer,
+    table_at,
+)
+from ...scoring.kernels.stops import margin_of, outside, side
 from ...scoring.model import Rows
-from ...scoring.stops import BEST, UNDECIDED
+from ...scoring.stops import BEST, UNDECIDED, Codes, Floats
 from .simd_steps import (
     BITS,
     LANES,
@@ -40,14 +47,13 @@ from .simd_steps import (
     walk,
 )
 
-DOUBLE_ROW, DOUBLE_ROWS = frozen(float64), frozen(float64, 2)
-
 # What the address of packed lattices is that of, for B blocks with E exchanges.
 TABLE = np.dtype(
     [
         ("columns", "<u8"),  # (D,) int32
         ("knots", "<u8"),  # (P, D) float64
         ("gaps", "<u8"),  # (P - 1, D) float64, between keypoints
+        ("first_of", "<u8"),  # (G,) int64, the block of which it is the first, or -1
         ("blocks", "<u8"),  # (B + 1, BLOCK_SIZE) int64
         ("runs", "<u8"),  # (.., RUN_SIZE) int64
         ("calibrations", "<u8"),  # a block's: (P + 2, its pitch) int32
@@ -55,11 +61,14 @@ TABLE = np.dtype(
         ("exchanges", "<u8"),  # (E, 2) int64, bytes from the first of the sorted keys
         # (G, LANES, R, V) int32 of simplices, else (G, R, V, LANES)
         ("vertices", "<u8"),
-        ("limits", "<u8"),  # (2, T) float64, or (T,) margins
+        ("lower", "<u8"),  # (T,) float64
+        ("upper", "<u8"),  # (T,) float64, or margins
+        ("threshold", "<f8"),
         ("unit", "<f8"),
         ("column_count", "<u8"),
         ("keypoint_count", "<u8"),
         ("block_count", "<u8"),
+        ("group_count", "<u8"),
         ("exchange_count", "<u8"),
         ("lattice_count", "<u8"),
         ("input_count", "<u8"),
@@ -75,13 +84,14 @@ TABLE = np.dtype(
     ]
 )
 
-# Of a block: its first run, group and calibration, and all its inputs, padded.
-FIRST_RUN, FIRST_GROUP, FIRST_CALIBRATION, PITCH, BLOCK_SIZE = range(5)
+# Of a block: its first run and calibration, and all its inputs, padded.
+FIRST_RUN, FIRST_CALIBRATION, PITCH, BLOCK_SIZE = range(4)
 # Of inputs that read one column: which, where they begin, and how many steps they are.
 COLUMN, START, STEPS, RUN_SIZE = range(4)
 
 
-def _place_row(row: Rows, address: int, work: int) -> None:
+@njit([void(ROW, uint64, uint64), void(FLOATS, uint64, uint64)], **OPTIONS)
+def place_row(row: Rows, address: int, work: int) -> None:
     """Write how far along its keypoints each column's value is: (D,) int32.
 
     `plain.locate` in one number, in 2^-20 of the way between two keypoints.
@@ -119,11 +129,6 @@ def _place_row(row: Rows, address: int, work: int) -> None:
         out[j] = int32(P << BITS) if math.isnan(value) else along
 
 
-place_row = njit(
-    [void(ROW, uint64, uint64), void(DOUBLE_ROW, uint64, uint64)], **OPTIONS
-)(_place_row)
-
-
 @njit(void(uint64, int64, uint64), **OPTIONS)
 def calibrate_block(address: int, b: int, work: int) -> None:
     """Calibrate the inputs of block b."""
@@ -146,31 +151,6 @@ def calibrate_block(address: int, b: int, work: int) -> None:
             calibrate(low, low + pitch, part, out)
             low += uint64(4 * STEP)
             out += uint64(4 * STEP)
-
-
-@njit(void(uint64, uint64, uint64), **OPTIONS)
-def walk_group(address: int, group: int, work: int) -> None:
-    """Sort a group's inputs and walk along them: its values (R, LANES)."""
-    table = table_at(address, TABLE)
-    S, R = table.input_count, table.output_count
-    inputs, keys = work + table.calibrated, work + table.keys
-    row = uint64(4 * LANES)
-    places = table.places + group * S * row
-    for k in range(S):
-        s = uint64(k)
-        collect_keys(inputs, places + s * row, s, keys + s * row)
-    count = int64(table.exchange_count)
-    exchanges = carray(pointer(table.exchanges), (count, 2), np.uint64)
-    for k in range(count):
-        e = uint64(k)
-        exchange(keys + exchanges[e, 0], keys + exchanges[e, 1])
-    V = uint64(1) << S
-    at = table.vertices + group * R * V * row
-    out = work + table.values
-    for _ in range(R):
-        walk(keys, S, at, R * V, out)
-        at += uint64(4) * V
-        out += uint64(8 * LANES)
 
 
 @njit(void(uint64, uint64, uint64, uint64), **OPTIONS)
@@ -207,34 +187,44 @@ def halve_vertices(vertices: int, size: int, shares: int, cells: int) -> None:
 
 
 @njit(void(uint64, uint64, uint64), **OPTIONS)
-def halve_group(address: int, group: int, work: int) -> None:
-    """Interpolate a group between all its vertices: its values (R, LANES)."""
+def evaluate(address: int, group: int, work: int) -> None:
+    """Write the values of a group: (R, LANES) float64.
+
+    Groups come in their order, so that the inputs of their block are calibrated.
+    """
     table = table_at(address, TABLE)
-    S, R = table.input_count, table.output_count
-    inputs, shares = work + table.calibrated, work + table.keys
-    row = uint64(4 * LANES)
+    first_of = carray(pointer(table.first_of), (int64(table.group_count),), np.int64)
+    if first_of[group] >= 0:
+        calibrate_block(address, first_of[group], work)
+    S, R, row = table.input_count, table.output_count, uint64(4 * LANES)
+    inputs, keys, out = work + table.calibrated, work + table.keys, work + table.values
     places = table.places + group * S * row
-    for k in range(S):
-        s = uint64(k)
-        collect_shares(inputs, places + s * row, shares + uint64(2) * s * row)
     V = uint64(1) << S
     at = table.vertices + group * R * V * row
+    if table.simplex:
+        for k in range(S):
+            s = uint64(k)
+            collect_keys(inputs, places + s * row, s, keys + s * row)
+        count = int64(table.exchange_count)
+        exchanges = carray(pointer(table.exchanges), (count, 2), np.uint64)
+        for k in range(count):
+            e = uint64(k)
+            exchange(keys + exchanges[e, 0], keys + exchanges[e, 1])
+        for _ in range(R):
+            walk(keys, S, at, R * V, out)
+            at += uint64(4) * V
+            out += uint64(8 * LANES)
+        return
+    for k in range(S):
+        s = uint64(k)
+        collect_shares(inputs, places + s * row, keys + uint64(2) * s * row)
     cells = carray(pointer(work + table.cells), (LANES,), np.float64)
-    values = carray(pointer(work + table.values), (int64(R), LANES), np.float64)
+    values = carray(pointer(out), (int64(R), LANES), np.float64)
     for r in range(R):
-        halve_vertices(at, S, shares, work + table.cells)
+        halve_vertices(at, S, keys, work + table.cells)
         for lane in range(LANES):
             values[r, lane] = cells[lane] - SHIFT
         at += V * row
-
-
-@njit(inline="always")
-def evaluate(table: Any, address: int, group: int, work: int) -> None:
-    """Write the values of a group: (R, LANES) float64."""
-    if table.simplex:
-        walk_group(address, group, work)
-    else:
-        halve_group(address, group, work)
 
 
 @njit(inline="always")
@@ -247,125 +237,107 @@ def room(table: Any) -> int:
     return first
 
 
-def _raw(row: Rows, address: int, out: NDArray[np.float64]) -> None:
+@njit([void(ROW, uint64, float64[::1]), void(FLOATS, uint64, float64[::1])], **OPTIONS)
+def raw(row: Rows, address: int, out: Floats) -> None:
     """Write the sums of all lattices: `out` (R,)."""
     table = table_at(address, TABLE)
     work = room(table)
-    B, R = int64(table.block_count), int64(table.output_count)
-    blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
+    R = int64(table.output_count)
     values = carray(pointer(work + table.values), (R, LANES), np.float64)
     sums = carray(pointer(work + table.sums), (R, LANES), np.float64)
-    unit = table.unit
     sums[:] = 0.0
     place_row(row, address, work)
-    for b in range(B):
-        calibrate_block(address, b, work)
-        for g in range(blocks[b, FIRST_GROUP], blocks[b + 1, FIRST_GROUP]):
-            evaluate(table, address, uint64(g), work)
-            for r in range(R):
-                for lane in range(LANES):
-                    sums[r, lane] += values[r, lane]
+    for g in range(int64(table.group_count)):
+        evaluate(address, uint64(g), work)
+        for r in range(R):
+            for lane in range(LANES):
+                sums[r, lane] += values[r, lane]
     for r in range(R):
-        out[r] = sums[r].sum() * unit
-
-
-raw = njit(
-    [void(ROW, uint64, float64[::1]), void(DOUBLE_ROW, uint64, float64[::1])],
-    **OPTIONS,
-)(_raw)
-
-
-def _raw_many(X: Rows, address: int, out: NDArray[np.float64]) -> None:
-    """Write the sums of all lattices for each row: `out` (N, R)."""
-    for i in range(X.shape[0]):
-        raw(X[i], address, out[i])
-
-
-raw_many = njit(
-    [void(ROWS, uint64, float64[:, ::1]), void(DOUBLE_ROWS, uint64, float64[:, ::1])],
-    **OPTIONS,
-)(_raw_many)
+        out[r] = sums[r].sum() * table.unit
 
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
-def early(row: NDArray[np.float32], address: int, out: NDArray[np.float64]) -> int:
-    """Answer of one row as soon as a limit says so: 4 * lattices used + answer.
+def early(row: Rows, address: int, out: Floats) -> int:
+    """Code of one row, for one raw score, as soon as a limit says so.
 
-    For one raw score; the sum so far goes to `out[0]`.
+    The sum so far goes to `out[0]`.
     """
     table = table_at(address, TABLE)
     work = room(table)
-    B, T = int64(table.block_count), int64(table.lattice_count)
-    blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
+    T, unit = int64(table.lattice_count), table.unit
     values = carray(pointer(work + table.values), (LANES,), np.float64)
-    limits = carray(pointer(table.limits), (2, T), np.float64)
-    unit = table.unit
+    lower = carray(pointer(table.lower), (T,), np.float64)
+    upper = carray(pointer(table.upper), (T,), np.float64)
     place_row(row, address, work)
     total = 0.0
-    for b in range(B):
-        calibrate_block(address, b, work)
-        for g in range(blocks[b, FIRST_GROUP], blocks[b + 1, FIRST_GROUP]):
-            evaluate(table, address, uint64(g), work)
-            first = g * LANES
-            for lane in range(min(LANES, T - first)):
-                t = uint64(first + lane)
-                total += values[uint64(lane)] * unit
-                if (total < limits[0, t]) | (total > limits[1, t]):
-                    out[0] = total
-                    return 4 * (first + lane + 1) + int(total > limits[1, t])
+    for g in range(int64(table.group_count)):
+        evaluate(address, uint64(g), work)
+        first = g * LANES
+        for lane in range(min(LANES, T - first)):
+            t = uint64(first + lane)
+            total += values[uint64(lane)] * unit
+            if outside(total, lower[t], upper[t]):
+                out[0] = total
+                return 4 * (first + lane + 1) + int(total > upper[t])
     out[0] = total
     return int(4 * T + UNDECIDED)
 
 
-@njit(void(ROWS, uint64, float64[::1], int64[::1]), **OPTIONS)
-def early_many(
-    X: NDArray[np.float32],
-    address: int,
-    totals: NDArray[np.float64],
-    codes: NDArray[np.int64],
-) -> None:
-    """Sum and answer of `early` for each row: `totals` (N,), `codes` (N,)."""
-    for i in range(X.shape[0]):
-        codes[i] = early(X[i], address, totals[i : i + 1])
+@njit(int64(ROW, uint64), **OPTIONS)
+def decide(row: Rows, address: int) -> int:
+    """Answer of one row: that of `early`, or on which side the whole sum is."""
+    total = carray(on_stack(2), (1,), np.float64)
+    answer = early(row, address, total) & 3
+    if answer != UNDECIDED:
+        return int(answer)
+    return int(side(total[0], table_at(address, TABLE).threshold))
 
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
-def early_by_margin(
-    row: NDArray[np.float32], address: int, totals: NDArray[np.float64]
-) -> int:
+def early_by_margin(row: Rows, address: int, totals: Floats) -> int:
     """Add lattices to `totals` (R,) until the best leads by more than its margin.
 
     Returns its code, 4 * lattices used + answer.
     """
     table = table_at(address, TABLE)
     work = room(table)
-    B, T = int64(table.block_count), int64(table.lattice_count)
-    R = int64(table.output_count)
-    blocks = carray(pointer(table.blocks), (B + 1, BLOCK_SIZE), np.int64)
+    T, R, unit = int64(table.lattice_count), int64(table.output_count), table.unit
     values = carray(pointer(work + table.values), (R, LANES), np.float64)
-    margins = carray(pointer(table.limits), (T,), np.float64)
-    unit = table.unit
+    margins = carray(pointer(table.upper), (T,), np.float64)
     place_row(row, address, work)
-    for b in range(B):
-        calibrate_block(address, b, work)
-        for g in range(blocks[b, FIRST_GROUP], blocks[b + 1, FIRST_GROUP]):
-            evaluate(table, address, uint64(g), work)
-            first = g * LANES
-            for lane in range(min(LANES, T - first)):
-                for r in range(R):
-                    totals[r] += values[uint64(r), uint64(lane)] * unit
-                if margin_of(totals) > margins[uint64(first + lane)]:
-                    return int(4 * (first + lane + 1) + BEST)
+    for g in range(int64(table.group_count)):
+        evaluate(address, uint64(g), work)
+        first = g * LANES
+        for lane in range(min(LANES, T - first)):
+            for r in range(R):
+                totals[r] += values[uint64(r), uint64(lane)] * unit
+            if margin_of(totals) > margins[uint64(first + lane)]:
+                return int(4 * (first + lane + 1) + BEST)
     return int(4 * T + UNDECIDED)
 
 
-@njit(void(ROWS, uint64, float64[:, ::1], int64[::1]), **OPTIONS)
-def early_by_margin_many(
-    X: NDArray[np.float32],
-    address: int,
-    totals: NDArray[np.float64],
-    codes: NDArray[np.int64],
-) -> None:
-    """Totals (N, R) and codes (N,) of `early_by_margin` for each row."""
+# For many rows: totals (N, R) begin as what the sums start from; codes are (N,).
+MANY = (uint64, float64[:, ::1], int64[::1])
+
+
+@njit([void(ROWS, *MANY), void(FLOATS_2D, *MANY)], **OPTIONS)
+def raw_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
+    """Add the sums of all lattices."""
+    sums = np.empty(totals.shape[1])
+    for i in range(X.shape[0]):
+        raw(X[i], address, sums)
+        totals[i] += sums
+
+
+@njit(void(ROWS, *MANY), **OPTIONS)
+def early_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
+    """Sum and code of `early` for each row."""
+    for i in range(X.shape[0]):
+        codes[i] = early(X[i], address, totals[i])
+
+
+@njit(void(ROWS, *MANY), **OPTIONS)
+def early_by_margin_many(X: Rows, address: int, totals: Floats, codes: Codes) -> None:
+    """Totals and code of `early_by_margin` for each row."""
     for i in range(X.shape[0]):
         codes[i] = early_by_margin(X[i], address, totals[i])

@@ -56,7 +56,14 @@ def normalise(z: NDArray[np.float64], operation: int) -> None:
             z[j] /= norm
 
 
-def _prepare(
+@njit(
+    [
+        void(ROWS, COLUMNS, CODES, FLOATS_3D, float64[:, ::1]),
+        void(FLOATS_2D, COLUMNS, CODES, FLOATS_3D, float64[:, ::1]),
+    ],
+    **OPTIONS,
+)
+def prepare(
     X: Rows,
     columns: NDArray[np.int32],
     operations: NDArray[np.int64],
@@ -80,12 +87,3 @@ def _prepare(
                         out[i, j] = 1.0 if out[i, j] > table[s, CENTER, j] else 0.0
             else:
                 normalise(out[i], operations[s])
-
-
-prepare = njit(
-    [
-        void(ROWS, COLUMNS, CODES, FLOATS_3D, float64[:, ::1]),
-        void(FLOATS_2D, COLUMNS, CODES, FLOATS_3D, float64[:, ::1]),
-    ],
-    **OPTIONS,
-)(_prepare)

@@ -181,7 +181,11 @@ def add_values(
     return types.void(address, like, address, address, address), generate
 
 
-def _rank_keys(s: int, to: int, count: int, forest: Forest, room: Room) -> None:
+@njit(
+    [void(int64, int64, int64, *kinds) for kinds in WIDTHS],
+    **OPTIONS,
+)
+def rank_keys(s: int, to: int, count: int, forest: Forest, room: Room) -> None:
     """Turn the keys of slot s in `room` to codes, its row `to`, for `count` rows."""
     keys, codes, pitch = room.keys, room.codes, uint64(4 * WIDTH)
     keys[1, :] = 0
@@ -201,13 +205,11 @@ def _rank_keys(s: int, to: int, count: int, forest: Forest, room: Room) -> None:
         codes[to, j] = keys[1, j]
 
 
-rank_keys = njit(
-    [void(int64, int64, int64, *kinds) for kinds in WIDTHS],
+@njit(
+    [void(ROWS, int64, int64, *kinds) for kinds in WIDTHS],
     **OPTIONS,
-)(_rank_keys)
-
-
-def _code_rows(
+)
+def code_rows(
     X: NDArray[np.float32], first: int, count: int, forest: Forest, room: Room
 ) -> None:
     """Codes of `count` rows from `first` on; also of what is left in their vector."""
@@ -220,13 +222,11 @@ def _code_rows(
         rank_keys(s, s, count, forest, room)
 
 
-code_rows = njit(
-    [void(ROWS, int64, int64, *kinds) for kinds in WIDTHS],
+@njit(
+    [void(int64, int64, *kinds, int64, uint64, uint64) for kinds in WIDTHS],
     **OPTIONS,
-)(_code_rows)
-
-
-def _add_tree(
+)
+def add_tree(
     t: int, count: int, forest: Forest, room: Room, terms: int, source: int, out: int
 ) -> None:
     """Write the totals at `source` with tree t's values for `count` rows to `out`.
@@ -271,13 +271,11 @@ def _add_tree(
         inputs += pitch
 
 
-add_tree = njit(
-    [void(int64, int64, *kinds, int64, uint64, uint64) for kinds in WIDTHS],
+@njit(
+    [void(ROWS, *kinds, int64, float64[:, ::1]) for kinds in WIDTHS],
     **OPTIONS,
-)(_add_tree)
-
-
-def _add_batch(
+)
+def add_batch(
     X: NDArray[np.float32],
     forest: Forest,
     room: Room,
@@ -297,9 +295,3 @@ def _add_batch(
         for r in range(out.shape[1]):
             for j in range(count):
                 out[first + j, r] = room.totals[r, j]
-
-
-add_batch = njit(
-    [void(ROWS, *kinds, int64, float64[:, ::1]) for kinds in WIDTHS],
-    **OPTIONS,
-)(_add_batch)

@@ -22,29 +22,35 @@ from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 
 ABREAST = 6
 
-# What the address of packed trees is that of: S slots, M nodes, T trees in sixes.
+# What the address of packed trees is that of, whichever kernels they are packed for: S
+# slots, R raw scores, V values of a leaf.
+COMMON = [
+    ("columns", "<u8"),  # (S,) int32, as are `lacking` and `zeros`: see `Slots`
+    ("lacking", "<u8"),
+    ("zeros", "<u8"),
+    ("values", "<u8"),  # float64 of leaves
+    ("targets", "<u8"),  # (T,) int32
+    ("bias", "<u8"),  # (R,) float64
+    ("lower", "<u8"),  # (T,) float64
+    ("upper", "<u8"),  # (T,) float64, or margins
+    ("threshold", "<f8"),
+    ("slots", "<i8"),  # S
+    ("value_count", "<i8"),
+    ("terms", "<i8"),  # V
+    ("models", "<i8"),  # base models, each of so many trees:
+    ("group", "<i8"),
+]
+# Here `values` are those of nodes (M,), or (L, V) if there are several raw scores; the
+# T trees come in sixes.
 TABLE = np.dtype(
     [
-        ("columns", "<u8"),  # (S,) int32, as are `lacking` and `zeros`: see `Slots`
-        ("lacking", "<u8"),
-        ("zeros", "<u8"),
+        *COMMON,
         ("nodes", "<u8"),  # (M,) uint64
         ("roots", "<u8"),  # (T,) int64
         ("depths", "<u8"),  # (T,) int32, of the deepest of the six
-        ("values", "<u8"),  # (M,) float64 of leaves; if there are several scores (L, V)
         ("leaves", "<u8"),  # (M,) int32, row of `values`
-        ("targets", "<u8"),  # (T,) int32
-        ("bias", "<u8"),  # (R,) float64
-        ("lower", "<u8"),  # (T,) float64
-        ("upper", "<u8"),  # (T,) float64, or margins
-        ("threshold", "<f8"),
-        ("slots", "<i8"),
-        ("node_count", "<i8"),
-        ("value_count", "<i8"),
+        ("node_count", "<i8"),  # M
         ("padded", "<i8"),  # T
-        ("terms", "<i8"),  # V
-        ("models", "<i8"),  # base models, each of so many trees:
-        ("group", "<i8"),
     ]
 )
 

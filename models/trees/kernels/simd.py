@@ -33,40 +33,28 @@ from .avx512 import (
     write_keys,
     write_vector,
 )
-from .packed import MANY
+from .packed import COMMON, MANY
 
 MOST_CUTS = 256  # of a slot; the last is above every value
 ABREAST = 8  # trees whose sums are kept between limits at once
 SPAN = 16  # groups whose places are found before they are used
 
-# What the address of packed trees is that of: L slots of 16 each, G groups, T trees.
+# L slots of 16 each, G groups. `values` are those of all leaves; `lower` and `upper`
+# are (64 G,).
 TABLE = np.dtype(
     [
-        ("columns", "<u8"),  # (L,) int32, as are `lacking` and `zeros`: see `Slots`
-        ("lacking", "<u8"),
-        ("zeros", "<u8"),
+        *COMMON,
         ("pivots", "<u8"),  # (L, STEP) int32, every 16th of:
         ("cuts", "<u8"),  # (L, MOST_CUTS) int32
         ("depths", "<u8"),  # (G,) int64
         ("sizes", "<u8"),  # (G,) int64, trees rounded up to eights
         ("tests", "<u8"),  # uint8, vectors of slots and limits in turn
         ("first_tests", "<u8"),  # (G,) uint64, bytes
-        ("values", "<u8"),  # float64, V of each leaf
         ("first_values", "<u8"),  # (G,) uint64, leaves
-        ("targets", "<u8"),  # (T,) int32
-        ("bias", "<u8"),  # (R,) float64
-        ("lower", "<u8"),  # (64 G,) float64
-        ("upper", "<u8"),  # (64 G,) float64, or margins
         ("floors", "<u8"),  # (8 G,) float64, as are `ceilings`
         ("ceilings", "<u8"),
-        ("threshold", "<f8"),
-        ("slots", "<i8"),
-        ("value_count", "<i8"),
-        ("groups", "<i8"),
+        ("groups", "<i8"),  # G
         ("trees", "<i8"),
-        ("terms", "<i8"),  # V
-        ("models", "<i8"),  # base models, each of so many trees:
-        ("group", "<i8"),
     ]
 )
 

@@ -11,7 +11,7 @@ from numba import float64, int32, int64, uint32, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
-from ...scoring.kernels.native import ROW, ROWS, frozen
+from ...scoring.kernels.native import FLOATS, FLOATS_2D, INTS, ROW, ROWS, frozen
 from ...scoring.model import Rows
 from ..nodes import (
     MISSING_LEFT,
@@ -25,9 +25,7 @@ from ..nodes import (
 )
 
 NODES = frozen(numba.from_dtype(NODE))
-SINGLES, DOUBLES = ROWS, frozen(float64, 2)
-SINGLE_ROW, DOUBLE_ROW = ROW, frozen(float64)
-STARTS, TARGETS, BITS = frozen(int64), frozen(int32), frozen(uint32)
+STARTS, TARGETS, BITS = INTS, frozen(int32), frozen(uint32)
 
 
 @njit(int64(float64, int64, STARTS, BITS), **OPTIONS)
@@ -73,7 +71,14 @@ def goes_left(
     return int(value <= threshold)
 
 
-def _leaf_of(
+@njit(
+    [
+        int64(ROW, NODES, int64, STARTS, BITS),
+        int64(FLOATS, NODES, int64, STARTS, BITS),
+    ],
+    **OPTIONS,
+)
+def leaf_of(
     row: Rows,
     nodes: NDArray[np.void],
     root: int,
@@ -97,16 +102,14 @@ def _leaf_of(
     return int(nodes[n]["child"])
 
 
-leaf_of = njit(
+@njit(
     [
-        int64(SINGLE_ROW, NODES, int64, STARTS, BITS),
-        int64(DOUBLE_ROW, NODES, int64, STARTS, BITS),
+        void(rows, NODES, STARTS, TARGETS, FLOATS_2D, STARTS, BITS, float64[:, ::1])
+        for rows in (ROWS, FLOATS_2D)
     ],
     **OPTIONS,
-)(_leaf_of)
-
-
-def _add_trees(
+)
+def add_trees(
     X: Rows,
     nodes: NDArray[np.void],
     roots: NDArray[np.int64],
@@ -128,16 +131,14 @@ def _add_trees(
                 out[i, targets[t] + v] += leaves[leaf, v]
 
 
-add_trees = njit(
+@njit(
     [
-        void(rows, NODES, STARTS, TARGETS, DOUBLES, STARTS, BITS, float64[:, ::1])
-        for rows in (SINGLES, DOUBLES)
+        void(rows, NODES, STARTS, STARTS, BITS, int32[:, ::1])
+        for rows in (ROWS, FLOATS_2D)
     ],
     **OPTIONS,
-)(_add_trees)
-
-
-def _find_leaves(
+)
+def find_leaves(
     X: Rows,
     nodes: NDArray[np.void],
     roots: NDArray[np.int64],
@@ -149,15 +150,6 @@ def _find_leaves(
     for i in range(X.shape[0]):
         for t in range(out.shape[1]):
             out[i, t] = leaf_of(X[i], nodes, roots[t], starts, bits)
-
-
-find_leaves = njit(
-    [
-        void(rows, NODES, STARTS, STARTS, BITS, int32[:, ::1])
-        for rows in (SINGLES, DOUBLES)
-    ],
-    **OPTIONS,
-)(_find_leaves)
 
 
 @njit(void(NODES, STARTS, int32[::1]), **OPTIONS)

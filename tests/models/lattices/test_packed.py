@@ -15,13 +15,13 @@ from polydom.models.lattices.kernels.simd_steps import LANES
 from polydom.models.lattices.lattices import MOST_INPUTS, Lattices, make_lattices
 from polydom.models.lattices.packed import (
     MOST_KEYPOINTS,
-    PackedLattices,
     by_margin_entry,
     pack_lattices,
     raw_entry,
     sorting_network,
 )
 from polydom.models.scoring.preparation import plain
+from polydom.models.scoring.scorer import PackedTerms
 from polydom.models.scoring.stops import BEST, UNDECIDED, Limits, Margins, Never, Stops
 from tests.support.examples import few
 from tests.support.oracles.lattices import calibrated_value, on_simplex
@@ -83,7 +83,7 @@ NEVER_STOPS = Never()
 
 def packed_of(
     lattices: Lattices, order: Any = None, stops: Stops = NEVER_STOPS
-) -> PackedLattices:
+) -> PackedTerms:
     order = np.arange(lattices.size) if order is None else order
     made = pack_lattices(lattices, order, stops)
     assert made is not None
@@ -167,8 +167,9 @@ def test_whole_sums_are_those_of_the_plain_kernel_to_the_bit(sizes: Sizes) -> No
     X = rows(lattices, sizes.P)
     expected = plainly(lattices, X).sum(axis=1)
     packed = packed_of(lattices)
-    np.testing.assert_array_equal(packed.sums(X), expected)
-    np.testing.assert_array_equal(packed.sums(X.astype(np.float64)), expected)
+    for same in (X, X.astype(np.float64)):
+        sums = packed.follow(same)[0]
+        np.testing.assert_array_equal(sums, expected + lattices.bias)
     out = np.empty(sizes.R)
     for row, sums in zip(X, expected, strict=True):
         assert packed.takes(row)

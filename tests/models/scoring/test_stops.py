@@ -63,10 +63,11 @@ def test_all_base_models_are_added_where_no_rule_is() -> None:
 
 
 def test_limits_are_laid_out_tree_by_tree() -> None:
-    lower, upper = Limits(np.array([-1.0]), np.array([2.0])).each(3)
-    assert lower.tolist() == [-1.0, -np.inf, -np.inf]
-    assert upper.tolist() == [2.0, np.inf, np.inf]
-    margins = Margins(np.array([1.0, 2.0]), 3).each(8)
+    limits = Limits(np.array([-1.0]), np.array([2.0])).by_tree(3)
+    assert limits["lower"].tolist() == [-1.0, -np.inf, -np.inf]
+    assert limits["upper"].tolist() == [2.0, np.inf, np.inf]
+    margins = Margins(np.array([1.0, 2.0]), 3).by_tree(8)["upper"]
+    assert Never().by_tree(8) == {}
     assert margins.tolist() == [*[np.inf] * 2, 1.0, *[np.inf] * 2, 2.0, *[np.inf] * 2]
 
 

@@ -14,9 +14,9 @@ from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.stops import Limits, Margins, Never, Stops
 from polydom.models.trees import self_test
-from polydom.models.trees.choose_kernel import PackedTrees
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.keys import TINY, Slots, find_slots
+from polydom.models.trees.packed import PackedTrees
 from polydom.models.trees.self_test import ROWS, Trust, agree, edge_rows, walk_nodes
 from polydom.models.trees.trees import Trees
 from tests.support.drawn_trees import drawn_trees, narrowing, packed, rows_of
@@ -151,7 +151,7 @@ def test_models_decide_alike_with_and_without_trust(
         assert isinstance(scorer, Trees)
         for made in (scorer.packed, exits.packed):
             assert isinstance(made, PackedTrees)
-            assert made.rows.vector == held
+            assert made.vector == held
         raw = [classifier.scorer.raw(row[None])[0, 0] for row in X]
         assert raw == [classifier.scorer.margin_one(row) for row in X]
         chosen, used = exits.choices(X)
