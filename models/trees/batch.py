@@ -22,7 +22,7 @@ from .kernels.batch import (
     Room,
     add_batch,
 )
-from .keys import Slots
+from .keys import Slots, find_cuts
 from .nodes import TreeArrays, sums_before
 
 # Every node of a tree is tested for every row: in larger trees walking is shorter.
@@ -74,13 +74,11 @@ def pack_batch(
     """Pack trees in the given order, or None where walking is shorter."""
     nodes, inner, tree_of = trees.nodes, slots.inner, trees.tree_of
     leaves = np.bincount(tree_of[~inner], minlength=trees.size)
-    starts, cuts, codes = _codes(slots.of[inner], slots.keys[inner], len(slots.columns))
+    starts, cuts, codes = find_cuts(slots)
     sizes = np.diff(starts)
     if leaves.max() > MOST_LEAVES or sizes.max(initial=0) > MOST_CUTS:
         return None
     code = np.uint8 if sizes.max(initial=0) <= 255 else np.uint16
-    code_of = np.zeros(len(nodes), np.int64)
-    code_of[inner] = codes
     heads, places, tested, chosen = _places(trees, inner)
     leaf = np.flatnonzero(~inner)
     terms = trees.leaves.shape[1]
@@ -95,27 +93,16 @@ def pack_batch(
         slots.columns,
         slots.lacking,
         slots.zeros,
-        cuts.astype(np.int32),
+        cuts,
         starts.astype(np.int32),
         np.ascontiguousarray(heads[order]),
         slots.of[tested].astype(np.uint16),
-        code_of[tested].astype(code),
+        codes[tested].astype(code),
         chosen.astype(np.uint16),
         values,
     )
     answers = heads[:, [PAIRS, SINGLES, JOINS]].sum(axis=1)
     return BatchTrees(forest, int(answers.max()), terms, trees.outputs)
-
-
-def _codes(
-    slot: NDArray[np.int64], key: NDArray[np.int32], count: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Each slot's different keys: starts (S + 1,), cuts (C,), place of each node's."""
-    cuts, which = np.unique(
-        slot << 32 | (key.astype(np.int64) + 2**31), return_inverse=True
-    )
-    starts = np.searchsorted(cuts, np.arange(count + 1) << 32)
-    return starts, (cuts & 0xFFFFFFFF) - 2**31, which.reshape(-1) - starts[slot]
 
 
 def _places(

@@ -74,6 +74,27 @@ def find_slots(trees: TreeArrays) -> Slots:
     )
 
 
+def find_cuts(
+    slots: Slots,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
+    """Find each slot's different keys, ascending.
+
+    Returns
+    -------
+    Where each slot's begin, (S + 1,); all of them, (C,); and the place of each node's
+    key among its slot's, (M,), 0 of leaves.
+    """
+    inner = slots.inner
+    own = slots.of[inner]
+    cuts, which = np.unique(
+        own << 32 | (slots.keys[inner].astype(np.int64) + 2**31), return_inverse=True
+    )
+    starts = np.searchsorted(cuts, np.arange(len(slots.columns) + 1) << 32)
+    places = np.zeros(len(inner), np.int64)
+    places[inner] = which.reshape(-1) - starts[own]
+    return starts, ((cuts & 0xFFFFFFFF) - 2**31).astype(np.int32), places
+
+
 def keys_of(thresholds: NDArray[np.float64]) -> NDArray[np.int32]:
     """Keys of the largest float32 values that are not above the thresholds."""
     with np.errstate(over="ignore"):

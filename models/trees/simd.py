@@ -18,7 +18,6 @@ the codes 1 and 0. Where the code exceeds the limit a row goes right: right at 1
 1 > 0, then left at 3: heap index 6, which is place 6 - 4 = 2 of the last level, 20.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,7 @@ from .kernels.simd import (
     simd_margins,
     simd_scores,
 )
-from .keys import HIGHEST, Slots
+from .keys import HIGHEST, Slots, find_cuts
 from .nodes import TreeArrays, sums_before
 from .packed import PackedTrees, kernels_for
 
@@ -76,38 +75,34 @@ def pack_simd(
     padded[: len(order)] = depths[order]
     deepest = padded.reshape(-1, LANES).max(axis=1)
     terms = trees.leaves.shape[1]
-    cuts = _Cuts.of(slots)
+    own_slots, cuts, slot, limit = _cut_slots(slots)
     if (
         STEPS_PER_TEST * depths.sum() < ((1 << deepest) - 1).sum()
         or (LANES << deepest).sum() * terms > MOST_VALUES
-        or len(cuts.slots) > LANES
+        or len(own_slots) > LANES
     ):
         return None
-    places = _Places.of(trees, order, deepest)
     # Sixteen slots are read at once; those beyond the last are the last again.
-    spare = 0, -len(cuts.slots) % STEP
-    read = np.pad(cuts.slots, spare, "edge") if cuts.slots.size else cuts.slots
-    cut_keys = np.pad(cuts.cuts, (spare, (0, 0)), constant_values=HIGHEST)
+    spare = 0, -len(own_slots) % STEP
+    read = np.pad(own_slots, spare, "edge") if own_slots.size else own_slots
+    cuts = np.pad(cuts, (spare, (0, 0)), constant_values=HIGHEST)
     first_trees = LANES * np.arange(len(deepest))
-    values = places.values(trees)
     arrays: dict[str, NDArray[Any]] = {
         "columns": slots.columns[read],
         "lacking": slots.lacking[read],
         "zeros": slots.zeros[read],
-        "pivots": cut_keys[:, STEP - 1 :: STEP],
-        "cuts": cut_keys,
+        "pivots": cuts[:, STEP - 1 :: STEP],
+        "cuts": cuts,
         "depths": deepest,
         "sizes": _up_to(ABREAST, np.minimum(LANES, len(order) - first_trees)),
-        "tests": places.tests(cuts, slots.inner),
-        "first_tests": places.first_tests.astype(np.uint64),
-        "values": values,
-        "first_values": places.first_values.astype(np.uint64),
         "targets": trees.targets[order],
         "bias": trees.bias,
+        **_embed(trees, order, deepest, slot, limit),
+        **stops.by_tree(len(padded)),
     }
     numbers: dict[str, float] = {
-        "slots": len(cuts.slots),
-        "value_count": values.size,
+        "slots": len(own_slots),
+        "value_count": arrays["values"].size,
         "groups": len(deepest),
         "trees": len(order),
         "terms": terms,
@@ -115,7 +110,6 @@ def pack_simd(
         "group": stops.group,
         "threshold": stops.threshold,
     }
-    arrays |= stops.by_tree(len(padded))
     if "lower" in arrays:
         arrays |= _between(arrays["lower"], arrays["upper"], trees, order)
     kernels = KERNELS[kernels_for(stops, trees.outputs)]
@@ -124,100 +118,66 @@ def pack_simd(
     return PackedTrees(table, slots.width, start, *kernels, vector=True)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cuts:
-    """The different thresholds of each slot, at most 255 in each of our own slots.
+def _cut_slots(
+    slots: Slots,
+) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64], NDArray[np.int64]]:
+    """Divide slots into slots of at most 255 thresholds each.
 
-    `slots` (L,) are those that they stand for, `cuts` (L, MOST_CUTS) keys; `slot` and
-    `limit` (M,) say which one, and which of its cuts, each inner node compares with.
+    Returns
+    -------
+    The slots that they stand for, (L,); their keys, (L, MOST_CUTS); and which of them,
+    and which of its keys, each inner node compares with, (M,) each.
     """
-
-    slots: NDArray[np.int64]
-    cuts: NDArray[np.int32]
-    slot: NDArray[np.int64]
-    limit: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, slots: Slots) -> "_Cuts":
-        inner = slots.inner
-        pairs = slots.of[inner] << 32 | (slots.keys[inner].astype(np.int64) + 2**31)
-        pairs, which = np.unique(pairs, return_inverse=True)
-        which = which.reshape(-1)
-        slot = pairs >> 32
-        starts = np.searchsorted(slot, np.arange(len(slots.columns) + 1))
-        rank = np.arange(len(pairs)) - starts[slot]
-        parts = _up_to(MOST_CUTS - 1, np.diff(starts)) // (MOST_CUTS - 1)
-        own = sums_before(parts)[slot] + rank // (MOST_CUTS - 1)
-        limit = rank % (MOST_CUTS - 1)
-        cuts = np.full((parts.sum(), MOST_CUTS), HIGHEST, np.int32)
-        cuts[own, limit] = (pairs & 0xFFFFFFFF) - 2**31
-        slot_of, limit_of = np.zeros((2, len(inner)), np.int64)
-        slot_of[inner], limit_of[inner] = own[which], limit[which]
-        return cls(np.repeat(np.arange(len(parts)), parts), cuts, slot_of, limit_of)
+    most = MOST_CUTS - 1
+    starts, keys, places = find_cuts(slots)
+    sizes = np.diff(starts)
+    parts = _up_to(most, sizes) // most
+    first = sums_before(parts)
+    rank = np.arange(len(keys)) - np.repeat(starts[:-1], sizes)
+    cuts = np.full((parts.sum(), MOST_CUTS), HIGHEST, np.int32)
+    cuts[np.repeat(first, sizes) + rank // most, rank % most] = keys
+    which = np.where(slots.inner, slots.of, 0)
+    slot = first[which] + places // most if len(first) else which
+    return np.repeat(np.arange(len(parts)), parts), cuts, slot, places % most
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Places:
-    """Where the nodes of trees go, each embedded in a complete tree.
+def _embed(
+    trees: TreeArrays,
+    order: NDArray[Any],
+    deepest: NDArray[np.int64],
+    slot: NDArray[np.int64],
+    limit: NDArray[np.int64],
+) -> dict[str, NDArray[Any]]:
+    """Embed each tree in a complete one: tests and values, and where groups' begin.
 
-    Attributes
-    ----------
-    first_tests, first_values : (G,) int64
-        Where the tests and the values of each group begin.
-    ends : (int, int)
-        How many there are of both.
-    test : (M,) int64
-        Where each inner node's slot goes; its limit goes `LANES` further.
-    value, width : (M,) int64
-        First leaf of the complete tree below each node, and how many there are.
+    `slot` and `limit` (M,) are what each inner node compares.
     """
-
-    first_tests: NDArray[np.int64]
-    first_values: NDArray[np.int64]
-    ends: tuple[int, int]
-    test: NDArray[np.int64]
-    value: NDArray[np.int64]
-    width: NDArray[np.int64]
-
-    @classmethod
-    def of(
-        cls, trees: TreeArrays, order: NDArray[Any], deepest: NDArray[np.int64]
-    ) -> "_Places":
-        tests, values = ((1 << deepest) - 1) * 2 * LANES, LANES << deepest
-        first_tests, first_values = sums_before(tests), sums_before(values)
-        lane, group = np.arange(len(order)) % LANES, np.arange(len(order)) // LANES
-        test_of, value_of, depth_of = np.empty((3, len(order)), np.int64)
-        test_of[order] = first_tests[group] + lane
-        value_of[order] = first_values[group] + (lane << deepest[group])
-        depth_of[order] = deepest[group]
-        heap_index, level = _heap_indices(trees)
-        tree = trees.tree_of
-        width = 1 << (depth_of[tree] - level)
-        return cls(
-            first_tests,
-            first_values,
-            (int(tests.sum()), int(values.sum())),
-            test_of[tree] + (heap_index - 1) * 2 * LANES,
-            value_of[tree] + (heap_index - (1 << level)) * width,
-            width,
-        )
-
-    def tests(self, cuts: _Cuts, inner: NDArray[np.bool_]) -> NDArray[np.uint8]:
-        """Slots and limits of all tests."""
-        made = np.zeros(self.ends[0], np.uint8)
-        made[self.test[inner]] = cuts.slot[inner]
-        made[self.test[inner] + LANES] = cuts.limit[inner]
-        return made
-
-    def values(self, trees: TreeArrays) -> NDArray[np.float64]:
-        """Values of all leaves (L, V); those of lanes without a tree change no sum."""
-        made = np.full((self.ends[1], trees.leaves.shape[1]), -0.0)
-        leaf = ~trees.inner
-        width = self.width[leaf]
-        first = np.repeat(self.value[leaf] - sums_before(width), width)
-        row = np.repeat(trees.nodes["child"][leaf], width)
-        made[first + np.arange(len(first))] = trees.leaves[row]
-        return made
+    tests, values = ((1 << deepest) - 1) * 2 * LANES, LANES << deepest
+    first_tests, first_values = sums_before(tests), sums_before(values)
+    lane, group = np.arange(len(order)) % LANES, np.arange(len(order)) // LANES
+    test_of, value_of, depth_of = np.empty((3, len(order)), np.int64)
+    test_of[order] = first_tests[group] + lane
+    value_of[order] = first_values[group] + (lane << deepest[group])
+    depth_of[order] = deepest[group]
+    heap_index, level = _heap_indices(trees)
+    tree, inner, leaf = trees.tree_of, trees.inner, ~trees.inner
+    # A node's slot goes to `test`, its limit `LANES` further.
+    test = (test_of[tree] + (heap_index - 1) * 2 * LANES)[inner]
+    laid_tests = np.zeros(tests.sum(), np.uint8)
+    laid_tests[test], laid_tests[test + LANES] = slot[inner], limit[inner]
+    # First leaf of the complete tree below each leaf, and how many there are.
+    width = (1 << (depth_of[tree] - level))[leaf]
+    value = value_of[tree][leaf] + (heap_index - (1 << level))[leaf] * width
+    place = np.repeat(value - sums_before(width), width) + np.arange(width.sum())
+    # Values of lanes without a tree change no sum.
+    laid_values = np.full((values.sum(), trees.leaves.shape[1]), -0.0)
+    laid_values[place] = trees.leaves[np.repeat(trees.nodes["child"][leaf], width)]
+    return {
+        "tests": laid_tests,
+        "first_tests": first_tests.astype(np.uint64),
+        "values": laid_values,
+        "first_values": first_values.astype(np.uint64),
+    }
 
 
 def _heap_indices(trees: TreeArrays) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
