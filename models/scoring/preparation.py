@@ -1,6 +1,6 @@
 """What stands between a row and a model: its inputs taken out, filled and scaled."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,13 +24,12 @@ from .kernels.preparation import (
     SUM_NORM,
     prepare,
 )
-from .known_classes import (
-    is_one_of,
-    named,
-)
+from .known_classes import is_one_of, named
 from .model import Rows
 from .stored_arrays import Stored
 
+# A column of the table of an affine operation that leaves its input as it is.
+UNCHANGED = np.array([np.nan, 0.0, 1.0, 1.0, 0.0, -np.inf, np.inf])
 NORMS = {"max": LARGEST_NORM, "l1": SUM_NORM, "l2": SQUARE_NORM}
 TRANSFORMERS = (
     "StandardScaler",
@@ -71,7 +70,7 @@ class Preparation:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _remake, (self.arrays(), self.width)
+        return load_preparation, (Stored("preparation", self.arrays()), self.width)
 
     @property
     def width(self) -> int:
@@ -146,11 +145,11 @@ class Preparation:
 
     def then_binarise(self, threshold: float) -> "Preparation":
         """Also turn every value above `threshold` into 1 and every other into 0."""
-        return self._then(BINARISE, _affine(len(self.columns), center=threshold))
+        return self._then(BINARISE, _affine(len(self.columns), {CENTER: threshold}))
 
     def then_fill(self, value: float) -> "Preparation":
         """Also put `value` where one is missing."""
-        return self._then(AFFINE, _affine(len(self.columns), fill=value))
+        return self._then(AFFINE, _affine(len(self.columns), {FILL: value}))
 
     def _then(self, operation: int, row: NDArray[np.float64]) -> "Preparation":
         last = self.operations[-1:].tolist()
@@ -236,35 +235,20 @@ def _add(made: Preparation, transformer: Any) -> Preparation:
         raise BadModel(
             f"{name} was fitted on {transformer.n_features_in_} columns, given {d}"
         )
-    if name == "StandardScaler":
-        mean, scale = transformer.mean_, transformer.scale_
-        center = mean if transformer.with_mean else 0.0
-        return made._then(
-            AFFINE, _affine(d, center=center, scale=1.0 if scale is None else scale)
-        )
-    if name == "RobustScaler":
-        center, scale = transformer.center_, transformer.scale_
-        return made._then(
-            AFFINE,
-            _affine(
-                d,
-                center=0.0 if center is None else center,
-                scale=1.0 if scale is None else scale,
-            ),
-        )
-    if name == "MaxAbsScaler":
-        return made._then(AFFINE, _affine(d, scale=transformer.scale_))
-    if name == "MinMaxScaler":
-        low, high = transformer.feature_range if transformer.clip else (-np.inf, np.inf)
-        row = _affine(
-            d, gain=transformer.scale_, offset=transformer.min_, low=low, high=high
-        )
-        return made._then(AFFINE, row)
-    if name == "Normalizer":
-        return made._then(NORMS[transformer.norm], _affine(d))
     if name == "SimpleImputer":
         return _add_imputer(made, transformer)
-    raise AssertionError(name)
+    if name == "Normalizer":
+        return made._then(NORMS[transformer.norm], _affine(d, {}))
+    row = {SCALE: transformer.scale_}
+    if name == "StandardScaler":
+        row[CENTER] = transformer.mean_ if transformer.with_mean else None
+    elif name == "RobustScaler":
+        row[CENTER] = transformer.center_
+    elif name == "MinMaxScaler":
+        row = {GAIN: transformer.scale_, OFFSET: transformer.min_}
+        if transformer.clip:
+            row[LOW], row[HIGH] = transformer.feature_range
+    return made._then(AFFINE, _affine(d, row))
 
 
 def check_transformer(transformer: Any) -> None:
@@ -284,37 +268,23 @@ def _add_imputer(made: Preparation, imputer: Any) -> Preparation:
             "add_indicator only"
         )
     fill = np.asarray(imputer.statistics_, np.float64)
-    made = made._then(AFFINE, _affine(len(fill), fill=fill))
+    made = made._then(AFFINE, _affine(len(fill), {FILL: fill}))
     # The imputer drops columns without a single value to learn from.
     kept = np.ones(len(fill), bool) if imputer.keep_empty_features else ~np.isnan(fill)
     return made._keep(kept)
 
 
-def _affine(
-    d: int,
-    *,
-    fill: Any = np.nan,
-    center: Any = 0.0,
-    scale: Any = 1.0,
-    gain: Any = 1.0,
-    offset: Any = 0.0,
-    low: Any = -np.inf,
-    high: Any = np.inf,
-) -> NDArray[np.float64]:
-    row = np.empty((7, d))
-    row[[FILL, CENTER, SCALE, GAIN, OFFSET, LOW, HIGH]] = [
-        np.broadcast_to(np.asarray(value, np.float64), d)
-        for value in (fill, center, scale, gain, offset, low, high)
-    ]
-    return row
+def _affine(d: int, given: Mapping[int, Any]) -> NDArray[np.float64]:
+    """Rows (7, d) of the table: what is not given, or None, changes nothing."""
+    out = np.tile(UNCHANGED[:, None], d)
+    for at, value in given.items():
+        if value is not None:
+            out[at] = value
+    return out
 
 
 def _only_fills(row: NDArray[np.float64]) -> bool:
-    return np.array_equal(row[1:], _affine(row.shape[1])[1:])
-
-
-def _remake(arrays: dict[str, NDArray[Any]], width: int) -> Preparation:
-    return load_preparation(Stored("preparation", arrays), width)
+    return bool((row[1:] == UNCHANGED[1:, None]).all())
 
 
 def load_preparation(stored: Stored, width: int) -> Preparation:
