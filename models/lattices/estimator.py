@@ -159,13 +159,7 @@ class LatticeEnsembleClassifier(ClassifierMixin, BaseEstimator):  # type: ignore
         )
         learned = train_lattices(X, codes, knots, inputs, signs, descent, rng)
         self.lattices_: Lattices = make_lattices(
-            plain(np.arange(d)),
-            knots,
-            inputs,
-            learned.calibrations,
-            learned.vertices,
-            learned.bias,
-            simplex,
+            plain(np.arange(d)), knots, inputs, *learned, simplex
         )
         return self
 

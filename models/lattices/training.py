@@ -1,7 +1,7 @@
 """How the calibrators and vertices of lattices are learned."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,7 @@ class Descent:
     laplacian: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Learned:
+class Learned(NamedTuple):
     """What is learned: see `lattices.make_lattices` for the shapes."""
 
     calibrations: Floats
@@ -70,9 +69,8 @@ def train_lattices(
     K, (T, S), P = int(y.max()) + 1, inputs.shape, knots.shape[1]
     R = 1 if K == 2 else K
     learned = start(y, (T, R, S, P), signs[inputs])
-    parameters = (learned.calibrations, learned.vertices, learned.bias)
-    model = Model(places, parts, reads, descent.simplex, *parameters[:2])
-    slopes, means, squares = ([np.zeros_like(p) for p in parameters] for _ in range(3))
+    model = Model(places, parts, reads, descent.simplex, *learned[:2])
+    slopes, means, squares = ([np.zeros_like(p) for p in learned] for _ in range(3))
     rate = descent.rate / (np.sqrt(T) if descent.joint else 1.0)
     rates = (CALIBRATION_RATE * descent.rate, rate, rate if descent.joint else 0.0)
     batches = -(-len(y) // BATCH)
@@ -88,7 +86,7 @@ def train_lattices(
             slope /= len(rows)
         slopes[1] += bend(learned.vertices, descent) / len(y)
         slower = 1.0 - step / steps
-        for at, parameter in enumerate(parameters):
+        for at, parameter in enumerate(learned):
             flat = (a[at].reshape(-1) for a in (slopes, means, squares))
             adam(*flat, parameter.reshape(-1), rates[at] * slower, step + 1.0)
         project(learned, signs[inputs])

@@ -43,11 +43,10 @@ def test_slopes_are_those_of_the_loss(
     knots = np.sort(draw.normal(size=(d, P)), axis=1)
     inputs = np.stack([draw.permutation(d)[:S] for _ in range(T)]).astype(np.int32)
     learned = start(y, (T, R, S, P), np.zeros((T, S), np.int64))
-    numbers = [learned.calibrations, learned.vertices, learned.bias]
-    for array in numbers:
+    for array in learned:
         array[...] = draw.random(array.shape)
     placed = locate_all(X, knots)
-    model = Model(*placed, inputs, simplex, *numbers[:2])
+    model = Model(*placed, inputs, simplex, *learned[:2])
 
     def loss() -> float:
         sums = np.empty((N, R))
@@ -56,15 +55,15 @@ def test_slopes_are_those_of_the_loss(
             return log_loss(sums + learned.bias, y)
         total = 0.0
         for t in range(T):
-            own = (a[t : t + 1] for a in numbers[:2])
+            own = (a[t : t + 1] for a in learned[:2])
             sum_rows(Model(*placed, inputs[t : t + 1], simplex, *own), sums)
             total += log_loss(sums + learned.bias, y)
         return total
 
-    slopes = [np.zeros_like(array) for array in numbers]
+    slopes = [np.zeros_like(array) for array in learned]
     gradient(np.arange(N), y, joint, model, learned.bias, *slopes)
     # Alone, lattices keep the bias that they have.
-    for array, slope in list(zip(numbers, slopes, strict=True))[: 3 if joint else 2]:
+    for array, slope in list(zip(learned, slopes, strict=True))[: 3 if joint else 2]:
         for at in np.ndindex(array.shape):
             here, sides = array[at], []
             for move in (1e-6, -1e-6):
