@@ -13,10 +13,10 @@ from ..qwyc.fit import fit_schedule
 from ..qwyc.fit_multiclass import fit_margin_schedule
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
-from ..scoring.model import Rows
+from ..scoring.model import Floats, Rows
 from ..scoring.rows import take_rows
 from ..scoring.scorer import BaseModels, PackedTerms, SumOfTerms
-from ..scoring.stops import NEAR, Floats, Margins, Stops
+from ..scoring.stops import NEAR, Margins, Stops
 from .evaluators import EarlyExit, MarginExit, make_evaluator
 
 

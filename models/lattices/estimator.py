@@ -14,12 +14,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..scoring.classifier import Head
 from ..scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
+from ..scoring.model import Floats
 from ..scoring.preparation import plain
 from .inputs import join_inputs, keypoints, pairs_tested
 from .lattices import MOST_INPUTS, Lattices, make_lattices
 from .training import Descent, train_lattices
-
-Floats = NDArray[np.float64]
 
 MOST_ROWS = 10_000  # from which interactions are guessed
 

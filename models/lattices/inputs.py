@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from ..scoring.model import Floats
 
 # Values are held within these, so that no gap between keypoints is infinite.
 WIDEST = 1e300

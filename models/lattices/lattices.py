@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.model import Rows
+from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, as_rows, load_preparation
 from ..scoring.scorer import PackedTerms, SumOfTerms
-from ..scoring.stops import Floats, Never, Stops
+from ..scoring.stops import Never, Stops
 from ..scoring.stored_arrays import Stored
 from .kernels.plain import PARTS, base
 from .packed import pack_lattices, raw_entry
@@ -53,11 +53,11 @@ class Lattices(SumOfTerms):
     """
 
     preparation: Preparation
-    knots: NDArray[np.float64]
+    knots: Floats
     inputs: NDArray[np.int32]
     calibrations: NDArray[np.int32]
     vertices: NDArray[np.int32]
-    bias: NDArray[np.float64]
+    bias: Floats
     unit: float
     simplex: bool = False
     packed: PackedTerms | None = None
@@ -73,7 +73,7 @@ class Lattices(SumOfTerms):
         """T, the number of lattices."""
         return len(self.inputs)
 
-    def raw(self, X: Rows) -> NDArray[np.float64]:
+    def raw(self, X: Rows) -> Floats:
         """Raw scores (N, R) of the full rows X (N, width)."""
         if self.packed is not None:
             self.preparation.check(X)
@@ -85,11 +85,11 @@ class Lattices(SumOfTerms):
         """Give the same sum as one raw score, which it is for two classes."""
         return self
 
-    def base_scores(self, X: Rows) -> NDArray[np.float64]:
+    def base_scores(self, X: Rows) -> Floats:
         """Give what each lattice adds to the raw scores: (N, T, R)."""
         return self._evaluate(X, whole=False)
 
-    def base_bias(self) -> NDArray[np.float64]:
+    def base_bias(self) -> Floats:
         """Give what the raw scores start from: (R,)."""
         return self.bias
 
@@ -123,7 +123,7 @@ class Lattices(SumOfTerms):
         used[np.arange(self.size)[:, None], self.columns[self.inputs]] = True
         return used
 
-    def _evaluate(self, X: Rows, whole: bool) -> NDArray[np.float64]:
+    def _evaluate(self, X: Rows, whole: bool) -> Floats:
         columns = self.columns
         if len(self.preparation.operations):
             X = self.preparation.apply(X)
@@ -150,7 +150,7 @@ class Lattices(SumOfTerms):
         most = self.size * float(np.abs(self.vertices).max())
         return most * self.unit + float(np.abs(self.bias).max())
 
-    def draw_inputs(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
         """Draw prepared inputs (count, d) from where they make a difference."""
         low, high = self.knots[:, 0], self.knots[:, -1]
         return low + (high - low) * rng.uniform(-0.1, 1.1, (count, len(low)))
@@ -212,11 +212,11 @@ class Lattices(SumOfTerms):
 
 def make_lattices(
     preparation: Preparation,
-    knots: NDArray[np.float64],
+    knots: Floats,
     inputs: NDArray[Any],
-    calibrations: NDArray[np.float64],
-    vertices: NDArray[np.float64],
-    bias: NDArray[np.float64],
+    calibrations: Floats,
+    vertices: Floats,
+    bias: Floats,
     simplex: bool = False,
 ) -> Lattices:
     """Make lattices of learned numbers: rounds them, which keeps their order.
@@ -248,7 +248,7 @@ def make_lattices(
     )
 
 
-def _load_knots(stored: Stored, d: int) -> NDArray[np.float64]:
+def _load_knots(stored: Stored, d: int) -> Floats:
     knots = stored.finite("knots", (d, None))
     with np.errstate(over="ignore"):
         gaps = np.diff(knots)

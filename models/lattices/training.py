@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.stops import Floats
+from ..scoring.model import Floats
 from .kernels.training import Model, adam, gradient, sum_rows
 
 BATCH = 256

@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..scoring.model import Rows
+from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, load_preparation
 from ..scoring.scorer import SumOfTerms
-from ..scoring.stops import Floats, Stops
+from ..scoring.stops import Stops
 from ..scoring.stored_arrays import Stored
 from .kernels.sums import linear
 
@@ -35,8 +35,8 @@ class Linear(SumOfTerms):
     """
 
     preparation: Preparation
-    weights: NDArray[np.float64]
-    intercepts: NDArray[np.float64]
+    weights: Floats
+    intercepts: Floats
     kind: ClassVar[str] = "linear"
 
     @property
@@ -49,7 +49,7 @@ class Linear(SumOfTerms):
         """Terms of each sum, one per input."""
         return len(self.columns)
 
-    def raw(self, X: Rows) -> NDArray[np.float64]:
+    def raw(self, X: Rows) -> Floats:
         """Raw scores (N, R) of the full rows X (N, width)."""
         out = np.empty((len(X), self.outputs))
         Z = self.preparation.apply(X)
@@ -65,11 +65,11 @@ class Linear(SumOfTerms):
         intercepts = self.intercepts[1:] - self.intercepts[:1]
         return Linear(self.preparation, weights, intercepts)
 
-    def base_scores(self, X: Rows) -> NDArray[np.float64]:
+    def base_scores(self, X: Rows) -> Floats:
         """Give what each input adds to the raw scores: (N, d, R)."""
         return self.preparation.apply(X)[:, :, None] * self.weights
 
-    def base_bias(self) -> NDArray[np.float64]:
+    def base_bias(self) -> Floats:
         """Give what the raw scores start from: (R,)."""
         return self.intercepts
 
@@ -94,7 +94,7 @@ class Linear(SumOfTerms):
         terms = self.preparation.reach() @ np.abs(self.weights)
         return float((terms + np.abs(self.intercepts)).max())
 
-    def draw_inputs(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
         """Draw prepared inputs (count, d) from where they make a difference."""
         weights = np.abs(self.weights).max(axis=1)
         start = 0.0 if self.outputs == 1 else self.intercepts.min()

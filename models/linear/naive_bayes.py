@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.model import Rows
+from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, load_preparation
 from ..scoring.scorer import Scorer
 from ..scoring.stored_arrays import Stored
@@ -31,9 +31,9 @@ class Gaussian(Scorer):
     """
 
     preparation: Preparation
-    means: NDArray[np.float64]
-    variances: NDArray[np.float64]
-    constants: NDArray[np.float64]
+    means: Floats
+    variances: Floats
+    constants: Floats
     kind: ClassVar[str] = "gaussian"
 
     @property
@@ -41,7 +41,7 @@ class Gaussian(Scorer):
         """K: a log-likelihood per class."""
         return len(self.constants)
 
-    def raw(self, X: Rows) -> NDArray[np.float64]:
+    def raw(self, X: Rows) -> Floats:
         """Joint log-likelihoods (N, K) of the full rows X (N, width)."""
         out = np.empty((len(X), self.outputs))
         Z = self.preparation.apply(X)
@@ -55,7 +55,7 @@ class Gaussian(Scorer):
         terms = (gaps * gaps / self.variances).sum(axis=1)
         return float((terms + np.abs(self.constants)).max())
 
-    def draw_inputs(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
         """Draw prepared inputs (count, d) from where they make a difference."""
         k = rng.integers(len(self.means), size=count)
         spread = np.sqrt(self.variances[k])

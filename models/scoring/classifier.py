@@ -21,7 +21,7 @@ from .kernels.link import (
     probability,
 )
 from .kernels.native import entry
-from .model import Rows
+from .model import Floats, Rows
 from .rows import take_row, take_rows
 from .scorer import Scorer
 from .stored_arrays import Stored
@@ -71,13 +71,13 @@ class Head:
     def __reduce__(self) -> tuple[Any, ...]:
         return Head, (self.classes, self.link, self.rule, self.inputs, self.gain)
 
-    def scores(self, raw: NDArray[np.float64]) -> NDArray[np.float64]:
+    def scores(self, raw: Floats) -> Floats:
         """Class scores (N, K) of raw scores (N, R)."""
         out = np.empty((raw.shape[0], len(self.classes)))
         class_scores(raw, self.link, self.gain, out)
         return out
 
-    def choose(self, raw: NDArray[np.float64]) -> NDArray[np.int64]:
+    def choose(self, raw: Floats) -> NDArray[np.int64]:
         """Positions (N,) of the chosen classes, the library's own choice."""
         scores = self.scores(raw) if self.rule == LARGEST_SCORE else raw
         out = np.empty(raw.shape[0], np.int64)
@@ -179,12 +179,12 @@ class Classifier:
         """(d,) positions of the inputs in the full row."""
         return self.scorer.columns
 
-    def scores(self, row: Rows) -> NDArray[np.float64]:
+    def scores(self, row: Rows) -> Floats:
         """(K,) class scores of one full row."""
         margin = self.scorer.margin_one(row)
         if margin is not None:
             return np.array(self.head.scores_by(margin))
-        scores: NDArray[np.float64] = self.head.scores(self._raw_one(row))[0]
+        scores: Floats = self.head.scores(self._raw_one(row))[0]
         return scores
 
     def choose(self, row: Rows) -> int:
@@ -202,10 +202,10 @@ class Classifier:
         raw = self._raw_one(row)
         return int(self.head.choose(raw)[0]), self.head.scores(raw)[0].tolist()
 
-    def _raw_one(self, row: Rows) -> NDArray[np.float64]:
+    def _raw_one(self, row: Rows) -> Floats:
         return self.scorer.raw(take_row(row)[None])
 
-    def predict_scores(self, X: Rows) -> NDArray[np.float64]:
+    def predict_scores(self, X: Rows) -> Floats:
         """(N, K) class scores."""
         return self.head.scores(self.scorer.raw(take_rows(X)))
 

@@ -5,7 +5,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-Rows = NDArray[np.float32] | NDArray[np.float64]
+Floats = NDArray[np.float64]
+Rows = NDArray[np.float32] | Floats
 
 
 class Model(Protocol):
@@ -28,7 +29,7 @@ class Model(Protocol):
     def columns(self) -> NDArray[np.int32]:
         """(d,) positions in the full row of the model's inputs."""
 
-    def scores(self, row: Rows) -> NDArray[np.float64]:
+    def scores(self, row: Rows) -> Floats:
         """(K,) class scores of one full row (width,).
 
         The estimator's `predict_proba` where it has one, else its
@@ -41,7 +42,7 @@ class Model(Protocol):
     def answer(self, row: Rows) -> tuple[int, list[float]]:
         """Evaluate one full row once: what `choose` and what `scores` give for it."""
 
-    def predict_scores(self, X: Rows) -> NDArray[np.float64]:
+    def predict_scores(self, X: Rows) -> Floats:
         """(N, K) class scores of the rows X (N, width)."""
 
     def predict(self, X: Rows) -> NDArray[Any]:

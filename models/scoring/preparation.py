@@ -25,7 +25,7 @@ from .kernels.preparation import (
     prepare,
 )
 from .known_classes import is_one_of, named
-from .model import Rows
+from .model import Floats, Rows
 from .stored_arrays import Stored
 
 # A column of the table of an affine operation that leaves its input as it is.
@@ -61,7 +61,7 @@ class Preparation:
 
     columns: NDArray[np.int32]
     operations: NDArray[np.int64]
-    table: NDArray[np.float64]
+    table: Floats
 
     def __repr__(self) -> str:
         return (
@@ -77,14 +77,14 @@ class Preparation:
         """Columns that a full row must have."""
         return int(self.columns.max(initial=-1)) + 1
 
-    def apply(self, X: Rows) -> NDArray[np.float64]:
+    def apply(self, X: Rows) -> Floats:
         """Make the inputs (N, d) of the full rows X (N, width)."""
         self.check(X)
         out = np.empty((X.shape[0], len(self.columns)))
         prepare(as_rows(X), self.columns, self.operations, self.table, out)
         return out
 
-    def reach(self) -> NDArray[np.float64]:
+    def reach(self) -> Floats:
         """Give what no input (d,) of a finite float32 row exceeds; else infinity."""
         most = np.full(len(self.columns), np.finfo(np.float32).max, np.float64)
         for operation, row in zip(self.operations, self.table, strict=True):
@@ -98,7 +98,7 @@ class Preparation:
                 most = np.where(np.isfinite(most), 2.0, np.inf)
         return most
 
-    def undo(self, Z: NDArray[np.float64]) -> NDArray[np.float64]:
+    def undo(self, Z: Floats) -> Floats:
         """Give inputs (N, d) of which affine operations make about Z; no clipping."""
         for operation, table in zip(
             self.operations[::-1], self.table[::-1], strict=True
@@ -111,9 +111,7 @@ class Preparation:
                 Z = Z + table[CENTER]
         return np.nan_to_num(Z, nan=0.0, posinf=1e30, neginf=-1e30)
 
-    def refuse_gaps(
-        self, X: Rows, Z: NDArray[np.float64], raw: NDArray[np.float64]
-    ) -> None:
+    def refuse_gaps(self, X: Rows, Z: Floats, raw: Floats) -> None:
         """Raise BadRow for the first row whose inputs or raw scores are no numbers.
 
         `Z` (N, d) are what `apply` made of X (N, width), `raw` (N, R) the scores. Where
@@ -151,7 +149,7 @@ class Preparation:
         """Also put `value` where one is missing."""
         return self._then(AFFINE, _affine(len(self.columns), {FILL: value}))
 
-    def _then(self, operation: int, row: NDArray[np.float64]) -> "Preparation":
+    def _then(self, operation: int, row: Floats) -> "Preparation":
         last = self.operations[-1:].tolist()
         if [operation] == last == [AFFINE] and _only_fills(self.table[-1]):
             # A gap filled and the result scaled is one affine operation.
@@ -274,7 +272,7 @@ def _add_imputer(made: Preparation, imputer: Any) -> Preparation:
     return made._keep(kept)
 
 
-def _affine(d: int, given: Mapping[int, Any]) -> NDArray[np.float64]:
+def _affine(d: int, given: Mapping[int, Any]) -> Floats:
     """Rows (7, d) of the table: what is not given, or None, changes nothing."""
     out = np.tile(UNCHANGED[:, None], d)
     for at, value in given.items():
@@ -283,7 +281,7 @@ def _affine(d: int, given: Mapping[int, Any]) -> NDArray[np.float64]:
     return out
 
 
-def _only_fills(row: NDArray[np.float64]) -> bool:
+def _only_fills(row: Floats) -> bool:
     return bool((row[1:] == UNCHANGED[1:, None]).all())
 
 

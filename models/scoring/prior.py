@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from .model import Rows
+from .model import Floats, Rows
 from .stored_arrays import Stored
 
 
@@ -25,7 +25,7 @@ class Prior:
     """
 
     classes: NDArray[Any]
-    shares: NDArray[np.float64]
+    shares: Floats
     kind: ClassVar[str] = "prior"
 
     def __repr__(self) -> str:
@@ -55,7 +55,7 @@ class Prior:
         """None: an empty array."""
         return np.empty(0, np.int32)
 
-    def scores(self, row: Rows) -> NDArray[np.float64]:
+    def scores(self, row: Rows) -> Floats:
         """Give the class shares (K,)."""
         return self.shares
 
@@ -67,7 +67,7 @@ class Prior:
         """Position of the most frequent class, and the class shares."""
         return self.choose(row), self.shares.tolist()
 
-    def predict_scores(self, X: Rows) -> NDArray[np.float64]:
+    def predict_scores(self, X: Rows) -> Floats:
         """Give the class shares for each row: (N, K)."""
         return np.tile(self.shares, (len(X), 1))
 

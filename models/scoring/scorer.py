@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from .address_table import AddressTable, NotCopied
-from .model import Rows
+from .model import Floats, Rows
 from .preparation import Preparation
 from .rows import DENSE, SINGLE
-from .stops import Codes, Floats, Stops
+from .stops import Codes, Stops
 from .stored_arrays import Stored
 
 

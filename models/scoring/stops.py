@@ -11,7 +11,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from .model import Floats
+
 Codes = NDArray[np.int64]
 
 # Answers. For two classes a limit says which; for more it only says that the class

@@ -8,6 +8,8 @@ from numpy.typing import DTypeLike, NDArray
 
 from polydom.features.errors import BadModel
 
+from .model import Floats
+
 
 class Stored:
     """The arrays of one model file; every look-up checks type and shape.
@@ -46,9 +48,9 @@ class Stored:
             )
         return np.ascontiguousarray(array)
 
-    def finite(self, name: str, shape: tuple[int | None, ...]) -> NDArray[np.float64]:
+    def finite(self, name: str, shape: tuple[int | None, ...]) -> Floats:
         """Float64 array `name` without NaN or infinity."""
-        array: NDArray[np.float64] = self.array(name, np.float64, shape)
+        array: Floats = self.array(name, np.float64, shape)
         if not np.isfinite(array).all():
             raise self.fail(f"array {name!r} holds NaN or infinity")
         return array

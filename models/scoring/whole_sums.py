@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from .model import Floats
 
 ROWS = 1024  # whose running sums are held at once
 

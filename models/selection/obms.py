@@ -34,11 +34,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from polydom.features.errors import BadInput
 
+from ..scoring.model import Floats
 from .race import Race
 
 Penalty = Callable[[float], float]
@@ -77,7 +75,7 @@ class ClassChoice:
 
     chosen: str
     quanta: Mapping[str, int]
-    average: NDArray[np.float64] | None
+    average: Floats | None
 
 
 def choose_class(
@@ -86,7 +84,7 @@ def choose_class(
     *,
     quanta: int,
     deviation: float = 1.0,
-    model: Callable[[str], NDArray[np.float64]] | None = None,
+    model: Callable[[str], Floats] | None = None,
 ) -> ClassChoice:
     """Spend a budget on unrelated classes by upper confidence (OBMS, Algorithm 1).
 
@@ -113,7 +111,7 @@ def choose_class(
         raise BadInput(f"{quanta} quanta for {len(classes)} classes; 1 each is needed")
     counts = dict.fromkeys(classes, 0)
     log_classes = math.log(len(classes))
-    total: NDArray[np.float64] | None = None
+    total: Floats | None = None
 
     def optimistic(name: str, step: int) -> float:
         known, seen = classes[name], race.had(name)

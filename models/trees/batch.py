@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..scoring.address_table import NotCopied
+from ..scoring.model import Floats
 from .kernels.batch import (
     BLOCK,
     HEAD_SIZE,
@@ -63,7 +64,7 @@ class BatchTrees(NotCopied):
             np.empty((self.outputs, BLOCK)),
         )
 
-    def add(self, X: NDArray[np.float32], out: NDArray[np.float64]) -> None:
+    def add(self, X: NDArray[np.float32], out: Floats) -> None:
         """Add the trees to the raw scores `out` (N, R) of checked rows."""
         add_batch(X, self.forest, self.room(), self.terms, out)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..scoring.model import Floats
 from .nodes import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, TreeArrays
 
 LOWEST, HIGHEST = -(2**31), 2**31 - 1
@@ -95,7 +96,7 @@ def find_cuts(
     return starts, ((cuts & 0xFFFFFFFF) - 2**31).astype(np.int32), places
 
 
-def keys_of(thresholds: NDArray[np.float64]) -> NDArray[np.int32]:
+def keys_of(thresholds: Floats) -> NDArray[np.int32]:
     """Keys of the largest float32 values that are not above the thresholds."""
     with np.errstate(over="ignore"):
         near = thresholds.astype(np.float32)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
+from ..scoring.model import Floats
 from ..scoring.stored_arrays import Stored
 
 # column < 0 marks a leaf; child is then its row in the leaf values, else its left one.
@@ -54,7 +55,7 @@ class Tree:
     threshold: NDArray[Any]
     left: NDArray[Any]
     right: NDArray[Any]
-    values: NDArray[np.float64]
+    values: Floats
     flags: NDArray[Any]
     sets: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
@@ -81,10 +82,10 @@ class TreeArrays:
     nodes: NDArray[np.void]
     roots: NDArray[np.int64]
     targets: NDArray[np.int32]
-    leaves: NDArray[np.float64]
+    leaves: Floats
     set_starts: NDArray[np.int64]
     set_bits: NDArray[np.uint32]
-    bias: NDArray[np.float64]
+    bias: Floats
 
     @property
     def outputs(self) -> int:
@@ -108,9 +109,7 @@ class TreeArrays:
         return np.repeat(np.arange(self.size), np.diff(self.roots))
 
 
-def lay_out(
-    tree: Tree, sets: list[Sequence[int]]
-) -> tuple[NDArray[np.void], NDArray[np.float64]]:
+def lay_out(tree: Tree, sets: list[Sequence[int]]) -> tuple[NDArray[np.void], Floats]:
     """Nodes of one tree breadth first, and its leaf values in the order of its leaves.
 
     Its category sets are appended to `sets`.
@@ -219,7 +218,7 @@ def _check_nodes(made: TreeArrays, inputs: NDArray[Any], stored: Stored) -> None
 
 def draw_at_thresholds(
     trees: TreeArrays, rng: np.random.Generator, shape: tuple[int, int]
-) -> NDArray[np.float64]:
+) -> Floats:
     """Draw rows at thresholds, and anywhere between the least and the largest."""
     nodes = trees.nodes
     inner = nodes["column"] >= 0

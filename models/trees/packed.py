@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from ..scoring.address_table import lay_table
 from ..scoring.kernels.native import entry
+from ..scoring.model import Floats
 from ..scoring.scorer import PackedTerms
-from ..scoring.stops import Codes, Floats, Stops
+from ..scoring.stops import Codes, Stops
 from .batch import FEWEST_ROWS, BatchTrees
 from .kernels.packed import (
     ABREAST,

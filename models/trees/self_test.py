@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ..scoring.stops import Codes, Floats, Stops
+from ..scoring.model import Floats
+from ..scoring.stops import Codes, Stops
 from .kernels.avx512 import VECTORS
 from .kernels.walk import find_leaves
 from .keys import TINY, Slots, turned

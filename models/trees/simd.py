@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 
 from ..scoring.address_table import lay_table
 from ..scoring.kernels.native import entry
-from ..scoring.stops import Floats, Stops
+from ..scoring.model import Floats
+from ..scoring.stops import Stops
 from .kernels.avx512 import LANES, MOST_DEPTH, STEP, VECTORS
 from .kernels.simd import (
     ABREAST,

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ..scoring.model import Rows
+from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, as_rows, load_preparation
 from ..scoring.scorer import SumOfTerms
-from ..scoring.stops import Floats, Stops
+from ..scoring.stops import Stops
 from ..scoring.stored_arrays import Stored
 from .choose_kernel import pack
 from .kernels.walk import add_trees, find_leaves
@@ -80,7 +80,7 @@ class Trees(TreeArrays, SumOfTerms):
             X = _to_single(X)
         return as_rows(X)
 
-    def raw(self, X: Rows) -> NDArray[np.float64]:
+    def raw(self, X: Rows) -> Floats:
         """Raw scores (N, R) of the full rows X (N, width)."""
         X = self.rows(X)
         singles = None if self.packed is None else _singles(X)
@@ -92,7 +92,7 @@ class Trees(TreeArrays, SumOfTerms):
             out /= self.divisor
         return out
 
-    def _walk(self, X: Rows) -> NDArray[np.float64]:
+    def _walk(self, X: Rows) -> Floats:
         """Give sums (N, R) of prepared rows, node by node."""
         out = np.tile(self.bias, (len(X), 1))
         sets = self.set_starts, self.set_bits
@@ -183,14 +183,14 @@ class Trees(TreeArrays, SumOfTerms):
         used[self.tree_of[inner], self.columns[read] if self.prepared else read] = True
         return used
 
-    def _signs(self) -> NDArray[np.float64]:
+    def _signs(self) -> Floats:
         """-1 for the leaves (L, 1) of trees that speak for the first of two classes."""
         first = self.targets[self.tree_of] == 0
         signs = np.ones((len(self.leaves), 1))
         signs[self.nodes["child"][~self.inner & first]] = -1.0
         return signs
 
-    def base_scores(self, X: Rows) -> NDArray[np.float64]:
+    def base_scores(self, X: Rows) -> Floats:
         """Give what each tree adds to the raw scores: (N, T, R)."""
         found = np.empty((len(X), len(self.targets)), np.int32)
         find_leaves(
@@ -209,7 +209,7 @@ class Trees(TreeArrays, SumOfTerms):
             out /= self.divisor
         return out
 
-    def base_bias(self) -> NDArray[np.float64]:
+    def base_bias(self) -> Floats:
         """Give what the raw scores start from: (R,)."""
         return self.bias / self.divisor
 
@@ -218,7 +218,7 @@ class Trees(TreeArrays, SumOfTerms):
         most = len(self.targets) * np.abs(self.leaves).max() + np.abs(self.bias).max()
         return float(most / self.divisor)
 
-    def draw_inputs(self, count: int, rng: np.random.Generator) -> NDArray[np.float64]:
+    def draw_inputs(self, count: int, rng: np.random.Generator) -> Floats:
         """Draw prepared inputs (count, d) at and between thresholds."""
         least = max(len(self.columns), int(self.nodes["column"].max()) + 1)
         drawn = draw_at_thresholds(self, rng, (count, least))
@@ -296,7 +296,7 @@ def join(
     targets: Sequence[int],
     preparation: Preparation,
     *,
-    bias: NDArray[np.float64],
+    bias: Floats,
     divisor: float = 1.0,
     single: bool,
 ) -> Trees:
@@ -308,7 +308,7 @@ def join(
     if not trees:
         raise BadModel("an ensemble without trees")
     nodes: list[NDArray[np.void]] = []
-    leaves: list[NDArray[np.float64]] = []
+    leaves: list[Floats] = []
     sets: list[Sequence[int]] = []
     roots, leaf_count = [0], 0
     for tree in trees:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS_2D, ROWS, frozen
-from ...scoring.model import Rows
+from ...scoring.model import Floats, Rows
 
 COLUMNS = frozen(int32)
 INPUTS = frozen(int32, 2)
@@ -155,13 +155,13 @@ MODEL = (COLUMNS, FLOATS_2D, INPUTS, UNITS_3D, UNITS_3D, boolean, boolean)
 def base(
     X: Rows,
     columns: NDArray[np.int32],
-    knots: NDArray[np.float64],
+    knots: Floats,
     inputs: NDArray[np.int32],
     calibrations: NDArray[np.int32],
     vertices: NDArray[np.int32],
     simplex: bool,
     whole: bool,
-    out: NDArray[np.float64],
+    out: Floats,
 ) -> None:
     """Give what each lattice adds to each raw score, in units: `out` (N, T, R).
 

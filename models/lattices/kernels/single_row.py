@@ -29,8 +29,8 @@ from ...scoring.kernels.native import (
     table_at,
 )
 from ...scoring.kernels.stops import margin_of, outside, side
-from ...scoring.model import Rows
-from ...scoring.stops import BEST, UNDECIDED, Codes, Floats
+from ...scoring.model import Floats, Rows
+from ...scoring.stops import BEST, UNDECIDED, Codes
 from .simd_steps import (
     BITS,
     LANES,

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS, FLOATS_2D, INTS
-from ...scoring.stops import Floats
+from ...scoring.model import Floats
 
 Ints = NDArray[np.int64]
 

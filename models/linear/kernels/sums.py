@@ -6,16 +6,15 @@ do.
 
 import math
 
-import numpy as np
 from numba import boolean, float64
-from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS, FLOATS_2D
+from ...scoring.model import Floats
 
 
 @njit(float64(FLOATS, FLOATS_2D), **OPTIONS)
-def dot(z: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
+def dot(z: Floats, weights: Floats) -> float:
     """Sum of z[j] * weights[j, 0], in four interleaved parts to hide latency."""
     a = b = c = d = 0.0
     whole = z.shape[0] - z.shape[0] % 4
@@ -30,12 +29,7 @@ def dot(z: NDArray[np.float64], weights: NDArray[np.float64]) -> float:
 
 
 @njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
-def linear(
-    Z: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    intercepts: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> bool:
+def linear(Z: Floats, weights: Floats, intercepts: Floats, out: Floats) -> bool:
     """Z (N, d) times `weights` (d, R) plus `intercepts` (R,): `out` (N, R).
 
     Says whether all of `out` is finite, as it cannot be where Z is not.
@@ -60,11 +54,7 @@ def linear(
 
 @njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS_2D, FLOATS, float64[:, ::1]), **OPTIONS)
 def gaussian(
-    Z: NDArray[np.float64],
-    means: NDArray[np.float64],
-    variances: NDArray[np.float64],
-    constants: NDArray[np.float64],
-    out: NDArray[np.float64],
+    Z: Floats, means: Floats, variances: Floats, constants: Floats, out: Floats
 ) -> bool:
     """Joint log-likelihood of each class: `out` (N, K).
 

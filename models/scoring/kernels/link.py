@@ -10,6 +10,7 @@ import numpy as np
 from numba import float64, int64, void
 from numpy.typing import NDArray
 
+from ..model import Floats
 from .cached_njit import OPTIONS, njit
 from .native import frozen
 
@@ -41,7 +42,7 @@ def probability(margin: float, link: int) -> float:
 
 
 @njit(void(RAW_ROW, float64, float64[::1]), **OPTIONS)
-def softmax(raw: NDArray[np.float64], gain: float, out: NDArray[np.float64]) -> None:
+def softmax(raw: Floats, gain: float, out: Floats) -> None:
     """exp(gain * raw) / sum(exp(gain * raw)), shifted by the largest.
 
     Infinite ones share alike: the difference of two is no number.
@@ -58,9 +59,7 @@ def softmax(raw: NDArray[np.float64], gain: float, out: NDArray[np.float64]) -> 
 
 
 @njit(void(RAW_ROW, int64, float64, float64[::1]), **OPTIONS)
-def shares(
-    raw: NDArray[np.float64], link: int, gain: float, out: NDArray[np.float64]
-) -> None:
+def shares(raw: Floats, link: int, gain: float, out: Floats) -> None:
     """One-against-rest probabilities, normalised; all zero becomes uniform."""
     total = 0.0
     for k in range(raw.shape[0]):
@@ -71,9 +70,7 @@ def shares(
 
 
 @njit(void(RAW, int64, float64, float64[:, ::1]), **OPTIONS)
-def class_scores(
-    raw: NDArray[np.float64], link: int, gain: float, out: NDArray[np.float64]
-) -> None:
+def class_scores(raw: Floats, link: int, gain: float, out: Floats) -> None:
     """Class scores `out` (N, K) of `raw` (N, R); a binary margin gives two columns."""
     for i in range(raw.shape[0]):
         if link == SOFTMAX:
@@ -94,7 +91,7 @@ def class_scores(
 
 
 @njit(int64(RAW_ROW), **OPTIONS)
-def first_largest(values: NDArray[np.float64]) -> int:
+def first_largest(values: Floats) -> int:
     """Position of the largest value, as numpy.argmax: first of ties, first NaN wins."""
     best = 0
     for k in range(values.shape[0]):
@@ -106,12 +103,7 @@ def first_largest(values: NDArray[np.float64]) -> int:
 
 
 @njit(void(RAW, RAW, int64, int64[::1]), **OPTIONS)
-def choices(
-    raw: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    rule: int,
-    out: NDArray[np.int64],
-) -> None:
+def choices(raw: Floats, scores: Floats, rule: int, out: NDArray[np.int64]) -> None:
     """Position of the chosen class of each row: `out` (N,)."""
     for i in range(raw.shape[0]):
         if rule == POSITIVE:

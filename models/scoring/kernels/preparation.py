@@ -11,7 +11,7 @@ import numpy as np
 from numba import float64, int32, int64, void
 from numpy.typing import NDArray
 
-from ..model import Rows
+from ..model import Floats, Rows
 from .cached_njit import OPTIONS, njit
 from .native import FLOATS_2D, FLOATS_3D, ROWS, frozen
 
@@ -23,7 +23,7 @@ FILL, CENTER, SCALE, GAIN, OFFSET, LOW, HIGH = range(7)
 
 
 @njit(void(float64[::1], FLOATS_2D), **OPTIONS)
-def rescale(z: NDArray[np.float64], table: NDArray[np.float64]) -> None:
+def rescale(z: Floats, table: Floats) -> None:
     """Fill gaps, then (z - center) / scale * gain + offset, within [low, high]."""
     for j in range(z.shape[0]):
         v = z[j]
@@ -39,7 +39,7 @@ def rescale(z: NDArray[np.float64], table: NDArray[np.float64]) -> None:
 
 
 @njit(void(float64[::1], int64), **OPTIONS)
-def normalise(z: NDArray[np.float64], operation: int) -> None:
+def normalise(z: Floats, operation: int) -> None:
     """Divide by the norm; a zero row stays as it is."""
     norm = 0.0
     for j in range(z.shape[0]):
@@ -67,8 +67,8 @@ def prepare(
     X: Rows,
     columns: NDArray[np.int32],
     operations: NDArray[np.int64],
-    table: NDArray[np.float64],
-    out: NDArray[np.float64],
+    table: Floats,
+    out: Floats,
 ) -> None:
     """Take each row's inputs from `columns` (d,) and put them through S operations.
 

@@ -1,8 +1,8 @@
 """The rules of `stops.py`, compiled: what kernels ask after each base model."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..model import Floats
 from ..stops import NEAR, UNDECIDED
 from .cached_njit import njit
 
@@ -24,7 +24,7 @@ def side(total: float, threshold: float) -> int:
 
 
 @njit(inline="always")
-def margin_of(totals: NDArray[np.float64]) -> float:
+def margin_of(totals: Floats) -> float:
     """By how much the best of K >= 2 sums exceeds the second best."""
     best, second = totals[0], -np.inf
     for k in range(1, totals.shape[0]):
@@ -35,7 +35,7 @@ def margin_of(totals: NDArray[np.float64]) -> float:
 
 
 @njit(inline="always")
-def beyond_margin(totals: NDArray[np.float64], margin: float) -> bool:
+def beyond_margin(totals: Floats, margin: float) -> bool:
     """Say whether the best sum leads by more than a margin; none leads by inf."""
     if margin == np.inf:
         return False

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import ROWS, constant, gather, load, spread, store
+from ...scoring.model import Floats
 from .packed import key_of
 
 WIDTH = 128  # rows in a vector
@@ -54,7 +55,7 @@ class Forest(NamedTuple):
     slots: NDArray[np.uint16]
     tests: NDArray[Any]
     joins: NDArray[np.uint16]
-    values: NDArray[np.float64]
+    values: Floats
 
 
 class Room(NamedTuple):
@@ -71,7 +72,7 @@ class Room(NamedTuple):
     keys: NDArray[np.int32]
     codes: NDArray[Any]
     answers: NDArray[Any]
-    totals: NDArray[np.float64]
+    totals: Floats
 
 
 def _forest(code: Any) -> Any:
@@ -276,11 +277,7 @@ def add_tree(
     **OPTIONS,
 )
 def add_batch(
-    X: NDArray[np.float32],
-    forest: Forest,
-    room: Room,
-    terms: int,
-    out: NDArray[np.float64],
+    X: NDArray[np.float32], forest: Forest, room: Room, terms: int, out: Floats
 ) -> None:
     """Add the trees' leaf values, `terms` each, to the raw scores `out` (N, R)."""
     totals = uint64(room.totals.ctypes.data)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import ROW, ROWS, on_stack, pointer, table_at
 from ...scoring.kernels.stops import beyond_margin, outside, side
+from ...scoring.model import Floats
 from ...scoring.stops import BEST, UNDECIDED
 from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 
@@ -61,7 +62,7 @@ class Walks(NamedTuple):
     nodes: NDArray[np.uint64]
     roots: NDArray[np.int64]
     depths: NDArray[np.int32]
-    values: NDArray[np.float64]
+    values: Floats
     leaves: NDArray[np.int32]
     targets: NDArray[np.int32]
 
@@ -132,9 +133,7 @@ def walk_abreast(
 
 
 @njit(inline="always")
-def add_leaf(
-    trees: Walks, end: int, target: int, terms: int, totals: NDArray[np.float64]
-) -> None:
+def add_leaf(trees: Walks, end: int, target: int, terms: int, totals: Floats) -> None:
     """Add the values of a leaf, the node in which a tree ended, to the totals (R,)."""
     first = int64(trees.leaves[end]) * terms
     for v in range(terms):
@@ -158,7 +157,7 @@ def margin(row: NDArray[np.float32], address: int) -> float:
 
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
-def early(row: NDArray[np.float32], address: int, out: NDArray[np.float64]) -> int:
+def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
     """Code of one row, found as soon as a limit says so.
 
     The sum so far goes to `out[0]`. Six trees are walked before their six sums are

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import ROW, pointer, table_at
 from ...scoring.kernels.stops import beyond_margin, outside, side
+from ...scoring.model import Floats
 from ...scoring.stops import BEST, UNDECIDED
 from .avx512 import (
     LANES,
@@ -67,7 +68,7 @@ class Groups(NamedTuple):
     first_values: NDArray[np.uint64]
     sizes: NDArray[np.int64]
     targets: NDArray[np.int32]
-    values: NDArray[np.float64]
+    values: Floats
 
 
 @njit(inline="always")
@@ -140,7 +141,7 @@ def leaf_of(groups: Groups, g: int, k: int, place: int) -> int:
 
 @njit(inline="always")
 def add_leaf(
-    groups: Groups, leaf: int, target: int, terms: int, totals: NDArray[np.float64]
+    groups: Groups, leaf: int, target: int, terms: int, totals: Floats
 ) -> None:
     """Add the values of a leaf to the totals (R,)."""
     for v in range(terms):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS, FLOATS_2D, INTS, ROW, ROWS, frozen
-from ...scoring.model import Rows
+from ...scoring.model import Floats, Rows
 from ..nodes import (
     MISSING_LEFT,
     NAN_IS_ZERO,
@@ -114,10 +114,10 @@ def add_trees(
     nodes: NDArray[np.void],
     roots: NDArray[np.int64],
     targets: NDArray[np.int32],
-    leaves: NDArray[np.float64],
+    leaves: Floats,
     starts: NDArray[np.int64],
     bits: NDArray[np.uint32],
-    out: NDArray[np.float64],
+    out: Floats,
 ) -> None:
     """Add every tree's leaf values to the raw scores `out` (N, R), tree by tree.
 
