@@ -80,12 +80,8 @@ class ExamplesArm:
             for part, model in zip(self.splits, earlier, strict=True):
                 start_s = self.now()
                 model = self._fit(part, amount, model, had)
-                seen = Split(
-                    part.X[:amount][: self.scored],
-                    part.y[:amount][: self.scored],
-                    part.X_valid[: self._checked(part, amount)],
-                    part.y_valid[: self._checked(part, amount)],
-                )
+                trained = len(part.y[:amount][: self.scored])
+                seen = part.first(trained, self._checked(part, amount))
                 outcomes.append(validate(model, self.measure, seen, start_s, self.now))
                 self._models.append(model)
         self._had = amount
@@ -163,9 +159,7 @@ class IterationsArm:
         with collected_warnings() as found:
             start_s = self.now()
             self._carry_on(amount)
-            part = self.split
-            X, y = part.X[: self.scored], part.y[: self.scored]
-            seen = Split(X, y, part.X_valid, part.y_valid)
+            seen = self.split.first(self.scored, None)
             outcome = validate(self._model, self.measure, seen, start_s, self.now)
         self._had = amount
         return replace(outcome, warnings=tuple(found))

@@ -187,7 +187,12 @@ class Race:
     ) -> list[Allocation]:
         """Do as `train` does for several learners, `jobs` of them at once."""
         pairs = [(name, self._possible(name, amount)) for name, amount in requests]
-        new = [pair for pair in dict.fromkeys(pairs) if self._is_new(*pair)]
+        known = self._done.keys() | self._past.keys()
+        new = [
+            (name, amount)
+            for name, amount in dict.fromkeys(pairs)
+            if (name, amount) not in known and name not in self.failed
+        ]
         if self.jobs == 1 or len(new) < 2:
             return [self._write(*pair, self._try, bound) for pair in pairs]
         pool = ThreadPoolExecutor(self.jobs)
@@ -232,14 +237,6 @@ class Race:
         if self.limit is not None:
             amount = min(amount, self.limit)
         return max(amount, self.had(name)) if self.carries_on else amount
-
-    def _is_new(self, name: str, amount: int) -> bool:
-        pair = name, amount
-        return (
-            pair not in self._done
-            and pair not in self._past
-            and name not in self.failed
-        )
 
     def _try(self, name: str, amount: int) -> Allocation:
         """Train, and return what came of it; a failure is in `error`.

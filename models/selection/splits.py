@@ -31,6 +31,12 @@ class Split:
     X_valid: NDArray[Any]
     y_valid: NDArray[Any]
 
+    def first(self, train: int | None, valid: int | None) -> "Split":
+        """Give the first so many rows of each side, all of them for None."""
+        return Split(
+            self.X[:train], self.y[:train], self.X_valid[:valid], self.y_valid[:valid]
+        )
+
 
 def nested_order(
     y: NDArray[Any], rng: np.random.Generator, *, labels: bool = True

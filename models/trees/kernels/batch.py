@@ -166,20 +166,20 @@ def search(typing_context: Any, keys: Any, cuts: Any, step: Any, places: Any) ->
 
 @intrinsic
 def add_values(
-    typing_context: Any, ends: Any, like: Any, values: Any, totals: Any, out: Any
+    typing_context: Any, ends: Any, like: Any, values: Any, totals: Any
 ) -> Any:
-    """Write `totals` and the values of the leaves `ends`, numbers of a kind `like`."""
+    """Add the values of the leaves `ends`, numbers of a kind `like`, to totals."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kind = ir.VectorType(ir.DoubleType(), WIDTH)
         ends = load(builder, arguments[0], _lanes(signature.args[1].bitwidth))
         values = gather(builder, arguments[2], ends, kind)
         totals = load(builder, arguments[3], kind)
-        store(builder, builder.fadd(totals, values), arguments[4])
+        store(builder, builder.fadd(totals, values), arguments[3])
         return context.get_dummy_value()
 
     address = types.uint64
-    return types.void(address, like, address, address, address), generate
+    return types.void(address, like, address, address), generate
 
 
 @njit(
@@ -223,17 +223,9 @@ def code_rows(
         rank_keys(s, s, count, forest, room)
 
 
-@njit(
-    [void(int64, int64, *kinds, int64, uint64, uint64) for kinds in WIDTHS],
-    **OPTIONS,
-)
-def add_tree(
-    t: int, count: int, forest: Forest, room: Room, terms: int, source: int, out: int
-) -> None:
-    """Write the totals at `source` with tree t's values for `count` rows to `out`.
-
-    The totals of raw score r begin BLOCK * r numbers after the address.
-    """
+@njit([void(int64, int64, *kinds, int64) for kinds in WIDTHS], **OPTIONS)
+def add_tree(t: int, count: int, forest: Forest, room: Room, terms: int) -> None:
+    """Add tree t's values for `count` rows to the totals in `room`."""
     head, slots, tests, joins = (
         forest.heads[t],
         forest.slots,
@@ -248,7 +240,8 @@ def add_tree(
     pitch = uint64(WIDTH * room.codes.itemsize)
     inputs, answers = uint64(room.codes.ctypes.data), uint64(room.answers.ctypes.data)
     values = uint64(forest.values.ctypes.data) + uint64(8) * uint64(head[VALUE])
-    away, leaves = uint64(8 * BLOCK) * uint64(head[TARGET]), uint64(2) * pairs + singles
+    totals = uint64(room.totals[head[TARGET]].ctypes.data)
+    leaves = uint64(2) * pairs + singles
     zero = tests.dtype.type(0)
     for first in range(0, count, WIDTH):
         to, leaf = answers, uint64(0)
@@ -266,9 +259,9 @@ def add_tree(
             ask_join(inputs + stride * uint64(slots[at]), tests[at], left, right, to)
             to += pitch
         for v in range(terms):
-            place = away + uint64(8) * uint64(first + BLOCK * v)
+            out = totals + uint64(8) * uint64(first + BLOCK * v)
             at = values + uint64(8) * leaves * uint64(v)
-            add_values(to - pitch, zero, at, source + place, out + place)
+            add_values(to - pitch, zero, at, out)
         inputs += pitch
 
 
@@ -280,7 +273,6 @@ def add_batch(
     X: NDArray[np.float32], forest: Forest, room: Room, terms: int, out: Floats
 ) -> None:
     """Add the trees' leaf values, `terms` each, to the raw scores `out` (N, R)."""
-    totals = uint64(room.totals.ctypes.data)
     for first in range(0, X.shape[0], BLOCK):
         count = min(BLOCK, X.shape[0] - first)
         code_rows(X, first, count, forest, room)
@@ -288,7 +280,7 @@ def add_batch(
             for j in range(count):
                 room.totals[r, j] = out[first + j, r]
         for t in range(forest.heads.shape[0]):
-            add_tree(t, count, forest, room, terms, totals, totals)
+            add_tree(t, count, forest, room, terms)
         for r in range(out.shape[1]):
             for j in range(count):
                 out[first + j, r] = room.totals[r, j]
