@@ -1,10 +1,9 @@
 """DAUB by measured seconds: what a training costs and can still win is extrapolated.
 
-DAUB counts examples and assumes that cost grows at least linearly with them. Today's
-learners break that: histogram boosting costs nearly as much on 500 rows as on 15,000,
-an ensemble has a price before its first row, and the ladder of refits then costs more
-than it saves. Here a training has to be worth its seconds, and of those that are, the
-one that may win most per second comes next.
+DAUB counts examples and assumes that cost grows at least linearly with them. Histogram
+boosting costs nearly as much on 500 rows as on 15,000, and a ladder of refits then
+costs more than it saves. Here a training has to be worth its seconds, and of those that
+are, the one that may win most per second comes next.
 
 The rule
 --------
@@ -66,45 +65,27 @@ class Constants:
 
     Reasoned are `least_error`, `short_s` and `worth_racing`; the others were tried on
     the recordings of `bench_selection`, whose results are therefore not fresh.
-
-    Attributes
-    ----------
-    first_share, first_least, first_most
-        The first training gets this share of N, but so many examples at least and at
-        most: 50 of up to 50,000 rows.
-    worth_racing
-        Examples below which every learner is trained on all of them: first trainings
-        then cost nearly what full ones do.
-    least_error
-        Errors below it count as it: below the resolution of any validation set, and
-        logarithms stay finite.
-    shortest_step
-        Least growth of the examples from one training to the next, as DAUB's r; less
-        would teach too little.
-    nearly_all
-        A training on more than this share of N teaches what one on N would.
-    peers_needed
-        Learners that have had N before they say what any other can gain.
-    first_cost_power
-        Of n, in the seconds of a learner trained once: small trainings cost more than
-        their share.
-    short_s
-        Nobody minds a race of so many seconds twice as long.
-    asleep
-        Share of the way from chance to the best score below which a learner has learnt
-        nothing yet.
     """
 
+    # Examples of the first training: a share of N, within limits.
     first_share: float = 1 / 1000
     first_least: int = 50
     first_most: int = 500
+    # Below it every learner gets all: first trainings cost nearly what full ones do.
     worth_racing: int = 2000
+    # Less counts as it: no validation set tells it from 0, and logarithms are finite.
     least_error: float = 1e-4
+    # Least growth of the examples from one training to the next, as DAUB's r.
     shortest_step: float = 1.5
+    # A training on more than this share of N teaches what one on N would.
     nearly_all: float = 0.6
+    # Learners that have had N before they say what any other can gain.
     peers_needed: int = 8
+    # Of n, in the seconds of a learner trained once.
     first_cost_power: float = 0.7
+    # Nobody minds a race of so many seconds twice as long.
     short_s: float = 1.0
+    # Share of the way from chance to the best score where nothing is learnt yet.
     asleep: float = 0.05
 
 
@@ -136,8 +117,7 @@ def daub_by_seconds(
         By how much any rival's bound must exceed the best score, >= 0.
     granularity
         Examples of the first training; None for N / 1000, but 50 to 500, and for
-        training every learner on everything where N is below 2,000: a race then
-        costs as much.
+        no race at all where N is below 2,000.
     growth
         How much dearer a learner's next training may be than its last, > 1.
     peer_factor

@@ -39,8 +39,7 @@ class Worker:
     rows
         The divisions that the arms refer to, sent to the process when it starts.
     limit_s
-        Wall seconds a training may take; None for as long as it likes. The start of
-        the process does not count, and has a limit of its own.
+        Wall seconds a training may take, the start of the process not counted.
     """
 
     arms: Mapping[str, bytes]
@@ -175,9 +174,6 @@ def isolated(
 
     An arm that cannot be sent to a process trains in this one where there is no
     `limit_s`; where there is, it raises `CannotBeSent`.
-
-    As with all of `multiprocessing`, a script must call this from under
-    ``if __name__ == "__main__":``.
     """
     packer = _Packer()
     packed: dict[str, bytes] = {}
@@ -228,21 +224,15 @@ class WorkerPool:
 class IsolatedArm:
     """An arm whose trainings happen in an idle worker, the one of the last if it can.
 
-    Attributes
-    ----------
-    arm
-        Trains in this process what cannot be sent; None where that is not allowed.
-    here
-        Held meanwhile: CPU seconds and warnings are those of a whole process.
-    refused
-        Why the arm cannot be sent; empty where it can, as far as is known.
+    What cannot be sent is trained by `arm` in this process, where that is allowed, and
+    one at a time: CPU seconds and warnings are those of a whole process.
     """
 
     name: str
     workers: WorkerPool
-    arm: Any
+    arm: Any | None
     here: threading.Lock
-    refused: str = ""
+    refused: str = ""  # why it cannot be sent, as far as is known
     last: Worker | None = None
 
     def __call__(self, amount: int) -> TrainingOutcome:
