@@ -24,7 +24,6 @@ class Score:
         Whether the targets are classes (and draws keep their shares).
     """
 
-    name: str
     scorer: str
     best: float
     labels: bool = True
@@ -38,17 +37,14 @@ class Score:
 
 
 SCORES = {
-    score.name: score
-    for score in (
-        Score("accuracy", "accuracy", 1.0),
-        Score("balanced_accuracy", "balanced_accuracy", 1.0),
-        Score("precision", "precision_macro", 1.0),
-        Score("recall", "recall_macro", 1.0),
-        Score("f1", "f1_macro", 1.0),
-        Score("auc", "roc_auc_ovr", 1.0),
-        Score("log_loss", "neg_log_loss", 0.0),
-        Score("squared_error", "neg_mean_squared_error", 0.0, labels=False),
-    )
+    "accuracy": Score("accuracy", 1.0),
+    "balanced_accuracy": Score("balanced_accuracy", 1.0),
+    "precision": Score("precision_macro", 1.0),
+    "recall": Score("recall_macro", 1.0),
+    "f1": Score("f1_macro", 1.0),
+    "auc": Score("roc_auc_ovr", 1.0),
+    "log_loss": Score("neg_log_loss", 0.0),
+    "squared_error": Score("neg_mean_squared_error", 0.0, labels=False),
 }
 
 

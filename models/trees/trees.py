@@ -24,6 +24,7 @@ from .nodes import (
     draw_at_thresholds,
     lay_out,
     pack_sets,
+    sums_before,
 )
 from .packed import PackedTrees
 
@@ -83,20 +84,14 @@ class Trees(TreeArrays, SumOfTerms):
     def raw(self, X: Rows) -> Floats:
         """Raw scores (N, R) of the full rows X (N, width)."""
         X = self.rows(X)
-        singles = None if self.packed is None else _singles(X)
-        if self.packed is None or singles is None:
-            out = self._walk(X)
-        else:
+        if self.packed is not None and (singles := _singles(X)) is not None:
             out = self.packed.follow(singles)[0]
+        else:
+            out = np.tile(self.bias, (len(X), 1))
+            sets = self.set_starts, self.set_bits
+            add_trees(X, self.nodes, self.roots, self.targets, self.leaves, *sets, out)
         if self.divisor != 1.0:
             out /= self.divisor
-        return out
-
-    def _walk(self, X: Rows) -> Floats:
-        """Give sums (N, R) of prepared rows, node by node."""
-        out = np.tile(self.bias, (len(X), 1))
-        sets = self.set_starts, self.set_bits
-        add_trees(X, self.nodes, self.roots, self.targets, self.leaves, *sets, out)
         return out
 
     def margin_one(self, row: Rows) -> float | None:
@@ -171,8 +166,7 @@ class Trees(TreeArrays, SumOfTerms):
         # Nodes lie tree by tree, so a tree's leaves do too.
         leaf = ~self.inner
         values = self.leaves[self.nodes["child"][leaf], 0] / self.divisor
-        counts = np.add.reduceat(leaf, self.roots[:-1])
-        starts = np.append(0, np.cumsum(counts)[:-1])
+        starts = sums_before(np.add.reduceat(leaf, self.roots[:-1]))
         return np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
@@ -193,14 +187,8 @@ class Trees(TreeArrays, SumOfTerms):
     def base_scores(self, X: Rows) -> Floats:
         """Give what each tree adds to the raw scores: (N, T, R)."""
         found = np.empty((len(X), len(self.targets)), np.int32)
-        find_leaves(
-            self.rows(X),
-            self.nodes,
-            self.roots,
-            self.set_starts,
-            self.set_bits,
-            found,
-        )
+        sets = self.set_starts, self.set_bits
+        find_leaves(self.rows(X), self.nodes, self.roots, *sets, found)
         V = self.leaves.shape[1]
         out = np.zeros((*found.shape, self.outputs))
         for t, target in enumerate(self.targets):
