@@ -14,13 +14,14 @@ from typing import Any
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 from ...scoring.kernels.native import (
+    ADDRESS,
     INT,
     LONG,
     constant,
     gather,
+    in_llvm,
     instruction,
     load,
     spread,
@@ -35,7 +36,6 @@ WHICH = 4  # bits of a key that say which input it is
 DOUBLE = ir.DoubleType()
 INTS, DOUBLES = ir.VectorType(INT, LANES), ir.VectorType(DOUBLE, LANES)
 SHIFT = 1.5 * 2.0**52  # what is added to it is rounded to a whole number
-ADDRESS = types.uint64
 
 
 def _add_product(builder: Any, a: Any, b: Any, c: Any) -> Any:
@@ -45,143 +45,107 @@ def _add_product(builder: Any, a: Any, b: Any, c: Any) -> Any:
     return builder.call(fused, [a, b, c])
 
 
-@intrinsic
-def calibrate(context: Any, low: Any, high: Any, part: Any, out: Any) -> Any:
+@in_llvm(types.void(ADDRESS, ADDRESS, types.float64, ADDRESS))
+def calibrate(builder: Any, low: Any, high: Any, part: Any, out: Any) -> None:
     """Write what lies `part` of the way from `low` to `high` (STEP,), rounded."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        ints, floats = ir.VectorType(INT, STEP), ir.VectorType(DOUBLE, STEP)
-        low, high = (
-            builder.sitofp(load(builder, at, ints), floats) for at in arguments[:2]
-        )
-        part = spread(builder, arguments[2], floats)
-        value = _add_product(builder, builder.fsub(high, low), part, low)
-        # Of what is so large, the last bits are the whole number.
-        value = builder.fadd(value, constant(floats, SHIFT))
-        whole = builder.bitcast(value, ir.VectorType(LONG, STEP))
-        store(builder, builder.trunc(whole, ints), arguments[3])
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS, ADDRESS, types.float64, ADDRESS), generate
+    ints, floats = ir.VectorType(INT, STEP), ir.VectorType(DOUBLE, STEP)
+    low, high = (builder.sitofp(load(builder, at, ints), floats) for at in (low, high))
+    part = spread(builder, part, floats)
+    value = _add_product(builder, builder.fsub(high, low), part, low)
+    # Of what is so large, the last bits are the whole number.
+    value = builder.fadd(value, constant(floats, SHIFT))
+    whole = builder.bitcast(value, ir.VectorType(LONG, STEP))
+    store(builder, builder.trunc(whole, ints), out)
 
 
-@intrinsic
-def collect_keys(context: Any, inputs: Any, places: Any, s: Any, out: Any) -> Any:
+@in_llvm(types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS))
+def collect_keys(builder: Any, inputs: Any, places: Any, s: Any, out: Any) -> None:
     """Write the `inputs` at `places`, with the number s, as keys to sort."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        inputs, places, s, out = arguments
-        found = gather(builder, inputs, load(builder, places, INTS), INTS)
-        which = spread(builder, builder.trunc(s, INT), INTS)
-        high = builder.shl(found, constant(INTS, WHICH))
-        store(builder, builder.or_(high, which), out)
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS, ADDRESS, ADDRESS, ADDRESS), generate
+    found = gather(builder, inputs, load(builder, places, INTS), INTS)
+    which = spread(builder, builder.trunc(s, INT), INTS)
+    high = builder.shl(found, constant(INTS, WHICH))
+    store(builder, builder.or_(high, which), out)
 
 
-@intrinsic
-def collect_shares(context: Any, inputs: Any, places: Any, out: Any) -> Any:
+@in_llvm(types.void(ADDRESS, ADDRESS, ADDRESS))
+def collect_shares(builder: Any, inputs: Any, places: Any, out: Any) -> None:
     """Write the `inputs` at `places` as float64 in [0, 1]."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        inputs, places, out = arguments
-        found = gather(builder, inputs, load(builder, places, INTS), INTS)
-        share = constant(DOUBLES, 2.0**-BITS)
-        whole = builder.sitofp(found, DOUBLES)
-        store(builder, builder.fmul(whole, share), out)
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS, ADDRESS, ADDRESS), generate
+    found = gather(builder, inputs, load(builder, places, INTS), INTS)
+    share = constant(DOUBLES, 2.0**-BITS)
+    whole = builder.sitofp(found, DOUBLES)
+    store(builder, builder.fmul(whole, share), out)
 
 
-@intrinsic
-def exchange(context: Any, first: Any, second: Any) -> Any:
+@in_llvm(types.void(ADDRESS, ADDRESS))
+def exchange(builder: Any, first: Any, second: Any) -> None:
     """Put the larger of the keys at both addresses first, lane by lane."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first, second = (load(builder, at, INTS) for at in arguments)
-        above = builder.icmp_signed(">", first, second)
-        store(builder, builder.select(above, first, second), arguments[0])
-        store(builder, builder.select(above, second, first), arguments[1])
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS, ADDRESS), generate
+    one, other = (load(builder, at, INTS) for at in (first, second))
+    above = builder.icmp_signed(">", one, other)
+    store(builder, builder.select(above, one, other), first)
+    store(builder, builder.select(above, other, one), second)
 
 
-@intrinsic
-def walk(context: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) -> Any:
+@in_llvm(types.void(*[ADDRESS] * 5))
+def walk(builder: Any, keys: Any, size: Any, vertices: Any, far: Any, out: Any) -> None:
     """Interpolate between the vertices on the way along descending keys (size,).
 
     A lane's vertices begin `far` numbers after those of the lane before.
     """
+    lanes = ir.Constant(INTS, [INT(lane) for lane in range(LANES)])
+    far = spread(builder, builder.trunc(far, INT), INTS)
+    at = cgutils.alloca_once_value(builder, builder.mul(lanes, far))
+    left = cgutils.alloca_once_value(builder, constant(INTS, 1 << BITS))
+    total = cgutils.alloca_once_value(builder, constant(DOUBLES, 0.0))
 
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        keys, size, vertices, far, out = arguments
-        lanes = ir.Constant(INTS, [INT(lane) for lane in range(LANES)])
-        far = spread(builder, builder.trunc(far, INT), INTS)
-        at = cgutils.alloca_once_value(builder, builder.mul(lanes, far))
-        left = cgutils.alloca_once_value(builder, constant(INTS, 1 << BITS))
-        total = cgutils.alloca_once_value(builder, constant(DOUBLES, 0.0))
+    def add(weight: Any) -> None:
+        cells = gather(builder, vertices, builder.load(at), INTS)
+        cells, weight = (builder.sitofp(v, DOUBLES) for v in (cells, weight))
+        sum_ = _add_product(builder, cells, weight, builder.load(total))
+        builder.store(sum_, total)
 
-        def add(weight: Any) -> None:
-            cells = gather(builder, vertices, builder.load(at), INTS)
-            cells, weight = (builder.sitofp(v, DOUBLES) for v in (cells, weight))
-            sum_ = _add_product(builder, cells, weight, builder.load(total))
-            builder.store(sum_, total)
-
-        with cgutils.for_range(builder, size) as loop:
-            offset = builder.mul(loop.index, ir.Constant(LONG, 4 * LANES))
-            key = load(builder, builder.add(keys, offset), INTS)
-            value = builder.lshr(key, constant(INTS, WHICH))
-            add(builder.sub(builder.load(left), value))
-            builder.store(value, left)
-            which = builder.and_(key, constant(INTS, (1 << WHICH) - 1))
-            step = builder.shl(constant(INTS, 1), which)
-            builder.store(builder.add(builder.load(at), step), at)
-        add(builder.load(left))
-        shift = constant(DOUBLES, SHIFT)
-        value = builder.fmul(builder.load(total), constant(DOUBLES, 2.0**-BITS))
-        value = builder.fsub(builder.fadd(value, shift), shift)
-        store(builder, value, out, 8)
-        return context.get_dummy_value()
-
-    return types.void(*[ADDRESS] * 5), generate
+    with cgutils.for_range(builder, size) as loop:
+        offset = builder.mul(loop.index, ir.Constant(LONG, 4 * LANES))
+        key = load(builder, builder.add(keys, offset), INTS)
+        value = builder.lshr(key, constant(INTS, WHICH))
+        add(builder.sub(builder.load(left), value))
+        builder.store(value, left)
+        which = builder.and_(key, constant(INTS, (1 << WHICH) - 1))
+        step = builder.shl(constant(INTS, 1), which)
+        builder.store(builder.add(builder.load(at), step), at)
+    add(builder.load(left))
+    shift = constant(DOUBLES, SHIFT)
+    value = builder.fmul(builder.load(total), constant(DOUBLES, 2.0**-BITS))
+    value = builder.fsub(builder.fadd(value, shift), shift)
+    store(builder, value, out, 8)
 
 
 def _halving(inputs: int, whole: bool) -> Any:
     """Make the step that interpolates over so many `inputs`, the last ones first."""
 
-    @intrinsic
-    def halve(context: Any, cells: Any, far: Any, shares: Any, out: Any) -> Any:
-        """Halve cells, `far` bytes apart, until there is one; `shares` of the first.
+    @in_llvm(types.void(*[ADDRESS] * 4))
+    def halve(builder: Any, at: Any, far: Any, shares: Any, out: Any) -> None:
+        """Halve the cells at an address, `far` bytes apart, until there is one.
 
         Cells are shifted, so sums are rounded to whole numbers of units.
         """
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            at, far, shares, out = arguments
-            row = []
-            for _ in range(1 << inputs):
-                kind = INTS if whole else DOUBLES
-                value = load(builder, at, kind)
-                row.append(builder.sitofp(value, DOUBLES) if whole else value)
-                at = builder.add(at, far)
-            for s in reversed(range(inputs)):
-                place = builder.add(shares, ir.Constant(LONG, 8 * LANES * s))
-                share = load(builder, place, DOUBLES)
-                pairs = zip(row[: 1 << s], row[1 << s :], strict=True)
-                next_row = []
-                for low, high in pairs:
-                    rise = builder.fsub(high, low)
-                    if whole and s == inputs - 1:
-                        low = builder.fadd(low, constant(DOUBLES, SHIFT))
-                    next_row.append(_add_product(builder, rise, share, low))
-                row = next_row
-            store(builder, row[0], out, 8)
-            return context.get_dummy_value()
-
-        return types.void(*[ADDRESS] * 4), generate
+        row = []
+        for _ in range(1 << inputs):
+            kind = INTS if whole else DOUBLES
+            value = load(builder, at, kind)
+            row.append(builder.sitofp(value, DOUBLES) if whole else value)
+            at = builder.add(at, far)
+        for s in reversed(range(inputs)):
+            place = builder.add(shares, ir.Constant(LONG, 8 * LANES * s))
+            share = load(builder, place, DOUBLES)
+            pairs = zip(row[: 1 << s], row[1 << s :], strict=True)
+            next_row = []
+            for low, high in pairs:
+                rise = builder.fsub(high, low)
+                if whole and s == inputs - 1:
+                    low = builder.fadd(low, constant(DOUBLES, SHIFT))
+                next_row.append(_add_product(builder, rise, share, low))
+            row = next_row
+        store(builder, row[0], out, 8)
 
     return halve
 

@@ -9,11 +9,11 @@ whoever packs is trusted.
 
 Vectors. LLVM has vectors of any length, on any processor: it cuts them to what the
 machine has. numba has none, so the steps that need them are written in LLVM's own
-instructions. An `@intrinsic` is called twice: by numba's typing, to which it gives its
-signature, and by the compiler of each caller, for which its `generate` appends
-instructions to the caller's block, one a call of `builder`. So Python runs once, while
-a kernel is compiled: its `if` and `for` choose and repeat instructions, they do not run
-with the kernel. Values are LLVM's and have no sign; the instruction knows
+instructions. A function `in_llvm` is called by the compiler of each kernel that calls
+it, and appends instructions to the kernel's block, one a call of `builder`. So Python
+runs once, while a kernel is compiled: its `if` and `for` choose and repeat
+instructions, they do not run with the kernel. Its arguments are LLVM's values, not
+numbers; they have no sign, the instruction knows
 (`icmp_signed`, `icmp_unsigned`). Loads and stores say what the address is a multiple
 of, as LLVM would take the whole vector's size for it.
 
@@ -25,6 +25,9 @@ from that belief but the text that LLVM reads, so the type of the finished value
 right before it is used (`gather`).
 """
 
+import functools
+from collections.abc import Callable
+from inspect import isfunction
 from typing import Any
 
 from llvmlite import ir  # type: ignore[import-untyped]
@@ -34,6 +37,7 @@ from numba.extending import intrinsic
 
 from .cached_njit import njit
 
+ADDRESS = types.uint64
 INT, LONG, BYTE = ir.IntType(32), ir.IntType(64), ir.IntType(8)
 
 
@@ -47,14 +51,38 @@ INTS, FLAGS, FLOATS = frozen(int64), frozen(boolean), frozen(float64)
 FLOATS_2D, FLOATS_3D = frozen(float64, 2), frozen(float64, 3)
 
 
-@intrinsic
-def pointer(typing_context: Any, address: Any) -> Any:
+def in_llvm(signature: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Make a function for kernels of one that writes LLVM's instructions.
+
+    Parameters
+    ----------
+    signature
+        Numba's, or a function of the arguments' types that gives it.
+
+    Returns
+    -------
+    A decorator, of functions of the builder and the arguments' values. They return
+    the result's value, or None where there is no result.
+    """
+
+    def decorate(write: Callable[..., Any]) -> Any:
+        @functools.wraps(write)
+        def typed(typing_context: Any, *kinds: Any) -> Any:
+            def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
+                made = write(builder, *values)
+                return context.get_dummy_value() if made is None else made
+
+            return signature(*kinds) if isfunction(signature) else signature, generate
+
+        return intrinsic(typed)
+
+    return decorate
+
+
+@in_llvm(types.voidptr(ADDRESS))
+def pointer(builder: Any, address: Any) -> Any:
     """Turn an address into a pointer."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], BYTE.as_pointer())
-
-    return types.voidptr(types.uint64), generate
+    return builder.inttoptr(address, BYTE.as_pointer())
 
 
 @njit(inline="always")
@@ -63,15 +91,10 @@ def table_at(address: int, kind: Any) -> Any:
     return carray(pointer(address), (1,), kind)[0]
 
 
-@intrinsic
-def on_stack(typing_context: Any, count: Any) -> Any:
+@in_llvm(types.voidptr(types.int64))
+def on_stack(builder: Any, count: Any) -> Any:
     """Reserve room for `count` int32 until the calling kernel returns."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        room = builder.alloca(INT, size=arguments[0])
-        return builder.bitcast(room, BYTE.as_pointer())
-
-    return types.voidptr(types.int64), generate
+    return builder.bitcast(builder.alloca(INT, size=count), BYTE.as_pointer())
 
 
 def entry(kernel: Any) -> Any:

@@ -9,10 +9,17 @@ from typing import Any
 
 from llvmlite import binding, ir  # type: ignore[import-untyped]
 from numba import config, types
-from numba.extending import intrinsic
 
 from ...scoring.kernels.cached_njit import COMPILED
-from ...scoring.kernels.native import constant, instruction, load, spread, store
+from ...scoring.kernels.native import (
+    ADDRESS,
+    constant,
+    in_llvm,
+    instruction,
+    load,
+    spread,
+    store,
+)
 from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 
 LANES = 64  # bytes of a vector
@@ -36,86 +43,64 @@ VECTORS = has_instructions()
 _BIT, _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 _BYTES, _WORDS = ir.VectorType(_I8, LANES), ir.VectorType(_I32, STEP)
 _LONGS = ir.VectorType(_I64, 8)
-ADDRESS = types.uint64
 
 
-@intrinsic
-def room(typing_context: Any, count: Any) -> Any:
+@in_llvm(types.uint64(types.int64))
+def room(builder: Any, count: Any) -> Any:
     """Reserve `count` vectors of 64 bytes until the calling kernel returns: address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        vectors = builder.alloca(_BYTES, size=arguments[0])
-        vectors.align = 64
-        return builder.ptrtoint(vectors, _I64)
-
-    return types.uint64(types.int64), generate
+    vectors = builder.alloca(_BYTES, size=count)
+    vectors.align = 64
+    return builder.ptrtoint(vectors, _I64)
 
 
-@intrinsic
+@in_llvm(types.void(*[ADDRESS] * 5))
 def write_keys(
-    typing_context: Any, row: Any, columns: Any, lacking: Any, zeros: Any, out: Any
-) -> Any:
+    builder: Any, row: Any, columns: Any, lacking: Any, zeros: Any, out: Any
+) -> None:
     """Write the keys of 16 slots: `packed.read_keys`, all at once.
 
     `row` is the address of a row of float32, wherever; the others are those of 16 int32
     each.
     """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        row, columns, lacking, zeros, out = arguments
-        some, base = ir.VectorType(_BIT, STEP), _I8.as_pointer()
-        name = "llvm.x86.avx512.mask.gather.dpi.512"
-        kinds = [_WORDS, base, _WORDS, some, _I32]
-        gather = instruction(builder, name, _WORDS, *kinds)
-        columns = load(builder, columns, _WORDS, LANES)
-        row, width = builder.inttoptr(row, base), _I32(4)
-        none, every = constant(_WORDS, 0), constant(some, 1)
-        value = builder.call(gather, [none, row, columns, every, width])
-        positive = constant(_WORDS, HIGHEST)
-        magnitude = builder.and_(value, positive)
-        below = builder.ashr(value, constant(_WORDS, 31))
-        key = builder.xor(value, builder.and_(below, positive))
-        zeros = load(builder, zeros, _WORDS, LANES)
-        kept = builder.icmp_signed("==", zeros, constant(_WORDS, NO_ZERO))
-        large = builder.icmp_signed(">", magnitude, constant(_WORDS, TINY))
-        key = builder.select(builder.or_(kept, large), key, zeros)
-        is_nan = builder.icmp_signed(">", magnitude, constant(_WORDS, INFINITE))
-        key = builder.select(is_nan, load(builder, lacking, _WORDS, LANES), key)
-        store(builder, key, out, LANES)
-        return context.get_dummy_value()
-
-    return types.void(*[ADDRESS] * 5), generate
+    some, base = ir.VectorType(_BIT, STEP), _I8.as_pointer()
+    name = "llvm.x86.avx512.mask.gather.dpi.512"
+    kinds = [_WORDS, base, _WORDS, some, _I32]
+    gather = instruction(builder, name, _WORDS, *kinds)
+    columns = load(builder, columns, _WORDS, LANES)
+    row, width = builder.inttoptr(row, base), _I32(4)
+    none, every = constant(_WORDS, 0), constant(some, 1)
+    value = builder.call(gather, [none, row, columns, every, width])
+    positive = constant(_WORDS, HIGHEST)
+    magnitude = builder.and_(value, positive)
+    below = builder.ashr(value, constant(_WORDS, 31))
+    key = builder.xor(value, builder.and_(below, positive))
+    zeros = load(builder, zeros, _WORDS, LANES)
+    kept = builder.icmp_signed("==", zeros, constant(_WORDS, NO_ZERO))
+    large = builder.icmp_signed(">", magnitude, constant(_WORDS, TINY))
+    key = builder.select(builder.or_(kept, large), key, zeros)
+    is_nan = builder.icmp_signed(">", magnitude, constant(_WORDS, INFINITE))
+    key = builder.select(is_nan, load(builder, lacking, _WORDS, LANES), key)
+    store(builder, key, out, LANES)
 
 
-@intrinsic
-def count_below(typing_context: Any, key: Any, cuts: Any) -> Any:
+@in_llvm(types.int64(types.int32, ADDRESS))
+def count_below(builder: Any, key: Any, address: Any) -> Any:
     """How many of the 16 int32 at an address are less than a key."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        key, address = arguments
-        cuts = load(builder, address, _WORDS, LANES)
-        below = builder.icmp_signed("<", cuts, spread(builder, key, _WORDS))
-        count = builder.ctpop(builder.bitcast(below, _I16))
-        return builder.zext(count, _I64)
-
-    return types.int64(types.int32, ADDRESS), generate
+    cuts = load(builder, address, _WORDS, LANES)
+    below = builder.icmp_signed("<", cuts, spread(builder, key, _WORDS))
+    count = builder.ctpop(builder.bitcast(below, _I16))
+    return builder.zext(count, _I64)
 
 
-@intrinsic
-def write_vector(typing_context: Any, out: Any, first: Any, second: Any) -> Any:
+@in_llvm(types.void(ADDRESS, types.uint64, types.uint64))
+def write_vector(builder: Any, out: Any, first: Any, second: Any) -> None:
     """Write 16 bytes, and 48 zeros beyond them.
 
     A vector that is read where parts of it have just been written waits until they
     are in the cache; one that was written as a whole is handed on.
     """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        out, first, second = arguments
-        vector = builder.insert_element(constant(_LONGS, 0), first, _I32(0))
-        store(builder, builder.insert_element(vector, second, _I32(1)), out, LANES)
-        return context.get_dummy_value()
-
-    return types.void(ADDRESS, types.uint64, types.uint64), generate
+    vector = builder.insert_element(constant(_LONGS, 0), first, _I32(0))
+    store(builder, builder.insert_element(vector, second, _I32(1)), out, LANES)
 
 
 def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
@@ -154,28 +139,20 @@ def _descend(builder: Any, codes: Any, tests: Any, depth: int) -> Any:
     return place
 
 
-@intrinsic
-def find_places(
-    typing_context: Any, depth: Any, codes: Any, tests: Any, out: Any
-) -> Any:
+@in_llvm(types.void(types.int64, ADDRESS, ADDRESS, ADDRESS))
+def find_places(builder: Any, depth: Any, codes: Any, tests: Any, out: Any) -> None:
     """Write the place (64 bytes) of the leaf that each tree of a group reaches.
 
     `codes` is the address of the row's 64 codes; `tests` that of the group's tests,
     for each 64 slots and 64 limits, root first, then level by level.
     """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        depth, codes, tests, out = arguments
-        codes = load(builder, codes, _BYTES, LANES)
-        end = builder.append_basic_block("end")
-        choice = builder.switch(depth, end)
-        for levels in range(MOST_DEPTH + 1):
-            block = builder.append_basic_block(f"depth{levels}")
-            choice.add_case(_I64(levels), block)
-            builder.position_at_end(block)
-            store(builder, _descend(builder, codes, tests, levels), out, LANES)
-            builder.branch(end)
-        builder.position_at_end(end)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, ADDRESS, ADDRESS, ADDRESS), generate
+    codes = load(builder, codes, _BYTES, LANES)
+    end = builder.append_basic_block("end")
+    choice = builder.switch(depth, end)
+    for levels in range(MOST_DEPTH + 1):
+        block = builder.append_basic_block(f"depth{levels}")
+        choice.add_case(_I64(levels), block)
+        builder.position_at_end(block)
+        store(builder, _descend(builder, codes, tests, levels), out, LANES)
+        builder.branch(end)
+    builder.position_at_end(end)

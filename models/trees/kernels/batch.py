@@ -15,11 +15,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import float64, int32, int64, types, uint8, uint16, uint64, void
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
-from ...scoring.kernels.native import ROWS, constant, gather, load, spread, store
+from ...scoring.kernels.native import (
+    ADDRESS,
+    ROWS,
+    constant,
+    gather,
+    in_llvm,
+    load,
+    spread,
+    store,
+)
 from ...scoring.model import Floats
 from .packed import key_of
 
@@ -99,87 +107,56 @@ def _lanes(bits: int) -> Any:
     return ir.VectorType(ir.IntType(bits), WIDTH)
 
 
-@intrinsic
-def ask_pair(typing_context: Any, row: Any, test: Any, leaf: Any, out: Any) -> Any:
+@in_llvm(lambda row, test, leaf, out: types.void(ADDRESS, test, types.uint64, ADDRESS))
+def ask_pair(builder: Any, row: Any, test: Any, leaf: Any, out: Any) -> None:
     """Write `leaf`, or the one after it where a code exceeds `test`, for a vector."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = _lanes(signature.args[1].bitwidth)
-        codes = load(builder, arguments[0], kind)
-        leaf = builder.trunc(arguments[2], kind.element)
-        tests, leaves = (spread(builder, n, kind) for n in (arguments[1], leaf))
-        right = builder.zext(builder.icmp_unsigned(">", codes, tests), kind)
-        store(builder, builder.add(leaves, right), arguments[3])
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, test, types.uint64, types.uint64), generate
+    kind = _lanes(test.type.width)
+    codes = load(builder, row, kind)
+    leaf = builder.trunc(leaf, kind.element)
+    tests, leaves = (spread(builder, n, kind) for n in (test, leaf))
+    right = builder.zext(builder.icmp_unsigned(">", codes, tests), kind)
+    store(builder, builder.add(leaves, right), out)
 
 
-@intrinsic
+@in_llvm(lambda row, test, *three: types.void(ADDRESS, test, *[ADDRESS] * 3))
 def ask_join(
-    typing_context: Any, row: Any, test: Any, left: Any, right: Any, out: Any
-) -> Any:
+    builder: Any, row: Any, test: Any, left: Any, right: Any, out: Any
+) -> None:
     """Write what is at `right` where a code exceeds `test`, else what is at `left`."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = _lanes(signature.args[1].bitwidth)
-        codes, left, right = (load(builder, arguments[i], kind) for i in (0, 2, 3))
-        beyond = builder.icmp_unsigned(">", codes, spread(builder, arguments[1], kind))
-        store(builder, builder.select(beyond, right, left), arguments[4])
-        return context.get_dummy_value()
-
-    address = types.uint64
-    return types.void(address, test, address, address, address), generate
+    kind = _lanes(test.type.width)
+    codes, left, right = (load(builder, at, kind) for at in (row, left, right))
+    beyond = builder.icmp_unsigned(">", codes, spread(builder, test, kind))
+    store(builder, builder.select(beyond, right, left), out)
 
 
-@intrinsic
-def fill(typing_context: Any, number: Any, like: Any, out: Any) -> Any:
+@in_llvm(lambda number, like, out: types.void(types.uint64, like, ADDRESS))
+def fill(builder: Any, number: Any, like: Any, out: Any) -> None:
     """Write a number into all lanes of a vector of the kind of `like`."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = _lanes(signature.args[1].bitwidth)
-        number = builder.trunc(arguments[0], kind.element)
-        store(builder, spread(builder, number, kind), arguments[2])
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, like, types.uint64), generate
+    kind = _lanes(like.type.width)
+    number = builder.trunc(number, kind.element)
+    store(builder, spread(builder, number, kind), out)
 
 
-@intrinsic
-def search(typing_context: Any, keys: Any, cuts: Any, step: Any, places: Any) -> Any:
+@in_llvm(types.void(*[ADDRESS] * 4))
+def search(builder: Any, keys: Any, cuts: Any, step: Any, places: Any) -> None:
     """Add `step` to the places where the cut before there is below the key."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = _lanes(32)
-        keys, places = (load(builder, arguments[i], kind) for i in (0, 3))
-        step = spread(builder, builder.trunc(arguments[2], kind.element), kind)
-        ahead = builder.add(places, step)
-        before = builder.sub(ahead, constant(kind, 1))
-        cuts = gather(builder, arguments[1], before, kind)
-        below = builder.icmp_signed("<", cuts, keys)
-        store(builder, builder.select(below, ahead, places), arguments[3])
-        return context.get_dummy_value()
-
-    address = types.uint64
-    return types.void(address, address, address, address), generate
+    kind = _lanes(32)
+    keys, found = load(builder, keys, kind), load(builder, places, kind)
+    step = spread(builder, builder.trunc(step, kind.element), kind)
+    ahead = builder.add(found, step)
+    before = builder.sub(ahead, constant(kind, 1))
+    cuts = gather(builder, cuts, before, kind)
+    below = builder.icmp_signed("<", cuts, keys)
+    store(builder, builder.select(below, ahead, found), places)
 
 
-@intrinsic
-def add_values(
-    typing_context: Any, ends: Any, like: Any, values: Any, totals: Any
-) -> Any:
+@in_llvm(lambda ends, like, *two: types.void(ADDRESS, like, *[ADDRESS] * 2))
+def add_values(builder: Any, ends: Any, like: Any, values: Any, totals: Any) -> None:
     """Add the values of the leaves `ends`, numbers of a kind `like`, to totals."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.VectorType(ir.DoubleType(), WIDTH)
-        ends = load(builder, arguments[0], _lanes(signature.args[1].bitwidth))
-        values = gather(builder, arguments[2], ends, kind)
-        totals = load(builder, arguments[3], kind)
-        store(builder, builder.fadd(totals, values), arguments[3])
-        return context.get_dummy_value()
-
-    address = types.uint64
-    return types.void(address, like, address, address), generate
+    kind = ir.VectorType(ir.DoubleType(), WIDTH)
+    ends = load(builder, ends, _lanes(like.type.width))
+    values = gather(builder, values, ends, kind)
+    store(builder, builder.fadd(load(builder, totals, kind), values), totals)
 
 
 @njit(
