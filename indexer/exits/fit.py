@@ -90,4 +90,4 @@ def fit_exits(
     def exits(lower: Floats, _: Floats) -> CheckpointExits:
         return CheckpointExits(-lower * track.scale)
 
-    return fit(stopping, exits, alpha, confidence, calibration, groups)
+    return fit(stopping, exits, alpha, confidence, (calibration,), groups)

@@ -167,21 +167,25 @@ class Ensemble:
         """
         X = take_rows(X)
         scores = self.base_scores(X)
-        own = self.classifier.head.choose(self.classifier.scorer.raw(X))
         options |= {"confidence": confidence, "groups": groups}
+        options["decisions"] = self._decide(X)
         if calibration is not None:
             options["calibration"] = self.base_scores(calibration)
+            options["calibration_decisions"] = self._decide(calibration)
         if feature_costs is not None:
             options |= {"feature_costs": feature_costs, "uses": self.uses(X.shape[1])}
         if self.binary:
             return self.early_exit(
-                fit_schedule(
-                    scores, self.threshold, alpha, decisions=own == 1, **options
-                )
+                fit_schedule(scores, self.threshold, alpha, **options)
             )
         return self.early_exit(
-            fit_margin_schedule(scores, alpha, bias=self.bias, decisions=own, **options)
+            fit_margin_schedule(scores, alpha, bias=self.bias, **options)
         )
+
+    def _decide(self, X: Rows) -> NDArray[Any]:
+        """(N,) what the ensemble decides, as the fitting takes it."""
+        classes = self.classifier.head.choose(self.classifier.scorer.raw(take_rows(X)))
+        return classes == 1 if self.binary else classes
 
     def early_exit(self, schedule: Schedule | MarginSchedule) -> EarlyExit | MarginExit:
         """Make the evaluator that follows a schedule.

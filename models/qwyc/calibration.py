@@ -26,8 +26,8 @@ class Calibrated(Protocol):
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
-    def changed(self, rows: Any, /) -> int:
-        """Count the rows decided otherwise than by the whole."""
+    def changed(self, *rows: Any) -> int:
+        """Count the rows that stop early and answer otherwise than the whole."""
 
     def without_stops(self) -> Self:
         """Return the same schedule, with nothing stopped early."""
@@ -51,7 +51,7 @@ def fit(
     schedule: Callable[[Floats, Floats], AnySchedule],
     alpha: float,
     confidence: float | None,
-    rows: Any,
+    rows: tuple[Any, ...],
     groups: Groups | None,
 ) -> AnySchedule:
     """Fit a schedule to `alpha`: without a confidence on the fitter's own rows.
@@ -71,7 +71,7 @@ def fit(
 
 def calibrate(
     ladder: Iterable[AnySchedule],
-    rows: Any,
+    rows: tuple[Any, ...],
     alpha: float,
     confidence: float,
     groups: Groups | None = None,
@@ -79,24 +79,25 @@ def calibrate(
     """Last schedule of the ladder up to which all keep to `alpha` on these rows.
 
     The ladder goes from the most careful schedule to the boldest and is fixed before
-    the M calibration `rows` are seen, in the form that the schedules' `changed` takes.
+    the M calibration `rows` are seen: what the schedules' `changed` takes, (M,) each.
     Each is tested at the full level (`most_changed`) and the first failure ends it
     (fixed-sequence testing): the chance that the one chosen has a true rate above
     `alpha` is at most 1 - confidence, without a correction for their number. What is
     promised is `alpha`: a smaller bound would be read off the rows that did the
     choosing. Where even the first fails, nothing stops early.
     """
-    most = most_changed(len(rows), alpha, confidence, groups)
+    count = len(rows[0])
+    most = most_changed(count, alpha, confidence, groups)
     chosen = None
     for schedule in ladder:
-        changed = schedule.changed(rows)
+        changed = schedule.changed(*rows)
         if changed > most:
             break
-        promise = Promise(alpha, confidence, len(rows), changed)
+        promise = Promise(alpha, confidence, count, changed)
         chosen = replace(schedule, promise=promise)
     if chosen is not None:
         return chosen
-    nothing = Promise(0.0, confidence, len(rows), 0)
+    nothing = Promise(0.0, confidence, count, 0)
     return replace(schedule.without_stops(), promise=nothing)
 
 
@@ -233,4 +234,14 @@ def check_rate(
             f"of calibration rows there are {too_few}; alpha {alpha:g} with confidence "
             f"{confidence:g} needs at least {fewest_rows(alpha, confidence)} that are "
             "independent"
+        )
+
+
+def check_own(calibration: object, decisions: object, fresh: object) -> None:
+    """Refuse an ensemble's own decisions of some rows, and of others by their sums."""
+    needed = calibration is not None and decisions is not None
+    if needed != (fresh is not None):
+        raise BadInput(
+            "calibration_decisions are needed where decisions and calibration rows are "
+            "given, and only there: a promise is about the ensemble's own"
         )

@@ -1,7 +1,7 @@
 """Fitting schedules for two classes: `fit_schedule`, the one way in to the methods."""
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
 from .algorithms import ThresholdFitter, fit_jointly
-from .calibration import Fitter, check_rate, fit
+from .calibration import Fitter, check_own, check_rate, fit
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import OrderName, check_permutation, make_order, order_by_impurity
@@ -39,6 +39,7 @@ def fit_schedule(
     sides: Sides = "both",
     confidence: float | None = None,
     calibration: Floats | None = None,
+    calibration_decisions: Flags | None = None,
     groups: Rows | None = None,
     seed: int = 0,
     threads: int = 2,
@@ -89,6 +90,8 @@ def fit_schedule(
     calibration
         (M, T) scores of rows used for nothing else: not for training the ensemble,
         not in `scores`.
+    calibration_decisions
+        (M,) as `decisions`, of the calibration rows: needed where `decisions` are.
     groups
         (M,) numbers of the groups that calibration rows belong to, where rows of one
         group, such as one patient's, are no independent draws; only groups then are
@@ -110,7 +113,11 @@ def fit_schedule(
     positive = check_decisions(scores, threshold, decisions)
     prices = ModelCosts.check(models, costs, feature_costs, uses)
     check_rate(alpha, confidence, calibration, groups)
-    fresh = None if calibration is None else check_scores(calibration, models=models)
+    check_own(calibration, decisions, calibration_decisions)
+    fresh: tuple[Any, ...] = ()
+    if calibration is not None:
+        others = check_scores(calibration, models=models)
+        fresh = others, full_decisions(others, threshold, calibration_decisions)
 
     if method == "qwyc":
         kept, lower, upper = fit_jointly(
@@ -140,15 +147,7 @@ def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -
     """Full decision of each row, (N,); both must occur."""
     if not np.isfinite(threshold):
         raise BadInput(f"threshold is {threshold!r}; it must be finite")
-    if decisions is None:
-        positive: Flags = whole_sums(scores) >= threshold
-    else:
-        positive = np.ascontiguousarray(decisions)
-        if positive.dtype != np.bool_ or positive.shape != (len(scores),):
-            raise BadInput(
-                f"decisions are {positive.dtype} of shape {positive.shape}; they must "
-                f"be bool, ({len(scores)},): whether each row is positive"
-            )
+    positive = full_decisions(scores, threshold, decisions)
     if positive.all() or not positive.any():
         if decisions is not None:
             raise BadInput(
@@ -158,6 +157,19 @@ def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -
         raise BadInput(
             f"the full scores of all {len(scores)} rows are {side} the threshold "
             f"{threshold:g}; rows on both sides of it are needed"
+        )
+    return positive
+
+
+def full_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:
+    """Full decision of each row, (N,): as given, else by the whole sums."""
+    if decisions is None:
+        return whole_sums(scores) >= threshold
+    positive = np.ascontiguousarray(decisions)
+    if positive.dtype != np.bool_ or positive.shape != (len(scores),):
+        raise BadInput(
+            f"decisions are {positive.dtype} of shape {positive.shape}; they must "
+            f"be bool, ({len(scores)},): whether each row is positive"
         )
     return positive
 

@@ -1,6 +1,7 @@
 """Fitting schedules for more than two classes: `fit_margin_schedule`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
-from .calibration import check_rate, fit
+from .calibration import check_own, check_rate, fit
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import check_permutation, order_by_margin_impurity
@@ -32,6 +33,7 @@ def fit_margin_schedule(
     decisions: Rows | None = None,
     confidence: float | None = None,
     calibration: Floats | None = None,
+    calibration_decisions: Rows | None = None,
     groups: Rows | None = None,
 ) -> MarginSchedule:
     """Order an ensemble's base models and find at which margins to stop; K classes.
@@ -58,8 +60,9 @@ def fit_margin_schedule(
     decisions
         (N,) positions of the classes that the ensemble itself chooses, where at a tie
         it does otherwise: as for `fit_schedule`. Default: the first largest sum.
-    calibration
-        (M, T, K) scores of rows used for nothing else.
+    calibration, calibration_decisions
+        (M, T, K) scores of rows used for nothing else; (M,) as `decisions`, of these
+        rows: needed where `decisions` are.
     groups
         (M,) as for `fit_schedule`.
 
@@ -75,9 +78,11 @@ def fit_margin_schedule(
     prices = ModelCosts.check(models, costs, feature_costs, uses)
     chosen = check_choices(scores, start, decisions)
     check_rate(alpha, confidence, calibration, groups)
-    fresh = None
+    check_own(calibration, decisions, calibration_decisions)
+    fresh: tuple[Any, ...] = ()
     if calibration is not None:
-        fresh = check_class_scores(calibration, (models, classes))
+        others = check_class_scores(calibration, (models, classes))
+        fresh = others, check_choices(others, start, calibration_decisions)
 
     if order is None:
         kept = order_by_margin_impurity(scores, chosen, bias=start, costs=prices)

@@ -126,10 +126,16 @@ class Schedule:
         )
         return decisions, used
 
-    def changed(self, scores: Floats) -> int:
-        """Count the rows of `scores` (N, T) decided otherwise than by the whole sum."""
-        full = whole_sums(scores) >= self.threshold
-        return int(np.count_nonzero(self.evaluate(scores)[0] != full))
+    def changed(
+        self, scores: Floats, decisions: NDArray[np.bool_] | None = None
+    ) -> int:
+        """Count the rows of `scores` (N, T) that stop early and change their answer.
+
+        `decisions` (N,) are the ensemble's own; by default those of the whole sums.
+        """
+        if decisions is None:
+            decisions = whole_sums(scores) >= self.threshold
+        return _count_changed(self, scores, decisions)
 
     def without_stops(self) -> Self:
         """Return the schedule that evaluates every row whole, in the same order."""
@@ -202,14 +208,28 @@ class MarginSchedule:
         walk_margins(scores, self.order, self.margin, self.bias, choices, used)
         return choices, used
 
-    def changed(self, scores: Floats) -> int:
-        """Count the rows of `scores` (N, T, K) decided otherwise than by the whole."""
-        whole = whole_sums(scores, self.bias).argmax(axis=1)
-        return int(np.count_nonzero(self.evaluate(scores)[0] != whole))
+    def changed(
+        self, scores: Floats, decisions: NDArray[np.int64] | None = None
+    ) -> int:
+        """Count the rows of `scores` (N, T, K) that stop early and change their answer.
+
+        `decisions` are as for `Schedule.changed`.
+        """
+        if decisions is None:
+            decisions = whole_sums(scores, self.bias).argmax(axis=1)
+        return _count_changed(self, scores, decisions)
 
     def without_stops(self) -> Self:
         """Return the schedule that evaluates every row whole, in the same order."""
         return replace(self, margin=np.full(len(self.order), np.inf))
+
+
+def _count_changed(
+    schedule: Schedule | MarginSchedule, scores: Floats, decisions: NDArray[Any]
+) -> int:
+    answers, used = schedule.evaluate(scores)
+    early = used < len(schedule.order)  # the others keep the ensemble's own decision
+    return int(np.count_nonzero(early & (answers != decisions)))
 
 
 def _take_positions(schedule: Any, *limits: str) -> None:

@@ -47,7 +47,7 @@ def simulated(random: np.random.Generator, sizes: Any, together: float) -> Answe
 
 def chosen_rate(answers: Answers, groups: Any) -> float:
     ladder = [CheckpointExits(np.array([-rate, np.inf])) for rate in TRUE_RATES]
-    chosen = calibrate(ladder, answers, ALPHA, CONFIDENCE, groups)
+    chosen = calibrate(ladder, (answers,), ALPHA, CONFIDENCE, groups)
     return -float(chosen.thresholds[0])
 
 

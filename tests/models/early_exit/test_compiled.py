@@ -127,13 +127,15 @@ def test_fitting_in_one_call_is_the_long_way_to_the_bit(
         short |= {"calibration": X, "groups": groups}
         long |= {"calibration": scores, "groups": groups}
     own = ensemble.predict(X)
+    decided = own == 1 if classes == 2 else own
+    long["decisions"] = decided
+    if confidence is not None:
+        long["calibration_decisions"] = decided
     fitted: Schedule | MarginSchedule
     if classes == 2:
-        long["decisions"] = own == 1
         fitted = fit_schedule(scores, ensemble.threshold, 0.1, **long)
     else:
-        long |= {"decisions": own, "bias": ensemble.bias}
-        fitted = fit_margin_schedule(scores, 0.1, **long)
+        fitted = fit_margin_schedule(scores, 0.1, bias=ensemble.bias, **long)
     exits = ensemble.fit_early_exit(X, alpha=0.1, **short)
     for made, part in zip(
         exits.schedule.__reduce__()[1], fitted.__reduce__()[1], strict=True

@@ -307,10 +307,10 @@ def test_calibrate_ends_at_the_first_schedule_that_fails() -> None:
     never = replace(SCHEDULE, lower=np.full(2, -np.inf), upper=np.full(2, np.inf))
     always = replace(SCHEDULE, lower=np.array([9.0, 9.0]), upper=np.full(2, 9.0))
     rows = np.repeat(SCORES, 20, axis=0)
-    chosen = calibrate([never, always, SCHEDULE], rows, 0.05, 0.95)
+    chosen = calibrate([never, always, SCHEDULE], (rows,), 0.05, 0.95)
     assert chosen.promise == Promise(0.05, 0.95, 100, 0)
     assert (chosen.evaluate(rows)[1] == 2).all()
-    assert (calibrate([always], rows, 0.05, 0.95).evaluate(rows)[1] == 2).all()
+    assert (calibrate([always], (rows,), 0.05, 0.95).evaluate(rows)[1] == 2).all()
 
 
 @pytest.mark.parametrize("method", ["polydom", "qwyc", "fixed"])
