@@ -23,8 +23,9 @@ def compile(source: Any) -> Any:
     source
         A fitted classifier, regressor or ranker of scikit-learn, LightGBM or XGBoost, a
         `LatticeEnsembleClassifier`, or a Pipeline of simple transformers with a
-        classifier at its end; or the path of a LightGBM text file or of an XGBoost JSON
-        or UBJSON file (`save_model`), which are read without their packages.
+        classifier at its end; a FrozenEstimator of one of these; or the path of a
+        LightGBM text file or of an XGBoost JSON or UBJSON file (`save_model`), which
+        are read without their packages.
 
     Returns
     -------
@@ -56,6 +57,8 @@ def compile(source: Any) -> Any:
         found = read_file(Path(source))
         if not isinstance(found, Classifier):
             return Regressor(*found)
+    elif is_one_of(source, ["FrozenEstimator"]):
+        return compile(source.estimator)
     elif is_one_of(source, REGRESSORS) or _regresses(source):
         model = Regressor(*read_regressor(source))
         columns = np.arange(source.n_features_in_, dtype=np.int32)
@@ -71,4 +74,5 @@ def compile(source: Any) -> Any:
 def _regresses(source: Any) -> bool:
     from sklearn.base import RegressorMixin
 
-    return isinstance(source, RegressorMixin)
+    last = source.steps[-1][1] if is_one_of(source, ["Pipeline"]) else source
+    return isinstance(last, RegressorMixin)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput, BadModel
+from polydom.features.errors import BadInput
 
 from ..qwyc.fit import fit_schedule
 from ..qwyc.fit_multiclass import fit_margin_schedule
@@ -201,6 +201,8 @@ class Ensemble:
         """
         if isinstance(schedule, Schedule):
             self._check_binary()
+        elif not isinstance(schedule, MarginSchedule):
+            raise BadInput(f"{type(schedule).__name__} is no schedule")
         elif self.binary:
             raise BadInput("this schedule is for more than two classes")
         if len(schedule.order) != self.size:
@@ -270,10 +272,9 @@ class ClassSums:
 
 
 def as_ensemble(classifier: Classifier) -> Ensemble:
-    """See a classifier as an ensemble; BadModel if its scores are no sums."""
+    """See a classifier whose scores are sums as an ensemble."""
     scorer = classifier.scorer
-    if not isinstance(scorer, SumOfTerms):
-        raise BadModel(f"a {classifier.kind} model is no sum of base models")
+    assert isinstance(scorer, SumOfTerms)
     if len(classifier.classes) == 2:
         return Ensemble(classifier, scorer.margin())
     return Ensemble(classifier, ClassSums(*scorer.rounds()))

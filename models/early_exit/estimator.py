@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polydom.features.errors import BadInput, BadModel
 
+from ..qwyc.calibration import number_groups
 from .compiled import compile
 from .ensemble import Ensemble
 from .evaluators import EarlyExit, MarginExit
@@ -111,9 +112,9 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             If the rows cannot be used, or are too few for the confidence.
         """
         self._validate_params()
+        if groups is not None and self.confidence is None:
+            raise BadInput("groups are given without a confidence, which they are for")
         source = self.estimator
-        if type(source).__name__ == "FrozenEstimator":
-            source = source.estimator
         if not isinstance(source, str) and hasattr(source, "fit"):
             check_is_fitted(source)
         ensemble = compile(source)
@@ -123,11 +124,21 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             )
         if len(ensemble.classes) < 2:
             raise BadInput("the estimator has seen one class: nothing is to be decided")
+        _check_names(source, X)
         X = validate_data(self, X, ensure_all_finite=False)
+        width = getattr(source, "n_features_in_", X.shape[1])
+        if X.shape[1] != width:
+            raise BadInput(
+                f"rows of {X.shape[1]} columns; the estimator was fitted on {width}"
+            )
         rest: dict[str, Any] = {}
         if self.confidence is not None:
-            numbers = np.arange(len(X)) if groups is None else np.asarray(groups)
+            numbers = np.arange(len(X))
+            if groups is not None:
+                numbers = number_groups(groups, len(X))
             fitted = self._half(numbers)
+            if not fitted.any():
+                raise BadInput("one group cannot be halved: a confidence takes two")
             rest = {"confidence": self.confidence, "calibration": X[~fitted]}
             if groups is not None:
                 rest["groups"] = numbers[~fitted]
@@ -141,10 +152,10 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return self
 
     def _half(self, groups: NDArray[Any]) -> NDArray[np.bool_]:
-        """Draw half of the groups, and mark their rows."""
-        found, group = np.unique(groups, return_inverse=True)
-        drawn = check_random_state(self.random_state).permutation(len(found))
-        half: NDArray[np.bool_] = drawn[group] < len(found) // 2
+        """Draw half of the groups, numbered from 0, and mark their rows."""
+        count = groups.max() + 1
+        drawn = check_random_state(self.random_state).permutation(count)
+        half: NDArray[np.bool_] = drawn[groups] < count // 2
         return half
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -158,3 +169,21 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _check_names(source: Any, X: Any) -> None:
+    """Refuse a frame whose columns are not those that `source` was fitted on."""
+    fitted, given = (
+        getattr(source, "feature_names_in_", None),
+        getattr(X, "columns", None),
+    )
+    if fitted is None or given is None or list(fitted) == list(given):
+        return
+    raise BadInput(
+        f"columns {_show(given)}; the estimator was fitted on {_show(fitted)}, in this "
+        "order"
+    )
+
+
+def _show(names: Any) -> str:
+    return ", ".join(map(str, names[:8])) + (", ..." if len(names) > 8 else "")

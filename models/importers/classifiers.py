@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from ..scoring.classifier import Classifier
-from ..scoring.known_classes import (
-    is_one_of,
-    named,
-)
+from ..scoring.known_classes import is_one_of, named
 from ..scoring.model import Model
 from ..scoring.preparation import (
     TRANSFORMERS,
@@ -28,6 +25,7 @@ from .from_lightgbm import read_lightgbm, read_lightgbm_file
 from .from_sklearn_linear import COMPILERS as LINEAR
 from .from_sklearn_trees import COMPILERS as TREES
 from .from_xgboost import fitted_bytes, read_xgboost, read_xgboost_file
+from .regressors import COMPILERS as REGRESSORS
 from .ubjson import is_ubj
 
 
@@ -67,14 +65,16 @@ def read_file(path: Path) -> Classifier | SumOfTrees:
         return read_xgboost_file(data)
     try:
         text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadModel(
-            f"{path.name} is neither a LightGBM text file nor an XGBoost JSON or "
-            "UBJSON file"
-        ) from error
+    except UnicodeDecodeError:
+        text = ""
     if text.lstrip()[:1] == "{":
         return read_xgboost_file(text)
-    return read_lightgbm_file(text)
+    if text.startswith("tree"):
+        return read_lightgbm_file(text)
+    raise BadModel(
+        f"{path.name} is neither a LightGBM text file nor an XGBoost JSON or UBJSON "
+        "file"
+    )
 
 
 def compilable(estimator: Any) -> None:
@@ -101,7 +101,8 @@ def _check_known(classifier: Any) -> None:
         raise BadModel(
             f"{named(classifier, COMPILERS)} has no compiled form; these have: "
             f"{', '.join(sorted(COMPILERS))}, and Pipelines that put "
-            f"{', '.join(TRANSFORMERS)} before one of them"
+            f"{', '.join(TRANSFORMERS)} before one of them; as regressors "
+            f"{', '.join(sorted(REGRESSORS))}"
         )
 
 

@@ -71,15 +71,20 @@ def read_lightgbm(
 def read_lightgbm_regressor(text: str) -> SumOfTrees:
     """Read a regressor's or a ranker's text: its trees, and what it makes of them."""
     objective, options, _, trees = _read(text, None, tuple(REGRESSIONS))
-    return trees, "signed square" if "sqrt" in options else REGRESSIONS[objective]
+    return trees, _link(objective, options)
 
 
 def read_lightgbm_file(text: str) -> Classifier | SumOfTrees:
     """Read a text by what its model was trained for."""
-    words = _fields(text.partition("Tree=")[0]).get("objective", "").split()
-    if words and words[0] in REGRESSIONS:
-        return read_lightgbm_regressor(text)
-    return read_lightgbm(text)
+    known = (*OBJECTIVES, *REGRESSIONS)
+    objective, options, K, trees = _read(text, None, known)
+    if objective in REGRESSIONS:
+        return trees, _link(objective, options)
+    return Classifier(trees, _head(objective, options, K, None))
+
+
+def _link(objective: str, options: Fields) -> Link:
+    return "signed square" if "sqrt" in options else REGRESSIONS[objective]
 
 
 def _read(

@@ -40,11 +40,17 @@ def read_tree(
     )
 
 
-def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
-    """Class shares (n, K) of a classification tree's nodes, as predict_proba gives."""
-    shares: NDArray[np.float64] = tree.tree_.value[:, 0, :]
+def node_values(tree: Any) -> NDArray[np.float64]:
+    """Give what a fitted tree's nodes (n,) stand for, (n, R), of its one output."""
     if tree.n_outputs_ != 1:
         raise BadModel(f"{type(tree).__name__} was fitted on several outputs")
+    values: NDArray[np.float64] = tree.tree_.value[:, 0, :]
+    return values
+
+
+def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
+    """Class shares (n, K) of a classification tree's nodes, as predict_proba gives."""
+    shares = node_values(tree)
     if shares.shape[1] == K:
         return shares
     spread = np.zeros((len(shares), K))

@@ -66,18 +66,19 @@ def read_xgboost(
 
 def read_xgboost_regressor(source: str | bytes) -> SumOfTrees:
     """Read a regressor's or a ranker's file: its trees, and what it makes of them."""
-    return _sum_of_trees(*_read(source, None, tuple(REGRESSIONS)))
+    objective, _, scorer = _read(source, None, tuple(REGRESSIONS))
+    return _sum_of_trees(objective, scorer)
 
 
 def read_xgboost_file(source: str | bytes) -> Classifier | SumOfTrees:
     """Read a file by what its model was trained for."""
     objective, K, scorer = _read(source, None, (*OBJECTIVES, *REGRESSIONS))
     if objective in REGRESSIONS:
-        return _sum_of_trees(objective, K, scorer)
+        return _sum_of_trees(objective, scorer)
     return Classifier(scorer, _head(objective, K, None))
 
 
-def _sum_of_trees(objective: str, _: int, scorer: Scorer) -> SumOfTrees:
+def _sum_of_trees(objective: str, scorer: Scorer) -> SumOfTrees:
     if not isinstance(scorer, Trees):
         raise BadModel("XGBoost booster 'gblinear' has no compiled form for regression")
     if scorer.outputs > 1:
@@ -103,11 +104,12 @@ def _read(
         model = read_ubj(source) if isinstance(source, bytes) else json.loads(source)
         _check_version(model)
         return _compile(model["learner"], preparation, objectives)
+    except KeyError as error:
+        raise BadModel(f"not an XGBoost model: it has no {error}") from error
     except RecursionError as error:
         raise BadModel("not an XGBoost model: nested too deep") from error
     except (
-        KeyError,
-        IndexError,
+        LookupError,
         TypeError,
         ValueError,
         AttributeError,

@@ -4,19 +4,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ..scoring.known_classes import (
-    is_one_of,
-    named,
-)
+from ..scoring.known_classes import is_one_of, named
 from ..scoring.preparation import inputs_of
 from ..trees.nodes import Tree
 from ..trees.trees import Link, SumOfTrees, Trees, join
 from .from_lightgbm import read_lightgbm_regressor
-from .from_sklearn_trees import boosted_trees, fitted_trees, hist_trees
+from .from_sklearn_trees import boosted_trees, fitted_trees, hist_trees, node_values
 from .from_xgboost import fitted_bytes, read_xgboost_regressor
 
 
@@ -33,11 +29,6 @@ def read_regressor(source: Any) -> SumOfTrees:
     if getattr(source, "n_outputs_", 1) != 1:
         raise BadModel(f"{kind.__name__} was fitted on several outputs")
     return COMPILERS[kind.__name__](source)
-
-
-def _values(tree: Any) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = tree.tree_.value[:, 0, :]
-    return values
 
 
 def _sum(
@@ -59,7 +50,7 @@ def _sum(
 
 
 def _averaged(regressor: Any) -> SumOfTrees:
-    trees = fitted_trees(regressor, _values)
+    trees = fitted_trees(regressor, node_values)
     return _sum(regressor, trees, divisor=len(trees)), "identity"
 
 

@@ -172,6 +172,22 @@ def most_changed(
     return largest * float((whole - expected / (1 - confidence)).max())
 
 
+def number_groups(groups: Any, rows: int, what: str = "rows") -> Groups:
+    """Give each row the number of its group from 0, (N,); BadInput for odd groups."""
+    given = np.asarray(groups)
+    if given.shape != (rows,):
+        raise BadInput(
+            f"groups have shape {given.shape}; one of each of the {rows} {what} is "
+            "needed"
+        )
+    try:
+        return np.unique(given, return_inverse=True)[1]
+    except TypeError as error:
+        raise BadInput(
+            f"groups must all be numbers, or all be texts: {error}"
+        ) from error
+
+
 def group_sizes(groups: Groups) -> NDArray[np.int64]:
     """Rows of each group."""
     return np.unique(groups, return_counts=True)[1]
@@ -224,11 +240,8 @@ def check_rate(
             "alpha is 0, which no number of calibration rows can show; it must be "
             "above 0 when a confidence is given"
         )
-    if groups is not None and np.shape(groups) != (len(calibration),):
-        raise BadInput(
-            f"groups have shape {np.shape(groups)}; one of each of the "
-            f"{len(calibration)} calibration rows is needed"
-        )
+    if groups is not None:
+        groups = number_groups(groups, len(calibration), "calibration rows")
     if too_few := lacking_rows(len(calibration), alpha, confidence, groups):
         raise BadInput(
             f"of calibration rows there are {too_few}; alpha {alpha:g} with confidence "

@@ -110,9 +110,9 @@ def fit_schedule(
     scores = check_scores(scores)
     models, both = scores.shape[1], sides == "both"
     check_options(method, order, sides, threads)
+    check_rate(alpha, confidence, calibration, groups)
     positive = check_decisions(scores, threshold, decisions)
     prices = ModelCosts.check(models, costs, feature_costs, uses)
-    check_rate(alpha, confidence, calibration, groups)
     check_own(calibration, decisions, calibration_decisions)
     fresh: tuple[Any, ...] = ()
     if calibration is not None:

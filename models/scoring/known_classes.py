@@ -6,6 +6,7 @@ from typing import Any
 
 HOMES = {
     "sklearn.pipeline": ("Pipeline",),
+    "sklearn.frozen": ("FrozenEstimator",),
     "sklearn.preprocessing": (
         "StandardScaler",
         "MinMaxScaler",
