@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models.qwyc.calibration import calibrate
+from polydom.models.qwyc.confidence import calibrate
 from polydom.models.qwyc.schedule import Schedule
 
 from .bench_qwyc import SETS, stopping_for, train

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.calibration import check_rate, fit
+from polydom.models.qwyc.confidence import check_rate, fit
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import Walk
 

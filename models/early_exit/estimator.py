@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polydom.features.errors import BadInput, BadModel
 
-from ..qwyc.calibration import number_groups
+from ..qwyc.confidence import number_groups
 from .compiled import compile
 from .ensemble import Ensemble
 from .evaluators import EarlyExit, MarginExit

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .calibration import RUNGS, Thresholds, widened
+from .confidence import RUNGS, Thresholds, widened
 from .costs import ModelCosts
 from .cuts import most_stops, thresholds_at
 from .kernels.scan import count_stops

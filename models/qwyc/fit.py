@@ -10,7 +10,7 @@ from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
 from .algorithms import ThresholdFitter, fit_jointly
-from .calibration import Fitter, check_own, check_rate, fit
+from .confidence import Fitter, check_own, check_rate, fit
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import OrderName, check_permutation, make_order, order_by_impurity
@@ -95,7 +95,7 @@ def fit_schedule(
     groups
         (M,) numbers of the groups that calibration rows belong to, where rows of one
         group, such as one patient's, are no independent draws; only groups then are
-        (`calibration.most_changed`).
+        (`confidence.most_changed`).
     seed
         Of the random order.
     threads
