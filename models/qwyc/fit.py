@@ -13,7 +13,7 @@ from .algorithms import ThresholdFitter, fit_jointly
 from .confidence import Fitter, check_own, check_rate, fit
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
-from .ordering import OrderName, check_permutation, make_order, order_by_impurity
+from .ordering import OrderName, make_order, order_by_impurity
 from .running_sums import ScoreSums
 from .schedule import Schedule, check_scores
 
@@ -107,7 +107,7 @@ def fit_schedule(
         If an argument is outside its range, a score is not finite, every row falls on
         one side of the threshold, or there are too few calibration rows.
     """
-    scores = check_scores(scores)
+    scores = check_scores(scores, "T")
     models, both = scores.shape[1], sides == "both"
     check_options(method, order, sides, threads)
     check_rate(alpha, confidence, calibration, groups)
@@ -116,7 +116,7 @@ def fit_schedule(
     check_own(calibration, decisions, calibration_decisions)
     fresh: tuple[Any, ...] = ()
     if calibration is not None:
-        others = check_scores(calibration, models=models)
+        others = check_scores(calibration, models)
         fresh = others, full_decisions(others, threshold, calibration_decisions)
 
     if method == "qwyc":
@@ -130,7 +130,7 @@ def fit_schedule(
             scores, positive, costs=prices, both=both, threads=threads
         )
     else:
-        kept = check_order(order, scores, target, seed)
+        kept = make_order(order, scores, target, seed=seed)
 
     sums = ScoreSums(scores, kept, positive)
     fitter: Fitter = ThresholdFitter(sums, both=both)
@@ -187,21 +187,3 @@ def check_options(method: Method, order: object, sides: Sides, threads: int) -> 
         raise BadInput("method 'fixed' needs an order")
     if method == "qwyc" and order is not None:
         raise BadInput("method 'qwyc' chooses its own order; use 'fixed' to keep one")
-
-
-def check_order(
-    order: OrderName | Sequence[int] | Rows,
-    scores: Floats,
-    target: Floats | None,
-    seed: int,
-) -> Rows:
-    """Order to keep, (T,) int64, by name or as given."""
-    if not isinstance(order, str):
-        return check_permutation(order, scores.shape[1])
-    full = whole_sums(scores)
-    goal = full if target is None else np.asarray(target, np.float64)
-    if goal.shape != full.shape or not np.isfinite(goal).all():
-        raise BadInput(
-            f"target has shape {goal.shape}; it must be {full.shape}, finite"
-        )
-    return make_order(order, scores, goal, seed=seed)

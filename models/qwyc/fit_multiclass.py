@@ -14,7 +14,7 @@ from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import check_permutation, order_by_margin_impurity
 from .running_sums import MarginSums
-from .schedule import MarginSchedule, check_class_scores
+from .schedule import MarginSchedule, check_scores
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -72,7 +72,7 @@ def fit_margin_schedule(
         If an argument is outside its range, a score is not finite, or there are too
         few calibration rows.
     """
-    scores = check_class_scores(scores)
+    scores = check_scores(scores, "T", "K")
     models, classes = scores.shape[1:]
     start = check_bias(bias, classes)
     prices = ModelCosts.check(models, costs, feature_costs, uses)
@@ -81,7 +81,7 @@ def fit_margin_schedule(
     check_own(calibration, decisions, calibration_decisions)
     fresh: tuple[Any, ...] = ()
     if calibration is not None:
-        others = check_class_scores(calibration, (models, classes))
+        others = check_scores(calibration, models, classes)
         fresh = others, check_choices(others, start, calibration_decisions)
 
     if order is None:

@@ -6,6 +6,7 @@ model is judged by how much impurity of the full decisions it takes away, per co
 Rows settled well enough leave, so that later models are chosen for the hard ones.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
+from ..scoring.whole_sums import whole_sums
 from .costs import ModelCosts
 from .cuts import list_entries, thresholds_at
 from .kernels.cuts import cheapest_cuts
@@ -211,30 +213,42 @@ def unsettled(values: Floats, positive: Flags, whole: float, both: bool) -> Flag
 
 
 def make_order(
-    name: OrderName, scores: Floats, target: Floats, *, seed: int = 0
+    order: OrderName | Sequence[int] | Rows,
+    scores: Floats,
+    target: Floats | None = None,
+    *,
+    seed: int = 0,
 ) -> Rows:
-    """Order the base models by name, as in QWYC's appendix B.
+    """Order the base models as given, or by a name as in QWYC's appendix B: (T,).
 
     Parameters
     ----------
     scores
         (N, T) base-model scores.
     target
-        (N,) what the base models should come near: labels, or the full scores.
+        (N,) what the base models should come near; default the full scores.
     seed
         Of the random order.
     """
-    match name:
+    if not isinstance(order, str):
+        return check_permutation(order, scores.shape[1])
+    full = whole_sums(scores)
+    goal = full if target is None else np.asarray(target, np.float64)
+    if goal.shape != full.shape or not np.isfinite(goal).all():
+        raise BadInput(
+            f"target has shape {goal.shape}; it must be {full.shape}, finite"
+        )
+    match order:
         case "natural":
             return np.arange(scores.shape[1])
         case "random":
             return np.random.default_rng(seed).permutation(scores.shape[1])
         case "individual-mse":
-            return order_individually(scores, target)
+            return order_individually(scores, goal)
         case "greedy-mse":
-            return order_greedily(scores, target)
+            return order_greedily(scores, goal)
     raise BadInput(
-        f"order is {name!r}; it must be natural, random, individual-mse, greedy-mse "
+        f"order is {order!r}; it must be natural, random, individual-mse, greedy-mse "
         "or the T base models in some order"
     )
 
