@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.running_sums import margins_of
 from polydom.models.qwyc.schedule import Promise
 from polydom.models.scoring.model import Model
+from polydom.models.scoring.stops import margins_of
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

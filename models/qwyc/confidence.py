@@ -43,7 +43,7 @@ class Fitter(Protocol):
         """Thresholds that change at most a share `alpha` of the fitted decisions."""
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Thresholds from the most careful to the boldest, for `calibrate`."""
+        """Thresholds from the most careful to the boldest."""
 
 
 def fit(
@@ -56,12 +56,8 @@ def fit(
 ) -> AnySchedule:
     """Fit a schedule to `alpha`: without a confidence on the fitter's own rows.
 
-    Parameters
-    ----------
-    schedule
-        Makes the schedule of thresholds (lower, upper).
-    alpha, confidence, rows, groups
-        Checked by `check_rate`; the others as for `calibrate`.
+    `schedule` makes one of thresholds (lower, upper); the rest is as for `calibrate`,
+    checked by `check_rate`.
     """
     if confidence is None:
         return schedule(*fitter.within(alpha))
@@ -76,15 +72,15 @@ def calibrate(
     confidence: float,
     groups: Groups | None = None,
 ) -> AnySchedule:
-    """Last schedule of the ladder up to which all keep to `alpha` on these rows.
+    """Last schedule of the ladder up to which all keep to `alpha` on M fresh rows.
 
     The ladder goes from the most careful schedule to the boldest and is fixed before
-    the M calibration `rows` are seen: what the schedules' `changed` takes, (M,) each.
-    Each is tested at the full level (`most_changed`) and the first failure ends it
-    (fixed-sequence testing): the chance that the one chosen has a true rate above
-    `alpha` is at most 1 - confidence, without a correction for their number. What is
-    promised is `alpha`: a smaller bound would be read off the rows that did the
-    choosing. Where even the first fails, nothing stops early.
+    `rows` are seen: what `changed` takes, (M, ...) each. Each schedule is tested at the
+    full level (`most_changed`) and the first failure ends it (fixed-sequence testing):
+    the chance that the one chosen has a true rate above `alpha` is at most
+    1 - confidence, without a correction for their number. A smaller bound than `alpha`
+    would be read off the rows that did the choosing. Where even the first fails,
+    nothing stops early.
     """
     count = len(rows[0])
     most = most_changed(count, alpha, confidence, groups)
@@ -102,11 +98,10 @@ def calibrate(
 
 
 def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds]:
-    """Move thresholds (T,) outwards: far at first, then less, at last not at all.
+    """Move thresholds (T,) outwards by multiples of `spread` (T,), less and less.
 
     What changes no decision on few rows may still change many on fresh ones, so a
-    ladder begins with these. They are moved by multiples of `spread` (T,), the standard
-    deviation of what is still to come.
+    ladder begins with these.
     """
     for margin in MARGINS:
         yield lower - margin * spread, upper + margin * spread
@@ -116,7 +111,7 @@ def upper_bound(changed: int, rows: int, confidence: float) -> float:
     """Clopper and Pearson's one-sided upper bound on a binomial share.
 
     The largest share under which `changed` or fewer of `rows` still have probability
-    at least 1 - confidence; 1 where nothing can be said.
+    at least 1 - confidence.
     """
     from scipy.special import betaincinv
 
@@ -217,15 +212,18 @@ def check_rate(
     confidence: float | None,
     calibration: Sized | None,
     groups: Groups | None,
+    decisions: object = None,
+    calibration_decisions: object = None,
 ) -> None:
     """Refuse an alpha out of range, or that these rows cannot promise.
 
-    Calibration rows, and groups, are given if and only if there is a confidence.
+    What belongs to calibration rows is given if and only if there is a confidence.
     """
     if not 0 <= alpha < 1:
         raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
     if confidence is None:
-        if calibration is not None or groups is not None:
+        given = (calibration, groups, calibration_decisions)
+        if any(part is not None for part in given):
             raise BadInput("calibration rows are given without a confidence")
         return
     if not 0 < confidence < 1:
@@ -248,13 +246,8 @@ def check_rate(
             f"{confidence:g} needs at least {fewest_rows(alpha, confidence)} that are "
             "independent"
         )
-
-
-def check_own(calibration: object, decisions: object, fresh: object) -> None:
-    """Refuse an ensemble's own decisions of some rows, and of others by their sums."""
-    needed = calibration is not None and decisions is not None
-    if needed != (fresh is not None):
+    if (decisions is None) != (calibration_decisions is None):
         raise BadInput(
-            "calibration_decisions are needed where decisions and calibration rows are "
-            "given, and only there: a promise is about the ensemble's own"
+            "decisions and calibration_decisions are needed together: a promise is "
+            "about the ensemble's own"
         )

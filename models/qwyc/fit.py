@@ -10,7 +10,7 @@ from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
 from .algorithms import ThresholdFitter, fit_jointly
-from .confidence import Fitter, check_own, check_rate, fit
+from .confidence import Fitter, check_rate, fit
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import OrderName, make_order, order_by_impurity
@@ -110,10 +110,10 @@ def fit_schedule(
     scores = check_scores(scores, "T")
     models, both = scores.shape[1], sides == "both"
     check_options(method, order, sides, threads)
-    check_rate(alpha, confidence, calibration, groups)
+    own = decisions, calibration_decisions
+    check_rate(alpha, confidence, calibration, groups, *own)
     positive = check_decisions(scores, threshold, decisions)
     prices = ModelCosts.check(models, costs, feature_costs, uses)
-    check_own(calibration, decisions, calibration_decisions)
     fresh: tuple[Any, ...] = ()
     if calibration is not None:
         others = check_scores(calibration, models)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
-from .confidence import check_own, check_rate, fit
+from .confidence import check_rate, fit
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import check_permutation, order_by_margin_impurity
@@ -77,8 +77,8 @@ def fit_margin_schedule(
     start = check_bias(bias, classes)
     prices = ModelCosts.check(models, costs, feature_costs, uses)
     chosen = check_choices(scores, start, decisions)
-    check_rate(alpha, confidence, calibration, groups)
-    check_own(calibration, decisions, calibration_decisions)
+    own = decisions, calibration_decisions
+    check_rate(alpha, confidence, calibration, groups, *own)
     fresh: tuple[Any, ...] = ()
     if calibration is not None:
         others = check_scores(calibration, models, classes)

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
+from ..scoring.stops import margins_of
 from ..scoring.whole_sums import whole_sums
 from .costs import ModelCosts
 from .cuts import list_entries, thresholds_at
 from .kernels.cuts import cheapest_cuts
 from .kernels.scan import measure_impurity, measure_margin_impurity
-from .running_sums import margins_of
 from .undecided import Undecided, over_columns
 
 Floats = NDArray[np.float64]

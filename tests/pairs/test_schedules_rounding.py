@@ -189,18 +189,18 @@ def test_decisions_of_the_calibration_rows_are_needed_where_those_of_others_are(
         {"calibration_decisions": own},
     ]
     for kind in one_kind:
-        with pytest.raises(BadInput, match="calibration_decisions are needed where"):
+        with pytest.raises(BadInput, match="calibration_decisions are needed together"):
             fit_schedule(scores, 0.0, 0.1, **terms, **kind)
         classes = np.stack([scores, -scores], axis=2)
         chosen = {name: own.astype(int) for name in kind}
         more = terms | chosen | {"calibration": classes}
-        with pytest.raises(BadInput, match="calibration_decisions are needed where"):
+        with pytest.raises(BadInput, match="calibration_decisions are needed together"):
             fit_margin_schedule(classes, 0.1, **more)
     with pytest.raises(BadInput, match=r"bool of shape \(9,\); .* bool, \(100,\)"):
         fit_schedule(
             scores, 0.0, 0.1, decisions=own, calibration_decisions=own[:9], **terms
         )
-    with pytest.raises(BadInput, match="are given, and only there"):
+    with pytest.raises(BadInput, match="without a confidence"):
         fit_schedule(scores, 0.0, 0.1, calibration_decisions=own)
 
 
