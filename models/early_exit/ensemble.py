@@ -24,15 +24,9 @@ class Ensemble:
     """A compiled classifier seen as the sum of its T base models.
 
     A base model is a tree, a lattice, or one term of a linear model; in boosting for
-    K > 2 classes it is a round, which has a tree for each class.
-
-    Attributes
-    ----------
-    classifier
-        The whole of it.
-    terms
-        For two classes base scores of which the sum, with its bias, decides; for more
-        base scores of which, with their bias, the largest sum wins.
+    K > 2 classes it is a round, which has a tree for each class. The base scores of
+    `terms`, with their bias, decide by their sum for two classes, by the largest of K
+    sums for more.
     """
 
     classifier: Classifier
@@ -87,11 +81,7 @@ class Ensemble:
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Smallest and largest score (T,) of each base model, whatever the row.
 
-        Raises
-        ------
-        BadInput
-            If there are more than two classes, or the base models are linear terms,
-            which have no bounds.
+        BadInput for more than two classes, and for linear terms, which have no bounds.
         """
         self._check_binary()
         return self.terms.bounds()
@@ -149,10 +139,9 @@ class Ensemble:
         confidence
             In (0, 1): the rate holds on fresh rows with this confidence, which
             `schedule.promise` of the evaluator then says.
-        calibration
-            (M, width) rows used for nothing else, which `confidence` needs.
-        groups
-            (M,) as for `fit_schedule`: where calibration rows belong together.
+        calibration, groups
+            (M, width) rows used for nothing else, which `confidence` needs; (M,) as for
+            `fit_schedule`, where they belong together.
         feature_costs
             (width,) what it costs to have each column, >= 0: paid for where a base
             model first reads it.
@@ -221,17 +210,9 @@ class Ensemble:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassSums:
-    """Base models for K > 2 classes, of which each may be several terms of a sum.
+    """Base models for K > 2 classes: `group` terms of a sum each, one after the other.
 
-    A base model is a round of boosting, which has a tree for each class, a tree of a
-    forest, a lattice, or a term of a linear model.
-
-    Attributes
-    ----------
-    terms
-        They, with any divisor in each.
-    group
-        Terms of a base model, one after the other.
+    A round of boosting is one, with a tree for each class.
     """
 
     terms: BaseModels

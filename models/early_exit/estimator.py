@@ -22,9 +22,9 @@ from .evaluators import EarlyExit, MarginExit
 class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A fitted ensemble that stops each row once its decision is sure enough.
 
-    As scikit-learn's TunedThresholdClassifierCV with cv="prefit", it is fitted on rows
-    held out from a fitted classifier, which it does not fit again; labels are not
-    needed. For more control see `compile` and `Ensemble.fit_early_exit`.
+    As scikit-learn's TunedThresholdClassifierCV with cv="prefit", it takes a fitted
+    classifier and is fitted on rows held out; labels are not needed. For more control
+    see `compile` and `Ensemble.fit_early_exit`.
 
     Parameters
     ----------

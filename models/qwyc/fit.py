@@ -62,8 +62,7 @@ def fit_schedule(
         (T,) cost of each base model, any unit, > 0; default 1 each.
     feature_costs, uses
         (F,) cost of each feature, >= 0, in the same unit; (T, F) bool, which of them
-        a base model reads. A feature is paid for where it is first read, so base
-        models are ordered such that whole features are often never computed; see
+        a base model reads. A feature is paid for where it is first read; see
         `cut_stages`. Without them the features are taken to be there.
     method
         "polydom": order by impurity, thresholds by optimal stopping. "qwyc": QWYC*,
@@ -77,25 +76,20 @@ def fit_schedule(
         ensemble's own scores, which needs no labels.
     decisions
         (N,) bool, the ensemble's own decisions, where at a tie it does not do as
-        `threshold` says: with those of its `predict`, its `early_exit` keeps to
-        `alpha` on these rows, ties and all. Default: positive iff the sum, added base
-        model by base model, is at least `threshold`.
+        `threshold` says: its `early_exit` then keeps to `alpha`, ties and all. Default:
+        positive iff the sum, added base model by base model, is at least `threshold`.
     sides
         "negative" for filter-and-score (QWYC, section 3.1): positive rows are always
         evaluated whole.
     confidence
         In (0, 1): make the rate hold on fresh rows with this confidence, by an exact
-        binomial bound on `calibration`. Without it nothing is promised about rows
-        that were not fitted: `Schedule.promise` is None.
-    calibration
+        binomial bound on `calibration`. Without it `Schedule.promise` is None.
+    calibration, calibration_decisions
         (M, T) scores of rows used for nothing else: not for training the ensemble,
-        not in `scores`.
-    calibration_decisions
-        (M,) as `decisions`, of the calibration rows: needed where `decisions` are.
+        not in `scores`. (M,) as `decisions`, of these rows: needed where those are.
     groups
-        (M,) numbers of the groups that calibration rows belong to, where rows of one
-        group, such as one patient's, are no independent draws; only groups then are
-        (`confidence.most_changed`).
+        (M,) numbers or names of the groups that calibration rows belong to, where rows
+        of one group, such as one patient's, are no independent draws (`most_changed`).
     seed
         Of the random order.
     threads

@@ -47,24 +47,18 @@ def fit_margin_schedule(
         (N, T, K) of unlabelled examples, base models and classes. Boosting that adds
         K trees a round has a round for a base model. Take examples that the ensemble
         was not trained on: of the others it is too sure, and exits come too early.
-    alpha
-        Share of choices that may change, in [0, 1): on these rows, or with
-        `confidence` on fresh ones.
     bias
         (K,) what the classes have before the first base model; default 0 each.
-    costs, feature_costs, uses, confidence
-        As for `fit_schedule`.
     order
         Keep this order of the T base models; default that of
         `order_by_margin_impurity`.
     decisions
         (N,) positions of the classes that the ensemble itself chooses, where at a tie
-        it does otherwise: as for `fit_schedule`. Default: the first largest sum.
+        it does not choose the first of the largest sums.
+    alpha, costs, feature_costs, uses, confidence, groups
+        As for `fit_schedule`.
     calibration, calibration_decisions
-        (M, T, K) scores of rows used for nothing else; (M,) as `decisions`, of these
-        rows: needed where `decisions` are.
-    groups
-        (M,) as for `fit_schedule`.
+        As for `fit_schedule`, (M, T, K) and (M,).
 
     Raises
     ------
