@@ -10,7 +10,7 @@ from ..importers.comparison import check_values
 from ..importers.regressors import COMPILERS as REGRESSORS
 from ..importers.regressors import read_regressor
 from ..scoring.classifier import Classifier, SumOfTerms
-from ..scoring.known_classes import is_one_of
+from ..scoring.known_classes import find_class
 from .ensemble import as_ensemble
 from .regressor import Regressor
 
@@ -57,9 +57,9 @@ def compile(source: Any) -> Any:
         found = read_file(Path(source))
         if not isinstance(found, Classifier):
             return Regressor(*found)
-    elif is_one_of(source, ["FrozenEstimator"]):
+    elif find_class(source, ["sklearn.frozen.FrozenEstimator"]):
         return compile(source.estimator)
-    elif is_one_of(source, REGRESSORS) or _regresses(source):
+    elif find_class(source, REGRESSORS) or _regresses(source):
         model = Regressor(*read_regressor(source))
         columns = np.arange(source.n_features_in_, dtype=np.int32)
         check_values(source, model, columns)
@@ -74,5 +74,6 @@ def compile(source: Any) -> Any:
 def _regresses(source: Any) -> bool:
     from sklearn.base import RegressorMixin
 
-    last = source.steps[-1][1] if is_one_of(source, ["Pipeline"]) else source
-    return isinstance(last, RegressorMixin)
+    if find_class(source, ["sklearn.pipeline.Pipeline"]):
+        source = source.steps[-1][1]
+    return isinstance(source, RegressorMixin)

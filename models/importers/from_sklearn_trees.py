@@ -17,7 +17,7 @@ from ..scoring.kernels.link import (
     POSITIVE,
     SOFTMAX,
 )
-from ..scoring.known_classes import is_one_of
+from ..scoring.known_classes import find_class, short
 from ..scoring.preparation import Preparation
 from ..trees.nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
 from ..trees.trees import join
@@ -93,19 +93,20 @@ def need_trees(estimator: Any) -> None:
     """Raise BadModel if the base models are no trees of scikit-learn's."""
     kind = type(estimator).__name__
     task = "Regressor" if kind.endswith("Regressor") else "Classifier"
-    known = (f"DecisionTree{task}", f"ExtraTree{task}")
+    known = (f"sklearn.tree.DecisionTree{task}", f"sklearn.tree.ExtraTree{task}")
     for base in estimator.estimators_:
-        if not is_one_of(base, known):
+        if not find_class(base, known):
             raise BadModel(
                 f"{kind} of {type(base).__name__} has no compiled form; of "
-                f"{' or '.join(known)} it has"
+                f"{' or '.join(short(known))} it has"
             )
 
 
 def boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
     """Read a GradientBoosting's trees, stage by stage, and the sums it starts from."""
     init, kind = estimator.init_, type(estimator).__name__
-    if init != "zero" and not is_one_of(init, ["DummyClassifier", "DummyRegressor"]):
+    usual = "sklearn.dummy.DummyClassifier", "sklearn.dummy.DummyRegressor"
+    if init != "zero" and not find_class(init, usual):
         raise BadModel(
             f"{kind} with an init estimator of its own has no compiled form; "
             "init=None and init='zero' have"
@@ -249,12 +250,12 @@ def _hist_tree(
 
 
 COMPILERS: dict[str, Callable[[Any, Preparation], Classifier]] = {
-    "DecisionTreeClassifier": _averaged,
-    "ExtraTreeClassifier": _averaged,
-    "RandomForestClassifier": _averaged,
-    "ExtraTreesClassifier": _averaged,
-    "BaggingClassifier": _averaged,
-    "GradientBoostingClassifier": _boosting,
-    "HistGradientBoostingClassifier": _hist_boosting,
-    "AdaBoostClassifier": _ada_boost,
+    "sklearn.tree.DecisionTreeClassifier": _averaged,
+    "sklearn.tree.ExtraTreeClassifier": _averaged,
+    "sklearn.ensemble.RandomForestClassifier": _averaged,
+    "sklearn.ensemble.ExtraTreesClassifier": _averaged,
+    "sklearn.ensemble.BaggingClassifier": _averaged,
+    "sklearn.ensemble.GradientBoostingClassifier": _boosting,
+    "sklearn.ensemble.HistGradientBoostingClassifier": _hist_boosting,
+    "sklearn.ensemble.AdaBoostClassifier": _ada_boost,
 }
