@@ -21,8 +21,7 @@ class CheckpointTrack:
     """Items on their way past the checkpoints, as `Stopping` follows them.
 
     The number of an item is minus its margin, in about the standard deviation of that
-    checkpoint's margins, so that checkpoints can be compared: low is sure, which is
-    wrong where the last checkpoint answers otherwise.
+    checkpoint's margins: low is sure, wrongly where the last one answers otherwise.
     """
 
     def __init__(self, answers: Answers) -> None:
@@ -52,10 +51,7 @@ def fit_exits(
     calibration: Answers | None = None,
     groups: Rows | None = None,
 ) -> CheckpointExits:
-    """Find the margins at which a plan's checkpoints answer.
-
-    Minimises the mean cost while at most `alpha` of the decisions are other than the
-    last checkpoint's.
+    """Find the margins at which a plan's checkpoints answer, at the least mean cost.
 
     Parameters
     ----------
@@ -65,8 +61,8 @@ def fit_exits(
         (K + 1,) what it takes to come to each checkpoint from the one before and to
         answer there, >= 0.
     alpha
-        Share of decisions that may change, in [0, 1): on these items, or with
-        `confidence` on fresh ones.
+        Share of decisions that may be other than the last checkpoint's, in [0, 1): on
+        these items, or with `confidence` on fresh ones.
     confidence, calibration, groups
         As for `fit_schedule`: with answers for items used for nothing else.
 

@@ -26,14 +26,8 @@ def _linear(classifier: Any, preparation: Preparation) -> Model:
     intercepts = np.broadcast_to(
         np.asarray(classifier.intercept_, np.float64).reshape(-1), len(weights)
     )
-    return _sums(
-        classifier,
-        preparation,
-        weights,
-        intercepts,
-        link=link,
-        rule=POSITIVE if binary else LARGEST,
-    )
+    rule = POSITIVE if binary else LARGEST
+    return _sums(classifier, preparation, weights, intercepts, link=link, rule=rule)
 
 
 def _loss(classifier: Any) -> str:
@@ -88,11 +82,8 @@ def _sums(
             f"{type(classifier).__name__} has NaN or infinite coefficients; "
             "more smoothing or regularisation avoids them"
         )
-    scorer = Linear(
-        preparation,
-        np.ascontiguousarray(weights.T, np.float64),
-        np.ascontiguousarray(intercepts, np.float64),
-    )
+    by_input = np.ascontiguousarray(weights.T, np.float64)
+    scorer = Linear(preparation, by_input, np.ascontiguousarray(intercepts, np.float64))
     return Classifier(scorer, Head(classifier.classes_, link, rule, scorer.outputs))
 
 

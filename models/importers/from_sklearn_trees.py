@@ -20,7 +20,7 @@ from ..scoring.kernels.link import (
 from ..scoring.known_classes import find_class, short
 from ..scoring.preparation import Preparation
 from ..trees.nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
-from ..trees.trees import join
+from ..trees.trees import Trees, join
 
 
 def read_tree(
@@ -56,20 +56,6 @@ def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
     spread = np.zeros((len(shares), K))
     spread[:, tree.classes_.astype(np.int64)] = shares
     return spread
-
-
-def _shares(classifier: Any, trees: list[Tree], preparation: Preparation) -> Classifier:
-    """Mean of the trees' class shares; the largest wins."""
-    K = len(classifier.classes_)
-    scorer = join(
-        trees,
-        [0] * len(trees),
-        preparation,
-        bias=np.zeros(K),
-        divisor=len(trees),
-        single=True,
-    )
-    return Classifier(scorer, Head(classifier.classes_, MARGIN, LARGEST, K))
 
 
 def fitted_trees(
@@ -122,9 +108,12 @@ def boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
 
 
 def _averaged(classifier: Any, preparation: Preparation) -> Classifier:
+    """Mean of the trees' class shares; the largest wins."""
     K = len(classifier.classes_)
     trees = fitted_trees(classifier, lambda tree: _probabilities(tree, K))
-    return _shares(classifier, trees, preparation)
+    targets, bias, count = [0] * len(trees), np.zeros(K), len(trees)
+    scorer = join(trees, targets, preparation, bias=bias, divisor=count, single=True)
+    return Classifier(scorer, Head(classifier.classes_, MARGIN, LARGEST, K))
 
 
 def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
@@ -157,26 +146,31 @@ def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
 def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
     """GradientBoosting: learning rate times leaf value, stage by stage."""
     trees, bias = boosted_trees(classifier)
-    R = len(bias)
-    targets = list(range(R)) * len(classifier.estimators_)
-    scorer = join(trees, targets, preparation, bias=bias, single=True)
-    if R > 1:
-        return Classifier(scorer, Head(classifier.classes_, SOFTMAX, LARGEST, R))
+    scorer = join(trees, _targets(trees, bias), preparation, bias=bias, single=True)
     gain = 2.0 if classifier.loss == "exponential" else 1.0
-    head = Head(classifier.classes_, LOGISTIC, NOT_NEGATIVE, 1, gain)
-    return Classifier(scorer, head)
+    return _boosted(classifier, scorer, NOT_NEGATIVE, gain)
 
 
 def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
     """HistGradientBoosting: missing values, and categories as sets."""
     trees = hist_trees(classifier)
     bias = np.asarray(classifier._baseline_prediction, np.float64).reshape(-1)
-    R = len(bias)
-    targets = list(range(R)) * len(classifier._predictors)
-    scorer = join(trees, targets, preparation, bias=bias, single=False)
+    scorer = join(trees, _targets(trees, bias), preparation, bias=bias, single=False)
+    return _boosted(classifier, scorer, POSITIVE)
+
+
+def _targets(trees: list[Tree], bias: NDArray[np.float64]) -> list[int]:
+    """Sum of each tree, where each stage has a tree for each sum."""
+    return [i % len(bias) for i in range(len(trees))]
+
+
+def _boosted(
+    classifier: Any, scorer: Trees, rule: int, gain: float = 1.0
+) -> Classifier:
+    classes, R = classifier.classes_, scorer.outputs
     if R > 1:
-        return Classifier(scorer, Head(classifier.classes_, SOFTMAX, LARGEST, R))
-    return Classifier(scorer, Head(classifier.classes_, LOGISTIC, POSITIVE, 1))
+        return Classifier(scorer, Head(classes, SOFTMAX, LARGEST, R))
+    return Classifier(scorer, Head(classes, LOGISTIC, rule, 1, gain))
 
 
 def hist_trees(estimator: Any) -> list[Tree]:

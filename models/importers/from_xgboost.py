@@ -194,16 +194,14 @@ def _trees(
     bias: NDArray[np.float64],
     best: int | None,
 ) -> Scorer:
-    K = len(bias)
-    model = (
-        booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
-    )
+    K, dart = len(bias), booster["name"] == "dart"
+    model = (booster["gbtree"] if dart else booster)["model"]
     targets = [int(target) for target in model["tree_info"]]
     if not all(0 <= target < K for target in targets):
         raise BadModel(f"an XGBoost tree for a class outside the {K} there are")
     trees = model["trees"]
     weights = np.ones(len(trees), np.float32)
-    if booster["name"] == "dart":
+    if dart:
         weights = np.asarray(booster["weight_drop"], np.float32)
     if not len(trees) == len(targets) == len(weights):
         raise BadModel(
@@ -212,17 +210,10 @@ def _trees(
         )
     if not np.isfinite(weights).all():
         raise BadModel("the weight of an XGBoost tree is not finite")
-    used = _used(model, K, best)
-    return join(
-        [
-            _tree(tree, len(inputs.columns), weight)
-            for tree, weight in zip(trees[:used], weights, strict=False)
-        ],
-        targets[:used],
-        inputs,
-        bias=bias,
-        single=True,
-    )
+    used, width = _used(model, K, best), len(inputs.columns)
+    pairs = zip(trees[:used], weights, strict=False)
+    read = [_tree(tree, width, weight) for tree, weight in pairs]
+    return join(read, targets[:used], inputs, bias=bias, single=True)
 
 
 def _used(model: dict[str, Any], K: int, best: int | None) -> int:
@@ -242,17 +233,8 @@ def _used(model: dict[str, Any], K: int, best: int | None) -> int:
 
 
 def _tree(tree: dict[str, Any], width: int, weight: np.float32) -> Tree:
-    """Read a tree over `width` inputs whose leaves count `weight` times, as in dart.
-
-    Raises
-    ------
-    BadModel
-        If its fields do not fit together, or it has leaves of several values.
-    """
-    left, right = (
-        _whole(tree, "left_children"),
-        _whole(tree, "right_children"),
-    )
+    """Read a tree over `width` inputs whose leaves count `weight` times, as in dart."""
+    left, right = _whole(tree, "left_children"), _whole(tree, "right_children")
     features = _whole(tree, "split_indices")
     defaults = _whole(tree, "default_left")
     with np.errstate(over="ignore"):

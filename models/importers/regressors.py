@@ -39,14 +39,9 @@ def _sum(
     divisor: float = 1.0,
     single: bool = True,
 ) -> Trees:
-    return join(
-        trees,
-        [0] * len(trees),
-        inputs_of(regressor.n_features_in_, None),
-        bias=np.array([bias]),
-        divisor=divisor,
-        single=single,
-    )
+    inputs, start = inputs_of(regressor.n_features_in_, None), np.array([bias])
+    targets = [0] * len(trees)
+    return join(trees, targets, inputs, bias=start, divisor=divisor, single=single)
 
 
 def _averaged(regressor: Any) -> SumOfTrees:

@@ -27,7 +27,7 @@ def walk(
 ) -> None:
     """Fill the `decisions` (N,) of (N, T) scores and the base models `used` (N,).
 
-    Whole sums are added in the base models' own order, as `models.sums` does: the
+    Whole sums are added in the base models' own order, as `whole_sums` does: the
     schedule's order rounds otherwise.
     """
     last = order.shape[0]
@@ -52,10 +52,7 @@ def walk(
 
 @njit(types.Tuple((int64, float64))(FLOATS), **OPTIONS)
 def leader(sums: NDArray[np.float64]) -> tuple[int, float]:
-    """Position of the largest of K >= 2 sums, the first of equals, and its margin.
-
-    The margin is by how much it exceeds the second largest.
-    """
+    """Position of the largest of K >= 2 sums, the first of equals, and its margin."""
     best = 0
     second = -math.inf
     for k in range(1, sums.shape[0]):
