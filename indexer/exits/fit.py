@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.confidence import check_rate, fit
+from polydom.models.qwyc.confidence import check_rate, fit_to_rate
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import Walk
 
@@ -17,7 +17,7 @@ Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 
-class CheckpointTrack:
+class CheckpointMargins:
     """Items on their way past the checkpoints, as `Stopping` follows them.
 
     The number of an item is minus its margin, in about the standard deviation of that
@@ -78,12 +78,12 @@ def fit_exits(
         raise BadInput(f"costs must be {count} finite numbers, none below 0")
     if not prices[1:].any():
         return CheckpointExits(np.full(count, np.inf))
-    track = CheckpointTrack(answers)
+    margins = CheckpointMargins(answers)
     # free steps still have to end somewhere when prices are compared
     floor = prices.max() * 1e-9
-    stopping = Stopping(track, costs=np.maximum(prices, floor), both=False)
+    stopping = Stopping(margins, costs=np.maximum(prices, floor), both=False)
 
     def exits(lower: Floats, _: Floats) -> CheckpointExits:
-        return CheckpointExits(-lower * track.scale)
+        return CheckpointExits(-lower * margins.scale)
 
-    return fit(stopping, exits, alpha, confidence, (calibration,), groups)
+    return fit_to_rate(stopping, exits, alpha, confidence, (calibration,), groups)

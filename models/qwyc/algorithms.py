@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from .confidence import RUNGS, Thresholds, widened
 from .costs import ModelCosts
 from .cuts import most_stops, thresholds_at
-from .kernels.scan import count_stops
+from .kernels.next_model import count_stops
 from .running_sums import RunningSums, spread_of
 from .undecided import Undecided, over_columns
 

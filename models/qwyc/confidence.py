@@ -46,7 +46,7 @@ class Fitter(Protocol):
         """Thresholds from the most careful to the boldest."""
 
 
-def fit(
+def fit_to_rate(
     fitter: Fitter,
     schedule: Callable[[Floats, Floats], AnySchedule],
     alpha: float,

@@ -10,7 +10,7 @@ from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
 from .algorithms import ThresholdFitter, fit_jointly
-from .confidence import Fitter, check_rate, fit
+from .confidence import Fitter, check_rate, fit_to_rate
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import OrderName, make_order, order_by_impurity
@@ -134,7 +134,7 @@ def fit_schedule(
     def schedule(lower: Floats, upper: Floats) -> Schedule:
         return Schedule(kept, lower, upper, float(threshold))
 
-    return fit(fitter, schedule, alpha, confidence, fresh, groups)
+    return fit_to_rate(fitter, schedule, alpha, confidence, fresh, groups)
 
 
 def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
-from .confidence import check_rate, fit
+from .confidence import check_rate, fit_to_rate
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import check_permutation, order_by_margin_impurity
@@ -88,7 +88,7 @@ def fit_margin_schedule(
     def schedule(lower: Floats, _: Floats) -> MarginSchedule:
         return MarginSchedule(kept, -lower, start)
 
-    return fit(stopping, schedule, alpha, confidence, fresh, groups)
+    return fit_to_rate(stopping, schedule, alpha, confidence, fresh, groups)
 
 
 def check_choices(scores: Floats, bias: Floats, decisions: Rows | None) -> Rows:

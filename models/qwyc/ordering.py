@@ -19,7 +19,7 @@ from ..scoring.whole_sums import whole_sums
 from .costs import ModelCosts
 from .cuts import list_entries, thresholds_at
 from .kernels.cuts import cheapest_cuts
-from .kernels.scan import measure_impurity, measure_margin_impurity
+from .kernels.next_model import measure_impurity, measure_margin_impurity
 from .undecided import Undecided, over_columns
 
 Floats = NDArray[np.float64]

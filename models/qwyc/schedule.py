@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.rows import as_numbers
-from .kernels.walk import walk, walk_margins
+from .kernels.follow_schedule import follow_limits, follow_margins
 
 Floats = NDArray[np.float64]
 SHAPES = {
@@ -164,7 +164,7 @@ class Schedule(_Ordered):
         decisions = np.empty(len(scores), np.bool_)
         used = np.empty(len(scores), np.int64)
         limits = self.lower, self.upper, self.threshold
-        walk(scores, self.order, *limits, decisions, used)
+        follow_limits(scores, self.order, *limits, decisions, used)
         return decisions, used
 
 
@@ -227,7 +227,7 @@ class MarginSchedule(_Ordered):
         scores = check_scores(scores, len(self.order), len(self.bias))
         choices = np.empty(len(scores), np.int64)
         used = np.empty(len(scores), np.int64)
-        walk_margins(scores, self.order, self.margin, self.bias, choices, used)
+        follow_margins(scores, self.order, self.margin, self.bias, choices, used)
         return choices, used
 
 

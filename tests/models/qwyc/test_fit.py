@@ -14,7 +14,7 @@ from polydom.models.qwyc.costs import ModelCosts
 from polydom.models.qwyc.cuts import list_entries
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.kernels.cuts import cheapest_cuts
-from polydom.models.qwyc.kernels.scan import BINS, measure_impurity
+from polydom.models.qwyc.kernels.next_model import BINS, measure_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import ScoreSums
 from polydom.models.qwyc.schedule import Schedule

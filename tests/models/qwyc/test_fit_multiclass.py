@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 from polydom.models.early_exit.feature_stages import cut_stages
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
-from polydom.models.qwyc.kernels.scan import BINS, measure_margin_impurity
+from polydom.models.qwyc.kernels.next_model import BINS, measure_margin_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import AHEAD
 from polydom.models.qwyc.running_sums import MarginSums

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.declare import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS, FLOATS_2D, FLOATS_3D, INTS
-from .walk import leader
+from .follow_schedule import leader
 
 BLOCK = 8  # doubles in a cache line
 BINS = 64  # of the running sum or margin, when impurity is measured
