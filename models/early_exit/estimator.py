@@ -114,23 +114,10 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         self._validate_params()
         if groups is not None and self.confidence is None:
             raise BadInput("groups are given without a confidence, which they are for")
-        source = self.estimator
-        if not isinstance(source, str) and hasattr(source, "fit"):
-            check_is_fitted(source)
-        ensemble = compile(source)
-        if not isinstance(ensemble, Ensemble):
-            raise BadModel(
-                f"a {type(ensemble).__name__} has no base models to leave out"
-            )
-        if len(ensemble.classes) < 2:
-            raise BadInput("the estimator has seen one class: nothing is to be decided")
-        _check_names(source, X)
+        ensemble = _compiled(self.estimator)
+        names = getattr(X, "columns", ())
         X = validate_data(self, X, ensure_all_finite=False)
-        width = getattr(source, "n_features_in_", X.shape[1])
-        if X.shape[1] != width:
-            raise BadInput(
-                f"rows of {X.shape[1]} columns; the estimator was fitted on {width}"
-            )
+        _check_columns(self.estimator, names, X.shape[1])
         rest: dict[str, Any] = {}
         if self.confidence is not None:
             numbers = np.arange(len(X))
@@ -171,19 +158,26 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         return tags
 
 
-def _check_names(source: Any, X: Any) -> None:
-    """Refuse a frame whose columns are not those that `source` was fitted on."""
-    fitted, given = (
-        getattr(source, "feature_names_in_", None),
-        getattr(X, "columns", None),
-    )
-    if fitted is None or given is None or list(fitted) == list(given):
-        return
-    raise BadInput(
-        f"columns {_show(given)}; the estimator was fitted on {_show(fitted)}, in this "
-        "order"
-    )
+def _compiled(source: Any) -> Ensemble:
+    if hasattr(source, "fit"):
+        check_is_fitted(source)
+    ensemble = compile(source)
+    if not isinstance(ensemble, Ensemble):
+        raise BadModel(f"a {type(ensemble).__name__} has no base models to leave out")
+    if len(ensemble.classes) < 2:
+        raise BadInput("the estimator has seen one class: nothing is to be decided")
+    return ensemble
 
 
-def _show(names: Any) -> str:
-    return ", ".join(map(str, names[:8])) + (", ..." if len(names) > 8 else "")
+def _check_columns(source: Any, names: Any, width: int) -> None:
+    """Refuse rows of other columns than those that `source` was fitted on."""
+    own = getattr(source, "n_features_in_", width)
+    if own != width:
+        raise BadInput(f"rows of {width} columns; the estimator was fitted on {own}")
+    fitted = getattr(source, "feature_names_in_", None)
+    if fitted is not None and len(names) and list(fitted) != list(names):
+        shown, wanted = (", ".join(map(str, part[:8])) for part in (names, fitted))
+        raise BadInput(
+            f"columns {shown} ...; the estimator was fitted on {wanted} ..., in this "
+            "order"
+        )
