@@ -36,6 +36,8 @@ REGRESSIONS: dict[str, Link] = {
     "rank:pairwise": "identity",
 }
 BOOSTERS = ("gbtree", "dart", "gblinear")
+# What reading a value of another type or size than it should have raises.
+MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 # XGBoost's own limit.
 MOST_CATEGORIES = 1 << 24
 
@@ -108,13 +110,7 @@ def _read(
         raise BadModel(f"not an XGBoost model: it has no {error}") from error
     except RecursionError as error:
         raise BadModel("not an XGBoost model: nested too deep") from error
-    except (
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-    ) as error:
+    except MISFITS as error:
         raise BadModel(f"not an XGBoost model: {error!r}") from error
 
 
@@ -143,7 +139,8 @@ def _compile(
     bias = _bias(parameters["base_score"], objective, K)
     if booster["name"] == "gblinear":
         return objective, K, _linear(booster["model"], inputs, bias)
-    return objective, K, _trees(booster, inputs, bias, _best(learner))
+    best = learner.get("attributes", {}).get("best_iteration")
+    return objective, K, _trees(booster, inputs, bias, best)
 
 
 def _head(objective: str, K: int, classes: Sequence[Any] | None) -> Head:
@@ -182,17 +179,11 @@ def _bias(base_score: str, objective: str, K: int) -> NDArray[np.float64]:
     return np.broadcast_to(np.array(numbers, np.float32), K).astype(np.float64)
 
 
-def _best(learner: dict[str, Any]) -> int | None:
-    """Find the last round that answers; None where training did not stop early."""
-    best = learner.get("attributes", {}).get("best_iteration")
-    return None if best is None else int(best)
-
-
 def _trees(
     booster: dict[str, Any],
     inputs: Preparation,
     bias: NDArray[np.float64],
-    best: int | None,
+    best: str | int | None,
 ) -> Scorer:
     K, dart = len(bias), booster["name"] == "dart"
     model = (booster["gbtree"] if dart else booster)["model"]
@@ -216,11 +207,12 @@ def _trees(
     return join(read, targets[:used], inputs, bias=bias, single=True)
 
 
-def _used(model: dict[str, Any], K: int, best: int | None) -> int:
-    """Count the trees up to the best round."""
+def _used(model: dict[str, Any], K: int, best: str | int | None) -> int:
+    """Count the trees up to the best round; all, where training did not stop early."""
     count = len(model["trees"])
     if best is None:
         return count
+    best = int(best)
     ends = model.get("iteration_indptr")  # files of 1.x have none
     if ends is None:
         abreast = int(model["gbtree_model_param"].get("num_parallel_tree", 1))
