@@ -101,8 +101,8 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         y
             Not used.
         groups
-            (N,) where rows belong together, as those of one patient do: a number for
-            each, which the division and the promise keep to.
+            (N,) where rows belong together, as those of one patient do: a number or a
+            name for each, which the division and the promise keep to.
 
         Raises
         ------
@@ -112,13 +112,11 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             If the rows cannot be used, or are too few for the confidence.
         """
         self._validate_params()
-        if groups is not None and self.confidence is None:
-            raise BadInput("groups are given without a confidence, which they are for")
         ensemble = _compiled(self.estimator)
         names = getattr(X, "columns", ())
         X = validate_data(self, X, ensure_all_finite=False)
         _check_columns(self.estimator, names, X.shape[1])
-        rest: dict[str, Any] = {}
+        terms: dict[str, Any] = {"confidence": self.confidence, "groups": groups}
         if self.confidence is not None:
             numbers = np.arange(len(X))
             if groups is not None:
@@ -126,14 +124,12 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             fitted = self._half(numbers)
             if not fitted.any():
                 raise BadInput("one group cannot be halved: a confidence takes two")
-            rest = {"confidence": self.confidence, "calibration": X[~fitted]}
-            if groups is not None:
-                rest["groups"] = numbers[~fitted]
-            X = X[fitted]
+            terms["groups"] = None if groups is None else numbers[~fitted]
+            terms["calibration"], X = X[~fitted], X[fitted]
         self.ensemble_ = ensemble
         self.classes_ = ensemble.classes
         self.exits_: EarlyExit | MarginExit = ensemble.fit_early_exit(
-            X, alpha=self.alpha, feature_costs=self.feature_costs, **rest
+            X, alpha=self.alpha, feature_costs=self.feature_costs, **terms
         )
         self.schedule_ = self.exits_.schedule
         return self

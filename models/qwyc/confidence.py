@@ -222,9 +222,14 @@ def check_rate(
     if not 0 <= alpha < 1:
         raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
     if confidence is None:
-        given = (calibration, groups, calibration_decisions)
-        if any(part is not None for part in given):
-            raise BadInput("calibration rows are given without a confidence")
+        given = {
+            "calibration rows": calibration,
+            "groups": groups,
+            "calibration_decisions": calibration_decisions,
+        }
+        for name, part in given.items():
+            if part is not None:
+                raise BadInput(f"{name} are given without a confidence")
         return
     if not 0 < confidence < 1:
         raise BadInput(f"confidence is {confidence!r}; it must be in (0, 1)")

@@ -313,7 +313,8 @@ def test_orders_by_mse_put_the_nearest_model_first() -> None:
         ({"threads": 0}, "threads is 0"),
         ({"confidence": 0.95}, "needs calibration rows"),
         ({"confidence": 1.0, "calibration": SCORES}, "confidence is 1.0"),
-        ({"calibration": SCORES}, "without a confidence"),
+        ({"calibration": SCORES}, "calibration rows are given without a confidence"),
+        ({"groups": np.arange(5)}, "groups are given without a confidence"),
         (
             {"confidence": 0.95, "calibration": SCORES, "alpha": 0.01},
             "there are 5 .*; .* at least 299",
