@@ -8,12 +8,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .early_exit.bounds import exact_schedule
     from .early_exit.compiled import compile
     from .early_exit.ensemble import Ensemble
     from .early_exit.estimator import EarlyExitClassifier
     from .early_exit.feature_stages import cut_stages
     from .early_exit.regressor import Regressor
+    from .early_exit.remaining_scores import exact_schedule
     from .lattices.estimator import LatticeEnsembleClassifier
     from .qwyc.augment import swap_columns
     from .qwyc.fit import fit_schedule
@@ -56,7 +56,7 @@ _LAZY = {
     "Selection": ".selection.select",
     "compile": ".early_exit.compiled",
     "cut_stages": ".early_exit.feature_stages",
-    "exact_schedule": ".early_exit.bounds",
+    "exact_schedule": ".early_exit.remaining_scores",
     "fit_margin_schedule": ".qwyc.fit_multiclass",
     "fit_schedule": ".qwyc.fit",
     "make_learner": ".selection.learners",
@@ -70,3 +70,7 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(import_module(_LAZY[name], __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

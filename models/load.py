@@ -28,9 +28,8 @@ LOADERS: dict[str, Callable[[Stored, int], Scorer]] = {
 def load_model(kind: str, arrays: Mapping[str, NDArray[Any]], *, width: int) -> Model:
     """Make the model that `arrays` describe, for full rows of `width` columns.
 
-    Kernels do not check anything, so all that they rely on is checked here: types,
-    shapes, columns inside the row, finite numbers, and for trees that every walk ends
-    at a leaf. The arrays are used in place, not copied.
+    All that kernels rely on is checked: types, shapes, columns inside the row, finite
+    numbers, and that every walk ends at a leaf. The arrays are used in place.
 
     Raises
     ------

@@ -19,7 +19,7 @@ from sklearn.ensemble import AdaBoostClassifier, RandomForestClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from polydom.models import Regressor, compile
-from polydom.models.early_exit.bounds import exact_schedule
+from polydom.models.early_exit.remaining_scores import exact_schedule
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 
 from .bench_qwyc import DEPTH, RATE, TREES, Rows, load_adult, train

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models.qwyc.calibration import calibrate
+from polydom.models.qwyc.confidence import calibrate
 from polydom.models.qwyc.schedule import Schedule
 
 from .bench_qwyc import SETS, stopping_for, train
@@ -45,7 +45,7 @@ def measure(name: str, folder: Path) -> list[dict[str, Any]]:
         known: dict[bytes, tuple[float, float]] = {}
         for _ in range(RESAMPLINGS):
             rows = fresh[draws.integers(0, len(fresh), ROWS)]
-            schedule = calibrate(ladder, rows, alpha, CONFIDENCE)
+            schedule = calibrate(ladder, (rows,), alpha, CONFIDENCE)
             key = schedule.lower.tobytes()
             if key not in known:
                 decisions, used = schedule.evaluate(fresh)

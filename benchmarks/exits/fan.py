@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 from polydom.models.qwyc.algorithms import changes_allowed
-from polydom.models.qwyc.calibration import check_rate
-from polydom.models.qwyc.fit import check_decisions, check_order
-from polydom.models.qwyc.ordering import OrderName
+from polydom.models.qwyc.confidence import check_rate
+from polydom.models.qwyc.fit import check_decisions
+from polydom.models.qwyc.ordering import OrderName, make_order
 from polydom.models.qwyc.schedule import check_scores
 
 from .kernels.fan import walk_bins
@@ -59,7 +59,7 @@ class FanSchedule:
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.bool_], Rows]:
         """Decisions (N,) and base models used (N,) for (N, T) scores."""
-        scores = check_scores(scores, models=len(self.order))
+        scores = check_scores(scores, len(self.order))
         decisions = np.empty(len(scores), np.bool_)
         used = np.empty(len(scores), np.int64)
         middle, reach = self.threshold - self.means, self.spreads * self.deviations
@@ -104,11 +104,11 @@ def fit_fan(
         Of a bin, > 0, in the unit of the scores; QWYC's best was 0.01.
     """
     check_rate(alpha, None, None, None)
-    scores = check_scores(scores)
+    scores = check_scores(scores, "T")
     positive = check_decisions(scores, threshold, None)
     if not 0 < width < np.inf:
         raise BadInput(f"width is {width!r}; it must be finite and above 0")
-    kept = check_order(order, scores, target, seed)
+    kept = make_order(order, scores, target, seed=seed)
     allowed = changes_allowed(alpha, len(scores))
     tables = tabulate(scores, kept, width)
     low, high = 0.0, WIDEST

@@ -1,10 +1,9 @@
 """When the first features of a plan are enough: exits at its checkpoints.
 
 After each feature a plan has a model whose features are all complete. Where that model
-is sure, it decides as the plan's own model would have, and the features that are left
-need not be computed. This is QWYC with feature sets as base models: a checkpoint's
-model takes the running sum's place, its margin of the best class over the second the
-sum's distance from the threshold, and a position costs what its features do.
+is sure, it decides as the plan's own model would have. This is QWYC with feature sets
+as base models: the margin of a checkpoint's model, of the best class over the second,
+takes the running sum's place, and a position costs what its features do.
 """
 
 from dataclasses import dataclass, replace
@@ -14,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.running_sums import margins_of
 from polydom.models.qwyc.schedule import Promise
 from polydom.models.scoring.model import Model
+from polydom.models.scoring.stops import margins_of
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -24,18 +23,10 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answers:
-    """Answers of K + 1 checkpoints for N items.
+    """Answers of K + 1 checkpoints for N items; the last is what counts."""
 
-    Attributes
-    ----------
-    margins : (N, K + 1) float64
-        By how much the best class's score exceeds the second best's.
-    choices : (N, K + 1) int64
-        Class chosen; the last is what counts.
-    """
-
-    margins: Floats
-    choices: Rows
+    margins: Floats  # (N, K + 1) of the best class's score over the second best's
+    choices: Rows  # (N, K + 1) positions of the classes chosen
 
     def __post_init__(self) -> None:
         shape = self.margins.shape
@@ -54,19 +45,10 @@ class Answers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CheckpointExits:
-    """Margins beyond which the checkpoints of a plan answer.
+    """Margins beyond which the checkpoints of a plan answer."""
 
-    Attributes
-    ----------
-    thresholds : (K + 1,) float64
-        By checkpoint; infinite where work always goes on. The last is infinite.
-    promise : Promise or None
-        What calibration items guarantee about decisions that differ from the plan's
-        own model's; None without such items.
-    """
-
-    thresholds: Floats
-    promise: Promise | None = None
+    thresholds: Floats  # (K + 1,), infinite where work always goes on, as at the last
+    promise: Promise | None = None  # what calibration items guarantee, if there were
 
     def evaluate(self, answers: Answers) -> tuple[Rows, Rows]:
         """Choices (N,) and checkpoints (N,) at which they are made."""
@@ -81,15 +63,12 @@ class CheckpointExits:
         return int(np.count_nonzero(choices != answers.choices[:, -1]))
 
     def without_stops(self) -> Self:
-        """Return the exits of a plan that is always computed whole."""
+        """Give the exits of a plan that is always computed whole."""
         return replace(self, thresholds=np.full(len(self.thresholds), np.inf))
 
 
 def answers_of(model: Model, values: NDArray[np.float32]) -> tuple[Floats, Rows]:
-    """Margins (N,) and choices (N,) of one model for the full rows `values` (N, width).
-
-    Those of a model of a single class are 0.
-    """
+    """Margins (N,), 0 where there is one class, and choices (N,) of full rows."""
     scores = np.asarray(model.predict_scores(values), np.float64)
     margins = np.zeros(len(values)) if scores.shape[1] < 2 else margins_of(scores)
     return margins, np.asarray(model.predict(values), np.int64)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.calibration import check_rate, fit
+from polydom.models.qwyc.confidence import check_rate, fit_to_rate
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import Walk
 
@@ -17,12 +17,11 @@ Flags = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 
 
-class CheckpointTrack:
+class CheckpointMargins:
     """Items on their way past the checkpoints, as `Stopping` follows them.
 
     The number of an item is minus its margin, in about the standard deviation of that
-    checkpoint's margins, so that checkpoints can be compared: low is sure, which is
-    wrong where the last checkpoint answers otherwise.
+    checkpoint's margins: low is sure, wrongly where the last one answers otherwise.
     """
 
     def __init__(self, answers: Answers) -> None:
@@ -52,10 +51,7 @@ def fit_exits(
     calibration: Answers | None = None,
     groups: Rows | None = None,
 ) -> CheckpointExits:
-    """Find the margins at which a plan's checkpoints answer.
-
-    Minimises the mean cost while at most `alpha` of the decisions are other than the
-    last checkpoint's.
+    """Find the margins at which a plan's checkpoints answer, at the least mean cost.
 
     Parameters
     ----------
@@ -65,8 +61,8 @@ def fit_exits(
         (K + 1,) what it takes to come to each checkpoint from the one before and to
         answer there, >= 0.
     alpha
-        Share of decisions that may change, in [0, 1): on these items, or with
-        `confidence` on fresh ones.
+        Share of decisions that may be other than the last checkpoint's, in [0, 1): on
+        these items, or with `confidence` on fresh ones.
     confidence, calibration, groups
         As for `fit_schedule`: with answers for items used for nothing else.
 
@@ -82,12 +78,12 @@ def fit_exits(
         raise BadInput(f"costs must be {count} finite numbers, none below 0")
     if not prices[1:].any():
         return CheckpointExits(np.full(count, np.inf))
-    track = CheckpointTrack(answers)
+    margins = CheckpointMargins(answers)
     # free steps still have to end somewhere when prices are compared
     floor = prices.max() * 1e-9
-    stopping = Stopping(track, costs=np.maximum(prices, floor), both=False)
+    stopping = Stopping(margins, costs=np.maximum(prices, floor), both=False)
 
     def exits(lower: Floats, _: Floats) -> CheckpointExits:
-        return CheckpointExits(-lower * track.scale)
+        return CheckpointExits(-lower * margins.scale)
 
-    return fit(stopping, exits, alpha, confidence, calibration, groups)
+    return fit_to_rate(stopping, exits, alpha, confidence, (calibration,), groups)

@@ -10,7 +10,7 @@ from ..importers.comparison import check_values
 from ..importers.regressors import COMPILERS as REGRESSORS
 from ..importers.regressors import read_regressor
 from ..scoring.classifier import Classifier
-from ..scoring.known_classes import is_one_of
+from ..scoring.known_classes import find_class
 from ..scoring.scorer import SumOfTerms
 from .ensemble import as_ensemble
 from .regressor import Regressor
@@ -24,8 +24,9 @@ def compile(source: Any) -> Any:
     source
         A fitted classifier, regressor or ranker of scikit-learn, LightGBM or XGBoost, a
         `LatticeEnsembleClassifier`, or a Pipeline of simple transformers with a
-        classifier at its end; or the path of a LightGBM text file or of an XGBoost JSON
-        or UBJSON file (`save_model`), which are read without their packages.
+        classifier at its end; a FrozenEstimator of one of these; or the path of a
+        LightGBM text file or of an XGBoost JSON or UBJSON file (`save_model`), which
+        are read without their packages.
 
     Returns
     -------
@@ -57,7 +58,9 @@ def compile(source: Any) -> Any:
         found = read_file(Path(source))
         if not isinstance(found, Classifier):
             return Regressor(*found)
-    elif is_one_of(source, REGRESSORS) or _regresses(source):
+    elif find_class(source, ["sklearn.frozen.FrozenEstimator"]):
+        return compile(source.estimator)
+    elif find_class(source, REGRESSORS) or _regresses(source):
         model = Regressor(*read_regressor(source))
         columns = np.arange(source.n_features_in_, dtype=np.int32)
         check_values(source, model, columns)
@@ -72,4 +75,6 @@ def compile(source: Any) -> Any:
 def _regresses(source: Any) -> bool:
     from sklearn.base import RegressorMixin
 
+    if find_class(source, ["sklearn.pipeline.Pipeline"]):
+        source = source.steps[-1][1]
     return isinstance(source, RegressorMixin)

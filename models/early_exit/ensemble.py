@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput, BadModel
+from polydom.features.errors import BadInput
 
 from ..qwyc.fit import fit_schedule
 from ..qwyc.fit_multiclass import fit_margin_schedule
@@ -25,15 +25,9 @@ class Ensemble:
     """A compiled classifier seen as the sum of its T base models.
 
     A base model is a tree, a lattice, or one term of a linear model; in boosting for
-    K > 2 classes it is a round, which has a tree for each class.
-
-    Attributes
-    ----------
-    classifier
-        The whole of it.
-    terms
-        For two classes base scores of which the sum, with its bias, decides; for more
-        base scores of which, with their bias, the largest sum wins.
+    K > 2 classes it is a round, which has a tree for each class. The base scores of
+    `terms`, with their bias, decide by their sum for two classes, by the largest of K
+    sums for more.
     """
 
     classifier: Classifier
@@ -88,11 +82,7 @@ class Ensemble:
     def bounds(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Smallest and largest score (T,) of each base model, whatever the row.
 
-        Raises
-        ------
-        BadInput
-            If there are more than two classes, or the base models are linear terms,
-            which have no bounds.
+        BadInput for more than two classes, and for linear terms, which have no bounds.
         """
         self._check_binary()
         return self.terms.bounds()
@@ -150,10 +140,9 @@ class Ensemble:
         confidence
             In (0, 1): the rate holds on fresh rows with this confidence, which
             `schedule.promise` of the evaluator then says.
-        calibration
-            (M, width) rows used for nothing else, which `confidence` needs.
-        groups
-            (M,) as for `fit_schedule`: where calibration rows belong together.
+        calibration, groups
+            (M, width) rows used for nothing else, which `confidence` needs; (M,) as for
+            `fit_schedule`, where they belong together.
         feature_costs
             (width,) what it costs to have each column, >= 0: paid for where a base
             model first reads it.
@@ -168,21 +157,25 @@ class Ensemble:
         """
         X = take_rows(X)
         scores = self.base_scores(X)
-        own = self.classifier.head.choose(self.classifier.scorer.raw(X))
         options |= {"confidence": confidence, "groups": groups}
+        options["decisions"] = self._decide(X)
         if calibration is not None:
             options["calibration"] = self.base_scores(calibration)
+            options["calibration_decisions"] = self._decide(calibration)
         if feature_costs is not None:
             options |= {"feature_costs": feature_costs, "uses": self.uses(X.shape[1])}
         if self.binary:
             return self.early_exit(
-                fit_schedule(
-                    scores, self.threshold, alpha, decisions=own == 1, **options
-                )
+                fit_schedule(scores, self.threshold, alpha, **options)
             )
         return self.early_exit(
-            fit_margin_schedule(scores, alpha, bias=self.bias, decisions=own, **options)
+            fit_margin_schedule(scores, alpha, bias=self.bias, **options)
         )
+
+    def _decide(self, X: Rows) -> NDArray[Any]:
+        """(N,) what the ensemble decides, as the fitting takes it."""
+        classes = self.classifier.head.choose(self.classifier.scorer.raw(take_rows(X)))
+        return classes == 1 if self.binary else classes
 
     def early_exit(self, schedule: Schedule | MarginSchedule) -> EarlyExit | MarginExit:
         """Make the evaluator that follows a schedule.
@@ -198,6 +191,8 @@ class Ensemble:
         """
         if isinstance(schedule, Schedule):
             self._check_binary()
+        elif not isinstance(schedule, MarginSchedule):
+            raise BadInput(f"{type(schedule).__name__} is no schedule")
         elif self.binary:
             raise BadInput("this schedule is for more than two classes")
         if len(schedule.order) != self.size:
@@ -216,17 +211,9 @@ class Ensemble:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ClassSums:
-    """Base models for K > 2 classes, of which each may be several terms of a sum.
+    """Base models for K > 2 classes: `group` terms of a sum each, one after the other.
 
-    A base model is a round of boosting, which has a tree for each class, a tree of a
-    forest, a lattice, or a term of a linear model.
-
-    Attributes
-    ----------
-    terms
-        They, with any divisor in each.
-    group
-        Terms of a base model, one after the other.
+    A round of boosting is one, with a tree for each class.
     """
 
     terms: BaseModels
@@ -267,10 +254,9 @@ class ClassSums:
 
 
 def as_ensemble(classifier: Classifier) -> Ensemble:
-    """See a classifier as an ensemble; BadModel if its scores are no sums."""
+    """See a classifier whose scores are sums as an ensemble."""
     scorer = classifier.scorer
-    if not isinstance(scorer, SumOfTerms):
-        raise BadModel(f"a {classifier.kind} model is no sum of base models")
+    assert isinstance(scorer, SumOfTerms)
     if len(classifier.classes) == 2:
         return Ensemble(classifier, scorer.margin())
     return Ensemble(classifier, ClassSums(*scorer.rounds()))

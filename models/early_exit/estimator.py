@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polydom.features.errors import BadInput, BadModel
 
+from ..qwyc.confidence import number_groups
 from .compiled import compile
 from .ensemble import Ensemble
 from .evaluators import EarlyExit, MarginExit
@@ -21,9 +22,9 @@ from .evaluators import EarlyExit, MarginExit
 class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """A fitted ensemble that stops each row once its decision is sure enough.
 
-    As scikit-learn's TunedThresholdClassifierCV with cv="prefit", it is fitted on rows
-    held out from a fitted classifier, which it does not fit again; labels are not
-    needed. For more control see `compile` and `Ensemble.fit_early_exit`.
+    As scikit-learn's TunedThresholdClassifierCV with cv="prefit", it takes a fitted
+    classifier and is fitted on rows held out; labels are not needed. For more control
+    see `compile` and `Ensemble.fit_early_exit`.
 
     Parameters
     ----------
@@ -100,8 +101,8 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         y
             Not used.
         groups
-            (N,) where rows belong together, as those of one patient do: a number for
-            each, which the division and the promise keep to.
+            (N,) where rows belong together, as those of one patient do: a number or a
+            name for each, which the division and the promise keep to.
 
         Raises
         ------
@@ -111,40 +112,33 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
             If the rows cannot be used, or are too few for the confidence.
         """
         self._validate_params()
-        source = self.estimator
-        if type(source).__name__ == "FrozenEstimator":
-            source = source.estimator
-        if not isinstance(source, str) and hasattr(source, "fit"):
-            check_is_fitted(source)
-        ensemble = compile(source)
-        if not isinstance(ensemble, Ensemble):
-            raise BadModel(
-                f"a {type(ensemble).__name__} has no base models to leave out"
-            )
-        if len(ensemble.classes) < 2:
-            raise BadInput("the estimator has seen one class: nothing is to be decided")
+        ensemble = _compiled(self.estimator)
+        names = getattr(X, "columns", ())
         X = validate_data(self, X, ensure_all_finite=False)
-        rest: dict[str, Any] = {}
+        _check_columns(self.estimator, names, X.shape[1])
+        terms: dict[str, Any] = {"confidence": self.confidence, "groups": groups}
         if self.confidence is not None:
-            numbers = np.arange(len(X)) if groups is None else np.asarray(groups)
-            fitted = self._half(numbers)
-            rest = {"confidence": self.confidence, "calibration": X[~fitted]}
+            numbers = np.arange(len(X))
             if groups is not None:
-                rest["groups"] = numbers[~fitted]
-            X = X[fitted]
+                numbers = number_groups(groups, len(X))
+            fitted = self._half(numbers)
+            if not fitted.any():
+                raise BadInput("one group cannot be halved: a confidence takes two")
+            terms["groups"] = None if groups is None else numbers[~fitted]
+            terms["calibration"], X = X[~fitted], X[fitted]
         self.ensemble_ = ensemble
         self.classes_ = ensemble.classes
         self.exits_: EarlyExit | MarginExit = ensemble.fit_early_exit(
-            X, alpha=self.alpha, feature_costs=self.feature_costs, **rest
+            X, alpha=self.alpha, feature_costs=self.feature_costs, **terms
         )
         self.schedule_ = self.exits_.schedule
         return self
 
     def _half(self, groups: NDArray[Any]) -> NDArray[np.bool_]:
-        """Draw half of the groups, and mark their rows."""
-        found, group = np.unique(groups, return_inverse=True)
-        drawn = check_random_state(self.random_state).permutation(len(found))
-        half: NDArray[np.bool_] = drawn[group] < len(found) // 2
+        """Draw half of the groups, numbered from 0, and mark their rows."""
+        count = groups.max() + 1
+        drawn = check_random_state(self.random_state).permutation(count)
+        half: NDArray[np.bool_] = drawn[groups] < count // 2
         return half
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -158,3 +152,28 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+def _compiled(source: Any) -> Ensemble:
+    if hasattr(source, "fit"):
+        check_is_fitted(source)
+    ensemble = compile(source)
+    if not isinstance(ensemble, Ensemble):
+        raise BadModel(f"a {type(ensemble).__name__} has no base models to leave out")
+    if len(ensemble.classes) < 2:
+        raise BadInput("the estimator has seen one class: nothing is to be decided")
+    return ensemble
+
+
+def _check_columns(source: Any, names: Any, width: int) -> None:
+    """Refuse rows of other columns than those that `source` was fitted on."""
+    own = getattr(source, "n_features_in_", width)
+    if own != width:
+        raise BadInput(f"rows of {width} columns; the estimator was fitted on {own}")
+    fitted = getattr(source, "feature_names_in_", None)
+    if fitted is not None and len(names) and list(fitted) != list(names):
+        shown, wanted = (", ".join(map(str, part[:8])) for part in (names, fitted))
+        raise BadInput(
+            f"columns {shown} ...; the estimator was fitted on {wanted} ..., in this "
+            "order"
+        )

@@ -21,27 +21,13 @@ NO_WIDTH = 2**62  # of rows for a kernel that there is not
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Evaluator:
-    """What stops by limits and what stops by margins have in common.
+    """What stops by limits and what stops by margins have in common."""
 
-    Attributes
-    ----------
-    classifier
-        Decides where neither the schedule nor a clear sum does.
-    terms
-        Its base models.
-    schedule
-        What is followed.
-    stops
-        Its rule, for kernels.
-    packed
-        The base models, packed for kernels, where there are any.
-    """
-
-    classifier: Classifier
+    classifier: Classifier  # decides where neither the schedule nor a clear sum does
     terms: BaseModels
     schedule: Schedule | MarginSchedule
-    stops: Limits | Margins
-    packed: PackedTerms | None
+    stops: Limits | Margins  # the schedule's rule, for kernels
+    packed: PackedTerms | None  # the terms for kernels, where there are any
     start: Floats = field(init=False)  # (R,) sums before the first base model
 
     def __post_init__(self) -> None:
@@ -125,9 +111,8 @@ class EarlyExit(_Evaluator):
         """Make a function that is `choose` for row i of X (N, width), given i.
 
         It costs about half of `choose`, as a number is handed over faster than an
-        array. It keeps X alive and reads it at each call, so that an array of one row
-        can be filled again and again: by the thread that calls. It raises BadInput
-        where there is no row i.
+        array. It keeps X alive and reads it at each call: an array of one row can be
+        filled again and again, by the thread that calls. BadInput if there is no row i.
 
         Raises
         ------

@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 from ..scoring.model import Rows
 from ..scoring.rows import take_row, take_rows
 from ..trees.trees import Link, Trees
-from .bounds import bound_remaining
+from .remaining_scores import bound_remaining
 
 Floats = NDArray[np.float64]
 

@@ -11,10 +11,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from ..scoring.classifier import Classifier
-from ..scoring.known_classes import (
-    is_one_of,
-    named,
-)
+from ..scoring.known_classes import find_class, named, short
 from ..scoring.model import Model
 from ..scoring.preparation import (
     TRANSFORMERS,
@@ -28,6 +25,7 @@ from .from_lightgbm import read_lightgbm, read_lightgbm_file
 from .from_sklearn_linear import COMPILERS as LINEAR
 from .from_sklearn_trees import COMPILERS as TREES
 from .from_xgboost import fitted_bytes, read_xgboost, read_xgboost_file
+from .regressors import COMPILERS as REGRESSORS
 from .ubjson import is_ubj
 
 
@@ -51,10 +49,14 @@ def compile_model(estimator: Any, columns: NDArray[Any] | None = None) -> Model:
         rows otherwise than that does.
     """
     transformers, classifier = _split(estimator)
-    _check(classifier)
+    name = _find(classifier)
+    if not hasattr(classifier, "classes_"):
+        raise BadModel(f"{type(classifier).__name__} is not fitted")
+    if np.asarray(classifier.classes_).ndim != 1:
+        raise BadModel(f"{type(classifier).__name__} was fitted on several outputs")
     places = _columns(estimator, columns)
     preparation = compile_preparation(transformers, places)
-    model = COMPILERS[type(classifier).__name__](classifier, preparation)
+    model = COMPILERS[name](classifier, preparation)
     if isinstance(model, Classifier):
         check_decisions(estimator, model, model.scorer, places)
     return model
@@ -67,14 +69,16 @@ def read_file(path: Path) -> Classifier | SumOfTrees:
         return read_xgboost_file(data)
     try:
         text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise BadModel(
-            f"{path.name} is neither a LightGBM text file nor an XGBoost JSON or "
-            "UBJSON file"
-        ) from error
+    except UnicodeDecodeError:
+        text = ""
     if text.lstrip()[:1] == "{":
         return read_xgboost_file(text)
-    return read_lightgbm_file(text)
+    if text.startswith("tree"):
+        return read_lightgbm_file(text)
+    raise BadModel(
+        f"{path.name} is neither a LightGBM text file nor an XGBoost JSON or UBJSON "
+        "file"
+    )
 
 
 def compilable(estimator: Any) -> None:
@@ -86,31 +90,26 @@ def compilable(estimator: Any) -> None:
     for transformer in transformers:
         if transformer not in (None, "passthrough"):
             check_transformer(transformer)
-    _check_known(classifier)
+    _find(classifier)
 
 
 def _split(estimator: Any) -> tuple[Sequence[Any], Any]:
-    if not is_one_of(estimator, ["Pipeline"]):
+    if not find_class(estimator, ["sklearn.pipeline.Pipeline"]):
         return (), estimator
     *steps, (_, classifier) = estimator.steps
     return [transformer for _, transformer in steps], classifier
 
 
-def _check_known(classifier: Any) -> None:
-    if not is_one_of(classifier, COMPILERS):
+def _find(classifier: Any) -> str:
+    name = find_class(classifier, COMPILERS)
+    if name is None:
         raise BadModel(
             f"{named(classifier, COMPILERS)} has no compiled form; these have: "
-            f"{', '.join(sorted(COMPILERS))}, and Pipelines that put "
-            f"{', '.join(TRANSFORMERS)} before one of them"
+            f"{', '.join(sorted(short(COMPILERS)))}, and Pipelines that put "
+            f"{', '.join(short(TRANSFORMERS))} before one of them; as regressors "
+            f"{', '.join(sorted(short(REGRESSORS)))}"
         )
-
-
-def _check(classifier: Any) -> None:
-    _check_known(classifier)
-    if not hasattr(classifier, "classes_"):
-        raise BadModel(f"{type(classifier).__name__} is not fitted")
-    if np.asarray(classifier.classes_).ndim != 1:
-        raise BadModel(f"{type(classifier).__name__} was fitted on several outputs")
+    return name
 
 
 def _columns(estimator: Any, columns: NDArray[Any] | None) -> NDArray[np.int32]:
@@ -142,8 +141,8 @@ def _xgboost(classifier: Any, preparation: Preparation) -> Model:
 COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
     **LINEAR,
     **TREES,
-    "LGBMClassifier": _lightgbm,
-    "XGBClassifier": _xgboost,
-    "XGBRFClassifier": _xgboost,
-    "LatticeEnsembleClassifier": _lattices,
+    "lightgbm.LGBMClassifier": _lightgbm,
+    "xgboost.XGBClassifier": _xgboost,
+    "xgboost.XGBRFClassifier": _xgboost,
+    "polydom.models.lattices.estimator.LatticeEnsembleClassifier": _lattices,
 }

@@ -23,23 +23,16 @@ def check_decisions(
 ) -> None:
     """Raise BadModel if a compiled classifier answers drawn rows otherwise.
 
-    Parameters
-    ----------
-    original, model
-        With a `predict` each.
-    scorer
-        What of the model is drawn from.
-    columns : (d,)
-        Positions in the model's full row of the original's columns.
+    Rows are drawn for its `scorer`; `columns` (d,) are the positions in the model's
+    full row of the original's columns.
     """
 
-    def differ(X: Floats, theirs: NDArray[Any]) -> NDArray[np.bool_]:
+    def differ(X: Floats, theirs: NDArray[Any]) -> Any:
         scores = np.sort(model.predict_scores(X), axis=1)
         best = scores[:, -1]
         margin = best - scores[:, -2] if scores.shape[1] > 1 else best - best
         sure = ~(margin <= NEAR * np.maximum(1.0, np.abs(best)))
-        apart: NDArray[np.bool_] = (model.predict(X) != theirs) & sure
-        return apart
+        return (model.predict(X) != theirs) & sure
 
     _compare(original, scorer, columns, differ)
 
@@ -47,12 +40,9 @@ def check_decisions(
 def check_values(original: Any, model: Any, columns: NDArray[np.int32]) -> None:
     """Raise BadModel if a compiled regressor's predictions of drawn rows differ."""
 
-    def differ(X: Floats, theirs: NDArray[Any]) -> NDArray[np.bool_]:
-        reach = np.abs(theirs).max()
-        apart: NDArray[np.bool_] = ~np.isclose(
-            model.predict(X), theirs, rtol=NEAR, atol=NEAR * reach
-        )
-        return apart
+    def differ(X: Floats, theirs: NDArray[Any]) -> Any:
+        near = NEAR * np.abs(theirs).max()
+        return ~np.isclose(model.predict(X), theirs, rtol=NEAR, atol=near)
 
     _compare(original, model.trees, columns, differ)
 
@@ -61,7 +51,7 @@ def _compare(
     original: Any,
     scorer: Any,
     columns: NDArray[np.int32],
-    differ: Callable[[Floats, NDArray[Any]], NDArray[np.bool_]],
+    differ: Callable[[Floats, NDArray[Any]], Any],
 ) -> None:
     X = draw_rows(scorer, columns, np.random.default_rng(0))
     given, theirs = _predicted(original, X, columns)
@@ -106,11 +96,8 @@ def _predicted(
 
 
 def _forms(original: Any, X: Floats) -> Iterator[Any]:
-    names, pandas = (
-        getattr(original, "feature_names_in_", None),
-        sys.modules.get("pandas"),
-    )
-    if names is not None and pandas is not None:
+    names = getattr(original, "feature_names_in_", None)
+    if names is not None and (pandas := sys.modules.get("pandas")):
         yield pandas.DataFrame(X, columns=names)
     yield X
 

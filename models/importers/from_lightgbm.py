@@ -52,11 +52,10 @@ def read_lightgbm(
 ) -> Classifier:
     """Compile the text that LightGBM's `save_model` or `model_to_string` writes.
 
-    Raw scores are LightGBM's own to the bit: the trees are added in float64 in their
-    order. Of a forest (`boosting=rf`) they are the means that its probabilities are
-    made of, where its `raw_score` gives sums. `preparation` makes the inputs, by
-    default the first columns of the row; `classes` are the labels, by default 0 to
-    K - 1.
+    Raw scores are LightGBM's own to the bit; of a forest (`boosting=rf`) they are the
+    means that its probabilities are made of, where its `raw_score` gives sums.
+    `preparation` makes the inputs, by default the first columns of the row; `classes`
+    are the labels, by default 0 to K - 1.
 
     Raises
     ------
@@ -71,15 +70,20 @@ def read_lightgbm(
 def read_lightgbm_regressor(text: str) -> SumOfTrees:
     """Read a regressor's or a ranker's text: its trees, and what it makes of them."""
     objective, options, _, trees = _read(text, None, tuple(REGRESSIONS))
-    return trees, "signed square" if "sqrt" in options else REGRESSIONS[objective]
+    return trees, _link(objective, options)
 
 
 def read_lightgbm_file(text: str) -> Classifier | SumOfTrees:
     """Read a text by what its model was trained for."""
-    words = _fields(text.partition("Tree=")[0]).get("objective", "").split()
-    if words and words[0] in REGRESSIONS:
-        return read_lightgbm_regressor(text)
-    return read_lightgbm(text)
+    known = (*OBJECTIVES, *REGRESSIONS)
+    objective, options, K, trees = _read(text, None, known)
+    if objective in REGRESSIONS:
+        return trees, _link(objective, options)
+    return Classifier(trees, _head(objective, options, K, None))
+
+
+def _link(objective: str, options: Fields) -> Link:
+    return "signed square" if "sqrt" in options else REGRESSIONS[objective]
 
 
 def _read(
@@ -246,8 +250,8 @@ def _flags(kinds: NDArray[np.int64]) -> NDArray[np.int64]:
     missing = kinds >> 2 & 3
     flags = np.where(kinds & DEFAULT_LEFT, MISSING_LEFT, 0)
     flags = np.where(missing == MISSING_NONE, NAN_IS_ZERO, flags)
-    flags = np.where(missing == MISSING_ZERO, flags | NAN_IS_ZERO, flags)
-    flags = np.where(missing == MISSING_ZERO, flags | ZERO_IS_MISSING, flags)
+    zero = NAN_IS_ZERO | ZERO_IS_MISSING
+    flags = np.where(missing == MISSING_ZERO, flags | zero, flags)
     return np.where(categorical, SET_LEFT, flags)
 
 
@@ -263,10 +267,6 @@ def _sets(
     for node in nodes:
         number = int(thresholds[node])
         own = words[bounds[number] : bounds[number + 1]]
-        sets[int(node)] = [
-            32 * i + bit
-            for i, word in enumerate(own)
-            for bit in range(32)
-            if word >> bit & 1
-        ]
+        bits = range(32 * len(own))
+        sets[int(node)] = [bit for bit in bits if own[bit // 32] >> bit % 32 & 1]
     return sets

@@ -26,14 +26,8 @@ def _linear(classifier: Any, preparation: Preparation) -> Model:
     intercepts = np.broadcast_to(
         np.asarray(classifier.intercept_, np.float64).reshape(-1), len(weights)
     )
-    return _sums(
-        classifier,
-        preparation,
-        weights,
-        intercepts,
-        link=link,
-        rule=POSITIVE if binary else LARGEST,
-    )
+    rule = POSITIVE if binary else LARGEST
+    return _sums(classifier, preparation, weights, intercepts, link=link, rule=rule)
 
 
 def _loss(classifier: Any) -> str:
@@ -88,11 +82,8 @@ def _sums(
             f"{type(classifier).__name__} has NaN or infinite coefficients; "
             "more smoothing or regularisation avoids them"
         )
-    scorer = Linear(
-        preparation,
-        np.ascontiguousarray(weights.T, np.float64),
-        np.ascontiguousarray(intercepts, np.float64),
-    )
+    by_input = np.ascontiguousarray(weights.T, np.float64)
+    scorer = Linear(preparation, by_input, np.ascontiguousarray(intercepts, np.float64))
     return Classifier(scorer, Head(classifier.classes_, link, rule, scorer.outputs))
 
 
@@ -123,18 +114,18 @@ def _dummy(classifier: Any, preparation: Preparation) -> Model:
 
 
 COMPILERS: dict[str, Callable[[Any, Preparation], Model]] = {
-    "DummyClassifier": _dummy,
-    "LogisticRegression": _linear,
-    "LogisticRegressionCV": _linear,
-    "SGDClassifier": _linear,
-    "LinearSVC": _linear,
-    "Perceptron": _linear,
-    "PassiveAggressiveClassifier": _linear,
-    "RidgeClassifier": _linear,
-    "RidgeClassifierCV": _linear,
-    "LinearDiscriminantAnalysis": _linear,
-    "GaussianNB": _gaussian,
-    "BernoulliNB": _bernoulli,
-    "MultinomialNB": _multinomial,
-    "ComplementNB": _complement,
+    "sklearn.dummy.DummyClassifier": _dummy,
+    "sklearn.linear_model.LogisticRegression": _linear,
+    "sklearn.linear_model.LogisticRegressionCV": _linear,
+    "sklearn.linear_model.SGDClassifier": _linear,
+    "sklearn.svm.LinearSVC": _linear,
+    "sklearn.linear_model.Perceptron": _linear,
+    "sklearn.linear_model.PassiveAggressiveClassifier": _linear,
+    "sklearn.linear_model.RidgeClassifier": _linear,
+    "sklearn.linear_model.RidgeClassifierCV": _linear,
+    "sklearn.discriminant_analysis.LinearDiscriminantAnalysis": _linear,
+    "sklearn.naive_bayes.GaussianNB": _gaussian,
+    "sklearn.naive_bayes.BernoulliNB": _bernoulli,
+    "sklearn.naive_bayes.MultinomialNB": _multinomial,
+    "sklearn.naive_bayes.ComplementNB": _complement,
 }

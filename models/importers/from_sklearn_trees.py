@@ -17,10 +17,10 @@ from ..scoring.kernels.link import (
     POSITIVE,
     SOFTMAX,
 )
-from ..scoring.known_classes import is_one_of
+from ..scoring.known_classes import find_class, short
 from ..scoring.preparation import Preparation
 from ..trees.nodes import MISSING_LEFT, SET_LEFT, WHOLE_ONLY, Tree
-from ..trees.trees import join
+from ..trees.trees import Trees, join
 
 
 def read_tree(
@@ -40,30 +40,22 @@ def read_tree(
     )
 
 
-def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
-    """Class shares (n, K) of a classification tree's nodes, as predict_proba gives."""
-    shares: NDArray[np.float64] = tree.tree_.value[:, 0, :]
+def node_values(tree: Any) -> NDArray[np.float64]:
+    """Give what a fitted tree's nodes (n,) stand for, (n, R), of its one output."""
     if tree.n_outputs_ != 1:
         raise BadModel(f"{type(tree).__name__} was fitted on several outputs")
+    values: NDArray[np.float64] = tree.tree_.value[:, 0, :]
+    return values
+
+
+def _probabilities(tree: Any, K: int) -> NDArray[np.float64]:
+    """Class shares (n, K) of a classification tree's nodes, as predict_proba gives."""
+    shares = node_values(tree)
     if shares.shape[1] == K:
         return shares
     spread = np.zeros((len(shares), K))
     spread[:, tree.classes_.astype(np.int64)] = shares
     return spread
-
-
-def _shares(classifier: Any, trees: list[Tree], preparation: Preparation) -> Classifier:
-    """Mean of the trees' class shares; the largest wins."""
-    K = len(classifier.classes_)
-    scorer = join(
-        trees,
-        [0] * len(trees),
-        preparation,
-        bias=np.zeros(K),
-        divisor=len(trees),
-        single=True,
-    )
-    return Classifier(scorer, Head(classifier.classes_, MARGIN, LARGEST, K))
 
 
 def fitted_trees(
@@ -87,19 +79,20 @@ def need_trees(estimator: Any) -> None:
     """Raise BadModel if the base models are no trees of scikit-learn's."""
     kind = type(estimator).__name__
     task = "Regressor" if kind.endswith("Regressor") else "Classifier"
-    known = (f"DecisionTree{task}", f"ExtraTree{task}")
+    known = (f"sklearn.tree.DecisionTree{task}", f"sklearn.tree.ExtraTree{task}")
     for base in estimator.estimators_:
-        if not is_one_of(base, known):
+        if not find_class(base, known):
             raise BadModel(
                 f"{kind} of {type(base).__name__} has no compiled form; of "
-                f"{' or '.join(known)} it has"
+                f"{' or '.join(short(known))} it has"
             )
 
 
 def boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
     """Read a GradientBoosting's trees, stage by stage, and the sums it starts from."""
     init, kind = estimator.init_, type(estimator).__name__
-    if init != "zero" and not is_one_of(init, ["DummyClassifier", "DummyRegressor"]):
+    usual = "sklearn.dummy.DummyClassifier", "sklearn.dummy.DummyRegressor"
+    if init != "zero" and not find_class(init, usual):
         raise BadModel(
             f"{kind} with an init estimator of its own has no compiled form; "
             "init=None and init='zero' have"
@@ -115,9 +108,12 @@ def boosted_trees(estimator: Any) -> tuple[list[Tree], NDArray[np.float64]]:
 
 
 def _averaged(classifier: Any, preparation: Preparation) -> Classifier:
+    """Mean of the trees' class shares; the largest wins."""
     K = len(classifier.classes_)
     trees = fitted_trees(classifier, lambda tree: _probabilities(tree, K))
-    return _shares(classifier, trees, preparation)
+    targets, bias, count = [0] * len(trees), np.zeros(K), len(trees)
+    scorer = join(trees, targets, preparation, bias=bias, divisor=count, single=True)
+    return Classifier(scorer, Head(classifier.classes_, MARGIN, LARGEST, K))
 
 
 def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
@@ -150,26 +146,31 @@ def _ada_boost(classifier: Any, preparation: Preparation) -> Classifier:
 def _boosting(classifier: Any, preparation: Preparation) -> Classifier:
     """GradientBoosting: learning rate times leaf value, stage by stage."""
     trees, bias = boosted_trees(classifier)
-    R = len(bias)
-    targets = list(range(R)) * len(classifier.estimators_)
-    scorer = join(trees, targets, preparation, bias=bias, single=True)
-    if R > 1:
-        return Classifier(scorer, Head(classifier.classes_, SOFTMAX, LARGEST, R))
+    scorer = join(trees, _targets(trees, bias), preparation, bias=bias, single=True)
     gain = 2.0 if classifier.loss == "exponential" else 1.0
-    head = Head(classifier.classes_, LOGISTIC, NOT_NEGATIVE, 1, gain)
-    return Classifier(scorer, head)
+    return _boosted(classifier, scorer, NOT_NEGATIVE, gain)
 
 
 def _hist_boosting(classifier: Any, preparation: Preparation) -> Classifier:
     """HistGradientBoosting: missing values, and categories as sets."""
     trees = hist_trees(classifier)
     bias = np.asarray(classifier._baseline_prediction, np.float64).reshape(-1)
-    R = len(bias)
-    targets = list(range(R)) * len(classifier._predictors)
-    scorer = join(trees, targets, preparation, bias=bias, single=False)
+    scorer = join(trees, _targets(trees, bias), preparation, bias=bias, single=False)
+    return _boosted(classifier, scorer, POSITIVE)
+
+
+def _targets(trees: list[Tree], bias: NDArray[np.float64]) -> list[int]:
+    """Sum of each tree, where each stage has a tree for each sum."""
+    return [i % len(bias) for i in range(len(trees))]
+
+
+def _boosted(
+    classifier: Any, scorer: Trees, rule: int, gain: float = 1.0
+) -> Classifier:
+    classes, R = classifier.classes_, scorer.outputs
     if R > 1:
-        return Classifier(scorer, Head(classifier.classes_, SOFTMAX, LARGEST, R))
-    return Classifier(scorer, Head(classifier.classes_, LOGISTIC, POSITIVE, 1))
+        return Classifier(scorer, Head(classes, SOFTMAX, LARGEST, R))
+    return Classifier(scorer, Head(classes, LOGISTIC, rule, 1, gain))
 
 
 def hist_trees(estimator: Any) -> list[Tree]:
@@ -243,12 +244,12 @@ def _hist_tree(
 
 
 COMPILERS: dict[str, Callable[[Any, Preparation], Classifier]] = {
-    "DecisionTreeClassifier": _averaged,
-    "ExtraTreeClassifier": _averaged,
-    "RandomForestClassifier": _averaged,
-    "ExtraTreesClassifier": _averaged,
-    "BaggingClassifier": _averaged,
-    "GradientBoostingClassifier": _boosting,
-    "HistGradientBoostingClassifier": _hist_boosting,
-    "AdaBoostClassifier": _ada_boost,
+    "sklearn.tree.DecisionTreeClassifier": _averaged,
+    "sklearn.tree.ExtraTreeClassifier": _averaged,
+    "sklearn.ensemble.RandomForestClassifier": _averaged,
+    "sklearn.ensemble.ExtraTreesClassifier": _averaged,
+    "sklearn.ensemble.BaggingClassifier": _averaged,
+    "sklearn.ensemble.GradientBoostingClassifier": _boosting,
+    "sklearn.ensemble.HistGradientBoostingClassifier": _hist_boosting,
+    "sklearn.ensemble.AdaBoostClassifier": _ada_boost,
 }

@@ -37,6 +37,8 @@ REGRESSIONS: dict[str, Link] = {
     "rank:pairwise": "identity",
 }
 BOOSTERS = ("gbtree", "dart", "gblinear")
+# What reading a value of another type or size than it should have raises.
+MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 # XGBoost's own limit.
 MOST_CATEGORIES = 1 << 24
 
@@ -67,18 +69,19 @@ def read_xgboost(
 
 def read_xgboost_regressor(source: str | bytes) -> SumOfTrees:
     """Read a regressor's or a ranker's file: its trees, and what it makes of them."""
-    return _sum_of_trees(*_read(source, None, tuple(REGRESSIONS)))
+    objective, _, scorer = _read(source, None, tuple(REGRESSIONS))
+    return _sum_of_trees(objective, scorer)
 
 
 def read_xgboost_file(source: str | bytes) -> Classifier | SumOfTrees:
     """Read a file by what its model was trained for."""
     objective, K, scorer = _read(source, None, (*OBJECTIVES, *REGRESSIONS))
     if objective in REGRESSIONS:
-        return _sum_of_trees(objective, K, scorer)
+        return _sum_of_trees(objective, scorer)
     return Classifier(scorer, _head(objective, K, None))
 
 
-def _sum_of_trees(objective: str, _: int, scorer: Scorer) -> SumOfTrees:
+def _sum_of_trees(objective: str, scorer: Scorer) -> SumOfTrees:
     if not isinstance(scorer, Trees):
         raise BadModel("XGBoost booster 'gblinear' has no compiled form for regression")
     if scorer.outputs > 1:
@@ -104,16 +107,11 @@ def _read(
         model = read_ubj(source) if isinstance(source, bytes) else json.loads(source)
         _check_version(model)
         return _compile(model["learner"], preparation, objectives)
+    except KeyError as error:
+        raise BadModel(f"not an XGBoost model: it has no {error}") from error
     except RecursionError as error:
         raise BadModel("not an XGBoost model: nested too deep") from error
-    except (
-        KeyError,
-        IndexError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        ArithmeticError,
-    ) as error:
+    except MISFITS as error:
         raise BadModel(f"not an XGBoost model: {error!r}") from error
 
 
@@ -142,7 +140,8 @@ def _compile(
     bias = _bias(parameters["base_score"], objective, K)
     if booster["name"] == "gblinear":
         return objective, K, _linear(booster["model"], inputs, bias)
-    return objective, K, _trees(booster, inputs, bias, _best(learner))
+    best = learner.get("attributes", {}).get("best_iteration")
+    return objective, K, _trees(booster, inputs, bias, best)
 
 
 def _head(objective: str, K: int, classes: Sequence[Any] | None) -> Head:
@@ -181,28 +180,20 @@ def _bias(base_score: str, objective: str, K: int) -> NDArray[np.float64]:
     return np.broadcast_to(np.array(numbers, np.float32), K).astype(np.float64)
 
 
-def _best(learner: dict[str, Any]) -> int | None:
-    """Find the last round that answers; None where training did not stop early."""
-    best = learner.get("attributes", {}).get("best_iteration")
-    return None if best is None else int(best)
-
-
 def _trees(
     booster: dict[str, Any],
     inputs: Preparation,
     bias: NDArray[np.float64],
-    best: int | None,
+    best: str | int | None,
 ) -> Scorer:
-    K = len(bias)
-    model = (
-        booster["gbtree"]["model"] if booster["name"] == "dart" else booster["model"]
-    )
+    K, dart = len(bias), booster["name"] == "dart"
+    model = (booster["gbtree"] if dart else booster)["model"]
     targets = [int(target) for target in model["tree_info"]]
     if not all(0 <= target < K for target in targets):
         raise BadModel(f"an XGBoost tree for a class outside the {K} there are")
     trees = model["trees"]
     weights = np.ones(len(trees), np.float32)
-    if booster["name"] == "dart":
+    if dart:
         weights = np.asarray(booster["weight_drop"], np.float32)
     if not len(trees) == len(targets) == len(weights):
         raise BadModel(
@@ -211,24 +202,18 @@ def _trees(
         )
     if not np.isfinite(weights).all():
         raise BadModel("the weight of an XGBoost tree is not finite")
-    used = _used(model, K, best)
-    return join(
-        [
-            _tree(tree, len(inputs.columns), weight)
-            for tree, weight in zip(trees[:used], weights, strict=False)
-        ],
-        targets[:used],
-        inputs,
-        bias=bias,
-        single=True,
-    )
+    used, width = _used(model, K, best), len(inputs.columns)
+    pairs = zip(trees[:used], weights, strict=False)
+    read = [_tree(tree, width, weight) for tree, weight in pairs]
+    return join(read, targets[:used], inputs, bias=bias, single=True)
 
 
-def _used(model: dict[str, Any], K: int, best: int | None) -> int:
-    """Count the trees up to the best round."""
+def _used(model: dict[str, Any], K: int, best: str | int | None) -> int:
+    """Count the trees up to the best round; all, where training did not stop early."""
     count = len(model["trees"])
     if best is None:
         return count
+    best = int(best)
     ends = model.get("iteration_indptr")  # files of 1.x have none
     if ends is None:
         abreast = int(model["gbtree_model_param"].get("num_parallel_tree", 1))
@@ -241,17 +226,8 @@ def _used(model: dict[str, Any], K: int, best: int | None) -> int:
 
 
 def _tree(tree: dict[str, Any], width: int, weight: np.float32) -> Tree:
-    """Read a tree over `width` inputs whose leaves count `weight` times, as in dart.
-
-    Raises
-    ------
-    BadModel
-        If its fields do not fit together, or it has leaves of several values.
-    """
-    left, right = (
-        _whole(tree, "left_children"),
-        _whole(tree, "right_children"),
-    )
+    """Read a tree over `width` inputs whose leaves count `weight` times, as in dart."""
+    left, right = _whole(tree, "left_children"), _whole(tree, "right_children")
     features = _whole(tree, "split_indices")
     defaults = _whole(tree, "default_left")
     with np.errstate(over="ignore"):

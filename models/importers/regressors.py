@@ -4,40 +4,31 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
-from ..scoring.known_classes import (
-    is_one_of,
-    named,
-)
+from ..scoring.known_classes import find_class, named, short
 from ..scoring.preparation import inputs_of
 from ..trees.nodes import Tree
 from ..trees.trees import Link, SumOfTrees, Trees, join
 from .from_lightgbm import read_lightgbm_regressor
-from .from_sklearn_trees import boosted_trees, fitted_trees, hist_trees
+from .from_sklearn_trees import boosted_trees, fitted_trees, hist_trees, node_values
 from .from_xgboost import fitted_bytes, read_xgboost_regressor
 
 
 def read_regressor(source: Any) -> SumOfTrees:
     """Read a fitted regressor or ranker; BadModel if it is no sum of trees."""
-    kind = type(source)
-    if not is_one_of(source, COMPILERS):
+    kind, name = type(source).__name__, find_class(source, COMPILERS)
+    if name is None:
         raise BadModel(
             f"{named(source, COMPILERS)} has no compiled form as a regressor; "
-            f"these have: {', '.join(sorted(COMPILERS))}"
+            f"these have: {', '.join(sorted(short(COMPILERS)))}"
         )
     if not hasattr(source, "n_features_in_"):
-        raise BadModel(f"{kind.__name__} is not fitted")
+        raise BadModel(f"{kind} is not fitted")
     if getattr(source, "n_outputs_", 1) != 1:
-        raise BadModel(f"{kind.__name__} was fitted on several outputs")
-    return COMPILERS[kind.__name__](source)
-
-
-def _values(tree: Any) -> NDArray[np.float64]:
-    values: NDArray[np.float64] = tree.tree_.value[:, 0, :]
-    return values
+        raise BadModel(f"{kind} was fitted on several outputs")
+    return COMPILERS[name](source)
 
 
 def _sum(
@@ -48,18 +39,13 @@ def _sum(
     divisor: float = 1.0,
     single: bool = True,
 ) -> Trees:
-    return join(
-        trees,
-        [0] * len(trees),
-        inputs_of(regressor.n_features_in_, None),
-        bias=np.array([bias]),
-        divisor=divisor,
-        single=single,
-    )
+    inputs, start = inputs_of(regressor.n_features_in_, None), np.array([bias])
+    targets = [0] * len(trees)
+    return join(trees, targets, inputs, bias=start, divisor=divisor, single=single)
 
 
 def _averaged(regressor: Any) -> SumOfTrees:
-    trees = fitted_trees(regressor, _values)
+    trees = fitted_trees(regressor, node_values)
     return _sum(regressor, trees, divisor=len(trees)), "identity"
 
 
@@ -83,16 +69,16 @@ def _xgboost(regressor: Any) -> SumOfTrees:
 
 
 COMPILERS: dict[str, Callable[[Any], SumOfTrees]] = {
-    "DecisionTreeRegressor": _averaged,
-    "ExtraTreeRegressor": _averaged,
-    "RandomForestRegressor": _averaged,
-    "ExtraTreesRegressor": _averaged,
-    "BaggingRegressor": _averaged,
-    "GradientBoostingRegressor": _boosting,
-    "HistGradientBoostingRegressor": _hist_boosting,
-    "LGBMRegressor": _lightgbm,
-    "LGBMRanker": _lightgbm,
-    "XGBRegressor": _xgboost,
-    "XGBRFRegressor": _xgboost,
-    "XGBRanker": _xgboost,
+    "sklearn.tree.DecisionTreeRegressor": _averaged,
+    "sklearn.tree.ExtraTreeRegressor": _averaged,
+    "sklearn.ensemble.RandomForestRegressor": _averaged,
+    "sklearn.ensemble.ExtraTreesRegressor": _averaged,
+    "sklearn.ensemble.BaggingRegressor": _averaged,
+    "sklearn.ensemble.GradientBoostingRegressor": _boosting,
+    "sklearn.ensemble.HistGradientBoostingRegressor": _hist_boosting,
+    "lightgbm.LGBMRegressor": _lightgbm,
+    "lightgbm.LGBMRanker": _lightgbm,
+    "xgboost.XGBRegressor": _xgboost,
+    "xgboost.XGBRFRegressor": _xgboost,
+    "xgboost.XGBRanker": _xgboost,
 }

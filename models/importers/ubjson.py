@@ -31,10 +31,9 @@ def read_ubj(data: bytes) -> Any:
     """Read one value that takes up all of the data.
 
     Objects become dicts, arrays of one type NumPy arrays, other arrays lists. Lengths
-    are compared with what is left of the data before anything is made of them, so
-    that nothing larger than a small multiple of it comes to be. Objects with a count
-    or a type in their head, high-precision numbers and no-ops, which XGBoost does not
-    write, are refused.
+    are compared with what is left of the data before anything is made of them. Objects
+    with a count or a type in their head, high-precision numbers and no-ops, which
+    XGBoost does not write, are refused.
 
     Raises
     ------
@@ -60,8 +59,8 @@ class _Reader:
 
     def take(self, count: int) -> bytes:
         """Take the next bytes."""
-        if not 0 <= count <= len(self.data) - self.at:
-            left = len(self.data) - self.at
+        left = len(self.data) - self.at
+        if not 0 <= count <= left:
             raise self.fail(f"{count} bytes are needed and {left} left")
         self.at += count
         return self.data[self.at - count : self.at]

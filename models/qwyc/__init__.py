@@ -1,1 +1,1 @@
-"""Fitting schedules: order, thresholds, calibration. Scores in, a schedule out."""
+"""Fitting schedules: order, thresholds, confidence. Scores in, a schedule out."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .calibration import RUNGS, Thresholds, widened
+from .confidence import RUNGS, Thresholds, widened
 from .costs import ModelCosts
 from .cuts import most_stops, thresholds_at
-from .kernels.scan import count_stops
+from .kernels.next_model import count_stops
 from .running_sums import RunningSums, spread_of
 from .undecided import Undecided, over_columns
 
@@ -27,14 +27,7 @@ class ThresholdFitter:
     """Thresholds along one order by QWYC's Algorithm 2.
 
     Each position in turn stops as many of the rows still undecided as the errors still
-    allowed permit.
-
-    Parameters
-    ----------
-    sums
-        The rows.
-    both
-        Whether rows may stop high as well as low.
+    allowed permit: low, and with `both` also high.
     """
 
     def __init__(self, sums: RunningSums, *, both: bool) -> None:
@@ -122,16 +115,8 @@ def stops_each(left: Undecided, allowed: int, both: bool, threads: int) -> Rows:
 
     def scan(columns: Rows) -> Rows:
         out = np.empty(len(columns), np.int64)
-        count_stops(
-            left.scores,
-            left.rows,
-            left.sums,
-            left.positives,
-            columns,
-            allowed,
-            both,
-            out,
-        )
+        rows = left.rows, left.sums, left.positives
+        count_stops(left.scores, *rows, columns, allowed, both, out)
         return out
 
     return over_columns(scan, left.columns, threads)

@@ -40,14 +40,7 @@ class ModelCosts:
         features: Sequence[float] | Floats | None = None,
         uses: Flags | None = None,
     ) -> Self:
-        """Make the costs of `fit_schedule`'s arguments; 1 a base model by default.
-
-        Raises
-        ------
-        BadInput
-            If a shape is wrong or a cost outside its range, or if one of `features`
-            and `uses` is given without the other.
-        """
+        """Make the costs of `fit_schedule`'s arguments; BadInput if they are none."""
         if (features is None) != (uses is None):
             raise BadInput("feature_costs and uses must be given together")
         of_models = np.ones(models) if own is None else _numbers("costs", own)

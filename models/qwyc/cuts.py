@@ -22,8 +22,7 @@ def parted(values: Floats) -> NDArray[np.bool_]:
 def list_entries(rows: NDArray[np.int64], values: Floats) -> NDArray[np.int32]:
     """Make the list of `rows` (n,), by ascending `values`, that the kernels cut.
 
-    A row that no threshold parts from the one before is listed as ~row, which is
-    negative.
+    A row that no threshold parts from the one before is listed as ~row.
 
     Examples
     --------
@@ -57,9 +56,8 @@ def most_stops(
 ) -> tuple[int, int]:
     """Find the cuts (a, b) that stop most values with at most `allowed` errors.
 
-    The first a of the ascending `values` stop negative, those from b on positive. Of
-    equally good cuts those with the fewest errors are taken, then the smallest a. One
-    step of QWYC's Algorithm 2.
+    One step of QWYC's Algorithm 2. Of equally good cuts those with the fewest errors
+    are taken, then the smallest a.
     """
     n = len(values)
     valid = parted(values)

@@ -1,7 +1,7 @@
 """Fitting schedules for two classes: `fit_schedule`, the one way in to the methods."""
 
 from collections.abc import Sequence
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,10 @@ from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
 from .algorithms import ThresholdFitter, fit_jointly
-from .calibration import Fitter, check_rate, fit
+from .confidence import Fitter, check_rate, fit_to_rate
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
-from .ordering import OrderName, check_permutation, make_order, order_by_impurity
+from .ordering import OrderName, make_order, order_by_impurity
 from .running_sums import ScoreSums
 from .schedule import Schedule, check_scores
 
@@ -39,6 +39,7 @@ def fit_schedule(
     sides: Sides = "both",
     confidence: float | None = None,
     calibration: Floats | None = None,
+    calibration_decisions: Flags | None = None,
     groups: Rows | None = None,
     seed: int = 0,
     threads: int = 2,
@@ -61,8 +62,7 @@ def fit_schedule(
         (T,) cost of each base model, any unit, > 0; default 1 each.
     feature_costs, uses
         (F,) cost of each feature, >= 0, in the same unit; (T, F) bool, which of them
-        a base model reads. A feature is paid for where it is first read, so base
-        models are ordered such that whole features are often never computed; see
+        a base model reads. A feature is paid for where it is first read; see
         `cut_stages`. Without them the features are taken to be there.
     method
         "polydom": order by impurity, thresholds by optimal stopping. "qwyc": QWYC*,
@@ -76,23 +76,20 @@ def fit_schedule(
         ensemble's own scores, which needs no labels.
     decisions
         (N,) bool, the ensemble's own decisions, where at a tie it does not do as
-        `threshold` says: with those of its `predict`, its `early_exit` keeps to
-        `alpha` on these rows, ties and all. Default: positive iff the sum, added base
-        model by base model, is at least `threshold`.
+        `threshold` says: its `early_exit` then keeps to `alpha`, ties and all. Default:
+        positive iff the sum, added base model by base model, is at least `threshold`.
     sides
         "negative" for filter-and-score (QWYC, section 3.1): positive rows are always
         evaluated whole.
     confidence
         In (0, 1): make the rate hold on fresh rows with this confidence, by an exact
-        binomial bound on `calibration`. Without it nothing is promised about rows
-        that were not fitted: `Schedule.promise` is None.
-    calibration
+        binomial bound on `calibration`. Without it `Schedule.promise` is None.
+    calibration, calibration_decisions
         (M, T) scores of rows used for nothing else: not for training the ensemble,
-        not in `scores`.
+        not in `scores`. (M,) as `decisions`, of these rows: needed where those are.
     groups
-        (M,) numbers of the groups that calibration rows belong to, where rows of one
-        group, such as one patient's, are no independent draws; only groups then are
-        (`calibration.most_changed`).
+        (M,) numbers or names of the groups that calibration rows belong to, where rows
+        of one group, such as one patient's, are no independent draws (`most_changed`).
     seed
         Of the random order.
     threads
@@ -104,13 +101,17 @@ def fit_schedule(
         If an argument is outside its range, a score is not finite, every row falls on
         one side of the threshold, or there are too few calibration rows.
     """
-    scores = check_scores(scores)
+    scores = check_scores(scores, "T")
     models, both = scores.shape[1], sides == "both"
     check_options(method, order, sides, threads)
+    own = decisions, calibration_decisions
+    check_rate(alpha, confidence, calibration, groups, *own)
     positive = check_decisions(scores, threshold, decisions)
     prices = ModelCosts.check(models, costs, feature_costs, uses)
-    check_rate(alpha, confidence, calibration, groups)
-    fresh = None if calibration is None else check_scores(calibration, models=models)
+    fresh: tuple[Any, ...] = ()
+    if calibration is not None:
+        others = check_scores(calibration, models)
+        fresh = others, full_decisions(others, threshold, calibration_decisions)
 
     if method == "qwyc":
         kept, lower, upper = fit_jointly(
@@ -123,7 +124,7 @@ def fit_schedule(
             scores, positive, costs=prices, both=both, threads=threads
         )
     else:
-        kept = check_order(order, scores, target, seed)
+        kept = make_order(order, scores, target, seed=seed)
 
     sums = ScoreSums(scores, kept, positive)
     fitter: Fitter = ThresholdFitter(sums, both=both)
@@ -133,22 +134,14 @@ def fit_schedule(
     def schedule(lower: Floats, upper: Floats) -> Schedule:
         return Schedule(kept, lower, upper, float(threshold))
 
-    return fit(fitter, schedule, alpha, confidence, fresh, groups)
+    return fit_to_rate(fitter, schedule, alpha, confidence, fresh, groups)
 
 
 def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:
     """Full decision of each row, (N,); both must occur."""
     if not np.isfinite(threshold):
         raise BadInput(f"threshold is {threshold!r}; it must be finite")
-    if decisions is None:
-        positive: Flags = whole_sums(scores) >= threshold
-    else:
-        positive = np.ascontiguousarray(decisions)
-        if positive.dtype != np.bool_ or positive.shape != (len(scores),):
-            raise BadInput(
-                f"decisions are {positive.dtype} of shape {positive.shape}; they must "
-                f"be bool, ({len(scores)},): whether each row is positive"
-            )
+    positive = full_decisions(scores, threshold, decisions)
     if positive.all() or not positive.any():
         if decisions is not None:
             raise BadInput(
@@ -158,6 +151,19 @@ def check_decisions(scores: Floats, threshold: float, decisions: Flags | None) -
         raise BadInput(
             f"the full scores of all {len(scores)} rows are {side} the threshold "
             f"{threshold:g}; rows on both sides of it are needed"
+        )
+    return positive
+
+
+def full_decisions(scores: Floats, threshold: float, decisions: Flags | None) -> Flags:
+    """Full decision of each row, (N,): as given, else by the whole sums."""
+    if decisions is None:
+        return whole_sums(scores) >= threshold
+    positive = np.ascontiguousarray(decisions)
+    if positive.dtype != np.bool_ or positive.shape != (len(scores),):
+        raise BadInput(
+            f"decisions are {positive.dtype} of shape {positive.shape}; they must "
+            f"be bool, ({len(scores)},): whether each row is positive"
         )
     return positive
 
@@ -175,21 +181,3 @@ def check_options(method: Method, order: object, sides: Sides, threads: int) -> 
         raise BadInput("method 'fixed' needs an order")
     if method == "qwyc" and order is not None:
         raise BadInput("method 'qwyc' chooses its own order; use 'fixed' to keep one")
-
-
-def check_order(
-    order: OrderName | Sequence[int] | Rows,
-    scores: Floats,
-    target: Floats | None,
-    seed: int,
-) -> Rows:
-    """Order to keep, (T,) int64, by name or as given."""
-    if not isinstance(order, str):
-        return check_permutation(order, scores.shape[1])
-    full = whole_sums(scores)
-    goal = full if target is None else np.asarray(target, np.float64)
-    if goal.shape != full.shape or not np.isfinite(goal).all():
-        raise BadInput(
-            f"target has shape {goal.shape}; it must be {full.shape}, finite"
-        )
-    return make_order(order, scores, goal, seed=seed)

@@ -1,6 +1,7 @@
 """Fitting schedules for more than two classes: `fit_margin_schedule`."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,12 +9,12 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
-from .calibration import check_rate, fit
+from .confidence import check_rate, fit_to_rate
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import check_permutation, order_by_margin_impurity
 from .running_sums import MarginSums
-from .schedule import MarginSchedule, check_class_scores
+from .schedule import MarginSchedule, check_scores
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
@@ -32,6 +33,7 @@ def fit_margin_schedule(
     decisions: Rows | None = None,
     confidence: float | None = None,
     calibration: Floats | None = None,
+    calibration_decisions: Rows | None = None,
     groups: Rows | None = None,
 ) -> MarginSchedule:
     """Order an ensemble's base models and find at which margins to stop; K classes.
@@ -45,23 +47,18 @@ def fit_margin_schedule(
         (N, T, K) of unlabelled examples, base models and classes. Boosting that adds
         K trees a round has a round for a base model. Take examples that the ensemble
         was not trained on: of the others it is too sure, and exits come too early.
-    alpha
-        Share of choices that may change, in [0, 1): on these rows, or with
-        `confidence` on fresh ones.
     bias
         (K,) what the classes have before the first base model; default 0 each.
-    costs, feature_costs, uses, confidence
-        As for `fit_schedule`.
     order
         Keep this order of the T base models; default that of
         `order_by_margin_impurity`.
     decisions
         (N,) positions of the classes that the ensemble itself chooses, where at a tie
-        it does otherwise: as for `fit_schedule`. Default: the first largest sum.
-    calibration
-        (M, T, K) scores of rows used for nothing else.
-    groups
-        (M,) as for `fit_schedule`.
+        it does not choose the first of the largest sums.
+    alpha, costs, feature_costs, uses, confidence, groups
+        As for `fit_schedule`.
+    calibration, calibration_decisions
+        As for `fit_schedule`, (M, T, K) and (M,).
 
     Raises
     ------
@@ -69,15 +66,17 @@ def fit_margin_schedule(
         If an argument is outside its range, a score is not finite, or there are too
         few calibration rows.
     """
-    scores = check_class_scores(scores)
+    scores = check_scores(scores, "T", "K")
     models, classes = scores.shape[1:]
     start = check_bias(bias, classes)
     prices = ModelCosts.check(models, costs, feature_costs, uses)
     chosen = check_choices(scores, start, decisions)
-    check_rate(alpha, confidence, calibration, groups)
-    fresh = None
+    own = decisions, calibration_decisions
+    check_rate(alpha, confidence, calibration, groups, *own)
+    fresh: tuple[Any, ...] = ()
     if calibration is not None:
-        fresh = check_class_scores(calibration, (models, classes))
+        others = check_scores(calibration, models, classes)
+        fresh = others, check_choices(others, start, calibration_decisions)
 
     if order is None:
         kept = order_by_margin_impurity(scores, chosen, bias=start, costs=prices)
@@ -89,7 +88,7 @@ def fit_margin_schedule(
     def schedule(lower: Floats, _: Floats) -> MarginSchedule:
         return MarginSchedule(kept, -lower, start)
 
-    return fit(stopping, schedule, alpha, confidence, fresh, groups)
+    return fit_to_rate(stopping, schedule, alpha, confidence, fresh, groups)
 
 
 def check_choices(scores: Floats, bias: Floats, decisions: Rows | None) -> Rows:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .algorithms import changes_allowed
-from .calibration import RUNGS, Thresholds, widened
+from .confidence import RUNGS, Thresholds, widened
 from .cuts import list_entries, parted, thresholds_at
 from .kernels.cuts import follow_cuts, improve_cuts
 from .running_sums import RunningSums, spread_of
@@ -33,16 +33,8 @@ class Stopping:
 
     A row is followed until it lies `SLACK` beyond every row that would stop wrongly
     there; later positions no longer see it, so the memory is 5 bytes for each row and
-    position followed: at most five eighths of a score matrix.
-
-    Parameters
-    ----------
-    sums
-        The rows.
-    costs : (T,)
-        Cost of each position.
-    both
-        Whether rows may stop high as well as low.
+    position followed: at most five eighths of a score matrix. `costs` (T,) are those of
+    the positions; without `both` rows may only stop low.
     """
 
     def __init__(self, sums: RunningSums, *, costs: Floats, both: bool = True) -> None:
@@ -63,9 +55,9 @@ class Stopping:
             positive  False  True   True   True   False
 
         at the first position, the list is [4, 0, ~2, 1, 3]: rows 0 and 2 are equal.
-        Row 2 is the lowest that must not stop low, row 0 the highest that must not stop
-        high. With a slack of 0.3, rows 4, 1 and 3 lie beyond both: the widest cuts are
-        (1, 3), and the second position's list has rows 0 and 2 alone.
+        Rows 2 and 0 would stop wrongly, low and high; with a slack of 0.3, rows 4, 1
+        and 3 lie beyond both. So the widest cuts are (1, 3), and the next list has rows
+        0 and 2 alone.
         """
         last = len(self.costs)
         lists, flags, self.widest = [], [], np.zeros((2, last), np.int64)
@@ -101,17 +93,8 @@ class Stopping:
         """Cuts (2, T) that cost least when a wrong stop costs `price`."""
         cuts = self.widest.copy()
         for _ in range(passes):
-            improve_cuts(
-                self.ids,
-                self.positive,
-                self.starts,
-                self.rows,
-                self.costs,
-                price,
-                self.both,
-                self.widest,
-                cuts,
-            )
+            lists = self.ids, self.positive, self.starts, self.rows
+            improve_cuts(*lists, self.costs, price, self.both, self.widest, cuts)
         return cuts
 
     def outcome(self, cuts: Rows) -> tuple[float, int]:

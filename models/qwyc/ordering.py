@@ -6,6 +6,7 @@ model is judged by how much impurity of the full decisions it takes away, per co
 Rows settled well enough leave, so that later models are chosen for the hard ones.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
+from ..scoring.stops import margins_of
+from ..scoring.whole_sums import whole_sums
 from .costs import ModelCosts
 from .cuts import list_entries, thresholds_at
 from .kernels.cuts import cheapest_cuts
-from .kernels.scan import measure_impurity, measure_margin_impurity
-from .running_sums import margins_of
+from .kernels.next_model import measure_impurity, measure_margin_impurity
 from .undecided import Undecided, over_columns
 
 Floats = NDArray[np.float64]
@@ -45,28 +47,15 @@ def order_by_impurity(
     both: bool = True,
     threads: int = 1,
 ) -> Rows:
-    """Order base models by how much impurity each takes away; two classes.
+    """Order base models (T,) by how much impurity each takes away; two classes.
 
-    The running sum is put into bins, and the impurity of a bin with share q of
-    positives is sqrt(q (1 - q)) per row: it falls as soon as the two classes move
-    apart.
+    The running sum of scores (N, T) is put into bins, and the impurity of a bin with
+    share q of positives is sqrt(q (1 - q)) per row: it falls as soon as the two classes
+    move apart. Base models left when no impurity is keep their own order.
 
     Where base models share features, those that need no new one are far cheaper and
     come first. Which features come next is then decided for all base models that they
     make cheap, not for one: see `open_features`.
-
-    Parameters
-    ----------
-    scores, positive
-        (N, T) scores and (N,) full decisions.
-    costs
-        Of the T base models and their features.
-    both
-        Whether rows may stop high as well as low.
-
-    Returns
-    -------
-    (T,) base models; those left when no impurity is keep their own order.
     """
     left = Undecided(scores, positive)
     least, most = scores.min(axis=0), scores.max(axis=0)
@@ -88,14 +77,9 @@ def order_by_impurity(
 def open_features(left: Undecided, costs: ModelCosts, needs: Flags) -> Flags:
     """Features (F,) to compute next, once every unused base model needs new ones.
 
-    Parameters
-    ----------
-    needs
-        (L, F) features that each of `left.models` needs and that are not there yet.
-
-    Each different row of `needs`, the `OPENINGS` commonest, is judged by the impurity
-    that all base models it makes evaluable take away together, per cost of the
-    features and of these models.
+    `needs` (L, F) are those that each of `left.models` lacks. The `OPENINGS` commonest
+    of its rows are judged by the impurity that all base models they make evaluable take
+    away together, per cost of the features and of these models.
     """
     rows, sums, positives = left.sample(SAMPLE)
     openings, counts = np.unique(needs, axis=0, return_counts=True)
@@ -105,16 +89,9 @@ def open_features(left: Undecided, costs: ModelCosts, needs: Flags) -> Flags:
     added = np.ascontiguousarray(np.column_stack([added, np.zeros(len(rows))]))
     totals = sums[:, None] + added
     impurity = np.empty(len(groups) + 1)
-    measure_impurity(
-        added,
-        np.arange(len(rows)),
-        sums,
-        positives,
-        np.arange(len(impurity)),
-        totals.min(axis=0),
-        totals.max(axis=0),
-        impurity,
-    )
+    columns, ends = np.arange(len(impurity)), (totals.min(axis=0), totals.max(axis=0))
+    places = np.arange(len(rows))
+    measure_impurity(added, places, sums, positives, columns, *ends, impurity)
     paid = openings @ costs.features + groups @ costs.own[left.models]
     best: Flags = openings[np.argmax((impurity[-1] - impurity[:-1]) / paid)]
     return best
@@ -130,16 +107,9 @@ def purest(
 
     def scan(places: Rows) -> Floats:
         out = np.empty(len(places))
-        measure_impurity(
-            left.scores,
-            rows,
-            sums,
-            positives,
-            left.columns[places],
-            low + least[models[places]],
-            high + most[models[places]],
-            out,
-        )
+        ends = low + least[models[places]], high + most[models[places]]
+        columns = left.columns[places]
+        measure_impurity(left.scores, rows, sums, positives, columns, *ends, out)
         return out
 
     impurity = over_columns(scan, np.arange(len(models)), threads)
@@ -158,11 +128,9 @@ def order_by_margin_impurity(
 
     As `order_by_impurity`, with the margin of the best class in the running sum's
     place: the impurity of rows with nearly the same margin is the root of the share
-    that another class leads than in the end. (N, T, K) scores, (N,) full choices and
-    (K,) bias; at most `SAMPLE` rows are looked at. The next base model is one of the
-    `AHEAD` that come first among those left, unless they share features: of all there
-    are, the one that seems best on the rows at hand is too often so by chance, and
-    boosting's own order is a good one to begin with.
+    that another class leads than in the end. At most `SAMPLE` rows are looked at. The
+    next base model is one of the first `AHEAD` left, unless they share features: the
+    best of all is too often so by chance, and boosting's own order is a good one.
     """
     every = -(-len(scores) // SAMPLE)
     rows = np.arange(0, len(scores), every)
@@ -186,16 +154,9 @@ def order_by_margin_impurity(
 
 
 def unsettled(values: Floats, positive: Flags, whole: float, both: bool) -> Flags:
-    """Find the rows worth going on for, at `ONWARD` ensembles each.
+    """Find the rows worth going on for, by their numbers and which must not stop low.
 
-    Parameters
-    ----------
-    values : (n,)
-        Numbers of the rows, by which they may stop low or, with `both`, high.
-    positive : (n,)
-        Which rows stop wrongly low; the others stop wrongly high.
-    whole
-        Cost of an ensemble; a wrong stop costs `PRICE` of them.
+    Going on costs `ONWARD` ensembles a row, at `whole` each; a wrong stop `PRICE`.
     """
     ascending = np.argsort(values, kind="stable")
     ordered = values[ascending]
@@ -211,30 +172,42 @@ def unsettled(values: Floats, positive: Flags, whole: float, both: bool) -> Flag
 
 
 def make_order(
-    name: OrderName, scores: Floats, target: Floats, *, seed: int = 0
+    order: OrderName | Sequence[int] | Rows,
+    scores: Floats,
+    target: Floats | None = None,
+    *,
+    seed: int = 0,
 ) -> Rows:
-    """Order the base models by name, as in QWYC's appendix B.
+    """Order the base models as given, or by a name as in QWYC's appendix B: (T,).
 
     Parameters
     ----------
     scores
         (N, T) base-model scores.
     target
-        (N,) what the base models should come near: labels, or the full scores.
+        (N,) what the base models should come near; default the full scores.
     seed
         Of the random order.
     """
-    match name:
+    if not isinstance(order, str):
+        return check_permutation(order, scores.shape[1])
+    full = whole_sums(scores)
+    goal = full if target is None else np.asarray(target, np.float64)
+    if goal.shape != full.shape or not np.isfinite(goal).all():
+        raise BadInput(
+            f"target has shape {goal.shape}; it must be {full.shape}, finite"
+        )
+    match order:
         case "natural":
             return np.arange(scores.shape[1])
         case "random":
             return np.random.default_rng(seed).permutation(scores.shape[1])
         case "individual-mse":
-            return order_individually(scores, target)
+            return order_individually(scores, goal)
         case "greedy-mse":
-            return order_greedily(scores, target)
+            return order_greedily(scores, goal)
     raise BadInput(
-        f"order is {name!r}; it must be natural, random, individual-mse, greedy-mse "
+        f"order is {order!r}; it must be natural, random, individual-mse, greedy-mse "
         "or the T base models in some order"
     )
 

@@ -6,6 +6,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ..scoring.stops import margins_of
 from ..scoring.whole_sums import whole_sums
 
 Floats = NDArray[np.float64]
@@ -14,26 +15,12 @@ Rows = NDArray[np.int64]
 
 
 class Walk:
-    """Rows on their way past the positions of an order: an iterator, of use once.
+    """N rows on their way past T positions: an iterator, of use once.
 
-    Each `next` takes `rows` past one position and returns their numbers there (n,), and
-    which of them must not stop low (n,); the others must not stop high.
-
-    Parameters
-    ----------
-    rows, count
-        N and T.
-    past
-        Takes rows (n,) past position r, called for r = 0 ... T - 1 in turn; returns
-        what `next` does.
-
-    Attributes
-    ----------
-    rows : (n,)
-        Rows still on their way, all at first. Between two positions, some of them can
-        be assigned, in any order; those left out stay out.
-    count : int
-        T, the number of positions.
+    Each `next` takes `rows` (n,), all at first, past a position r = 0 ... T - 1 and
+    returns what `past(r, rows)` does: their numbers there (n,), and which of them must
+    not stop low (n,); the others must not stop high. Between two positions some of
+    `rows` can be assigned, in any order; those left out stay out.
     """
 
     def __init__(
@@ -53,16 +40,9 @@ class RunningSums(Protocol):
     """N rows, which have one number to stop by after each of T positions.
 
     A row may stop low, below a threshold on its number, or high, above another.
-
-    Attributes
-    ----------
-    final : (N,) float64
-        The numbers after the last position.
     """
 
-    @property
-    def final(self) -> Floats:
-        """(N,) numbers after the last position."""
+    final: Floats  # (N,) numbers after the last position
 
     def walk(self) -> Walk:
         """Start all rows before the first position."""
@@ -71,12 +51,7 @@ class RunningSums(Protocol):
 class ScoreSums:
     """Two classes: the number is the running sum; a positive row must not stop low.
 
-    Parameters
-    ----------
-    scores : (N, T)
-    order : (T,)
-    positive : (N,)
-        Full decisions.
+    Scores are (N, T), `positive` (N,) the full decisions.
     """
 
     def __init__(self, scores: Floats, order: Rows, positive: Flags) -> None:
@@ -98,16 +73,8 @@ class MarginSums:
     """More classes: minus the margin of the best class over the second: low is sure.
 
     A row must not stop low while another class leads than in the end; none may stop
-    high. One threshold serves all classes, whichever leads.
-
-    Parameters
-    ----------
-    scores : (N, T, K)
-    order : (T,)
-    chosen : (N,)
-        Full decisions.
-    bias : (K,)
-        Added before the first base model.
+    high. One threshold serves all classes, whichever leads. Scores are (N, T, K),
+    `chosen` (N,) the full decisions; `bias` (K,) comes before the first base model.
     """
 
     def __init__(
@@ -127,15 +94,6 @@ class MarginSums:
             return -margins_of(here), here.argmax(axis=1) != self._chosen[rows]
 
         return Walk(len(sums), len(self._order), past)
-
-
-def margins_of(sums: Floats) -> Floats:
-    """Margins (n,) of the best class over the second, for sums (n, K), K >= 2."""
-    if not len(sums):
-        return np.empty(0)
-    first_two = np.partition(sums, -2, axis=1)[:, -2:]
-    margins: Floats = first_two[:, 1] - first_two[:, 0]
-    return margins
 
 
 def spread_of(sums: RunningSums) -> Floats:

@@ -1,7 +1,7 @@
 """Schedules: the order of an ensemble's base models, and when to stop early."""
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +9,13 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.rows import as_numbers
-from ..scoring.whole_sums import whole_sums
-from .kernels.walk import walk, walk_margins
+from .kernels.follow_schedule import follow_limits, follow_margins
 
 Floats = NDArray[np.float64]
+SHAPES = {
+    1: "a row per example, a column per base model",
+    2: "examples, base models, classes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,61 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Schedule:
+class _Ordered:
+    """What schedules for two classes and for more have in common."""
+
+    order: NDArray[np.int64]
+    never: ClassVar[dict[str, float]]  # limits by position, at which nothing stops
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), tuple(getattr(self, field.name) for field in fields(self))
+
+    def __post_init__(self) -> None:
+        parts = {"order": np.asarray(self.order)}
+        if parts["order"].dtype.kind not in "iu":
+            raise BadInput(
+                f"schedule: order is {parts['order'].dtype}; it must be whole numbers"
+            )
+        for name in self.never:
+            parts[name] = np.ascontiguousarray(getattr(self, name), np.float64)
+        count = parts["order"].size
+        if count == 0 or any(part.shape != (count,) for part in parts.values()):
+            *names, last = parts
+            *shapes, last_shape = (str(part.shape) for part in parts.values())
+            raise BadInput(
+                f"schedule: {', '.join(names)} and {last} have shapes "
+                f"{', '.join(shapes)} and {last_shape}; they must be equally long and "
+                "not empty"
+            )
+        if not np.array_equal(np.sort(parts["order"]), np.arange(count)):
+            raise BadInput(f"schedule: order is not a permutation of 0 ... {count - 1}")
+        parts["order"] = np.ascontiguousarray(parts["order"], np.int64)
+        for name, part in parts.items():
+            object.__setattr__(self, name, part)
+
+    def evaluate(self, scores: Floats) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """Answers (N,), and how many base models each took."""
+        raise NotImplementedError
+
+    def without_stops(self) -> Self:
+        """Return the schedule that evaluates every row whole, in the same order."""
+        limits = {name: np.full(len(self.order), x) for name, x in self.never.items()}
+        return replace(self, **limits)
+
+    def changed(self, scores: Floats, decisions: NDArray[Any] | None = None) -> int:
+        """Count the rows of `scores` that stop early and change their answer.
+
+        `decisions` (N,) are the ensemble's own; by default those of the whole sums.
+        """
+        if decisions is None:
+            decisions, _ = self.without_stops().evaluate(scores)
+        answers, used = self.evaluate(scores)
+        early = used < len(self.order)  # the others are answered as the ensemble does
+        return int(np.count_nonzero(early & (answers != decisions)))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Schedule(_Ordered):
     """The order of T base models, and the running sums at which to stop; two classes.
 
     Base models are added up in `order`, from zero. After the r-th, a sum above
@@ -69,20 +126,11 @@ class Schedule:
         is known about rows that were not fitted.
     """
 
-    order: NDArray[np.int64]
     lower: Floats
     upper: Floats
     threshold: float
     promise: Promise | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Schedule, (
-            self.order,
-            self.lower,
-            self.upper,
-            self.threshold,
-            self.promise,
-        )
+    never: ClassVar[dict[str, float]] = {"lower": -np.inf, "upper": np.inf}
 
     def __repr__(self) -> str:
         stops = np.count_nonzero(np.isfinite(self.lower) | np.isfinite(self.upper))
@@ -92,7 +140,7 @@ class Schedule:
         )
 
     def __post_init__(self) -> None:
-        _take_positions(self, "lower", "upper")
+        _Ordered.__post_init__(self)
         if not (self.lower <= self.upper).all():
             r = int(np.argmin(self.lower <= self.upper))
             raise BadInput(
@@ -112,33 +160,16 @@ class Schedule:
         BadInput
             If the scores are not (N, T) finite numbers.
         """
-        scores = check_scores(scores, models=len(self.order))
+        scores = check_scores(scores, len(self.order))
         decisions = np.empty(len(scores), np.bool_)
         used = np.empty(len(scores), np.int64)
-        walk(
-            scores,
-            self.order,
-            self.lower,
-            self.upper,
-            self.threshold,
-            decisions,
-            used,
-        )
+        limits = self.lower, self.upper, self.threshold
+        follow_limits(scores, self.order, *limits, decisions, used)
         return decisions, used
-
-    def changed(self, scores: Floats) -> int:
-        """Count the rows of `scores` (N, T) decided otherwise than by the whole sum."""
-        full = whole_sums(scores) >= self.threshold
-        return int(np.count_nonzero(self.evaluate(scores)[0] != full))
-
-    def without_stops(self) -> Self:
-        """Return the schedule that evaluates every row whole, in the same order."""
-        never = np.full(len(self.order), np.inf)
-        return replace(self, lower=-never, upper=never)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MarginSchedule:
+class MarginSchedule(_Ordered):
     """The order of T base models, and the margins at which to stop; K classes.
 
     Each base model adds a score to every class, from `bias` on, in `order`. After the
@@ -160,13 +191,10 @@ class MarginSchedule:
         What calibration rows guarantee, as in `Schedule`.
     """
 
-    order: NDArray[np.int64]
     margin: Floats
     bias: Floats
     promise: Promise | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return MarginSchedule, (self.order, self.margin, self.bias, self.promise)
+    never: ClassVar[dict[str, float]] = {"margin": np.inf}
 
     def __repr__(self) -> str:
         stops = np.count_nonzero(np.isfinite(self.margin))
@@ -176,7 +204,7 @@ class MarginSchedule:
         )
 
     def __post_init__(self) -> None:
-        _take_positions(self, "margin")
+        _Ordered.__post_init__(self)
         if np.isnan(self.margin).any():
             r = int(np.argmax(np.isnan(self.margin)))
             raise BadInput(f"schedule: margin[{r}] is nan")
@@ -196,88 +224,38 @@ class MarginSchedule:
         BadInput
             If the scores are not (N, T, K) finite numbers.
         """
-        scores = check_class_scores(scores, (len(self.order), len(self.bias)))
+        scores = check_scores(scores, len(self.order), len(self.bias))
         choices = np.empty(len(scores), np.int64)
         used = np.empty(len(scores), np.int64)
-        walk_margins(scores, self.order, self.margin, self.bias, choices, used)
+        follow_margins(scores, self.order, self.margin, self.bias, choices, used)
         return choices, used
 
-    def changed(self, scores: Floats) -> int:
-        """Count the rows of `scores` (N, T, K) decided otherwise than by the whole."""
-        whole = whole_sums(scores, self.bias).argmax(axis=1)
-        return int(np.count_nonzero(self.evaluate(scores)[0] != whole))
 
-    def without_stops(self) -> Self:
-        """Return the schedule that evaluates every row whole, in the same order."""
-        return replace(self, margin=np.full(len(self.order), np.inf))
+def check_scores(scores: Floats, *shape: int | str) -> Floats:
+    """Return scores (N, T) or (N, T, K) as contiguous float64.
 
-
-def _take_positions(schedule: Any, *limits: str) -> None:
-    """Make arrays of a schedule's order and limits; BadInput unless they fit."""
-    parts = {"order": np.asarray(schedule.order)}
-    if parts["order"].dtype.kind not in "iu":
-        raise BadInput(
-            f"schedule: order is {parts['order'].dtype}; it must be whole numbers"
-        )
-    for name in limits:
-        parts[name] = np.ascontiguousarray(getattr(schedule, name), np.float64)
-    count = parts["order"].size
-    if count == 0 or any(part.shape != (count,) for part in parts.values()):
-        *names, last = parts
-        *shapes, last_shape = (str(part.shape) for part in parts.values())
-        raise BadInput(
-            f"schedule: {', '.join(names)} and {last} have shapes {', '.join(shapes)} "
-            f"and {last_shape}; they must be equally long and not empty"
-        )
-    if not np.array_equal(np.sort(parts["order"]), np.arange(count)):
-        raise BadInput(f"schedule: order is not a permutation of 0 ... {count - 1}")
-    parts["order"] = np.ascontiguousarray(parts["order"], np.int64)
-    for name, part in parts.items():
-        object.__setattr__(schedule, name, part)
-
-
-def check_scores(scores: Floats, *, models: int | None = None) -> Floats:
-    """Return the scores as (N, T) contiguous float64.
+    Parameters
+    ----------
+    shape
+        T, or T and K: the numbers, or "T" and "K" where any will do.
 
     Raises
     ------
     BadInput
-        If there is no row or base model, another number of base models than `models`,
-        or an entry that is not a finite number.
+        If there is no row or base model, fewer than two classes, other numbers of them
+        than `shape`, or an entry that is not a finite number.
     """
     scores = np.ascontiguousarray(as_numbers(scores, "scores"), np.float64)
-    if scores.ndim != 2 or 0 in scores.shape or models not in (None, scores.shape[1]):
-        wanted = "T" if models is None else str(models)
+    found = scores.shape[1:]
+    fits = len(found) == len(shape) and all(
+        isinstance(wanted, str) or count == wanted
+        for count, wanted in zip(found, shape, strict=True)
+    )
+    if not fits or 0 in scores.shape or found[1:] == (1,):
         raise BadInput(
-            f"scores have shape {scores.shape}; they must be (N, {wanted}): "
-            "a row per example, a column per base model"
+            f"scores have shape {scores.shape}; they must be "
+            f"(N, {', '.join(map(str, shape))}): {SHAPES[len(shape)]}"
         )
-    _check_finite(scores)
-    return scores
-
-
-def check_class_scores(scores: Floats, shape: tuple[int, int] | None = None) -> Floats:
-    """Return the scores as (N, T, K) contiguous float64.
-
-    Raises
-    ------
-    BadInput
-        If there is no row or base model, fewer than two classes, other numbers of
-        them than `shape`, or an entry that is not a finite number.
-    """
-    scores = np.ascontiguousarray(as_numbers(scores, "scores"), np.float64)
-    wrong = scores.ndim != 3 or 0 in scores.shape or scores.shape[2] < 2
-    if wrong or shape not in (None, scores.shape[1:]):
-        wanted = "T, K" if shape is None else f"{shape[0]}, {shape[1]}"
-        raise BadInput(
-            f"scores have shape {scores.shape}; they must be (N, {wanted}): examples, "
-            "base models, classes"
-        )
-    _check_finite(scores)
-    return scores
-
-
-def _check_finite(scores: Floats) -> None:
     finite = np.isfinite(scores)
     if not finite.all():
         place = np.unravel_index(int(np.argmin(finite)), scores.shape)
@@ -285,3 +263,4 @@ def _check_finite(scores: Floats) -> None:
         raise BadInput(
             f"scores[{where}] is {scores[place]}; every score must be a finite number"
         )
+    return scores

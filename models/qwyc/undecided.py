@@ -1,8 +1,4 @@
-"""The rows still undecided and the base models still unused, while an order is built.
-
-`Undecided` reads the caller's scores in place; once at most half of the rows are left
-it copies what is left, so that it never holds more than half a score matrix.
-"""
+"""The rows still undecided and the base models unused, while an order is built."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +15,9 @@ Number = TypeVar("Number", np.int64, np.float64)
 class Undecided:
     """Undecided rows with their running sums, and unused base models.
 
+    The caller's scores are read in place until at most half of the rows are left, which
+    are then copied: more than half a score matrix is never held.
+
     Attributes
     ----------
     models : (L,) int64
@@ -33,9 +32,7 @@ class Undecided:
         self.scores = scores
         self.models = np.arange(scores.shape[1])
         self.columns = self.models
-        self.rows = np.concatenate(
-            [np.flatnonzero(positive), np.flatnonzero(~positive)]
-        )
+        self.rows = np.argsort(~positive, kind="stable")
         self.positives = int(positive.sum())
         self.sums = np.zeros(len(self.rows))
 
@@ -75,10 +72,7 @@ class Undecided:
 def over_columns(
     scan: Callable[[Rows], NDArray[Number]], columns: Rows, threads: int
 ) -> NDArray[Number]:
-    """Run `scan` on shares of (L,) columns, one per thread, and join the results.
-
-    `scan` is a kernel that releases the interpreter's lock.
-    """
+    """Run `scan`, which releases the interpreter's lock, on shares of (L,) columns."""
     if threads == 1:
         return scan(columns)
     shares = np.array_split(columns, threads)

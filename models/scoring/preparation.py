@@ -24,7 +24,7 @@ from .kernels.preparation import (
     SUM_NORM,
     prepare,
 )
-from .known_classes import is_one_of, named
+from .known_classes import find_class, named, short
 from .model import Floats, Rows
 from .stored_arrays import Stored
 
@@ -32,12 +32,12 @@ from .stored_arrays import Stored
 UNCHANGED = np.array([np.nan, 0.0, 1.0, 1.0, 0.0, -np.inf, np.inf])
 NORMS = {"max": LARGEST_NORM, "l1": SUM_NORM, "l2": SQUARE_NORM}
 TRANSFORMERS = (
-    "StandardScaler",
-    "MinMaxScaler",
-    "MaxAbsScaler",
-    "RobustScaler",
-    "SimpleImputer",
-    "Normalizer",
+    "sklearn.preprocessing.StandardScaler",
+    "sklearn.preprocessing.MinMaxScaler",
+    "sklearn.preprocessing.MaxAbsScaler",
+    "sklearn.preprocessing.RobustScaler",
+    "sklearn.impute.SimpleImputer",
+    "sklearn.preprocessing.Normalizer",
 )
 
 
@@ -251,10 +251,10 @@ def _add(made: Preparation, transformer: Any) -> Preparation:
 
 def check_transformer(transformer: Any) -> None:
     """Raise BadModel unless it is one of `TRANSFORMERS`, by its class, not its name."""
-    if not is_one_of(transformer, TRANSFORMERS):
+    if not find_class(transformer, TRANSFORMERS):
         raise BadModel(
             f"{named(transformer, TRANSFORMERS)} in a Pipeline has no compiled form; "
-            f"these have: {', '.join(TRANSFORMERS)}"
+            f"these have: {', '.join(short(TRANSFORMERS))}"
         )
 
 

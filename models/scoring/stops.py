@@ -127,7 +127,7 @@ class Margins:
 
     def follow(self, sums: Floats) -> tuple[Floats, Codes]:
         """Totals (N, K) and codes (N,) of running sums (N, T, K)."""
-        enough = _margin(sums) > self.margin
+        enough = margins_of(sums) > self.margin
         at, rows = _first(enough), np.arange(len(sums))
         answers = np.where(enough[rows, at], BEST, UNDECIDED)
         return sums[rows, at], 4 * (at + 1) + answers
@@ -140,7 +140,7 @@ class Margins:
     def clear(self, totals: Floats) -> NDArray[np.bool_]:
         """Say of which whole sums (N, K) another order of adding decides alike."""
         largest = np.abs(totals).max(axis=1)
-        far: NDArray[np.bool_] = _margin(totals) > NEAR * np.maximum(1.0, largest)
+        far: NDArray[np.bool_] = margins_of(totals) > NEAR * np.maximum(1.0, largest)
         return far
 
     def by_tree(self, count: int) -> dict[str, Floats]:
@@ -160,8 +160,8 @@ def _first(enough: NDArray[np.bool_]) -> Codes:
     return first
 
 
-def _margin(sums: Floats) -> Floats:
+def margins_of(sums: Floats) -> Floats:
     """By how much the best of K >= 2 sums (..., K) exceeds the second best."""
-    best: NDArray[Any] = np.sort(sums, axis=-1)
-    margin: Floats = best[..., -1] - best[..., -2]
-    return margin
+    ordered: NDArray[Any] = np.partition(sums, -2, axis=-1)
+    margins: Floats = ordered[..., -1] - ordered[..., -2]
+    return margins

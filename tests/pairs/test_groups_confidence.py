@@ -20,7 +20,7 @@ from polydom.indexer.building.project import Project
 from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import Answers, CheckpointExits
 from polydom.indexer.exits.fit import fit_exits
-from polydom.models.qwyc.calibration import calibrate, most_changed, upper_bound
+from polydom.models.qwyc.confidence import calibrate, most_changed, upper_bound
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from tests.support import projects
@@ -47,7 +47,7 @@ def simulated(random: np.random.Generator, sizes: Any, together: float) -> Answe
 
 def chosen_rate(answers: Answers, groups: Any) -> float:
     ladder = [CheckpointExits(np.array([-rate, np.inf])) for rate in TRUE_RATES]
-    chosen = calibrate(ladder, answers, ALPHA, CONFIDENCE, groups)
+    chosen = calibrate(ladder, (answers,), ALPHA, CONFIDENCE, groups)
     return -float(chosen.thresholds[0])
 
 

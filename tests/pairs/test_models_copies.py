@@ -25,7 +25,7 @@ from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import compile
-from polydom.models.early_exit.bounds import exact_schedule
+from polydom.models.early_exit.remaining_scores import exact_schedule
 from polydom.models.importers.classifiers import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule

@@ -4,17 +4,21 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.datasets import make_classification
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from polydom.features.errors import BadInput
 from polydom.models import compile
+from polydom.models.qwyc.confidence import upper_bound
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from polydom.models.scoring.whole_sums import whole_sums
 from tests.support.agreement import bundled
+from tests.support.examples import few
 from tests.support.oracles.early_exit import add_up, walk_early, walk_margins
 
 Floats = NDArray[np.float64]
@@ -131,6 +135,73 @@ def test_evaluator_of_an_ensemble_keeps_to_alpha_ties_and_all(
     assert np.mean(ensemble.classes[chosen] != whole) <= alpha
     last = used == ensemble.size
     np.testing.assert_array_equal(ensemble.classes[chosen][last], whole[last])
+
+
+@settings(max_examples=few(20))
+@given(
+    seed=st.integers(0, 10**6),
+    trees=st.sampled_from([2, 4, 10]),
+    classes=st.sampled_from([2, 3]),
+    alpha=st.sampled_from([0.05, 0.1, 0.2]),
+)
+def test_calibration_counts_what_an_even_forest_decides_itself_at_ties(
+    seed: int, trees: int, classes: int, alpha: float
+) -> None:
+    X, y = make_classification(
+        900, 6, n_informative=4, n_classes=classes, flip_y=0.3, random_state=seed
+    )
+    rows = X.astype(np.float32)
+    forest = RandomForestClassifier(trees, random_state=seed)
+    ensemble = compile(forest.fit(rows[:100], y[:100]))
+    fresh = rows[500:]
+    exits = ensemble.fit_early_exit(
+        rows[100:500], alpha=alpha, confidence=0.9, calibration=fresh
+    )
+    changed = int(np.count_nonzero(exits.predict(fresh) != forest.predict(fresh)))
+    promise = exits.schedule.promise
+    assert promise is not None
+    assert promise.changed == changed
+    assert upper_bound(changed, 400, 0.9) <= alpha or not changed
+
+
+def test_an_early_answer_against_the_ensembles_own_counts_as_changed() -> None:
+    """Both rows sum to the threshold; the ensemble decides each its own way."""
+    scores = np.array([[1.0, -1.0], [1.0, -1.0]])
+    own = np.array([True, False])
+    early = Schedule(np.arange(2), np.array([-9.0, -np.inf]), np.array([0.5, 9]), 0.0)
+    assert (early.changed(scores), early.changed(scores, own)) == (0, 1)
+    assert early.without_stops().changed(scores, own) == 0
+    classes = np.stack([scores, -scores], axis=2)
+    leads = MarginSchedule(np.arange(2), np.array([0.5, np.inf]), np.zeros(2))
+    choices = np.array([0, 1])
+    assert (leads.changed(classes), leads.changed(classes, choices)) == (0, 1)
+    assert leads.without_stops().changed(classes, choices) == 0
+
+
+def test_decisions_of_the_calibration_rows_are_needed_where_those_of_others_are() -> (
+    None
+):
+    scores = np.repeat([[1.0, 2.0], [-1.0, -2.0]], 50, axis=0)
+    own = scores[:, 0] > 0
+    terms: dict[str, Any] = {"confidence": 0.9, "calibration": scores}
+    one_kind: list[dict[str, Any]] = [
+        {"decisions": own},
+        {"calibration_decisions": own},
+    ]
+    for kind in one_kind:
+        with pytest.raises(BadInput, match="calibration_decisions are needed together"):
+            fit_schedule(scores, 0.0, 0.1, **terms, **kind)
+        classes = np.stack([scores, -scores], axis=2)
+        chosen = {name: own.astype(int) for name in kind}
+        more = terms | chosen | {"calibration": classes}
+        with pytest.raises(BadInput, match="calibration_decisions are needed together"):
+            fit_margin_schedule(classes, 0.1, **more)
+    with pytest.raises(BadInput, match=r"bool of shape \(9,\); .* bool, \(100,\)"):
+        fit_schedule(
+            scores, 0.0, 0.1, decisions=own, calibration_decisions=own[:9], **terms
+        )
+    with pytest.raises(BadInput, match="without a confidence"):
+        fit_schedule(scores, 0.0, 0.1, calibration_decisions=own)
 
 
 def test_decisions_that_do_not_fit_the_rows_are_refused() -> None:

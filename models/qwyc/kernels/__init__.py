@@ -1,1 +1,1 @@
-"""Compiled scans and cuts over the running sums of many rows."""
+"""Compiled: which base model comes next, cuts of sorted rows, following a schedule."""

@@ -35,16 +35,12 @@ def cheapest_cuts(
     rows that do not come this far have NaN there and do not count. Without `both`
     nothing stops high: b is n.
 
-    Rows 4, 0, 2, 1 and 3 have the numbers -2, -1, -1, 0.5 and 3, and row 3 has stopped
-    before:
-
         ids       4      0      ~2     1      3
         positive  False  False  True   True   True
         onward    2      2      2      2      NaN
 
     At a price of 10 the cuts are (1, 3). Row 4 stops low, which saves 2. Row 0 would
-    save 2 more, but row 2 would stop with it, wrongly. Row 1 stops high, and so would
-    row 3.
+    save 2 more, but row 2 would stop with it, wrongly. Row 1 stops high.
     """
     n = ids.shape[0]
     a = 0
@@ -127,11 +123,10 @@ def improve_cuts(
 ) -> None:
     """Choose the cuts of each position anew, from the last to the first, in place.
 
-    Lists are as in `follow_cuts`, of N = `rows` rows. `cuts` (2, T) stay within those
-    of `widest` (2, T): entries outside these are in no later list, so they must stop.
-    The whole cost (`costs` (T,) by position, `price` per wrong stop) never rises: the
-    cuts at r are the best for the rows that reach r, given what going on costs each of
-    them under the cuts at r + 1 and later.
+    Lists are as in `follow_cuts`, of `rows` rows. `cuts` (2, T) stay within `widest`
+    (2, T): entries outside these are in no later list. The whole cost (`costs` (T,) by
+    position, `price` per wrong stop) never rises: the cuts at r are the best for the
+    rows that reach r, given what going on costs each under the cuts after r.
     """
     last = starts.shape[0] - 2
     stop = np.empty(rows, np.int32)

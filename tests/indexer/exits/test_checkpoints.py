@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
 from polydom.indexer.exits.checkpoints import Answers, CheckpointExits
-from polydom.indexer.exits.fit import CheckpointTrack, fit_exits
+from polydom.indexer.exits.fit import CheckpointMargins, fit_exits
 from polydom.models.qwyc.optimal_stopping import Stopping
 from tests.support.oracles.early_exit import exit_of
 
@@ -124,9 +124,9 @@ def test_what_cannot_be_promised_never_exits() -> None:
 
 def test_the_ladder_grows_bolder() -> None:
     answers = surer(1000)
-    track = CheckpointTrack(answers)
-    stopping = Stopping(track, costs=np.array([1e-9, 1, 2, 4, 8]), both=False)
-    ladder = [CheckpointExits(-lower * track.scale) for lower, _ in stopping.ladder()]
+    margins = CheckpointMargins(answers)
+    stopping = Stopping(margins, costs=np.array([1e-9, 1, 2, 4, 8]), both=False)
+    ladder = [CheckpointExits(-lower * margins.scale) for lower, _ in stopping.ladder()]
     means = [exits.evaluate(answers)[1].mean() for exits in ladder]
     assert means[0] > means[-1]
     assert all(a >= b - 0.2 for a, b in itertools.pairwise(means))

@@ -9,6 +9,7 @@ import pytest
 import xgboost
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -76,17 +77,17 @@ def test_rankers_are_regressors(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_FILES)
-@pytest.mark.parametrize("end", ["txt", "json", "ubj"])
+@pytest.mark.parametrize("form", ["json", "ubj"])
+@pytest.mark.parametrize("end", ["", ".txt", ".json", ".ubj"])
 def test_files_are_told_apart_by_what_is_in_them(
-    name: str, end: str, tmp_path: Path
+    name: str, form: str, end: str, tmp_path: Path
 ) -> None:
     source, kind = SOURCES[name]
-    path, fitted = tmp_path / "model", source.fit(X, Y)
+    path, fitted = tmp_path / f"model{end}", source.fit(X, Y)
     if name.startswith("lightgbm"):
         fitted.booster_.save_model(path)
     else:
-        path = path.with_suffix(f".{'json' if end == 'txt' else end}")
-        fitted.save_model(path)
+        path.write_bytes(fitted.get_booster().save_raw(form))
     for place in (path, str(path)):
         made: Any = compile(place)
         assert isinstance(made, kind)
@@ -98,8 +99,48 @@ def test_what_has_no_compiled_form_is_named() -> None:
         compile(Ridge().fit(X, Y))
     with pytest.raises(BadModel, match="dict has no compiled form"):
         compile({})
+    with pytest.raises(BadModel, match=r"Pipeline has no .* as a regressor; .*Forest"):
+        compile(make_pipeline(StandardScaler(), RandomForestRegressor(2)).fit(X, Y))
+    with pytest.raises(
+        BadModel, match=r"these have: Ada.*Pipelines.*; as regressors Ba"
+    ):
+        compile({})
     with pytest.raises(FileNotFoundError):
         compile("no such file")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("name,age", r"model\.txt is neither a LightGBM text file nor an XGBoost JSON"),
+        ("", r"model\.txt is neither a LightGBM text file nor"),
+        ("{}", "not an XGBoost model: it has no 'version'"),
+        ("tree\nversion=v9", "LightGBM model of version 'v9'"),
+        (
+            "tree\nversion=v4\nobjective=lambdamart",
+            "'lambdamart' has no compiled form here; these have: binary, .*lambdarank",
+        ),
+    ],
+)
+def test_text_that_is_no_model_is_named(text: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "model.txt").write_text(text)
+    with pytest.raises(BadModel, match=reason):
+        compile(tmp_path / "model.txt")
+
+
+def test_a_frozen_estimator_is_what_is_frozen() -> None:
+    forest = RandomForestClassifier(**FEW).fit(X, Y)
+    made = compile(FrozenEstimator(forest))
+    np.testing.assert_array_equal(made.predict(X), forest.predict(X))
+    trees = RandomForestRegressor(**FEW).fit(X, Y)
+    assert isinstance(compile(FrozenEstimator(trees)), Regressor)
+
+    class Frozen:
+        estimator = forest
+
+    Frozen.__name__ = "FrozenEstimator"
+    with pytest.raises(BadModel, match="FrozenEstimator has no compiled form"):
+        compile(Frozen())
 
 
 def fitted_ensemble(classes: int) -> Ensemble:
@@ -127,13 +168,15 @@ def test_fitting_in_one_call_is_the_long_way_to_the_bit(
         short |= {"calibration": X, "groups": groups}
         long |= {"calibration": scores, "groups": groups}
     own = ensemble.predict(X)
+    decided = own == 1 if classes == 2 else own
+    long["decisions"] = decided
+    if confidence is not None:
+        long["calibration_decisions"] = decided
     fitted: Schedule | MarginSchedule
     if classes == 2:
-        long["decisions"] = own == 1
         fitted = fit_schedule(scores, ensemble.threshold, 0.1, **long)
     else:
-        long |= {"decisions": own, "bias": ensemble.bias}
-        fitted = fit_margin_schedule(scores, 0.1, **long)
+        fitted = fit_margin_schedule(scores, 0.1, bias=ensemble.bias, **long)
     exits = ensemble.fit_early_exit(X, alpha=0.1, **short)
     for made, part in zip(
         exits.schedule.__reduce__()[1], fitted.__reduce__()[1], strict=True
@@ -162,5 +205,6 @@ def test_each_public_name_is_there_and_documented(name: str) -> None:
     found = getattr(models, name)
     assert found.__name__ == name
     assert found.__doc__
+    assert name in dir(models)
     with pytest.raises(AttributeError, match="no attribute 'no_such_name'"):
         models.no_such_name  # noqa: B018

@@ -1,5 +1,7 @@
 """Ensembles: files, base scores, early exit."""
 
+import copy
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -73,6 +75,10 @@ def ensembles() -> dict[str, tuple[Any, Ensemble]]:
     }
     with threadpool_limits(1):
         return {name: (e.fit(X, y), compile(e)) for name, e in learners.items()}
+
+
+def pickled(thing: Any) -> Any:
+    return pickle.loads(pickle.dumps(thing))
 
 
 ENSEMBLES = ensembles()
@@ -153,6 +159,9 @@ def test_schedule_of_another_length_is_refused() -> None:
     limits = np.zeros(3)
     with pytest.raises(BadInput, match="orders 3 base models; this ensemble has 10"):
         ensemble.early_exit(Schedule(np.arange(3), limits, limits, 0.0))
+    for nothing in (None, "schedule"):
+        with pytest.raises(BadInput, match=f"{type(nothing).__name__} is no schedule"):
+            ensemble.early_exit(nothing)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shift", [-0.3, 0.2])
@@ -177,6 +186,20 @@ def test_schedule_for_another_operating_point_is_honoured(
         np.testing.assert_array_equal(chosen, expected)
         np.testing.assert_array_equal([exits.choose(row) for row in X], chosen)
     assert np.mean(decisions != (ensemble.predict(X_TWO) == 1)) > 0.01
+
+
+@pytest.mark.parametrize("through", [copy.copy, copy.deepcopy, pickled])
+def test_a_copy_keeps_to_another_operating_point(through: Any) -> None:
+    ensemble = ENSEMBLES["lightgbm"][1]
+    scores = ensemble.base_scores(X_TWO)
+    threshold = float(np.quantile(scores.sum(axis=1), 0.2))
+    exits = ensemble.early_exit(fit_schedule(scores, threshold, 0.01))
+    made = through(exits)
+    assert made.schedule.threshold == threshold
+    rows = X_TWO.astype(np.float32)
+    np.testing.assert_array_equal(made.choices(rows), exits.choices(rows))
+    assert made.choose(rows[0]) == exits.choose(rows[0])
+    assert (made.predict(rows) != ensemble.predict(rows)).any()
 
 
 def test_whole_sums_of_huge_scores_decide_as_the_original() -> None:

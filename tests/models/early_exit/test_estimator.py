@@ -1,5 +1,6 @@
 """The scikit-learn classifier that stops a fitted one early."""
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +89,67 @@ def test_groups_stay_together() -> None:
     assert set(groups[drawn[0]]).isdisjoint(groups[~drawn[0]])
     assert made.schedule_.promise is not None
     assert made.schedule_.promise.rows == np.count_nonzero(~drawn[0])
+
+
+@pytest.mark.parametrize(
+    ("groups", "reason"),
+    [
+        (np.arange(9), r"groups have shape \(9,\); one of each of the 369 rows"),
+        (None, None),
+        ([None] * 100 + [1] * 269, "groups must all be numbers, or all be texts"),
+        (np.zeros(369), "one group cannot be halved"),
+        (np.arange(369) % 2, "in 1 groups|185 to calibrate on"),
+    ],
+    ids=["short", "none", "some none", "one", "two"],
+)
+def test_groups_that_cannot_be_used_are_named(groups: Any, reason: str | None) -> None:
+    made = EarlyExitClassifier(FOREST, alpha=0.1, confidence=0.9, random_state=0)
+    if reason is None:
+        assert made.fit(HELD, groups=groups).schedule_.promise is not None
+        return
+    with pytest.raises(BadInput, match=reason):
+        made.fit(HELD, groups=groups)
+
+
+def test_groups_need_a_confidence_and_a_confidence_needs_rows() -> None:
+    with pytest.raises(BadInput, match="groups are given without a confidence"):
+        EarlyExitClassifier(FOREST).fit(HELD, groups=np.arange(len(HELD)))
+    with pytest.raises(BadInput, match="there are 2 to calibrate on"):
+        EarlyExitClassifier(FOREST, confidence=0.9).fit(HELD[:3])
+
+
+def test_groups_may_be_texts() -> None:
+    texts = np.repeat([f"patient {i}" for i in range(123)], 3)
+    made = EarlyExitClassifier(FOREST, alpha=0.1, confidence=0.9, random_state=0)
+    numbers = clone(made).set_params(estimator=FOREST)
+    made.fit(HELD, groups=texts)
+    numbers.fit(HELD, groups=np.unique(texts, return_inverse=True)[1])
+    np.testing.assert_array_equal(made.schedule_.order, numbers.schedule_.order)
+
+
+def test_frames_need_the_columns_that_the_estimator_was_fitted_on() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=[f"c{j}" for j in range(30)])
+    forest = RandomForestClassifier(9, random_state=0).fit(frame[:200], Y[:200])
+    held = frame[200:]
+    made = EarlyExitClassifier(forest, alpha=0.0).fit(held)
+    np.testing.assert_array_equal(made.predict(held), forest.predict(held))
+    for other in (held[held.columns[::-1]], held.rename(columns={"c3": "d"})):
+        with pytest.raises(BadInput, match=r"was fitted on c0, c1, .*in this order"):
+            EarlyExitClassifier(forest).fit(other)
+        with pytest.raises(ValueError, match="feature names should match"):
+            made.predict(other)
+    for width in (29, 31):
+        rows = np.zeros((9, width))
+        with pytest.raises(BadInput, match=f"of {width} columns; .* fitted on 30"):
+            EarlyExitClassifier(FOREST).fit(rows)
+
+
+def test_it_can_be_pickled() -> None:
+    made = EarlyExitClassifier(FOREST, alpha=0.01).fit(HELD)
+    again = pickle.loads(pickle.dumps(made))
+    np.testing.assert_array_equal(again.predict(HELD), made.predict(HELD))
+    assert repr(again.schedule_) == repr(made.schedule_)
 
 
 def test_what_it_takes_as_an_estimator(tmp_path: Path) -> None:

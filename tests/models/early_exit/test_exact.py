@@ -6,7 +6,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 
 from polydom.features.errors import BadInput
 from polydom.models import compile
-from polydom.models.early_exit.bounds import exact_schedule
+from polydom.models.early_exit.remaining_scores import exact_schedule
 from tests.support.agreement import bundled, edge_rows
 
 

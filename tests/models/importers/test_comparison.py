@@ -1,5 +1,6 @@
 """What is compiled is the library's own class, and answers drawn rows as it does."""
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from polydom.models import compile
 from polydom.models.importers.classifiers import COMPILERS, compilable, compile_model
 from polydom.models.importers.comparison import ROWS, draw_rows
 from polydom.models.importers.regressors import COMPILERS as REGRESSORS
-from polydom.models.scoring.known_classes import HOME_OF
+from polydom.models.scoring.known_classes import find_class
 from polydom.models.scoring.preparation import TRANSFORMERS
 from tests.support.agreement import bundled
 from tests.support.boosters import lgbm, xgb
@@ -53,8 +54,14 @@ class Stubborn(DecisionTreeClassifier):  # type: ignore[misc]
         return np.full(len(X), self.classes_[-1])
 
 
-def test_all_compiled_classes_have_a_home() -> None:
-    assert {*COMPILERS, *REGRESSORS, *TRANSFORMERS} <= set(HOME_OF)
+@pytest.mark.filterwarnings("ignore:Class PassiveAggressiveClassifier is deprecated")
+@pytest.mark.parametrize("full", [*COMPILERS, *REGRESSORS, *TRANSFORMERS])
+def test_each_compiled_class_is_where_it_is_said_to_be(full: str) -> None:
+    module, _, name = full.rpartition(".")
+    kind = getattr(import_module(module), name)
+    assert find_class(kind(), [full]) == full
+    assert find_class(kind, [full]) is None
+    assert find_class(impostor(name, kind)(), [full]) is None
 
 
 def test_transformer_of_a_librarys_name_is_refused() -> None:

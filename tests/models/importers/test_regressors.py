@@ -165,6 +165,12 @@ def test_xgboosts_forest_within_float32() -> None:
             "fitted on several outputs",
         ),
         (
+            lambda X, y: BaggingRegressor(n_estimators=2).fit(
+                X, np.column_stack([y, y])
+            ),
+            "fitted on several outputs",
+        ),
+        (
             lambda X, y: BaggingRegressor(Ridge(), n_estimators=2).fit(X, y),
             "BaggingRegressor of Ridge has no compiled form",
         ),

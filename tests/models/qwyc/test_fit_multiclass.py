@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 from polydom.models.early_exit.feature_stages import cut_stages
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
-from polydom.models.qwyc.kernels.scan import BINS, measure_margin_impurity
+from polydom.models.qwyc.kernels.next_model import BINS, measure_margin_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import AHEAD
-from polydom.models.qwyc.running_sums import MarginSums, margins_of
+from polydom.models.qwyc.running_sums import MarginSums
+from polydom.models.scoring.stops import margins_of
 from polydom.models.scoring.whole_sums import whole_sums
 from tests.support.oracles.qwyc import margin_impurity
 from tests.support.votes import drawn_class_scores, noisy_rounds

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from polydom.features.errors import BadInput
 from polydom.models import compile
-from polydom.models.early_exit.bounds import bound_remaining
+from polydom.models.early_exit.remaining_scores import bound_remaining
 from polydom.models.importers.classifiers import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule

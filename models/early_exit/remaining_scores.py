@@ -68,15 +68,8 @@ class RemainingBounds:
 def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
     """Order base models by how far their scores can spread, and bound what remains.
 
-    Parameters
-    ----------
-    least, most
-        (T,) smallest and largest score of each base model over all rows.
-
-    Raises
-    ------
-    BadInput
-        If they are not two equally long lists of finite numbers, least <= most.
+    `least` and `most` are the smallest and the largest score of each, (T,); BadInput
+    unless they are finite, least <= most.
     """
     least, most = np.asarray(least, np.float64), np.asarray(most, np.float64)
     if least.ndim != 1 or least.shape != most.shape or not len(least):
@@ -105,7 +98,7 @@ def exact_schedule(ensemble: Ensemble) -> Schedule:
     """Stop once no remaining base model can carry the sum over the threshold.
 
     No examples are needed, and on no row, fresh or not, the answer changes; but it
-    takes many more base models than `fit_schedule` does at a few changes in a thousand.
+    takes many more base models than `fit_schedule` at a few changes in a thousand.
 
     Raises
     ------

@@ -26,8 +26,8 @@ class Calibrated(Protocol):
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
-    def changed(self, rows: Any, /) -> int:
-        """Count the rows decided otherwise than by the whole."""
+    def changed(self, *rows: Any) -> int:
+        """Count the rows that stop early and answer otherwise than the whole."""
 
     def without_stops(self) -> Self:
         """Return the same schedule, with nothing stopped early."""
@@ -43,25 +43,21 @@ class Fitter(Protocol):
         """Thresholds that change at most a share `alpha` of the fitted decisions."""
 
     def ladder(self) -> Iterator[Thresholds]:
-        """Thresholds from the most careful to the boldest, for `calibrate`."""
+        """Thresholds from the most careful to the boldest."""
 
 
-def fit(
+def fit_to_rate(
     fitter: Fitter,
     schedule: Callable[[Floats, Floats], AnySchedule],
     alpha: float,
     confidence: float | None,
-    rows: Any,
+    rows: tuple[Any, ...],
     groups: Groups | None,
 ) -> AnySchedule:
     """Fit a schedule to `alpha`: without a confidence on the fitter's own rows.
 
-    Parameters
-    ----------
-    schedule
-        Makes the schedule of thresholds (lower, upper).
-    alpha, confidence, rows, groups
-        Checked by `check_rate`; the others as for `calibrate`.
+    `schedule` makes one of thresholds (lower, upper); the rest is as for `calibrate`,
+    checked by `check_rate`.
     """
     if confidence is None:
         return schedule(*fitter.within(alpha))
@@ -71,41 +67,41 @@ def fit(
 
 def calibrate(
     ladder: Iterable[AnySchedule],
-    rows: Any,
+    rows: tuple[Any, ...],
     alpha: float,
     confidence: float,
     groups: Groups | None = None,
 ) -> AnySchedule:
-    """Last schedule of the ladder up to which all keep to `alpha` on these rows.
+    """Last schedule of the ladder up to which all keep to `alpha` on M fresh rows.
 
     The ladder goes from the most careful schedule to the boldest and is fixed before
-    the M calibration `rows` are seen, in the form that the schedules' `changed` takes.
-    Each is tested at the full level (`most_changed`) and the first failure ends it
-    (fixed-sequence testing): the chance that the one chosen has a true rate above
-    `alpha` is at most 1 - confidence, without a correction for their number. What is
-    promised is `alpha`: a smaller bound would be read off the rows that did the
-    choosing. Where even the first fails, nothing stops early.
+    `rows` are seen: what `changed` takes, (M, ...) each. Each schedule is tested at the
+    full level (`most_changed`) and the first failure ends it (fixed-sequence testing):
+    the chance that the one chosen has a true rate above `alpha` is at most
+    1 - confidence, without a correction for their number. A smaller bound than `alpha`
+    would be read off the rows that did the choosing. Where even the first fails,
+    nothing stops early.
     """
-    most = most_changed(len(rows), alpha, confidence, groups)
+    count = len(rows[0])
+    most = most_changed(count, alpha, confidence, groups)
     chosen = None
     for schedule in ladder:
-        changed = schedule.changed(rows)
+        changed = schedule.changed(*rows)
         if changed > most:
             break
-        promise = Promise(alpha, confidence, len(rows), changed)
+        promise = Promise(alpha, confidence, count, changed)
         chosen = replace(schedule, promise=promise)
     if chosen is not None:
         return chosen
-    nothing = Promise(0.0, confidence, len(rows), 0)
+    nothing = Promise(0.0, confidence, count, 0)
     return replace(schedule.without_stops(), promise=nothing)
 
 
 def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds]:
-    """Move thresholds (T,) outwards: far at first, then less, at last not at all.
+    """Move thresholds (T,) outwards by multiples of `spread` (T,), less and less.
 
     What changes no decision on few rows may still change many on fresh ones, so a
-    ladder begins with these. They are moved by multiples of `spread` (T,), the standard
-    deviation of what is still to come.
+    ladder begins with these.
     """
     for margin in MARGINS:
         yield lower - margin * spread, upper + margin * spread
@@ -115,7 +111,7 @@ def upper_bound(changed: int, rows: int, confidence: float) -> float:
     """Clopper and Pearson's one-sided upper bound on a binomial share.
 
     The largest share under which `changed` or fewer of `rows` still have probability
-    at least 1 - confidence; 1 where nothing can be said.
+    at least 1 - confidence.
     """
     from scipy.special import betaincinv
 
@@ -171,6 +167,22 @@ def most_changed(
     return largest * float((whole - expected / (1 - confidence)).max())
 
 
+def number_groups(groups: Any, rows: int, what: str = "rows") -> Groups:
+    """Give each row the number of its group from 0, (N,); BadInput for odd groups."""
+    given = np.asarray(groups)
+    if given.shape != (rows,):
+        raise BadInput(
+            f"groups have shape {given.shape}; one of each of the {rows} {what} is "
+            "needed"
+        )
+    try:
+        return np.unique(given, return_inverse=True)[1]
+    except TypeError as error:
+        raise BadInput(
+            f"groups must all be numbers, or all be texts: {error}"
+        ) from error
+
+
 def group_sizes(groups: Groups) -> NDArray[np.int64]:
     """Rows of each group."""
     return np.unique(groups, return_counts=True)[1]
@@ -200,16 +212,24 @@ def check_rate(
     confidence: float | None,
     calibration: Sized | None,
     groups: Groups | None,
+    decisions: object = None,
+    calibration_decisions: object = None,
 ) -> None:
     """Refuse an alpha out of range, or that these rows cannot promise.
 
-    Calibration rows, and groups, are given if and only if there is a confidence.
+    What belongs to calibration rows is given if and only if there is a confidence.
     """
     if not 0 <= alpha < 1:
         raise BadInput(f"alpha is {alpha!r}; it must be in [0, 1)")
     if confidence is None:
-        if calibration is not None or groups is not None:
-            raise BadInput("calibration rows are given without a confidence")
+        given = {
+            "calibration rows": calibration,
+            "groups": groups,
+            "calibration_decisions": calibration_decisions,
+        }
+        for name, part in given.items():
+            if part is not None:
+                raise BadInput(f"{name} are given without a confidence")
         return
     if not 0 < confidence < 1:
         raise BadInput(f"confidence is {confidence!r}; it must be in (0, 1)")
@@ -223,14 +243,16 @@ def check_rate(
             "alpha is 0, which no number of calibration rows can show; it must be "
             "above 0 when a confidence is given"
         )
-    if groups is not None and np.shape(groups) != (len(calibration),):
-        raise BadInput(
-            f"groups have shape {np.shape(groups)}; one of each of the "
-            f"{len(calibration)} calibration rows is needed"
-        )
+    if groups is not None:
+        groups = number_groups(groups, len(calibration), "calibration rows")
     if too_few := lacking_rows(len(calibration), alpha, confidence, groups):
         raise BadInput(
             f"of calibration rows there are {too_few}; alpha {alpha:g} with confidence "
             f"{confidence:g} needs at least {fewest_rows(alpha, confidence)} that are "
             "independent"
+        )
+    if (decisions is None) != (calibration_decisions is None):
+        raise BadInput(
+            "decisions and calibration_decisions are needed together: a promise is "
+            "about the ensemble's own"
         )

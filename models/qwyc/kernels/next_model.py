@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS, FLOATS_2D, FLOATS_3D, INTS
-from .walk import leader
+from .follow_schedule import leader
 
 BLOCK = 8  # doubles in a cache line
 BINS = 64  # of the running sum or margin, when impurity is measured
@@ -55,19 +55,6 @@ def smallest(values: NDArray[np.float64], sign: float, out: NDArray[np.float64])
     return size
 
 
-@njit(int64(FLOATS, int64, float64), **OPTIONS)
-def first_above(ascending: NDArray[np.float64], size: int, value: float) -> int:
-    """Position of the first of `size` entries above `value`, `size` if none is."""
-    low, high = 0, size
-    while low < high:
-        middle = (low + high) // 2
-        if ascending[middle] > value:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
 @njit(void(FLOATS, FLOATS, float64, float64[::1], int64[::1]), **OPTIONS)
 def stops_by_errors(
     right: NDArray[np.float64],
@@ -78,10 +65,9 @@ def stops_by_errors(
 ) -> None:
     """Count the rows that can stop on one side, for each number of errors allowed.
 
-    Rows stop below a threshold on sign * value; those of `right` stop rightly.
-    `stops[e]` is filled for e = 0 .. len - 1 errors: all rows strictly below the
-    (e + 1)-th smallest value of `wrong`, or every row where there is none. `limits`,
-    as long, is scratch.
+    Rows stop below a threshold on sign * value, those of `right` rightly. `stops[e]` is
+    filled for e errors: all rows strictly below the (e + 1)-th smallest value of
+    `wrong`, or every row where there is none. `limits`, as long, is scratch.
     """
     known = smallest(wrong, sign, limits)
     for e in range(stops.shape[0]):
@@ -92,7 +78,7 @@ def stops_by_errors(
             if value < limits[0]:
                 stops[0] += 1
             elif value < limits[known - 1]:
-                stops[first_above(limits, known, value)] += 1
+                stops[np.searchsorted(limits[:known], value, side="right")] += 1
     rights = 0
     wrongs = 0  # strictly below the current limit: fewer than e where values are tied
     for e in range(stops.shape[0]):
@@ -146,13 +132,6 @@ def count_stops(
             stopped[start + j] = min(best, n)
 
 
-@njit(float64(int64, int64), **OPTIONS)
-def impurity_of(positives: int, negatives: int) -> float:
-    """Impurity n sqrt(q (1 - q)) of n rows; half a row is added to either class."""
-    q = (positives + 0.5) / (positives + negatives + 1.0)
-    return (positives + negatives) * math.sqrt(q * (1.0 - q))
-
-
 @njit(
     void(FLOATS_2D, INTS, FLOATS, int64, INTS, FLOATS, FLOATS, float64[::1]), **OPTIONS
 )
@@ -169,7 +148,8 @@ def measure_impurity(
     """Impurity of the full decisions, by running sum, once each column is added.
 
     The new sums are put into `BINS` equal bins between the column's `least` and `most`
-    (L,); `impurity` (L,) is filled with the sums of the bins' impurities.
+    (L,); a bin of n rows, a share q of them positive, has impurity n sqrt(q (1 - q)),
+    with half a row added to either class. `impurity` (L,) is filled with their sums.
     """
     counts = np.empty((CHUNK, 2, BINS), np.int32)
     scale = np.empty(CHUNK, np.float64)
@@ -183,14 +163,15 @@ def measure_impurity(
             side = 1 if i < positives else 0
             row = scores[rows[i]]
             for j in range(size):
-                place = (sums[i] + row[columns[start + j]] - least[start + j]) * scale[
-                    j
-                ]
-                counts[j, side, int(min(max(place, 0.0), BINS - 1.0))] += 1
+                beyond = sums[i] + row[columns[start + j]] - least[start + j]
+                place = min(max(beyond * scale[j], 0.0), BINS - 1.0)
+                counts[j, side, int(place)] += 1
         for j in range(size):
             total = 0.0
             for b in range(BINS):
-                total += impurity_of(counts[j, 1, b], counts[j, 0, b])
+                n = counts[j, 0, b] + counts[j, 1, b]
+                q = (counts[j, 1, b] + 0.5) / (n + 1.0)
+                total += n * math.sqrt(q * (1.0 - q))
             impurity[start + j] = total
 
 
@@ -207,9 +188,8 @@ def measure_margin_impurity(
 
     The new margins are put into `BINS` equal bins up to the largest; a bin of n rows,
     of which a share e is led by another class than in the end, has impurity n sqrt(e),
-    with half a row added to either side. `rows` (n,) index `scores`, whose running sums
-    are `sums` (n, K) and final choices `chosen` (n,); `impurity` (L,) of `models` is
-    filled.
+    with half a row added to either side. `rows` (n,) index `scores`; their running sums
+    are `sums` (n, K), their final choices `chosen` (n,); `impurity` (L,) is filled.
     """
     count = rows.shape[0]
     margins = np.empty(count, np.float64)

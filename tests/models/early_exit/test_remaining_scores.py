@@ -12,7 +12,7 @@ from sklearn.linear_model import RidgeClassifier
 
 from polydom.features.errors import BadInput
 from polydom.models import compile
-from polydom.models.early_exit.bounds import RemainingBounds, bound_remaining
+from polydom.models.early_exit.remaining_scores import RemainingBounds, bound_remaining
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.schedule import Schedule
 from tests.support.agreement import bundled, edge_rows

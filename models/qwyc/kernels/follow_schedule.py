@@ -16,7 +16,7 @@ from ...scoring.kernels.native import FLOATS, FLOATS_2D, FLOATS_3D, INTS
 @njit(
     void(FLOATS_2D, INTS, FLOATS, FLOATS, float64, boolean[::1], int64[::1]), **OPTIONS
 )
-def walk(
+def follow_limits(
     scores: NDArray[np.float64],
     order: NDArray[np.int64],
     lower: NDArray[np.float64],
@@ -27,7 +27,7 @@ def walk(
 ) -> None:
     """Fill the `decisions` (N,) of (N, T) scores and the base models `used` (N,).
 
-    Whole sums are added in the base models' own order, as `models.sums` does: the
+    Whole sums are added in the base models' own order, as `whole_sums` does: the
     schedule's order rounds otherwise.
     """
     last = order.shape[0]
@@ -52,10 +52,7 @@ def walk(
 
 @njit(types.Tuple((int64, float64))(FLOATS), **OPTIONS)
 def leader(sums: NDArray[np.float64]) -> tuple[int, float]:
-    """Position of the largest of K >= 2 sums, the first of equals, and its margin.
-
-    The margin is by how much it exceeds the second largest.
-    """
+    """Position of the largest of K >= 2 sums, the first of equals, and its margin."""
     best = 0
     second = -math.inf
     for k in range(1, sums.shape[0]):
@@ -68,7 +65,7 @@ def leader(sums: NDArray[np.float64]) -> tuple[int, float]:
 
 
 @njit(void(FLOATS_3D, INTS, FLOATS, FLOATS, int64[::1], int64[::1]), **OPTIONS)
-def walk_margins(
+def follow_margins(
     scores: NDArray[np.float64],
     order: NDArray[np.int64],
     margin: NDArray[np.float64],
@@ -78,7 +75,7 @@ def walk_margins(
 ) -> None:
     """Fill the `choices` (N,) for (N, T, K) scores and the base models `used` (N,).
 
-    Whole sums are added as in `walk`.
+    Whole sums are added as in `follow_limits`.
     """
     last = order.shape[0]
     sums = np.empty(bias.shape[0], np.float64)
