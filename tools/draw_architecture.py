@@ -51,7 +51,6 @@ BUILD = (
     "indexer.set_search.poly_dom",
     "indexer.set_search.greedy",
     "indexer.building.train_sets",
-    "indexer.building.assemble",
     "indexer.building.plan_exits",
     "indexer.index.index",
     "indexer.index.pdx",

@@ -112,6 +112,11 @@ class Curves:
         """Of features, then of steps."""
         return [*self.features, *self.steps]
 
+    @property
+    def typical(self) -> NDArray[np.float64]:
+        """The `Curve.typical` of all."""
+        return np.array([curve.typical for curve in self.all])
+
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
         """Put measured seconds and declared costs together, in budget units.
 

@@ -120,7 +120,7 @@ def remeasure(
         model_s=model_costs,
         overhead_s=float(costs.overhead[0]),
         meta=meta,
-        typical=np.array([curve.typical for curve in curves.all]),
+        typical=curves.typical,
     )
     return Index.from_candidates(
         cost_curves(costs, package.masks, model_costs, _checks(package)),

@@ -159,9 +159,8 @@ def select(
     bars = ProgressBars(Console(stderr=True))
     plan = Project.load(project)
     kept = Cache(cache or plan.path(FOLDER))
-    builder = Builder(plan, kept, bars, bars.follow)
     with _resumable(), prints_to_stderr():
-        facts = builder.select(strategy).facts
+        facts = Builder(plan, kept, bars, bars.follow, strategy).choice.facts
     if plot is not None:
         plot_race(facts, plot)
     if as_json:

@@ -207,10 +207,10 @@ def test_a_class_too_small_stops_a_build_before_any_feature(
     with pytest.raises(
         BadProject, match=rf"class 'c' has {rare} .* at least {fewest} of each class"
     ):
-        builder.data()
+        _ = builder.table
     assert list(stages.done) == ["reading items"]
     plan = table(tmp_path, fewest, **more)
-    dataset, _, values = Builder(plan, Cache(tmp_path / "c"), Stages()).data()
+    dataset, _, values = Builder(plan, Cache(tmp_path / "c"), Stages()).table
     assert dataset.labels == ("a", "b", "c")
     assert len(values) == 80 + fewest
 
@@ -221,7 +221,7 @@ def test_a_class_that_a_calibrated_build_leaves_too_small_stops_it(
     exits = {"exits": {"alpha": 0.3, "confidence": 0.8}}
     plan = table(tmp_path, 6, **exits)
     with pytest.raises(BadProject, match=r"class 'c' has . .* at least 7 of each"):
-        Builder(plan, Cache(tmp_path / "c"), Stages()).data()
+        _ = Builder(plan, Cache(tmp_path / "c"), Stages()).table
 
 
 MERGING = """\

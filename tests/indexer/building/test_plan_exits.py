@@ -131,9 +131,8 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
     builder = Builder(
         Project.load(folder / "PROJECT.toml"), Cache(tmp_path / "cache"), Silence()
     )
-    table = builder.data()
-    dataset, _, values = table
-    trainer = builder.trainer(table, builder.choose(table))
+    dataset, _, values = builder.table
+    trainer = builder.trainer
     masks = [0b0000, 0b0010, 0b0111]
     list(trainer.accuracies(masks))
     for _ in range(2):  # the second time from the cache
