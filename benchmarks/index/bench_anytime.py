@@ -31,7 +31,7 @@ from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.measure_costs import Curve, Curves
 from polydom.indexer.building.project import Search
 from polydom.indexer.building.search_sets import LAMBDAS, search_sets
-from polydom.indexer.index.anytime import Anytime, NodeCosts
+from polydom.indexer.index.next_feature import AnytimeRule, NodeCosts
 from polydom.indexer.set_search.greedy import search_greedy
 
 from ..data.recording import Recording, record
@@ -157,7 +157,7 @@ def poly_dom(world: World, alpha: float) -> tuple[dict[str, Contender], dict[str
     masks = [found.sets[row] for row in kept]
     orders, fallbacks = found.order(masks, cost_of)
     accuracies = np.array([found.accuracies[mask] for mask in masks])
-    rule = Anytime.prepare(
+    rule = AnytimeRule.prepare(
         world.costs,
         world.typical,
         np.array(masks),
@@ -187,7 +187,7 @@ def poly_dom(world: World, alpha: float) -> tuple[dict[str, Contender], dict[str
 
 
 def anytime(
-    world: World, rule: Anytime, at: list[NodeCosts], *, careful: bool
+    world: World, rule: AnytimeRule, at: list[NodeCosts], *, careful: bool
 ) -> Contender:
     """As the server goes on: ask after every feature what to compute next."""
 

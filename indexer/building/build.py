@@ -29,6 +29,7 @@ from .cache_keys import Keys
 from .choose_features import ProjectFeatures, choose_features
 from .dataset import Dataset, draw_groups, parts_of, split, treat_rare_classes
 from .feature_values import FeatureTable, compute_values
+from .fit_exits import FreshAnswers, PlanExitFitter, PlanExits, check_exits
 from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -39,9 +40,8 @@ from .learner_race import (
     choose_learner,
 )
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
-from .plan_exits import FreshAnswers, PlanExitFitter, PlanExits, check_exits
 from .project import Project
-from .readers import load_data
+from .read_items import load_data
 from .search_sets import SearchedSets, search_sets
 from .train_sets import Task, Trainer
 

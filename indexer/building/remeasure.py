@@ -16,7 +16,7 @@ from ..index.package import MetaFacts, Package
 from ..progress import Progress
 from .measure_costs import Measurer, cost_curves, measuring_items
 from .project import Project
-from .readers import load_data
+from .read_items import load_data
 
 TIMES = 240  # of each feature at least, of which a high quantile is to be told
 LEAST_REPEATS = 5

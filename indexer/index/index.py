@@ -14,8 +14,8 @@ from polydom.features.sizes import Size, is_size, read_size, show_size
 from .lookup import Lookup, SizeLookup
 from .machine_factors import MachineFactors, rescale_costs
 from .package import Package, check_choice, pack, unpack
-from .pair_lookup import PairLookup
-from .pdx import read_file, write_file
+from .pdx_file import read_file, write_file
+from .size_pair_lookup import SizePairLookup
 
 
 class Candidate(NamedTuple):
@@ -282,4 +282,4 @@ class Index:
 
 def _kind_of(size: Size) -> type[SizeLookup[Any]]:
     """Return the look-up for sizes like this one."""
-    return PairLookup if isinstance(size, tuple) else Lookup
+    return SizePairLookup if isinstance(size, tuple) else Lookup

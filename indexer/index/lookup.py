@@ -24,7 +24,7 @@ OneSize = TypeVar("OneSize")
 class SizeLookup(ABC, Generic[OneSize]):
     """What an index is searched by: nothing but arrays, which it names in `form`.
 
-    `Lookup` is for sizes of one number, `PairLookup` for sizes of two.
+    `Lookup` is for sizes of one number, `SizePairLookup` for sizes of two.
 
     Attributes
     ----------

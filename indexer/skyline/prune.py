@@ -10,7 +10,7 @@ from polydom.features.sizes import Size
 
 from .kernels.crossings import compare
 from .kernels.envelope import envelope_intervals, undominated
-from .pairs import prune_pairs
+from .size_pairs import prune_pairs
 from .skylines import check_candidates, skylines
 
 PROBES = 8  # sizes at which most pairs are told apart before roots are needed

@@ -12,7 +12,7 @@ from pyarrow import parquet
 from polydom.features.errors import BadProject
 from polydom.indexer.building.dataset import Dataset
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.readers import load_data
+from polydom.indexer.building.read_items import load_data
 
 
 def load(folder: Path, **data: Any) -> Dataset:

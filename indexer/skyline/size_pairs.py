@@ -9,7 +9,7 @@ from polydom.features.costs.polynomials import degree_of, exponents
 from polydom.features.errors import BadInput
 from polydom.features.sizes import is_size
 
-from .kernels.pairs import pair_costs, undominated_pairs
+from .kernels.size_pairs import pair_costs, undominated_pairs
 from .skylines import check_numbers, check_rows
 
 Floats = NDArray[np.float64]

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from polydom.features.costs.polynomials import degree_of
 from polydom.features.errors import BadIndexFile
 
-from ..skyline.kernels.pairs import pair_costs, sift
-from ..skyline.pairs import Floats, Pair, by_accuracy, check_pairs, control_values
-from .kernels.pair_lookup import best_in_cell, cell_of, scan_pairs
+from ..skyline.kernels.size_pairs import pair_costs, sift
+from ..skyline.size_pairs import Floats, Pair, by_accuracy, check_pairs, control_values
+from .kernels.size_pair_lookup import best_in_cell, cell_of, scan_pairs
 from .lookup import SizeLookup
 
 Ints = NDArray[np.int32]
@@ -27,7 +27,7 @@ NARROWEST = 1.01  # largest over smallest number, below which no cell is split
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairLookup(SizeLookup[Pair]):
+class SizePairLookup(SizeLookup[Pair]):
     """Skylines of all sizes (a, b) in a rectangle, by cells of a k-d tree.
 
     A cell lists, the most accurate first, every candidate that no at least as

@@ -1,4 +1,4 @@
-"""Compiled choice of what to compute next; see `anytime.py` for what the words mean.
+"""Compiled choice of what to compute next; `next_feature.py` says what the words mean.
 
 A kernel never allocates, never raises and never checks.
 """

@@ -23,7 +23,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.costs.polynomials import cost_at, monomials
 from polydom.features.sizes import Size
 
-from .kernels.anytime import best_within, most_promising
+from .kernels.next_feature import best_within, most_promising
 from .package import Package, Rows
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,7 @@ class NodeCosts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Anytime:
+class AnytimeRule:
     """The rule, for one index; immutable.
 
     Attributes
@@ -79,7 +79,7 @@ class Anytime:
     quantiles: float
 
     @classmethod
-    def of(cls, package: Package, accuracies: Floats, quantile: float) -> "Anytime":
+    def of(cls, package: Package, accuracies: Floats, quantile: float) -> "AnytimeRule":
         """Prepare the rule for a package; its curves lie at `quantile` of the times."""
         return cls.prepare(
             package.costs,
@@ -103,7 +103,7 @@ class Anytime:
         fallbacks: Rows,
         model_s: Floats,
         quantile: float,
-    ) -> "Anytime":
+    ) -> "AnytimeRule":
         """Prepare the rule from the parts of a `Package`, which see.
 
         Where no typical times are known, all are taken to be as the curves say. A

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.costs.curve import CostTable
-from polydom.indexer.index.anytime import Anytime
-from polydom.indexer.index.kernels.anytime import LEAST_GAIN
+from polydom.indexer.index.kernels.next_feature import LEAST_GAIN
+from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.set_search.feature_order import (
     answers_along,
     order_features,
@@ -23,7 +23,7 @@ NEEDS = ((), (0,), (0, 1), (1,))
 
 def make_anytime(
     masks: list[int], accuracies: list[float], costs: list[int], share: float = 1.0
-) -> Anytime:
+) -> AnytimeRule:
     """Features cost as many seconds as `costs` says, the last two are the steps'."""
     table = CostTable(
         np.array(costs[:M], float)[:, None],
@@ -35,7 +35,7 @@ def make_anytime(
     orders, fallbacks = order_features(
         masks, gains, lambda mask: float(table.of(mask)[0])
     )
-    return Anytime.prepare(
+    return AnytimeRule.prepare(
         table,
         np.full(M + STEPS, share),
         np.array(masks),
@@ -102,7 +102,7 @@ def test_onward_begins_nothing_for_what_will_likely_not_be_reached() -> None:
 def test_onward_leaves_a_models_time() -> None:
     anytime = make_anytime(ALL, GAINS, COSTS)
     orders, fallbacks = _orders(anytime)
-    slow = Anytime.prepare(
+    slow = AnytimeRule.prepare(
         anytime.costs,
         np.empty(0),
         anytime.masks,
@@ -116,7 +116,7 @@ def test_onward_leaves_a_models_time() -> None:
     assert [slow.target(at, 0, left) for left in (1.4, 1.5)] == [-1, 1]
 
 
-def _orders(anytime: Anytime) -> Any:
+def _orders(anytime: AnytimeRule) -> Any:
     orders = tuple(tuple(f for f in row if f >= 0) for row in anytime.orders.tolist())
     return orders, answers_along(orders, anytime.masks.tolist(), anytime.accuracies)
 

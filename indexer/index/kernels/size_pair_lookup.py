@@ -1,6 +1,6 @@
 """Compiled search of cells of sizes of two numbers, (a, b).
 
-A kernel never allocates, never raises and never checks: `pair_lookup.py` validates
+A kernel never allocates, never raises and never checks: `size_pair_lookup.py` validates
 once, when a look-up is made. Cost polynomials are in the order of
 `features/costs/polynomials.py`.
 """
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
 from polydom.models.scoring.kernels.native import frozen
 
-from ...skyline.kernels.pairs import FLOATS_2D, pair_cost
+from ...skyline.kernels.size_pairs import FLOATS_2D, pair_cost
 
 FLOATS = frozen(float64)
 INTS = frozen(int32)

@@ -11,7 +11,7 @@ from polydom.features.items import text_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.plan_exits import (
+from polydom.indexer.building.fit_exits import (
     FreshAnswers,
     PlanExitFitter,
     check_exits,
@@ -20,7 +20,7 @@ from polydom.indexer.building.project import ExitTerms, Project
 from polydom.indexer.building.train_sets import columns_of
 from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import answers_of
-from polydom.indexer.index.pdx import read_file, write_file
+from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.indexer.progress import Silence
 from polydom.server.engine.budget import Allowance
 from polydom.server.engine.execution import execute
