@@ -16,6 +16,9 @@ from polydom.features.errors import BadIndexFile
 from ..skyline.skylines import check_candidates, skylines
 from .kernels.lookup import best_rank, scan_ranks, skyline_ranks
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 SMALLEST_BLOCK = 8  # changes that share one list of stays, at least
 
 OneSize = TypeVar("OneSize")
@@ -42,16 +45,13 @@ class SizeLookup(ABC, Generic[OneSize]):
 
     variables: ClassVar[int]
     form: ClassVar[Mapping[str, tuple[type, int]]]
-    coefficients: NDArray[np.float64]
-    rows: NDArray[np.int64]
+    coefficients: Floats
+    rows: Ints
 
     @classmethod
     @abstractmethod
     def build(
-        cls,
-        coefficients: NDArray[np.float64],
-        accuracies: NDArray[np.float64],
-        sizes: tuple[OneSize, OneSize],
+        cls, coefficients: Floats, accuracies: Floats, sizes: tuple[OneSize, OneSize]
     ) -> Self:
         """Index candidates for all sizes in a range."""
 
@@ -60,7 +60,7 @@ class SizeLookup(ABC, Generic[OneSize]):
         """Row of the most accurate candidate that fits, -1 if none does."""
 
     @abstractmethod
-    def skyline(self, size: OneSize) -> NDArray[np.int64]:
+    def skyline(self, size: OneSize) -> Ints:
         """Rows on the skyline of a size, by ascending cost and accuracy."""
 
     @staticmethod
@@ -108,10 +108,7 @@ class SizeLookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def check_source(
-        self,
-        coefficients: NDArray[np.float64],
-        accuracies: NDArray[np.float64],
-        sizes: tuple[OneSize, OneSize],
+        self, coefficients: Floats, accuracies: Floats, sizes: tuple[OneSize, OneSize]
     ) -> None:
         """Refuse to look up other candidates than these, or for other sizes.
 
@@ -123,9 +120,7 @@ class SizeLookup(ABC, Generic[OneSize]):
             If what `build` copies from its arguments is not in the look-up.
         """
 
-    def _check_ranked(
-        self, coefficients: NDArray[np.float64], accuracies: NDArray[np.float64]
-    ) -> None:
+    def _check_ranked(self, coefficients: Floats, accuracies: Floats) -> None:
         """Refuse `rows` that are not some candidates, by ascending accuracy."""
         rows = self.rows
         if (
@@ -185,21 +180,18 @@ class Lookup(SizeLookup[float]):
         "rows": (np.int64, 1),
     }
 
-    breakpoints: NDArray[np.float64]
+    breakpoints: Floats
     guide: NDArray[np.int32]
-    spacing: NDArray[np.float64]
+    spacing: Floats
     blocks: NDArray[np.int32]
     offsets: NDArray[np.int32]
     stays: NDArray[np.int32]
-    coefficients: NDArray[np.float64]
-    rows: NDArray[np.int64]
+    coefficients: Floats
+    rows: Ints
 
     @classmethod
     def build(
-        cls,
-        coefficients: NDArray[np.float64],
-        accuracies: NDArray[np.float64],
-        sizes: tuple[float, float],
+        cls, coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
     ) -> Self:
         """Index candidates for all sizes in a range.
 
@@ -265,7 +257,7 @@ class Lookup(SizeLookup[float]):
             rank = scan_ranks(self.coefficients, size, budget_s)
         return -1 if rank < 0 else int(self.rows[rank])
 
-    def skyline(self, size: float) -> NDArray[np.int64]:
+    def skyline(self, size: float) -> Ints:
         """Rows on the skyline of a size, by ascending cost and accuracy."""
         out = np.empty(self.rows.size, np.int64)
         position = int(np.searchsorted(self.breakpoints, size, side="right"))
@@ -282,10 +274,7 @@ class Lookup(SizeLookup[float]):
         return {"breakpoints": len(self.breakpoints)}
 
     def check_source(
-        self,
-        coefficients: NDArray[np.float64],
-        accuracies: NDArray[np.float64],
-        sizes: tuple[float, float],
+        self, coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
     ) -> None:
         """Refuse to look up other candidates than these, or for other sizes."""
         check_candidates(coefficients, accuracies, sizes)
@@ -364,8 +353,8 @@ class Lookup(SizeLookup[float]):
 
 
 def _guide(
-    breakpoints: NDArray[np.float64], sizes: tuple[float, float]
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    breakpoints: Floats, sizes: tuple[float, float]
+) -> tuple[NDArray[np.int32], Floats]:
     """Count the breakpoints before each of as many equal cells as there are ranges."""
     spacing = np.array([sizes[0], _per_unit(breakpoints.size + 1, sizes)])
     cells = _cells(breakpoints, spacing)
@@ -380,19 +369,15 @@ def _per_unit(ranges: int, sizes: tuple[float, float]) -> float:
     return per_unit if math.isfinite(per_unit) else 0.0
 
 
-def _cells(
-    breakpoints: NDArray[np.float64], spacing: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _cells(breakpoints: Floats, spacing: Floats) -> Floats:
     """Cell of each breakpoint, by the same arithmetic as in the kernel."""
     with np.errstate(all="ignore"):  # of a file these may be any numbers
         places = (breakpoints - spacing[0]) * spacing[1]
-    cells: NDArray[np.float64] = np.floor(np.clip(places, 0, breakpoints.size))
+    cells: Floats = np.floor(np.clip(places, 0, breakpoints.size))
     return cells
 
 
-def _blocks(
-    begins: NDArray[np.int64], ends: NDArray[np.int64], ranges: int
-) -> NDArray[np.int64]:
+def _blocks(begins: Ints, ends: Ints, ranges: int) -> Ints:
     """Block of each range: a new one when the joined outnumber those at the start."""
     joined = np.cumsum(np.bincount(begins, minlength=ranges)[:ranges])
     left = np.cumsum(np.bincount(ends, minlength=ranges + 1)[:ranges])
@@ -406,12 +391,7 @@ def _blocks(
     return blocks
 
 
-def _share(
-    ranks: NDArray[np.int64],
-    begins: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    blocks: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _share(ranks: Ints, begins: Ints, ends: Ints, blocks: Ints) -> tuple[Ints, Ints]:
     """Offsets and stays: every stay is listed in each block it reaches into."""
     first, last = blocks[begins], blocks[ends - 1]
     counts = last - first + 1

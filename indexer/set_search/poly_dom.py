@@ -346,11 +346,7 @@ def check_features(m: int) -> None:
 
 
 def _check_arguments(
-    m: int,
-    alpha: float,
-    tolerance: float,
-    budget: int | None,
-    budget_s: float | None,
+    m: int, alpha: float, tolerance: float, budget: int | None, budget_s: float | None
 ) -> None:
     check_features(m)
     if not 1.0 <= alpha < math.inf:

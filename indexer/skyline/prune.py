@@ -13,6 +13,8 @@ from .kernels.envelope import envelope_intervals, undominated
 from .size_pairs import prune_pairs
 from .skylines import check_candidates, skylines
 
+Floats = NDArray[np.float64]
+
 PROBES = 8  # sizes at which most pairs are told apart before roots are needed
 ROUNDING = 1e-12  # share of a budget that rounding of a cost certainly stays below
 
@@ -20,8 +22,8 @@ Spans = list[tuple[float, float]]  # of sizes: from the first up to, not includi
 
 
 def prune(
-    coefficients: NDArray[np.float64],
-    accuracies: NDArray[np.float64],
+    coefficients: Floats,
+    accuracies: Floats,
     sizes: tuple[Size, Size],
     budgets: tuple[float, float] | None = None,
 ) -> NDArray[np.int64]:
@@ -74,8 +76,8 @@ def prune(
 
 
 def _best_within(
-    coefficients: NDArray[np.float64],
-    accuracies: NDArray[np.float64],
+    coefficients: Floats,
+    accuracies: Floats,
     sizes: tuple[float, float],
     budgets: tuple[float, float],
 ) -> NDArray[np.int64]:
@@ -106,11 +108,7 @@ def _best_within(
 
 
 def _spans(
-    curve: NDArray[np.float64],
-    budget: float,
-    sizes: tuple[float, float],
-    *,
-    above: bool,
+    curve: Floats, budget: float, sizes: tuple[float, float], *, above: bool
 ) -> Spans:
     """Sizes at which a curve is above a budget, or at which it is not."""
     width = len(curve)

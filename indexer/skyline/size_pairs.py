@@ -30,7 +30,7 @@ def prune_pairs(
     Parameters
     ----------
     coefficients : (C, T)
-        Cost polynomials in two numbers (features/sizes.py), none negative.
+        Cost polynomials in two numbers (features/costs/polynomials.py), none negative.
     accuracies : (C,)
         In [0, 1].
     sizes

@@ -9,16 +9,16 @@ from numba import float64, int32, int64
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
+from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, frozen
 
-FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
-INTS = frozen(int32)
-STAYS = frozen(int32, 2)
+Floats = NDArray[np.float64]
+
+INTS, STAYS = frozen(int32), frozen(int32, 2)
 ROWS_OUT = int64[::1]
 
 
 @njit(float64(FLOATS_2D, int64, float64), inline="always", **OPTIONS)
-def cost_at(coefficients: NDArray[np.float64], row: int, n: float) -> float:
+def cost_at(coefficients: Floats, row: int, n: float) -> float:
     """Cost c(S, n) in seconds of one row of `coefficients`, constant first."""
     cost_s = 0.0
     for k in range(coefficients.shape[1] - 1, -1, -1):
@@ -28,10 +28,7 @@ def cost_at(coefficients: NDArray[np.float64], row: int, n: float) -> float:
 
 @njit(int64(FLOATS, INTS, FLOATS, float64), inline="always", **OPTIONS)
 def range_of(
-    breakpoints: NDArray[np.float64],
-    guide: NDArray[np.int32],
-    spacing: NDArray[np.float64],
-    n: float,
+    breakpoints: Floats, guide: NDArray[np.int32], spacing: Floats, n: float
 ) -> int:
     """Count the breakpoints up to n: the range n lies in.
 
@@ -57,13 +54,13 @@ def range_of(
     **OPTIONS,
 )
 def best_rank(
-    breakpoints: NDArray[np.float64],
+    breakpoints: Floats,
     guide: NDArray[np.int32],
-    spacing: NDArray[np.float64],
+    spacing: Floats,
     blocks: NDArray[np.int32],
     offsets: NDArray[np.int32],
     stays: NDArray[np.int32],
-    coefficients: NDArray[np.float64],
+    coefficients: Floats,
     n: float,
     budget_s: float,
 ) -> int:
@@ -93,7 +90,7 @@ def best_rank(
 
 
 @njit(int64(FLOATS_2D, float64, float64), **OPTIONS)
-def scan_ranks(coefficients: NDArray[np.float64], n: float, budget_s: float) -> int:
+def scan_ranks(coefficients: Floats, n: float, budget_s: float) -> int:
     """`best_rank` by trying every candidate, the most accurate first.
 
     ICSP's Naive-Lookup.
@@ -104,10 +101,7 @@ def scan_ranks(coefficients: NDArray[np.float64], n: float, budget_s: float) -> 
     return -1
 
 
-@njit(
-    int64(INTS, INTS, STAYS, int64, ROWS_OUT),
-    **OPTIONS,
-)
+@njit(int64(INTS, INTS, STAYS, int64, ROWS_OUT), **OPTIONS)
 def skyline_ranks(
     blocks: NDArray[np.int32],
     offsets: NDArray[np.int32],

@@ -10,19 +10,17 @@ from numba import float64, int32, int64
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
+from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, frozen
 
-from ...skyline.kernels.size_pairs import FLOATS_2D, pair_cost
+from ...skyline.kernels.size_pairs import pair_cost
 
-FLOATS = frozen(float64)
-INTS = frozen(int32)
-INTS_2D = frozen(int32, 2)
+Floats = NDArray[np.float64]
+
+INTS, INTS_2D = frozen(int32), frozen(int32, 2)
 
 
 @njit(int64(FLOATS, INTS_2D, float64, float64), inline="always", **OPTIONS)
-def cell_of(
-    thresholds: NDArray[np.float64], nodes: NDArray[np.int32], a: float, b: float
-) -> int:
+def cell_of(thresholds: Floats, nodes: NDArray[np.int32], a: float, b: float) -> int:
     """Descend to the cell of (a, b); outside all cells, to one that is near.
 
     A node is (0 for a or 1 for b, child below the threshold, child from it on), where
@@ -43,12 +41,12 @@ def cell_of(
     **OPTIONS,
 )
 def best_in_cell(
-    thresholds: NDArray[np.float64],
+    thresholds: Floats,
     nodes: NDArray[np.int32],
     cells: NDArray[np.int32],
     entries: NDArray[np.int32],
     levels: NDArray[np.int32],
-    coefficients: NDArray[np.float64],
+    coefficients: Floats,
     a: float,
     b: float,
     budget_s: float,
@@ -89,9 +87,7 @@ def best_in_cell(
 
 
 @njit(int64(FLOATS_2D, float64, float64, float64), **OPTIONS)
-def scan_pairs(
-    coefficients: NDArray[np.float64], a: float, b: float, budget_s: float
-) -> int:
+def scan_pairs(coefficients: Floats, a: float, b: float, budget_s: float) -> int:
     """`best_in_cell` by trying every candidate, the most accurate first."""
     for rank in range(coefficients.shape[0] - 1, -1, -1):
         if pair_cost(coefficients, rank, a, b) <= budget_s:

@@ -13,9 +13,11 @@ from numba.types import Tuple, UniTuple
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
+from polydom.models.scoring.kernels.native import FLOATS
 
-FLOATS = frozen(float64)
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 FLOATS_OUT, FLOATS_2D_OUT, INTS_OUT = float64[::1], float64[:, ::1], int64[::1]
 
 UNIT = 2.0**-53
@@ -44,7 +46,7 @@ def exact_product(a: float, b: float) -> tuple[float, float]:
 
 
 @njit(int64(FLOATS_OUT, int64, float64), **OPTIONS)
-def add_exactly(parts: NDArray[np.float64], count: int, value: float) -> int:
+def add_exactly(parts: Floats, count: int, value: float) -> int:
     """Add `value` to the exact sum of the first `count` parts; the new count.
 
     Parts are ascending in size, do not overlap and are not 0, so the last one has
@@ -63,7 +65,7 @@ def add_exactly(parts: NDArray[np.float64], count: int, value: float) -> int:
 
 
 @njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
-def exact_sign(terms: NDArray[np.float64], degree: int, n: float) -> int:
+def exact_sign(terms: Floats, degree: int, n: float) -> int:
     """`sign_at` without rounding: Horner's rule on exact sums."""
     value = np.empty(4 << degree)
     product = np.empty(4 << degree)
@@ -83,7 +85,7 @@ def exact_sign(terms: NDArray[np.float64], degree: int, n: float) -> int:
 
 
 @njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
-def sign_at(terms: NDArray[np.float64], degree: int, n: float) -> int:
+def sign_at(terms: Floats, degree: int, n: float) -> int:
     """Sign of a polynomial at n: -1, 0 or 1.
 
     `terms` (degree + 1, 2) holds coefficients, constant first, as unevaluated sums.
@@ -101,7 +103,7 @@ def sign_at(terms: NDArray[np.float64], degree: int, n: float) -> int:
 
 @njit(float64(FLOATS_2D_OUT, int64, float64, float64, int64), **OPTIONS)
 def first_change(
-    terms: NDArray[np.float64], degree: int, low: float, high: float, sign: int
+    terms: Floats, degree: int, low: float, high: float, sign: int
 ) -> float:
     """First float after `low`, up to `high`, where the sign is not `sign`.
 
@@ -119,12 +121,7 @@ def first_change(
 
 @njit(int64(FLOATS_2D_OUT, int64, FLOATS_OUT, int64, FLOATS_OUT, INTS_OUT), **OPTIONS)
 def signs_between(
-    terms: NDArray[np.float64],
-    degree: int,
-    cuts: NDArray[np.float64],
-    pieces: int,
-    starts: NDArray[np.float64],
-    signs: NDArray[np.int64],
+    terms: Floats, degree: int, cuts: Floats, pieces: int, starts: Floats, signs: Ints
 ) -> int:
     """Find the runs of one sign of a polynomial monotone between neighbouring cuts.
 
@@ -156,12 +153,7 @@ def signs_between(
 
 @njit(int64(FLOATS, FLOATS, float64, float64, FLOATS_OUT, INTS_OUT), **OPTIONS)
 def compare(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    low: float,
-    high: float,
-    starts: NDArray[np.float64],
-    signs: NDArray[np.int64],
+    first: Floats, second: Floats, low: float, high: float, starts: Floats, signs: Ints
 ) -> int:
     """Find the sizes at which `first` costs less (-1) or more (1) than `second`.
 
@@ -201,9 +193,7 @@ def compare(
 
 
 @njit(int64(FLOATS, FLOATS, float64, float64), **OPTIONS)
-def certain_order(
-    first: NDArray[np.float64], second: NDArray[np.float64], low: float, high: float
-) -> int:
+def certain_order(first: Floats, second: Floats, low: float, high: float) -> int:
     """Quick sign of `first` - `second` on all of [low, high], 0 if it is not certain.
 
     Splits the difference into its rising and its falling part, each largest at one
@@ -230,12 +220,7 @@ COMPARED = Tuple((boolean, boolean))
 
 @njit(COMPARED(FLOATS, FLOATS, float64, float64, FLOATS_OUT, INTS_OUT), **OPTIONS)
 def ever_cheaper(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    low: float,
-    high: float,
-    starts: NDArray[np.float64],
-    signs: NDArray[np.int64],
+    first: Floats, second: Floats, low: float, high: float, starts: Floats, signs: Ints
 ) -> tuple[bool, bool]:
     """Whether `first` costs less somewhere in [low, high], and whether `second` does.
 

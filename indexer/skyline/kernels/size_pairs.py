@@ -1,7 +1,7 @@
 """Compiled proofs that one cost is nowhere above another, for sizes (a, b).
 
 A kernel never allocates, never raises and never checks. Cost polynomials are in the
-order of `features/sizes.py`.
+order of `features/costs/polynomials.py`.
 """
 
 import numpy as np
@@ -9,9 +9,11 @@ from numba import boolean, float64, int64, void
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
+from polydom.models.scoring.kernels.native import FLOATS_2D
 
-FLOATS_2D = frozen(float64, 2)
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 FLOATS_OUT = float64[::1]
 ROOM = float64[:, ::1]
 ROWS_OUT = int64[::1]
@@ -19,8 +21,8 @@ FLAGS_OUT = boolean[::1]
 
 
 @njit(float64(FLOATS_2D, int64, float64, float64), inline="always", **OPTIONS)
-def pair_cost(coefficients: NDArray[np.float64], row: int, a: float, b: float) -> float:
-    """Cost in seconds of one row of `coefficients`; as `features.sizes.cost_at`."""
+def pair_cost(coefficients: Floats, row: int, a: float, b: float) -> float:
+    """Cost in seconds of one row of `coefficients`; as `polynomials.cost_at`."""
     cost_s: float = coefficients[row, 0]
     first, degree = 1, 1
     while first < coefficients.shape[1]:
@@ -35,18 +37,14 @@ def pair_cost(coefficients: NDArray[np.float64], row: int, a: float, b: float) -
 
 
 @njit(void(FLOATS_2D, float64, float64, FLOATS_OUT), **OPTIONS)
-def pair_costs(
-    coefficients: NDArray[np.float64], a: float, b: float, out: NDArray[np.float64]
-) -> None:
+def pair_costs(coefficients: Floats, a: float, b: float, out: Floats) -> None:
     """Cost of each row of `coefficients` at one size."""
     for row in range(coefficients.shape[0]):
         out[row] = pair_cost(coefficients, row, a, b)
 
 
 @njit(int64(FLOATS_2D, ROWS_OUT, FLAGS_OUT), **OPTIONS)
-def sift(
-    controls: NDArray[np.float64], kept: NDArray[np.int64], steps: NDArray[np.bool_]
-) -> int:
+def sift(controls: Floats, kept: Ints, steps: NDArray[np.bool_]) -> int:
     """List who may be on a skyline somewhere in a cell, and who is a step of it.
 
     Rows of `controls` are control values in the cell (Bernstein coefficients), the
@@ -77,9 +75,7 @@ def sift(
 
 
 @njit(boolean(ROOM, ROWS_OUT, int64, int64), **OPTIONS)
-def never_negative(
-    room: NDArray[np.float64], depths: NDArray[np.int64], side: int, deepest: int
-) -> bool:
+def never_negative(room: Floats, depths: Ints, side: int, deepest: int) -> bool:
     """Whether the polynomial with control values `room[0]` is proven never negative.
 
     `side` (d + 1) squared are its control values; rows of `room` below them are
@@ -123,12 +119,7 @@ def never_negative(
 
 @njit(int64(FLOATS_2D, int64, int64, ROOM, ROWS_OUT, ROWS_OUT), **OPTIONS)
 def undominated_pairs(
-    controls: NDArray[np.float64],
-    side: int,
-    deepest: int,
-    room: NDArray[np.float64],
-    depths: NDArray[np.int64],
-    kept: NDArray[np.int64],
+    controls: Floats, side: int, deepest: int, room: Floats, depths: Ints, kept: Ints
 ) -> int:
     """List the rows of `controls` that no row listed before is proven to dominate."""
     found = 0
