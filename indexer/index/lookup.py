@@ -27,7 +27,8 @@ OneSize = TypeVar("OneSize")
 class SizeLookup(ABC, Generic[OneSize]):
     """What an index is searched by: nothing but arrays, which it names in `form`.
 
-    `Lookup` is for sizes of one number, `SizePairLookup` for sizes of two.
+    `Lookup` is for sizes of one number, `SizePairLookup` for sizes of two. Immutable;
+    safe to share between threads, and its arrays between processes.
 
     Attributes
     ----------
@@ -36,7 +37,7 @@ class SizeLookup(ABC, Generic[OneSize]):
     form
         Type and number of dimensions of each array.
     coefficients : (K, T) float64
-        Cost polynomial of each ranked candidate, seconds.
+        Cost polynomial of each ranked candidate, seconds (`polynomials.py`).
     rows : (K,) int64
         Candidates that are on the skyline of some size, least accurate first.
     """
@@ -53,11 +54,33 @@ class SizeLookup(ABC, Generic[OneSize]):
     def build(
         cls, coefficients: Floats, accuracies: Floats, sizes: tuple[OneSize, OneSize]
     ) -> Self:
-        """Index candidates for all sizes in a range."""
+        """Index candidates for all sizes in a range.
+
+        Parameters
+        ----------
+        coefficients : (C, T)
+            Cost polynomials, seconds.
+        accuracies : (C,)
+            In [0, 1].
+        sizes
+            The smallest and the largest size.
+
+        Raises
+        ------
+        BadInput
+            If such candidates cannot be indexed.
+        """
 
     @abstractmethod
     def best(self, size: OneSize, budget_s: float) -> int:
-        """Row of the most accurate candidate that fits, -1 if none does."""
+        """Row of the most accurate candidate that fits, -1 if none does.
+
+        The row's cost, as `polynomials.cost_at` has it, never exceeds `budget_s`, and
+        no more accurate candidate fits: up to rounding, so that one within a relative
+        1e-12 of the budget may be missed. Outside the sizes the look-up was built for,
+        what it gives fits but may not be the best; it never says -1 if a candidate of
+        any skyline fits.
+        """
 
     @abstractmethod
     def skyline(self, size: OneSize) -> Ints:
@@ -146,8 +169,6 @@ class Lookup(SizeLookup[float]):
     candidates have joined as there were at its start, so the bytes grow with the
     number of changes.
 
-    Immutable; safe to share between threads, and its arrays between processes.
-
     Attributes
     ----------
     breakpoints : (R - 1,) float64
@@ -162,10 +183,8 @@ class Lookup(SizeLookup[float]):
         Block b has `stays[offsets[b] : offsets[b + 1]]`.
     stays : (T, 3) int32
         Rank, first range, end range; in each block by ascending rank, then range.
-    coefficients : (K, d + 1) float64
-        Cost polynomial of each ranked candidate, constant first, seconds.
-    rows : (K,) int64
-        The candidates' rows in the input, least accurate first.
+    coefficients, rows
+        As `SizeLookup` says.
     """
 
     variables: ClassVar = 1
@@ -193,22 +212,7 @@ class Lookup(SizeLookup[float]):
     def build(
         cls, coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
     ) -> Self:
-        """Index candidates for all sizes in a range.
-
-        Parameters
-        ----------
-        coefficients : (C, d + 1)
-            Cost polynomials in the item size, constant first, seconds.
-        accuracies : (C,)
-            In [0, 1].
-        sizes
-            `(low, high)`, 0 <= low <= high.
-
-        Raises
-        ------
-        BadInput
-            As `check_candidates`.
-        """
+        """Index candidates for all sizes in a range, by their `skylines`."""
         found = skylines(coefficients, accuracies, sizes)
         # Accuracies are distinct on a skyline, but not between skylines.
         rows = np.unique(found.rows)
@@ -235,12 +239,8 @@ class Lookup(SizeLookup[float]):
     def best(self, size: float, budget_s: float) -> int:
         """Row of the most accurate candidate that fits, -1 if none does.
 
-        The row's cost, evaluated with Horner's rule, never exceeds `budget_s`, and no
-        more accurate candidate fits. The latter is exact up to rounding: a candidate
-        within a relative 1e-12 of the budget may be missed at sizes within rounding
-        of a crossing of its curve. Outside the sizes the look-up was built for, what
-        it gives fits but may not be the best; it never says -1 if a candidate of any
-        skyline fits.
+        A candidate within rounding of the budget is missed only at sizes within
+        rounding of a crossing of its curve.
         """
         rank = best_rank(
             self.breakpoints,

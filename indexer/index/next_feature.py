@@ -14,7 +14,7 @@ over need not be spent.
 
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from polydom.features.costs.polynomials import cost_at, monomials
 from polydom.features.sizes import Size
 
 from .kernels.next_feature import best_within, most_promising
-from .package import Package, Rows
+from .package import Package
 
 Floats = NDArray[np.float64]
 
@@ -45,7 +45,7 @@ class NodeCosts(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AnytimeRule:
-    """The rule, for one index; immutable.
+    """Which feature to compute next, for one index; immutable.
 
     Attributes
     ----------
@@ -79,55 +79,33 @@ class AnytimeRule:
     quantiles: float
 
     @classmethod
-    def of(cls, package: Package, accuracies: Floats, quantile: float) -> "AnytimeRule":
-        """Prepare the rule for a package; its curves lie at `quantile` of the times."""
-        return cls.prepare(
-            package.costs,
-            package.typical,
-            package.masks,
-            accuracies,
-            package.orders,
-            package.fallbacks,
-            package.model_s,
-            quantile,
-        )
-
-    @classmethod
-    def prepare(
-        cls,
-        costs: CostTable,
-        typical: Floats,
-        masks: NDArray[Any],
-        accuracies: Floats,
-        orders: Rows,
-        fallbacks: Rows,
-        model_s: Floats,
-        quantile: float,
-    ) -> "AnytimeRule":
-        """Prepare the rule from the parts of a `Package`, which see.
+    def of(cls, package: Package, accuracies: Floats, quantile: float) -> Self:
+        """Prepare the rule for a package, whose curves lie at `quantile` of the times.
 
         Where no typical times are known, all are taken to be as the curves say. A
         quantile at or below the median tells of no spread and counts as 0.99.
         """
+        costs, orders = package.costs, package.orders
         m, longest = len(costs.needs), max(map(len, orders))
         table = np.full((len(orders), longest), -1, np.int32)
         gains = np.zeros((len(orders), longest + 1))
         for row, order in enumerate(orders):
             table[row, : len(order)] = order
-            gains[row, : len(order) + 1] = accuracies[list(fallbacks[row])]
-        shares = typical if len(typical) else np.ones(m + len(costs.step_coefficients))
+            gains[row, : len(order) + 1] = accuracies[list(package.fallbacks[row])]
+        shares = package.typical
+        if not len(shares):
+            shares = np.ones(m + len(costs.step_coefficients))
+        needs = [sum(1 << step for step in steps) for steps in costs.needs]
         return cls(
             costs,
             shares[:m],
             shares[m:],
-            masks.astype(np.int64),
+            package.masks.astype(np.int64),
             np.ascontiguousarray(accuracies),
             table,
             gains,
-            np.array(
-                [sum(1 << step for step in steps) for steps in costs.needs], np.int64
-            ),
-            np.ascontiguousarray(model_s),
+            np.array(needs, np.int64),
+            np.ascontiguousarray(package.model_s),
             NormalDist().inv_cdf(quantile if quantile > 0.5 else 0.99),
         )
 

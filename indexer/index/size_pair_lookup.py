@@ -37,8 +37,6 @@ class SizePairLookup(SizeLookup[Pair]):
     nearly a chain in which every candidate is nowhere dearer than those before it;
     then bisection by true costs and a look at a few neighbours give the exact answer.
 
-    Immutable; safe to share between threads, and its arrays between processes.
-
     Attributes
     ----------
     thresholds : (N,) float64
@@ -54,11 +52,8 @@ class SizePairLookup(SizeLookup[Pair]):
         is, may be dearer than one before it.
     levels : (K,) int32
         Equal where ranks are equally accurate, ascending.
-    coefficients : (K, T) float64
-        Cost polynomial of each ranked candidate, seconds; terms are in the order of
-        features/costs/polynomials.py.
-    rows : (K,) int64
-        The candidates' rows in the input, least accurate first.
+    coefficients, rows
+        As `SizeLookup` says; no coefficient is negative.
     """
 
     variables: ClassVar = 2
@@ -84,22 +79,7 @@ class SizePairLookup(SizeLookup[Pair]):
     def build(
         cls, coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
     ) -> Self:
-        """Index candidates for all sizes in a rectangle.
-
-        Parameters
-        ----------
-        coefficients : (C, T)
-            Cost polynomials in two numbers, without negative coefficients, seconds.
-        accuracies : (C,)
-            In [0, 1].
-        sizes
-            The smallest and the largest size, both numbers above 0.
-
-        Raises
-        ------
-        BadInput
-            As `check_pairs`.
-        """
+        """Index candidates for all sizes in a rectangle; see `check_pairs`."""
         check_pairs(coefficients, accuracies, sizes)
         order = by_accuracy(coefficients, accuracies, sizes)
         tree = _grow(coefficients[order], sizes)
@@ -119,14 +99,9 @@ class SizePairLookup(SizeLookup[Pair]):
         )
 
     def best(self, size: Pair, budget_s: float) -> int:
-        """Row of the most accurate candidate that fits, -1 if none does.
+        """Row of the most accurate candidate that fits; of equals the cheapest.
 
-        The row's cost, as `polynomials.cost_at` has it, never exceeds `budget_s`,
-        and no more accurate candidate fits, nor one as accurate that is cheaper. The
-        latter two are exact up to rounding: a candidate within a relative 1e-12 of
-        the budget, or of the one chosen, may be missed. Outside the sizes the look-up
-        was built for, what it gives fits but may not be the best; it never says -1 if
-        a candidate of any cell fits.
+        Up to rounding, so one within a relative 1e-12 of that may be chosen.
         """
         a, b = size
         rank = best_in_cell(

@@ -58,12 +58,12 @@ def prune(
     low, high = sizes
     if budgets is not None and not 0 < budgets[0] <= budgets[1] < math.inf:
         raise BadInput(f"budgets are {budgets!r}; 0 < low <= high is needed")
-    if budgets is not None and isinstance(low, tuple):
-        raise BadInput("budgets are for sizes of one number")
-    if isinstance(low, tuple) and isinstance(high, tuple):
+    if isinstance(low, tuple) or isinstance(high, tuple):
+        if budgets is not None:
+            raise BadInput("budgets are for sizes of one number")
+        assert isinstance(low, tuple)
+        assert isinstance(high, tuple)
         return prune_pairs(coefficients, accuracies, (low, high))
-    assert isinstance(low, float | int)
-    assert isinstance(high, float | int)
     if budgets is not None:
         return _best_within(coefficients, accuracies, (low, high), budgets)
     check_candidates(coefficients, accuracies, (low, high))

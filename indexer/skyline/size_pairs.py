@@ -21,25 +21,12 @@ DEEPEST = 12  # halvings of a rectangle after which a doubtful pair is kept
 def prune_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> NDArray[np.int64]:
-    """Keep the candidates that none dominates, and those in doubt: `candidates.prune`.
+    """Keep the candidates that none dominates, and those in doubt: `prune` for pairs.
 
     One is dropped only where the difference of its cost and that of one candidate, at
     least as accurate, is proven not to be negative in the whole rectangle: by its
     Bernstein coefficients there, in halves, in halves of these, and so on to DEEPEST.
-
-    Parameters
-    ----------
-    coefficients : (C, T)
-        Cost polynomials in two numbers (features/costs/polynomials.py), none negative.
-    accuracies : (C,)
-        In [0, 1].
-    sizes
-        The smallest and the largest size, both numbers above 0.
-
-    Raises
-    ------
-    BadInput
-        As `check_pairs`.
+    Arguments and errors are those of `check_pairs`.
     """
     check_pairs(coefficients, accuracies, sizes)
     order = by_accuracy(coefficients, accuracies, sizes)
@@ -105,6 +92,15 @@ def check_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> None:
     """Refuse candidates that cannot be indexed by sizes of two numbers.
+
+    Parameters
+    ----------
+    coefficients : (C, T)
+        Cost polynomials in two numbers (features/costs/polynomials.py), none negative.
+    accuracies : (C,)
+        In [0, 1].
+    sizes
+        The smallest and the largest size, both numbers above 0.
 
     Raises
     ------

@@ -61,6 +61,7 @@ def skylines(
     coefficients : (C, d + 1)
         Cost polynomials, constant first.
     accuracies : (C,)
+        In [0, 1].
     sizes
         `(low, high)`, 0 <= low <= high.
 
@@ -110,10 +111,7 @@ def check_candidates(
 def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
     """Refuse arrays that are not the costs and accuracies of the same candidates.
 
-    Parameters
-    ----------
-    terms
-        How many coefficients each should have, for the error.
+    `terms` is how many coefficients each should have, for the error.
     """
     if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
         raise BadInput(

@@ -1,15 +1,18 @@
 """What to compute next: by expected accuracy at the deadline, compared with a twin."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
 from polydom.indexer.index.kernels.next_feature import LEAST_GAIN
 from polydom.indexer.index.next_feature import AnytimeRule
+from polydom.indexer.index.package import Package
 from polydom.indexer.set_search.feature_order import (
     answers_along,
     order_features,
@@ -21,9 +24,9 @@ M, STEPS = 4, 2
 NEEDS = ((), (0,), (0, 1), (1,))
 
 
-def make_anytime(
+def make_package(
     masks: list[int], accuracies: list[float], costs: list[int], share: float = 1.0
-) -> AnytimeRule:
+) -> tuple[Package, NDArray[np.float64]]:
     """Features cost as many seconds as `costs` says, the last two are the steps'."""
     table = CostTable(
         np.array(costs[:M], float)[:, None],
@@ -35,16 +38,28 @@ def make_anytime(
     orders, fallbacks = order_features(
         masks, gains, lambda mask: float(table.of(mask)[0])
     )
-    return AnytimeRule.prepare(
-        table,
-        np.full(M + STEPS, share),
-        np.array(masks),
-        gains,
-        orders,
-        fallbacks,
-        np.zeros(len(masks)),
-        0.99,
+    package = Package(
+        kind="record",
+        labels=(),
+        features=(),
+        costs=table,
+        masks=np.array(masks, np.uint64),
+        orders=orders,
+        fallbacks=fallbacks,
+        models=(),
+        model_s=np.zeros(len(masks)),
+        overhead_s=0.0,
+        meta={},
+        typical=np.full(M + STEPS, share),
     )
+    return package, gains
+
+
+def make_anytime(
+    masks: list[int], accuracies: list[float], costs: list[int], share: float = 1.0
+) -> AnytimeRule:
+    """Make the rule for such a package."""
+    return AnytimeRule.of(*make_package(masks, accuracies, costs, share), 0.99)
 
 
 ALL = [0b0000, 0b0001, 0b0010, 0b0011, 0b1111]
@@ -100,17 +115,10 @@ def test_onward_begins_nothing_for_what_will_likely_not_be_reached() -> None:
 
 
 def test_onward_leaves_a_models_time() -> None:
-    anytime = make_anytime(ALL, GAINS, COSTS)
-    orders, fallbacks = _orders(anytime)
-    slow = AnytimeRule.prepare(
-        anytime.costs,
-        np.empty(0),
-        anytime.masks,
-        anytime.accuracies,
-        orders,
-        fallbacks,
-        np.full(len(ALL), 0.5),
-        0.5,
+    package, gains = make_package(ALL, GAINS, COSTS)
+    half = np.full(len(ALL), 0.5)
+    slow = AnytimeRule.of(
+        replace(package, model_s=half, typical=np.empty(0)), gains, 0.5
     )
     at = slow.at(1.0)
     assert [slow.target(at, 0, left) for left in (1.4, 1.5)] == [-1, 1]
