@@ -29,7 +29,13 @@ from .cache_keys import Keys
 from .choose_features import ProjectFeatures, choose_features
 from .dataset import Dataset, draw_groups, parts_of, split, treat_rare_classes
 from .feature_values import FeatureTable, compute_values
-from .fit_exits import FreshAnswers, PlanExitFitter, PlanExits, check_exits
+from .fit_exits import (
+    FreshAnswers,
+    PlanExitFitter,
+    PlanExits,
+    check_exits,
+    exit_costs,
+)
 from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -132,7 +138,8 @@ class Builder:
                 name=f"paces/{digest(self.trainer.task.key, masks)}",
             ).facts()
         exits = self._exits(masks, models, orders, fallbacks, model_costs[kept])
-        curves_of_sets[kept, 0] += exits.checks
+        model_s = model_costs[kept]
+        curves_of_sets[kept, 0] += exit_costs(exits.margins, fallbacks, model_s)
         report["exits"] = exits.facts
         package = Package(
             kind=table.dataset.kind,
@@ -143,7 +150,7 @@ class Builder:
             orders=orders,
             fallbacks=fallbacks,
             models=models,
-            model_s=model_costs[kept],
+            model_s=model_s,
             overhead_s=float(costs.overhead[0]),
             meta=report,
             margins=exits.margins,
@@ -354,7 +361,7 @@ class Builder:
         """Say where each plan may answer early, if the project asks for that."""
         terms = self.project.exits
         if terms.alpha is None:
-            return PlanExits((), np.zeros(len(masks)), {})
+            return PlanExits((), {})
         with self.progress.stage("fitting exits", len(masks)) as on_progress:
             margins, choices = self.trainer.answers(masks)
             fresh = None if self.fresh is None else _answers(models, self.fresh)

@@ -33,14 +33,11 @@ class PlanExits:
     margins
         `margins[r][k]`: the margin beyond which plan r answers after its first k
         features; infinite where it goes on. Empty if exits were not asked for.
-    checks : (C,) float64
-        What evaluating the models at all of a plan's exits costs.
     facts
         Plain data for `polydom inspect`.
     """
 
     margins: Margins
-    checks: NDArray[np.float64]
     facts: dict[str, Any]
 
 
@@ -105,17 +102,15 @@ class PlanExitFitter:
         on_progress: OnProgress,
     ) -> PlanExits:
         """Fit every plan's exits; the arguments are a package's, by candidate."""
-        margins, checks, facts = [], np.zeros(len(orders)), []
+        margins, facts = [], []
         for row, order in enumerate(orders):
             candidates = np.array([*fallbacks[row][:-1], row])
             steps = np.diff([cost_of(mask) for mask in prefixes(order)], prepend=0.0)
             exits = self._fit(candidates, steps + model_costs[candidates])
-            stops = np.isfinite(exits.thresholds)
-            checks[row] = model_costs[candidates[stops]].sum()
             facts.append({"row": row, **self._facts(candidates, exits, steps)})
             margins.append(tuple(exits.thresholds.tolist()))
             on_progress(row + 1, None)
-        return PlanExits(tuple(margins), checks, self._report(facts))
+        return PlanExits(tuple(margins), self._report(facts))
 
     def _fit(self, candidates: Rows, costs: NDArray[np.float64]) -> CheckpointExits:
         """Fit the exits of one plan, by checkpoint.
@@ -173,6 +168,19 @@ class PlanExitFitter:
 
 def _answers(margins: NDArray[np.float64], choices: Rows, candidates: Rows) -> Answers:
     return Answers(margins[:, candidates], choices[:, candidates])
+
+
+def exit_costs(
+    margins: Margins,
+    fallbacks: Sequence[Sequence[int]],
+    model_costs: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Cost (C,) of evaluating the models at all of a plan's exits."""
+    checks = np.zeros(len(model_costs))
+    for row, own in enumerate(margins):
+        stops = np.flatnonzero(np.isfinite(own)).tolist()
+        checks[row] = model_costs[[fallbacks[row][k] for k in stops]].sum()
+    return checks
 
 
 def check_exits(terms: ExitTerms, groups: Groups) -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadProject
 from polydom.features.items import Item, make_item
@@ -14,6 +13,7 @@ from polydom.features.items import Item, make_item
 from ..index.index import Index
 from ..index.package import MetaFacts, Package
 from ..progress import Progress
+from .fit_exits import exit_costs
 from .measure_costs import Measurer, cost_curves, measuring_items
 from .project import Project
 from .read_items import load_data
@@ -114,6 +114,7 @@ def remeasure(
         meta["pace"] = measurer.machine_times(
             carried_items(index), package.models
         ).facts()
+    checks = exit_costs(package.margins, package.fallbacks, model_costs)
     package = replace(
         package,
         costs=costs,
@@ -123,7 +124,7 @@ def remeasure(
         typical=curves.typical,
     )
     return Index.from_candidates(
-        cost_curves(costs, package.masks, model_costs, _checks(package)),
+        cost_curves(costs, package.masks, model_costs, checks),
         index.accuracies,
         index.sizes,
         package,
@@ -134,12 +135,3 @@ def _package(index: Index) -> Package:
     if index.package is None:
         raise BadInput("bare candidates have no features to measure")
     return index.package
-
-
-def _checks(package: Package) -> NDArray[np.float64]:
-    """Cost of the models at each plan's exits."""
-    checks = np.zeros(len(package.masks))
-    for row, margins in enumerate(package.margins):
-        stops = np.flatnonzero(np.isfinite(margins))
-        checks[row] = package.model_s[[package.fallbacks[row][k] for k in stops]].sum()
-    return checks
