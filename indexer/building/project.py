@@ -197,15 +197,18 @@ class Costs(Part, frozen=True):
         """Whether sizes are of two numbers."""
         return isinstance(self.size, list)
 
-    def check(self, kind: Kind) -> None:
-        """Refuse a size that items of a kind do not have, in a BadProject."""
-        known = [list(names) for names in SIZE_NAMES[kind]]
+    def check_size(self, kind: Kind | None = None) -> None:
+        """Refuse a size that items of a kind, or of any, do not have."""
+        kinds = SIZE_NAMES if kind is None else [kind]
+        known = [names for one in kinds for names in SIZE_NAMES[one]]
         own = [self.size] if isinstance(self.size, str) else self.size
-        if own is not None and own not in known:
-            names = " or ".join(map(repr, _unlisted(known)))
-            raise BadProject(
-                f"costs.size is {self.size!r}; {names} is what there is of a {kind}"
-            )
+        if own is None or tuple(own) in known:
+            return
+        names = [repr(one[0] if len(one) == 1 else list(one)) for one in known]
+        needed = f"one of {', '.join(names)} is needed"
+        if kind is not None:
+            needed = f"{' or '.join(names)} is what there is of a {kind}"
+        raise BadProject(f"costs.size is {self.size!r}; {needed}")
 
 
 class ExitTerms(Part, frozen=True):
@@ -297,14 +300,7 @@ class Project(Part, frozen=True):
         return [self.path(name) for name in self.features.files]
 
     def _check_sizes(self) -> None:
-        known = [list(names) for own in SIZE_NAMES.values() for names in own]
-        size = self.costs.size
-        if (
-            size is not None
-            and ([size] if isinstance(size, str) else size) not in known
-        ):
-            names = ", ".join(map(repr, _unlisted(known)))
-            raise BadProject(f"costs.size is {size!r}; one of {names} is needed")
+        self.costs.check_size()
         sizes, needed = self.search.sizes, 1 + self.costs.pair
         if sizes is None:
             return
@@ -381,14 +377,7 @@ class Project(Part, frozen=True):
                     )
 
 
-POLY_DOM_ONLY = (
-    "alpha",
-    "budgets",
-    "tolerance",
-    "covering",
-    "trainings",
-    "seconds",
-)
+POLY_DOM_ONLY = ("alpha", "budgets", "tolerance", "covering", "trainings", "seconds")
 
 
 def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
@@ -399,11 +388,6 @@ def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
                 f"search.{key} is for method = 'poly-dom'; {method!r} promises no "
                 "alpha and trains what its sequences pass"
             )
-
-
-def _unlisted(names: list[list[str]]) -> list[str | list[str]]:
-    """Write the names of sizes as a project does: one alone is no list."""
-    return [own[0] if len(own) == 1 else own for own in names]
 
 
 def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:

@@ -59,7 +59,7 @@ def load_data(project: Project, on_progress: OnProgress | None = None) -> Datase
     if not items:
         raise BadProject(_nothing(project, skipped))
     refuse_regression(labels)
-    project.costs.check(items[0].kind)
+    project.costs.check_size(items[0].kind)
     return make_dataset(items, names, labels, groups, skipped)
 
 
