@@ -208,15 +208,12 @@ def _suggestion(kind: Kind) -> str:
 def _too_many(project: Project, kind: Kind, count: int) -> str:
     """Say which features there are, and how there come to be fewer."""
     chosen = project.features
-    if kind != "record":
-        what, cure = "[features] names", "name fewer in `use`"
-    elif chosen.columns:
+    what, cure = "[features] names", "name fewer in `use`"
+    if kind == "record" and chosen.columns:
         what, cure = "[[features.columns]] makes", "put more columns in a group"
-    elif not (chosen.use or chosen.files):
+    elif kind == "record" and not (chosen.use or chosen.files):
         what = "every column is a feature, which makes"
         cure = "put columns that belong together in one [[features.columns]] each"
-    else:
-        what, cure = "[features] names", "name fewer in `use`"
     return f"{what} {count} features; {MAX_FEATURES} is the most: {cure}"
 
 

@@ -67,7 +67,7 @@ def choose_learner(
     cache, name
         Where the race's log is kept: a race that was cut short continues.
     strategy
-        One of `models.select.STRATEGIES`.
+        One of `models.selection.select.STRATEGIES`.
     settings
         The learners, by name; all that are installed by default.
     watch

@@ -27,8 +27,8 @@ from ..index.machine_times import (
     finish,
     medians_of,
     time_features,
+    time_models,
 )
-from ..index.machine_times import time_models as time_rows
 from ..progress import OnProgress, Progress, skip
 from .cache import Cache
 from .dataset import Dataset
@@ -259,11 +259,11 @@ class Measurer:
         *,
         name: str = "",
     ) -> tuple[Seconds, Load]:
-        """Seconds of `count` models that come one at a time; see `time_models`."""
+        """Seconds of `count` models that come one at a time; see `time_answers`."""
 
         def take(on_progress: OnProgress) -> Times:
             watch = Stopwatch()
-            seconds = time_models(models, values, self.quantile, on_progress, watch)
+            seconds = time_answers(models, values, self.quantile, on_progress, watch)
             return {"load": list(watch.load)}, {"models": seconds}
 
         meta, arrays = self._times(name, "timing models", count, take)
@@ -290,7 +290,7 @@ class Measurer:
                     time_features(self.extractor, items, limit_s=PACE_LIMIT_S)
                 )
                 on_progress(len(parts))
-                evaluations = finish(time_rows(compared, rows, limit_s=PACE_LIMIT_S))
+                evaluations = finish(time_models(compared, rows, limit_s=PACE_LIMIT_S))
                 on_progress(len(parts) + len(evaluations))
             return {}, {"parts": parts, "models": evaluations}
 
@@ -314,7 +314,7 @@ def cost_curves(
     return coefficients
 
 
-def time_models(
+def time_answers(
     models: Iterable[Model],
     values: NDArray[np.float32],
     quantile: float,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -25,8 +25,9 @@ OneSize = TypeVar("OneSize")
 
 
 class SizeLookup(ABC, Generic[OneSize]):
-    """What an index is searched by: nothing but arrays, which it names in `form`.
+    """What an index is searched by: a dataclass of nothing but arrays.
 
+    The metadata of a field are the array's form, its type and number of dimensions.
     `Lookup` is for sizes of one number, `SizePairLookup` for sizes of two. Immutable;
     safe to share between threads, and its arrays between processes.
 
@@ -34,8 +35,6 @@ class SizeLookup(ABC, Generic[OneSize]):
     ----------
     variables
         Numbers in a size.
-    form
-        Type and number of dimensions of each array.
     coefficients : (K, T) float64
         Cost polynomial of each ranked candidate, seconds (`polynomials.py`).
     rows : (K,) int64
@@ -45,7 +44,7 @@ class SizeLookup(ABC, Generic[OneSize]):
     __slots__ = ()
 
     variables: ClassVar[int]
-    form: ClassVar[Mapping[str, tuple[type, int]]]
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     coefficients: Floats
     rows: Ints
 
@@ -97,7 +96,7 @@ class SizeLookup(ABC, Generic[OneSize]):
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Everything the look-up is made of, for a file."""
-        return {name: getattr(self, name) for name in self.form}
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
@@ -108,7 +107,8 @@ class SizeLookup(ABC, Generic[OneSize]):
         BadIndexFile
             If an array is missing or its contents could lead the search astray.
         """
-        for name, (dtype, dimensions) in cls.form.items():
+        for one in fields(cls):
+            name, (dtype, dimensions) = one.name, one.metadata["form"]
             array = arrays.get(name)
             if array is None:
                 raise BadIndexFile(f"the look-up has no array {name!r}")
@@ -119,7 +119,7 @@ class SizeLookup(ABC, Generic[OneSize]):
                 )
             if not array.flags.c_contiguous:
                 raise BadIndexFile(f"the look-up's {name} are not contiguous")
-        lookup = cls(**{name: arrays[name] for name in cls.form})
+        lookup = cls(**{one.name: arrays[one.name] for one in fields(cls)})
         for fault, is_fine in lookup._needs().items():
             if not is_fine():
                 raise BadIndexFile(f"the look-up's {fault}")
@@ -188,25 +188,14 @@ class Lookup(SizeLookup[float]):
     """
 
     variables: ClassVar = 1
-    form: ClassVar = {
-        "breakpoints": (np.float64, 1),
-        "guide": (np.int32, 1),
-        "spacing": (np.float64, 1),
-        "blocks": (np.int32, 1),
-        "offsets": (np.int32, 1),
-        "stays": (np.int32, 2),
-        "coefficients": (np.float64, 2),
-        "rows": (np.int64, 1),
-    }
-
-    breakpoints: Floats
-    guide: NDArray[np.int32]
-    spacing: Floats
-    blocks: NDArray[np.int32]
-    offsets: NDArray[np.int32]
-    stays: NDArray[np.int32]
-    coefficients: Floats
-    rows: Ints
+    breakpoints: Floats = field(metadata={"form": (np.float64, 1)})
+    guide: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
+    spacing: Floats = field(metadata={"form": (np.float64, 1)})
+    blocks: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
+    offsets: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
+    stays: NDArray[np.int32] = field(metadata={"form": (np.int32, 2)})
+    coefficients: Floats = field(metadata={"form": (np.float64, 2)})
+    rows: Ints = field(metadata={"form": (np.int64, 1)})
 
     @classmethod
     def build(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -57,23 +57,13 @@ class SizePairLookup(SizeLookup[Pair]):
     """
 
     variables: ClassVar = 2
-    form: ClassVar = {
-        "thresholds": (np.float64, 1),
-        "nodes": (np.int32, 2),
-        "cells": (np.int32, 2),
-        "entries": (np.int32, 1),
-        "levels": (np.int32, 1),
-        "coefficients": (np.float64, 2),
-        "rows": (np.int64, 1),
-    }
-
-    thresholds: Floats
-    nodes: Ints
-    cells: Ints
-    entries: Ints
-    levels: Ints
-    coefficients: Floats
-    rows: NDArray[np.int64]
+    thresholds: Floats = field(metadata={"form": (np.float64, 1)})
+    nodes: Ints = field(metadata={"form": (np.int32, 2)})
+    cells: Ints = field(metadata={"form": (np.int32, 2)})
+    entries: Ints = field(metadata={"form": (np.int32, 1)})
+    levels: Ints = field(metadata={"form": (np.int32, 1)})
+    coefficients: Floats = field(metadata={"form": (np.float64, 2)})
+    rows: NDArray[np.int64] = field(metadata={"form": (np.int64, 1)})
 
     @classmethod
     def build(
