@@ -1,6 +1,7 @@
 """Which trained sets are worth indexing: ICSP, algorithm 1."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,15 +112,13 @@ def _spans(
     curve: Floats, budget: float, sizes: tuple[float, float], *, above: bool
 ) -> Spans:
     """Sizes at which a curve is above a budget, or at which it is not."""
-    width = len(curve)
-    level = np.zeros(width)
+    level = np.zeros(len(curve))
     level[0] = budget
-    starts, signs = np.empty(width), np.empty(width, np.int64)
-    count = compare(curve, level, *sizes, starts, signs)
-    if count == 0:
+    starts, signs = compare(curve, level, *sizes)
+    if len(starts) == 0:
         return [] if above else [(sizes[0], np.inf)]
-    edges = [*starts[:count].tolist(), np.inf]
-    return [(edges[k], edges[k + 1]) for k in range(count) if (signs[k] > 0) == above]
+    spans = zip(pairwise([*starts.tolist(), np.inf]), signs, strict=True)
+    return [span for span, sign in spans if (sign > 0) == above]
 
 
 def _overlaps(spans: Spans, others: Spans) -> Spans:

@@ -99,12 +99,11 @@ def check_candidates(
     if not 0 <= low <= high < np.inf:
         raise BadInput(f"sizes are ({low!r}, {high!r}); 0 <= low <= high is needed")
     doubtful = np.flatnonzero((coefficients < 0).any(axis=1))
-    width = coefficients.shape[1]
-    nothing, starts, signs = np.zeros(width), np.empty(width), np.empty(width, np.int64)
+    nothing = np.zeros(coefficients.shape[1])
     fine = np.ones(len(accuracies), bool)
     for row in doubtful:
         curve = np.ascontiguousarray(coefficients[row])
-        fine[row] = not ever_cheaper(curve, nothing, low, high, starts, signs)[0]
+        fine[row] = not ever_cheaper(curve, nothing, low, high)
     check_rows(fine, f"a negative cost at a size from {low:g} to {high:g}")
 
 

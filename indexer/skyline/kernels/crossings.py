@@ -151,15 +151,18 @@ def signs_between(
     return runs
 
 
-@njit(int64(FLOATS, FLOATS, float64, float64, FLOATS_OUT, INTS_OUT), **OPTIONS)
+RUNS = Tuple((FLOATS_OUT, INTS_OUT))
+
+
+@njit(RUNS(FLOATS, FLOATS, float64, float64), **OPTIONS)
 def compare(
-    first: Floats, second: Floats, low: float, high: float, starts: Floats, signs: Ints
-) -> int:
+    first: Floats, second: Floats, low: float, high: float
+) -> tuple[Floats, Ints]:
     """Find the sizes at which `first` costs less (-1) or more (1) than `second`.
 
-    Run k begins at `starts[k]` and ends where the next begins; the first begins at
-    `low`, the last ends at `high`. Returns the number of runs: 0 if the curves are
-    equal from `low` to `high`. `starts` and `signs` need room for degree + 1.
+    Returns where runs of one sign begin, and their signs. The first begins at `low`,
+    each ends where the next begins, and the last ends at `high`; there is none if the
+    curves are equal from `low` to `high`.
     """
     count = first.shape[0]
     terms = np.empty((count, 2))
@@ -171,6 +174,7 @@ def compare(
     derivative = np.empty((count, 2))
     cuts = np.empty(count + 2)
     cuts[0] = low
+    starts, signs = np.empty(count), np.empty(count, np.int64)
     pieces = 1
     runs = 0
     # From the highest derivative down: each is monotone between the sign changes of
@@ -189,7 +193,7 @@ def compare(
         for k in range(1, runs):
             cuts[k] = starts[k]
         pieces = max(runs, 1)
-    return runs
+    return starts[:runs], signs[:runs]
 
 
 @njit(int64(FLOATS, FLOATS, float64, float64), **OPTIONS)
@@ -215,22 +219,11 @@ def certain_order(first: Floats, second: Floats, low: float, high: float) -> int
     return 0
 
 
-COMPARED = Tuple((boolean, boolean))
-
-
-@njit(COMPARED(FLOATS, FLOATS, float64, float64, FLOATS_OUT, INTS_OUT), **OPTIONS)
-def ever_cheaper(
-    first: Floats, second: Floats, low: float, high: float, starts: Floats, signs: Ints
-) -> tuple[bool, bool]:
-    """Whether `first` costs less somewhere in [low, high], and whether `second` does.
-
-    `starts` and `signs` are room to work in, as for `compare`.
-    """
-    order = certain_order(first, second, low, high)
+@njit(boolean(FLOATS, FLOATS, float64, float64), **OPTIONS)
+def ever_cheaper(first: Floats, second: Floats, low: float, high: float) -> bool:
+    """Whether `first` costs less than `second` somewhere in [low, high]."""
+    order: int = certain_order(first, second, low, high)
     if order != 0:
-        return order < 0, order > 0
-    less = more = False
-    for k in range(compare(first, second, low, high, starts, signs)):
-        less = less or signs[k] < 0
-        more = more or signs[k] > 0
-    return less, more
+        return order < 0
+    _, signs = compare(first, second, low, high)
+    return bool(np.any(signs < 0))

@@ -21,29 +21,16 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-@njit(
-    boolean(
-        FLOATS_2D, FLOATS_2D, FLOATS_2D, int64, int64, FLOATS, FLOATS_OUT, INTS_OUT
-    ),
-    **OPTIONS,
-)
+@njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS_2D, int64, int64, FLOATS), **OPTIONS)
 def is_cheaper(
-    coefficients: Floats,
-    least: Floats,
-    most: Floats,
-    row: int,
-    other: int,
-    sizes: Floats,
-    starts: Floats,
-    signs: Ints,
+    costs: Floats, least: Floats, most: Floats, row: int, other: int, sizes: Floats
 ) -> bool:
-    """Whether `row` costs less than `other` at some size; the last two are room."""
+    """Whether `row` costs less than `other` at some size."""
     for k in range(sizes.shape[0]):
         if most[row, k] < least[other, k]:
             return True
-    first, second = coefficients[row], coefficients[other]
     low, high = sizes[0], sizes[sizes.shape[0] - 1]
-    cheaper: bool = ever_cheaper(first, second, low, high, starts, signs)[0]
+    cheaper: bool = ever_cheaper(costs[row], costs[other], low, high)
     return cheaper
 
 
@@ -74,8 +61,6 @@ def undominated(
             error = 4 * (width + 1) * UNIT * magnitude
             least[row, at], most[row, at] = cost - error, cost + error
     kept = np.empty(count, np.int64)
-    starts = np.empty(width)
-    signs = np.empty(width, np.int64)
     end = group = 0
     for row in range(count):
         if row > 0 and accuracies[row] != accuracies[row - 1]:
@@ -83,9 +68,7 @@ def undominated(
         dominated = False
         # The latest kept are the likeliest to cost as little: look at them first.
         for k in range(-1 if on_skyline[row] else end - 1, -1, -1):
-            if not is_cheaper(
-                coefficients, least, most, row, kept[k], sizes, starts, signs
-            ):
+            if not is_cheaper(coefficients, least, most, row, kept[k], sizes):
                 dominated = True
                 break
         if dominated:
@@ -93,7 +76,7 @@ def undominated(
         stay = group
         for k in range(group, end):
             if on_skyline[kept[k]] or is_cheaper(
-                coefficients, least, most, kept[k], row, sizes, starts, signs
+                coefficients, least, most, kept[k], row, sizes
             ):
                 kept[stay] = kept[k]
                 stay += 1
@@ -142,7 +125,6 @@ def merge_curve(
     which are replaced where they are too small.
     """
     width = coefficients.shape[1]
-    run_starts, run_signs = np.empty(width), np.empty(width, np.int64)
     new_starts, new_owners = grown(new_starts, new_owners, pieces + 64)
     # Spans of pieces still to do, the leftmost on top: halved until nothing is left
     # of them that is not certain.
@@ -167,13 +149,12 @@ def merge_curve(
             firsts[top + 2], lasts[top + 2] = first, middle
             top += 2
             continue
-        runs = 0
+        run_starts, run_signs = starts[first : first + 1], np.full(1, -1)
         if order == 0:
-            runs = compare(
-                coefficients[row], rival, starts[0], high, run_starts, run_signs
-            )
-        if runs == 0:  # certainly below, or equal: then whoever came first stays
-            runs, run_starts[0], run_signs[0] = 1, left, -1 if order < 0 else 1
+            run_starts, run_signs = compare(coefficients[row], rival, starts[0], high)
+        runs = run_signs.shape[0]
+        if runs == 0:  # equal: whoever came first stays
+            runs, run_starts, run_signs = 1, starts[first : first + 1], np.full(1, 1)
         room = count + pieces - last + width
         new_starts, new_owners = grown(new_starts, new_owners, room)
         # The lower of the two, run by run.
