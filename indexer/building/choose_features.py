@@ -37,8 +37,6 @@ class ProjectFeatures:
     ----------
     stored
         As the index will name them, in order.
-    files
-        Where the user's own are defined.
     """
 
     def __init__(

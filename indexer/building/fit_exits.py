@@ -45,12 +45,8 @@ class PlanExits:
 class FreshAnswers:
     """Answers of C candidates for M items that nothing of a build has seen.
 
-    Attributes
-    ----------
-    margins, choices
-        (M, C), as those of `PlanExitFitter`.
-    groups : (M,)
-        Number of each item's group.
+    `margins` and `choices` (M, C) are as those of `PlanExitFitter`, `groups` (M,) the
+    number of each item's group.
     """
 
     margins: NDArray[np.float64]
@@ -115,12 +111,8 @@ class PlanExitFitter:
     def _fit(self, candidates: Rows, costs: NDArray[np.float64]) -> CheckpointExits:
         """Fit the exits of one plan, by checkpoint.
 
-        Parameters
-        ----------
-        candidates : (K + 1,)
-            Who answers at each checkpoint.
-        costs : (K + 1,)
-            What it takes to come to a checkpoint from the one before, and to answer.
+        `candidates` (K + 1,) answer at the checkpoints; `costs` (K + 1,) is what it
+        takes to come to each from the one before, and to answer.
 
         Only a checkpoint where another candidate answers than before can be an exit;
         what the others cost is paid on the way to the next of these. The first is none:
@@ -184,13 +176,7 @@ def exit_costs(
 
 
 def check_exits(terms: ExitTerms, groups: Groups) -> None:
-    """Refuse a confidence that the items set aside to calibrate on cannot give.
-
-    Parameters
-    ----------
-    groups : (M,)
-        Number of each such item's group.
-    """
+    """Refuse a confidence that items of these groups, set aside for it, cannot give."""
     if terms.alpha is None or terms.confidence is None:
         return
     if terms.alpha == 0:

@@ -96,8 +96,6 @@ class Curves:
     ----------
     features, steps
         One each, in the extractor's order.
-    overhead
-        Of any plan.
     load
         How busy the machine was that they were measured on.
     """
@@ -154,14 +152,10 @@ class Measurer:
 
     Attributes
     ----------
-    extractor
-        The features.
     quantile
         Share of the times that curves and the costs of models lie above.
     cache
         Where times are kept; None to measure anew whatever was measured before.
-    progress
-        Told of each stage.
     """
 
     extractor: Extractor
@@ -272,14 +266,9 @@ class Measurer:
     def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
     ) -> MachineTimes:
-        """Time samples and models as a server will when it starts.
+        """Time an index's samples, and a few of its models, as a server will.
 
-        Parameters
-        ----------
-        items
-            The samples that the index carries.
-        models
-            Of all candidates; a few of them are timed.
+        When it starts, to tell its machine from this one.
         """
 
         def take(on_progress: OnProgress) -> Times:

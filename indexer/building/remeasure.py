@@ -24,13 +24,7 @@ SEED = 0
 
 
 def carried_items(index: Index) -> list[Item]:
-    """Items that an index carries along.
-
-    Raises
-    ------
-    BadInput
-        If it carries none.
-    """
+    """Items that an index carries along; a BadInput if it carries none."""
     package = _package(index)
     samples = [
         make_item(one, pair=index.pairs) for one in package.meta.get("samples", [])

@@ -59,13 +59,7 @@ class SearchedSets:
 
         Those that no other dominates, the empty set, and of Greedy every beginning of
         a sequence that is better than the shorter ones: it answers when time is out.
-
-        Parameters
-        ----------
-        coefficients : (C, T)
-            Cost polynomials of `sets`.
-        sizes, budgets
-            Ranges of item sizes and of budgets to choose for; no budgets are any.
+        `coefficients` (C, T) are the cost polynomials of `sets`; see `prune`.
         """
         accuracies = np.array([self.accuracies[mask] for mask in self.sets])
         kept = {0, *prune(coefficients, accuracies, sizes, budgets).tolist()}

@@ -39,8 +39,6 @@ class Task:
         Class of each item.
     splits
         (training rows, testing rows), once, or once for each fold.
-    learner, seed
-        The learner's name and parameters.
     starts
         First column of each feature, and after the last the width.
     cache, key

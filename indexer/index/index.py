@@ -131,8 +131,7 @@ class Index:
         """Most accurate candidate that costs at most `budget_s` at this size.
 
         Solves ICSP's Problem 1 with alpha = 1 over the indexed candidates. For a size
-        outside `sizes` the nearest size's skyline is searched with the costs at the
-        true size: the budget still holds, the choice may not be the best.
+        outside `sizes` the budget still holds; the choice may not be the best.
 
         Parameters
         ----------

@@ -248,10 +248,9 @@ class Lookup(SizeLookup[float]):
 
     def skyline(self, size: float) -> Ints:
         """Rows on the skyline of a size, by ascending cost and accuracy."""
-        out = np.empty(self.rows.size, np.int64)
         position = int(np.searchsorted(self.breakpoints, size, side="right"))
-        found = skyline_ranks(self.blocks, self.offsets, self.stays, position, out)
-        return self.rows[out[:found]]
+        ranks: Ints = skyline_ranks(self.blocks, self.offsets, self.stays, position)
+        return self.rows[ranks]
 
     @staticmethod
     def covers(sizes: tuple[float, float], size: float) -> bool:

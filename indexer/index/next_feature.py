@@ -1,15 +1,12 @@
 """Which features to compute next, while a request's time runs: any-time Poly-Dom.
 
-ICSP leaves this open (section 6.2: Greedy adapts to features that take more or less
-time than expected, Poly-Dom does not). Here the time that is left is looked at after
-every feature. Towards each stored set lies a sequence of features, and on the way lie
+ICSP leaves this open (section 6.2). Here the time that is left is looked at after every
+feature. Towards each stored set lies a sequence of features, and on the way lie
 answers; each is reached in time with a chance that follows from what its features take
 typically and at worst. The set with the largest expected accuracy at the deadline is
-aimed at, one feature is computed, and all is asked again. A dear set may so be aimed
-at although it will perhaps not be reached, since what lies on the way secures an
-answer; and what a fast item leaves over is spent. But nothing is begun unless a better
-answer than there is already will more likely than not come of it: time that is left
-over need not be spent.
+aimed at, one feature is computed, and all is asked again. So a dear set may be aimed
+at, since what lies on the way secures an answer. But nothing is begun unless a better
+answer than there is already will more likely than not come of it.
 """
 
 from dataclasses import dataclass

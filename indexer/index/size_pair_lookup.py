@@ -115,8 +115,7 @@ class SizePairLookup(SizeLookup[Pair]):
         start, end = self.cells[cell_of(self.thresholds, self.nodes, a, b)]
         entries = self.entries[start:end]
         ranks = np.where(entries < 0, ~entries, entries)
-        costs_s = np.empty(len(ranks))
-        pair_costs(np.ascontiguousarray(self.coefficients[ranks]), a, b, costs_s)
+        costs_s = pair_costs(np.ascontiguousarray(self.coefficients[ranks]), a, b)
         by_cost = np.lexsort((self.rows[ranks], -self.levels[ranks], costs_s))
         best = np.maximum.accumulate(self.levels[ranks[by_cost]])
         return self.rows[ranks[by_cost[np.diff(best, prepend=-1) > 0]]]
@@ -261,9 +260,8 @@ def _sift(
 ) -> _Cell:
     """Make the cell of a rectangle from the candidates of one around it."""
     controls = control_values(coefficients[listed], sizes)
-    kept, steps = np.empty(len(listed), np.int64), np.empty(len(listed), np.bool_)
-    found = sift(controls, kept, steps)
-    return _Cell(*sizes, listed[kept[:found]], steps[:found])
+    kept, steps = sift(controls)
+    return _Cell(*sizes, listed[kept], steps)
 
 
 def _share(cells: list[_Cell], rank: NDArray[np.int64]) -> tuple[Ints, Ints]:

@@ -103,10 +103,7 @@ class _DenseSandwich:
 
 
 class _SparseSandwich:
-    """As `_DenseSandwich`, of more features than memory has places for.
-
-    It keeps the trained sets alone.
-    """
+    """As `_DenseSandwich`, but keeps the trained sets alone: of more features."""
 
     def __init__(self, m: int) -> None:
         self.m = m

@@ -32,21 +32,15 @@ def prune_pairs(
     order = by_accuracy(coefficients, accuracies, sizes)
     controls = control_values(coefficients[order], sizes)
     side = math.isqrt(controls.shape[1])
-    kept = np.empty(len(order), np.int64)
-    room = np.empty((DEEPEST + 2, side * side))
-    depths = np.empty(DEEPEST + 2, np.int64)
-    found = undominated_pairs(controls, side, DEEPEST, room, depths, kept)
-    return np.sort(order[kept[:found]])
+    return np.sort(order[undominated_pairs(controls, side, DEEPEST)])
 
 
 def by_accuracy(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> NDArray[np.int64]:
     """Order candidates, the most accurate first; of equals the cheapest, then row."""
-    low_s, high_s = np.empty(len(coefficients)), np.empty(len(coefficients))
     costs = np.ascontiguousarray(coefficients)
-    pair_costs(costs, *sizes[0], low_s)
-    pair_costs(costs, *sizes[1], high_s)
+    low_s, high_s = (pair_costs(costs, *size) for size in sizes)
     return np.lexsort([low_s, high_s, -accuracies])
 
 

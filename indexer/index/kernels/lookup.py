@@ -1,7 +1,7 @@
 """Compiled search of the Poly-Dom index.
 
-A kernel never allocates, never raises and never checks: `lookup.py` validates once,
-when a look-up is made. Costs are seconds (`_s`), `n` is the item size |x| of ICSP.
+A kernel never raises and never checks: `lookup.py` validates once, when a look-up is
+made. Costs are seconds (`_s`), `n` is the item size |x| of ICSP.
 """
 
 import numpy as np
@@ -12,6 +12,7 @@ from polydom.models.scoring.kernels.declare import OPTIONS, njit
 from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, frozen
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
 
 INTS, STAYS = frozen(int32), frozen(int32, 2)
 ROWS_OUT = int64[::1]
@@ -27,9 +28,7 @@ def cost_at(coefficients: Floats, row: int, n: float) -> float:
 
 
 @njit(int64(FLOATS, INTS, FLOATS, float64), inline="always", **OPTIONS)
-def range_of(
-    breakpoints: Floats, guide: NDArray[np.int32], spacing: Floats, n: float
-) -> int:
+def range_of(breakpoints: Floats, guide: Ints, spacing: Floats, n: float) -> int:
     """Count the breakpoints up to n: the range n lies in.
 
     `guide` (G + 1,) holds how many breakpoints lie before each of G equal cells of
@@ -55,11 +54,11 @@ def range_of(
 )
 def best_rank(
     breakpoints: Floats,
-    guide: NDArray[np.int32],
+    guide: Ints,
     spacing: Floats,
-    blocks: NDArray[np.int32],
-    offsets: NDArray[np.int32],
-    stays: NDArray[np.int32],
+    blocks: Ints,
+    offsets: Ints,
+    stays: Ints,
     coefficients: Floats,
     n: float,
     budget_s: float,
@@ -101,19 +100,17 @@ def scan_ranks(coefficients: Floats, n: float, budget_s: float) -> int:
     return -1
 
 
-@njit(int64(INTS, INTS, STAYS, int64, ROWS_OUT), **OPTIONS)
+@njit(ROWS_OUT(INTS, INTS, STAYS, int64), **OPTIONS)
 def skyline_ranks(
-    blocks: NDArray[np.int32],
-    offsets: NDArray[np.int32],
-    stays: NDArray[np.int32],
-    position: int,
-    out: NDArray[np.int64],
-) -> int:
-    """List the ranks on the skyline of one range, ascending; their number."""
+    blocks: Ints, offsets: Ints, stays: Ints, position: int
+) -> NDArray[np.int64]:
+    """List the ranks on the skyline of one range, ascending."""
     block = blocks[position]
+    first, end = offsets[block], offsets[block + 1]
+    ranks = np.empty(end - first, np.int64)
     found = 0
-    for at in range(offsets[block], offsets[block + 1]):
+    for at in range(first, end):
         if stays[at, 1] <= position < stays[at, 2]:
-            out[found] = stays[at, 0]
+            ranks[found] = stays[at, 0]
             found += 1
-    return found
+    return ranks[:found]

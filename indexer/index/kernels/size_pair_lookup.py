@@ -15,12 +15,13 @@ from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, frozen
 from ...skyline.kernels.size_pairs import pair_cost
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
 
 INTS, INTS_2D = frozen(int32), frozen(int32, 2)
 
 
 @njit(int64(FLOATS, INTS_2D, float64, float64), inline="always", **OPTIONS)
-def cell_of(thresholds: Floats, nodes: NDArray[np.int32], a: float, b: float) -> int:
+def cell_of(thresholds: Floats, nodes: Ints, a: float, b: float) -> int:
     """Descend to the cell of (a, b); outside all cells, to one that is near.
 
     A node is (0 for a or 1 for b, child below the threshold, child from it on), where
@@ -42,10 +43,10 @@ def cell_of(thresholds: Floats, nodes: NDArray[np.int32], a: float, b: float) ->
 )
 def best_in_cell(
     thresholds: Floats,
-    nodes: NDArray[np.int32],
-    cells: NDArray[np.int32],
-    entries: NDArray[np.int32],
-    levels: NDArray[np.int32],
+    nodes: Ints,
+    cells: Ints,
+    entries: Ints,
+    levels: Ints,
     coefficients: Floats,
     a: float,
     b: float,
