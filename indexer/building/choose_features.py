@@ -101,7 +101,7 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     for name in names:
         if names.count(name) > 1:
             raise BadProject(f"[features] names {name!r} twice")
-    _refuse_unsteady([stored for stored, _ in found if stored.name in own], own, files)
+    _refuse_unsteady([one for one, _ in found if not one.ready_made], own, files)
     for stored, feature in found:
         if feature.kind != dataset.kind:
             raise BadProject(

@@ -73,6 +73,19 @@ def test_too_many_features_of_ones_own_are_to_be_named(tmp_path: Path) -> None:
     assert chosen(folder, content) == ["f3", "f5", "casing"]
 
 
+def test_columns_may_have_the_name_of_an_own_feature_that_is_not_used(
+    tmp_path: Path,
+) -> None:
+    code = "from polydom.features import feature\n"
+    for name in "ab":
+        code += f"\n@feature(kind='record')\ndef {name}(row):\n    return [row['c0']]\n"
+    (tmp_path / "mine.py").write_text(code)
+    groups = [{"name": "b", "columns": ["c1"]}]
+    features = {"use": ["a"], "files": ["mine.py"], "columns": groups}
+    content = {**table(tmp_path, NAMES[:2]), "features": features}
+    assert chosen(tmp_path, content) == ["a", "b"]
+
+
 def test_no_features_at_all_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadProject, match="no columns to make features of"):
         chosen(tmp_path, table(tmp_path, []))
