@@ -120,7 +120,7 @@ def build_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
         yield f"  left out {name}: {why}"
     yield from search_lines
     if race := built["selection"]:
-        for one in race.get("levels", [race]):  # older builds held several
+        for one in race.get("levels", [race]):  # one for sets of each size, or for all
             yield from _race_lines(one)
     if times := built.get("pace"):
         yield (
@@ -157,8 +157,9 @@ def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]
 
 def _race_lines(race: dict[str, Any]) -> Iterator[str]:
     """Write who won a race between learners, and the winner's learning curve."""
+    sets = f" for sets of {race['low']} to {race['high']}" if "low" in race else ""
     yield (
-        f"learner chosen by {race['strategy']}: {race['learner']}, "
+        f"learner{sets} chosen by {race['strategy']}: {race['learner']}, "
         f"score {race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all "
         f"would have taken about {race['full_s']:.1f}"
     )
