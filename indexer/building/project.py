@@ -124,8 +124,9 @@ class Search(Part, frozen=True):
         Smallest and largest budget to choose for, where they are known, in the units
         of costs: only sets are kept that are the best for one of them (of one budget
         alone, ICSP's Problem 3). Any other is held too, though perhaps not with the
-        best set, and there are fewer sets to fall back on where time runs out. For
-        sizes of one number; what exits cost is not known yet, and added afterwards.
+        best set, and there are fewer sets to fall back on where time runs out. Where a
+        slower machine serves, begin as much lower. For sizes of one number; what exits
+        cost is not known yet, and added afterwards.
     held_out
         Share of the items (whole groups) that accuracy is measured on.
     folds

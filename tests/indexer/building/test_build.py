@@ -17,6 +17,7 @@ from polydom.features.errors import BadFeature, BadProject, NothingFits
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.indexer.commands.report import facts_of, plot_race, show
+from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.indexer.index.machine_times import MachineTimes
 from polydom.models.selection.portfolio import installed
 from polydom.models.selection.race import Race
@@ -156,6 +157,29 @@ def test_build_for_known_budgets_keeps_what_they_buy_and_serves_it(
     console = Console(record=True, width=200)
     show(facts_of(index), console)
     assert "only the best for budgets of" in console.export_text()
+
+
+def test_budgets_of_a_slower_machine_are_those_of_the_build_times_as_much(
+    built: Path, tmp_path: Path
+) -> None:
+    whole = Index.load(built / "my.pdx")
+    low, high = whole.sizes
+    assert not isinstance(low, tuple)
+    assert not isinstance(high, tuple)
+    most = 0.9 * whole.best(low, 1.0).cost_s
+    project = Project.load(built / "PROJECT.toml")
+    search = msgspec.structs.replace(project.search, budgets=[0.4 * most, most])
+    project = msgspec.structs.replace(project, search=search)
+    index = build(project, cache=built / "cache")
+    assert index.package is not None
+    m, steps = len(index.package.features), len(index.package.costs.step_coefficients)
+    twice = MachineFactors(2.0, np.full(steps, 2.0), np.full(m, 2.0), 2.0)
+    slow, slow_whole = (one.rescaled(twice, np.zeros(m)) for one in (index, whole))
+    for size in np.linspace(low, high, 20):
+        for budget in np.linspace(0.8 * most, 2 * most, 20):
+            best = slow.best(size, budget)
+            assert best.cost_s <= budget
+            assert best.accuracy == slow_whole.best(size, budget).accuracy
 
 
 def test_build_for_one_size_keeps_its_skyline(built: Path, tmp_path: Path) -> None:
