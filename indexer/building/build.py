@@ -22,7 +22,7 @@ from polydom.models.selection.learners import make_learner
 
 from ..exits.checkpoints import answers_of
 from ..index.index import Index
-from ..index.package import Package, Rows
+from ..index.package import Orders, Package
 from ..progress import Progress, Silence
 from .cache import FOLDER, Cache, digest
 from .cache_keys import Keys
@@ -135,7 +135,7 @@ class Builder:
             report["pace"] = self._measurer.machine_times(
                 [make_item(one, pair=pair) for one in report["samples"]],
                 models,
-                name=f"paces/{digest(self.trainer.task.key, masks)}",
+                name=f"machine_times/{digest(self.trainer.task.key, masks)}",
             ).facts()
         exits = self._exits(masks, models, orders, fallbacks, model_costs[kept])
         model_s = model_costs[kept]
@@ -354,8 +354,8 @@ class Builder:
         self,
         masks: Sequence[int],
         models: Sequence[Model],
-        orders: Rows,
-        fallbacks: Rows,
+        orders: Orders,
+        fallbacks: Orders,
         model_costs: NDArray[np.float64],
     ) -> PlanExits:
         """Say where each plan may answer early, if the project asks for that."""

@@ -40,7 +40,7 @@ Times = tuple[dict[str, Any], Mapping[str, NDArray[Any]]]
 MODEL_CALLS = 200
 OVERHEAD_CALLS = 400
 CURVE_POINTS = 3
-PACE_LIMIT_S = 10.0
+LIMIT_S = 10.0  # of timing samples; and as much for models
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -170,14 +170,15 @@ class Measurer:
         total: int | None,
         take: Callable[[OnProgress], Times],
     ) -> Times:
-        """Recall the times of that name, or take them and keep them."""
-        if self.cache is not None and (stored := self.cache.load(name)) is not None:
+        """Recall the times of that name, or take them and keep them, if it has any."""
+        cache = self.cache if name else None
+        if cache is not None and (stored := cache.load(name)) is not None:
             skip(self.progress, stage)
             return stored
         with self.progress.stage(stage, total) as on_progress:
             meta, arrays = take(on_progress)
-        if self.cache is not None:
-            self.cache.store(name, meta, arrays)
+        if cache is not None:
+            cache.store(name, meta, arrays)
         return meta, arrays
 
     def curves(
@@ -275,11 +276,9 @@ class Measurer:
             rows = [self.extractor.extract(item) for item in items]
             compared = [models[row] for row in compared_models(len(models))]
             with quiet():
-                parts = finish(
-                    time_features(self.extractor, items, limit_s=PACE_LIMIT_S)
-                )
+                parts = finish(time_features(self.extractor, items, limit_s=LIMIT_S))
                 on_progress(len(parts))
-                evaluations = finish(time_models(compared, rows, limit_s=PACE_LIMIT_S))
+                evaluations = finish(time_models(compared, rows, limit_s=LIMIT_S))
                 on_progress(len(parts) + len(evaluations))
             return {}, {"parts": parts, "models": evaluations}
 
@@ -308,14 +307,13 @@ def time_answers(
     values: NDArray[np.float32],
     quantile: float,
     on_progress: OnProgress,
-    stopwatch: Stopwatch | None = None,
+    watch: Stopwatch,
 ) -> Seconds:
     """Seconds that each model takes to answer, at a quantile over different rows.
 
     The models come one at a time: all of them together may not fit into memory.
     """
     rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
-    watch = stopwatch or Stopwatch()
     seconds: list[float] = []
     with threadpool_limits(1):
         for model in models:

@@ -26,7 +26,7 @@ def in_processes(
     calls
         As `joblib.delayed` makes them; taken as processes become free.
     workers
-        Processes; 1 stays in this one, -1 uses every core.
+        Processes; 1 stays in this one.
     stage
         What they do, for the error.
     ordered

@@ -21,7 +21,7 @@ from polydom.models.scoring.model import Model
 from .stored_features import StoredFeature, load_extractor
 
 Array = NDArray[Any]
-Rows = tuple[tuple[int, ...], ...]  # of features, or of candidates, by candidate
+Orders = tuple[tuple[int, ...], ...]  # of features, or of candidates, by candidate
 
 MOST_COLUMNS = 2**24  # of a full row, which a server makes for every request
 MOST_BITS = 62  # features or steps, which kernels keep as bits of an int64
@@ -61,7 +61,7 @@ class Package:
     meta
         Plain data for people and for warming up: see docs/file-format.md.
     margins
-        `margins[r][k]`: the lead of its best class over the second beyond which the
+        `margins[r][k]`: the margin of its best class over the second beyond which the
         model of `fallbacks[r][k]` answers after k features, infinite where work always
         goes on. Empty in an index without exits.
     typical : (m + s,) float64
@@ -74,8 +74,8 @@ class Package:
     features: tuple[StoredFeature, ...]
     costs: CostTable
     masks: NDArray[np.uint64]
-    orders: Rows
-    fallbacks: Rows
+    orders: Orders
+    fallbacks: Orders
     models: tuple[Model, ...]
     model_s: NDArray[np.float64]
     overhead_s: float
@@ -232,7 +232,7 @@ def _pad(rows: Sequence[Any], filler: float, dtype: type) -> Array:
     return padded
 
 
-def _rows(arrays: Mapping[str, Array], name: str, count: int) -> Rows:
+def _rows(arrays: Mapping[str, Array], name: str, count: int) -> Orders:
     padded = _take(arrays, name, "<i4", 2)
     if len(padded) != count or padded.shape[1] > MOST_BITS + 1:
         raise BadIndexFile(f"damaged: array {name!r} is not its candidates'")

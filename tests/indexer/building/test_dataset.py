@@ -27,7 +27,7 @@ from polydom.indexer.building.dataset import (
 )
 from polydom.indexer.building.project import Data, Project
 from polydom.indexer.commands.app import app
-from tests.support.oracles.building import deal_groups
+from tests.support.oracles.building import divide_groups_slowly
 from tests.support.progresses import Stages
 
 
@@ -263,12 +263,13 @@ ITEMS = st.lists(
 
 
 @given(ITEMS, st.integers(1, 6), st.integers(0, 3))
-def test_dealing_agrees_with_trying_every_part(
+def test_division_agrees_with_trying_every_part(
     items: list[tuple[int, int]], parts: int, seed: int
 ) -> None:
     codes, groups = np.array(items, np.int64).T
     found = divide_groups(codes, groups, parts, seed)
-    assert found.tolist() == deal_groups(codes.tolist(), groups.tolist(), parts, seed)
+    slow = divide_groups_slowly(codes.tolist(), groups.tolist(), parts, seed)
+    assert found.tolist() == slow
 
 
 @given(ITEMS, st.integers(1, 6))
@@ -281,7 +282,7 @@ def test_no_group_is_divided(items: list[tuple[int, int]], parts: int) -> None:
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=80), st.integers(1, 5))
-def test_single_items_are_dealt_evenly_class_by_class(
+def test_single_items_are_divided_evenly_class_by_class(
     codes: list[int], parts: int
 ) -> None:
     found = divide_groups(np.array(codes), np.arange(len(codes)), parts, 1)

@@ -67,7 +67,7 @@ GAINS = [0.1, 0.5, 0.6, 0.7, 0.9]
 COSTS = [1, 2, 4, 8, 1, 1]  # the last two are the steps'
 
 
-def test_onward_goes_for_the_best_that_is_sure_to_fit() -> None:
+def test_rule_goes_for_the_best_that_is_sure_to_fit() -> None:
     anytime = make_anytime(ALL, GAINS, COSTS)
     at = anytime.at(1.0)
     assert [anytime.target(at, 0, left) for left in (0.9, 1, 3, 4, 16.9, 17)] == [
@@ -85,7 +85,7 @@ def test_onward_goes_for_the_best_that_is_sure_to_fit() -> None:
     assert anytime.answer(0b0111) == 3
 
 
-def test_onward_gambles_where_the_way_there_secures_an_answer() -> None:
+def test_rule_gambles_where_the_way_there_secures_an_answer() -> None:
     anytime = make_anytime(ALL, GAINS, COSTS, share=0.5)
     at = anytime.at(1.0)
     # all takes 17 s at worst and typically 8.5 s, and the last one 8 s at worst
@@ -95,7 +95,7 @@ def test_onward_gambles_where_the_way_there_secures_an_answer() -> None:
     assert anytime.target(at, 0, 0.6, careful=False) == 1
 
 
-def test_onward_begins_nothing_for_what_will_likely_not_be_reached() -> None:
+def test_rule_begins_nothing_for_what_will_likely_not_be_reached() -> None:
     """From the first two features on, the next better answer takes them all.
 
     Features take 4 and 8 s at worst, the step between them 1 s, and typically half. The
@@ -114,7 +114,7 @@ def test_onward_begins_nothing_for_what_will_likely_not_be_reached() -> None:
     assert anytime.target(at, 0b0111, 7.6) == -1
 
 
-def test_onward_leaves_a_models_time() -> None:
+def test_rule_leaves_a_models_time() -> None:
     package, gains = make_package(ALL, GAINS, COSTS)
     half = np.full(len(ALL), 0.5)
     slow = AnytimeRule.of(
@@ -138,7 +138,7 @@ def _orders(anytime: AnytimeRule) -> Any:
     careful=st.booleans(),
     data=st.data(),
 )
-def test_onward_chooses_as_the_slow_twin(
+def test_rule_chooses_as_the_slow_twin(
     others: set[int],
     costs: list[int],
     done: int,
@@ -179,7 +179,7 @@ def test_onward_chooses_as_the_slow_twin(
 
 
 @given(done=st.integers(0, 15))
-def test_onward_answers_with_the_best_that_is_complete(done: int) -> None:
+def test_rule_answers_with_the_best_that_is_complete(done: int) -> None:
     anytime = make_anytime(ALL, GAINS, COSTS)
     within = [g for g, mask in zip(GAINS, ALL, strict=True) if mask & ~done == 0]
     assert GAINS[anytime.answer(done)] == max(within)
