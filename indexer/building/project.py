@@ -300,8 +300,49 @@ class Project(Part, frozen=True):
         """Where the user's own features are defined."""
         return [self.path(name) for name in self.features.files]
 
-    def _check_sizes(self) -> None:
+    @property
+    def training_limit_s(self) -> float | None:
+        """Seconds that one training of a race may take; None for any number."""
+        limited = self.learner["name"] == "auto" and "limit_s" in self.learner
+        return float(self.learner["limit_s"]) if limited else None
+
+    def _check(self) -> None:
+        """Refuse values that the keys' types allow, in a BadProject."""
+        self._check_data()
+        self._check_learner()
         self.costs.check_size()
+        self._check_sizes()
+        self._check_budgets()
+        self._check_exits()
+        self._check_weights()
+
+    def _check_data(self) -> None:
+        data = self.data
+        sources = (data.images, data.table, data.texts, data.items)
+        if sum(source is not None for source in sources) != 1:
+            raise BadProject("[data] needs exactly one of images, table, texts, items")
+        try:
+            check_form(data.separator, data.encoding)
+        except BadInput as error:
+            raise BadProject(f"[data] {error}") from error
+
+    def _check_learner(self) -> None:
+        learner = self.learner
+        name = learner.get("name")
+        if not isinstance(name, str):
+            raise BadProject("[learner] needs a name, such as name = 'logistic'")
+        if name != "auto":
+            return
+        if set(learner) - {"name", "limit_s"}:
+            raise BadProject("[learner] name = 'auto' takes no keys but limit_s")
+        limit_s = learner.get("limit_s", 1)
+        number = isinstance(limit_s, int | float) and not isinstance(limit_s, bool)
+        if not (number and 0 < limit_s < math.inf):
+            raise BadProject(
+                f"[learner] limit_s is {limit_s!r}; it must be seconds above 0"
+            )
+
+    def _check_sizes(self) -> None:
         sizes, needed = self.search.sizes, 1 + self.costs.pair
         if sizes is None:
             return
@@ -327,46 +368,18 @@ class Project(Part, frozen=True):
                 "search.budgets is for sizes of one number; costs.size has two"
             )
 
-    @property
-    def training_limit_s(self) -> float | None:
-        """Seconds that one training of a race may take; None for any number."""
-        limited = self.learner["name"] == "auto" and "limit_s" in self.learner
-        return float(self.learner["limit_s"]) if limited else None
-
-    def _check_auto(self) -> None:
-        learner = self.learner
-        if set(learner) - {"name", "limit_s"}:
-            raise BadProject("[learner] name = 'auto' takes no keys but limit_s")
-        limit_s = learner.get("limit_s", 1)
-        number = isinstance(limit_s, int | float) and not isinstance(limit_s, bool)
-        if not (number and 0 < limit_s < math.inf):
-            raise BadProject(
-                f"[learner] limit_s is {limit_s!r}; it must be seconds above 0"
-            )
-
-    def _check(self) -> None:
-        data = self.data
-        sources = (data.images, data.table, data.texts, data.items)
-        if sum(source is not None for source in sources) != 1:
-            raise BadProject("[data] needs exactly one of images, table, texts, items")
-        try:
-            check_form(data.separator, data.encoding)
-        except BadInput as error:
-            raise BadProject(f"[data] {error}") from error
-        name = self.learner.get("name")
-        if not isinstance(name, str):
-            raise BadProject("[learner] needs a name, such as name = 'logistic'")
-        if name == "auto":
-            self._check_auto()
-        self._check_sizes()
-        self._check_budgets()
-        if self.exits.confidence is not None and self.exits.alpha is None:
+    def _check_exits(self) -> None:
+        if self.exits.confidence is None:
+            return
+        if self.exits.alpha is None:
             raise BadProject("exits.confidence needs an exits.alpha to hold")
-        if self.exits.confidence is not None and self.search.folds is not None:
+        if self.search.folds is not None:
             raise BadProject(
                 "exits.confidence is for held-out items, and search.folds holds out "
                 "none"
             )
+
+    def _check_weights(self) -> None:
         if not any(self.costs.weights.values()):
             raise BadProject("costs.weights counts nothing: one must be above 0")
         for group in self.features.columns:
