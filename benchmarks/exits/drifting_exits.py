@@ -13,11 +13,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import make_item
 from polydom.indexer import Index
-from polydom.indexer.building.fit_exits import (
-    FreshAnswers,
-    PlanExitFitter,
-    exit_costs,
-)
+from polydom.indexer.building.fit_exits import FreshAnswers, PlanExitFitter, exit_costs
 from polydom.indexer.building.project import ExitTerms
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package

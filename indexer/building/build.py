@@ -29,13 +29,7 @@ from .cache_keys import Keys
 from .choose_features import ProjectFeatures, choose_features
 from .dataset import Dataset, draw_groups, parts_of, split, treat_rare_classes
 from .feature_values import FeatureTable, compute_values
-from .fit_exits import (
-    FreshAnswers,
-    PlanExitFitter,
-    PlanExits,
-    check_exits,
-    exit_costs,
-)
+from .fit_exits import FreshAnswers, PlanExitFitter, PlanExits, check_exits, exit_costs
 from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,

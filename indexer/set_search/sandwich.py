@@ -103,7 +103,7 @@ class _DenseSandwich:
 
 
 class _SparseSandwich:
-    """As `_DenseSandwich`, but keeps the trained sets alone: of more features."""
+    """As `_DenseSandwich`, for more features: only the trained sets are kept."""
 
     def __init__(self, m: int) -> None:
         self.m = m

@@ -8,14 +8,7 @@ from numpy.typing import NDArray
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
 from polydom.models.scoring.kernels.native import FLAGS, FLOATS, FLOATS_2D
 
-from .crossings import (
-    FLOATS_OUT,
-    INTS_OUT,
-    UNIT,
-    certain_order,
-    compare,
-    ever_cheaper,
-)
+from .crossings import FLOATS_OUT, INTS_OUT, UNIT, certain_order, compare, ever_cheaper
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
