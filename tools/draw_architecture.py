@@ -41,7 +41,7 @@ BUILD = (
     "indexer.commands.app",
     "indexer.building.build",
     "indexer.building.project",
-    "indexer.building.readers",
+    "indexer.building.read_items",
     "indexer.building.dataset",
     "indexer.building.choose_features",
     "indexer.building.feature_values",
@@ -51,10 +51,9 @@ BUILD = (
     "indexer.set_search.poly_dom",
     "indexer.set_search.greedy",
     "indexer.building.train_sets",
-    "indexer.building.assemble",
-    "indexer.building.plan_exits",
+    "indexer.building.fit_exits",
     "indexer.index.index",
-    "indexer.index.pdx",
+    "indexer.index.pdx_file",
 )
 
 

@@ -13,7 +13,7 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import make_item
 from polydom.indexer import Index
-from polydom.indexer.building.plan_exits import FreshAnswers, PlanExitFitter
+from polydom.indexer.building.fit_exits import FreshAnswers, PlanExitFitter, exit_costs
 from polydom.indexer.building.project import ExitTerms
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package
@@ -80,7 +80,8 @@ def index_of(stream: Stream) -> Index:
         margins=exits.margins,
     )
     accuracies = (choices == stream.codes[part][:, None]).mean(axis=0)
-    curves = costs.of_many(masks) + model_costs[:, None] + exits.checks[:, None]
+    checks = exit_costs(exits.margins, fallbacks, model_costs)
+    curves = costs.of_many(masks) + model_costs[:, None] + checks[:, None]
     return Index.from_candidates(curves, accuracies, (1, 1), package)
 
 

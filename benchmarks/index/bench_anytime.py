@@ -31,7 +31,9 @@ from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.measure_costs import Curve, Curves
 from polydom.indexer.building.project import Search
 from polydom.indexer.building.search_sets import LAMBDAS, search_sets
-from polydom.indexer.index.anytime import Anytime, NodeCosts
+from polydom.indexer.index.next_feature import AnytimeRule, NodeCosts
+from polydom.indexer.index.package import Package
+from polydom.indexer.set_search.feature_order import prefixes
 from polydom.indexer.set_search.greedy import search_greedy
 
 from ..data.recording import Recording, record
@@ -157,16 +159,21 @@ def poly_dom(world: World, alpha: float) -> tuple[dict[str, Contender], dict[str
     masks = [found.sets[row] for row in kept]
     orders, fallbacks = found.order(masks, cost_of)
     accuracies = np.array([found.accuracies[mask] for mask in masks])
-    rule = Anytime.prepare(
-        world.costs,
-        world.typical,
-        np.array(masks),
-        accuracies,
-        orders,
-        fallbacks,
-        np.zeros(len(masks)),
-        QUANTILE,
+    package = Package(
+        kind="image",
+        labels=(),
+        features=(),
+        costs=world.costs,
+        masks=np.array(masks, np.uint64),
+        orders=orders,
+        fallbacks=fallbacks,
+        models=(),
+        model_s=np.zeros(len(masks)),
+        overhead_s=0.0,
+        meta={},
+        typical=world.typical,
     )
+    rule = AnytimeRule.of(package, accuracies, QUANTILE)
     at = [rule.at(size) for size in world.sizes]
     of_rows = curves[kept] @ (world.sizes ** np.arange(curves.shape[1])[:, None])
 
@@ -187,7 +194,7 @@ def poly_dom(world: World, alpha: float) -> tuple[dict[str, Contender], dict[str
 
 
 def anytime(
-    world: World, rule: Anytime, at: list[NodeCosts], *, careful: bool
+    world: World, rule: AnytimeRule, at: list[NodeCosts], *, careful: bool
 ) -> Contender:
     """As the server goes on: ask after every feature what to compute next."""
 
@@ -223,7 +230,8 @@ def greedy(world: World, method: str) -> tuple[dict[str, Contender], dict[str, i
     def answer(item: int, budget_s: float, careful: bool = False) -> int:
         run, best = Run(world, item, budget_s), 0
         features = sequence(budget_s)
-        high_s = world.costs.feature_s(features, world.sizes[item])
+        size, passed = world.sizes[item], prefixes(features)
+        high_s = np.diff([polyval(size, world.costs.of(mask)) for mask in passed])
         for feature, seconds in zip(features, high_s, strict=True):
             if (careful and seconds > run.left) or not run.compute(feature):
                 break

@@ -32,7 +32,7 @@ from polydom.features.items import Item, image_item, text_item
 from polydom.features.loading import load_features
 from polydom.features.ready_made.picture import open_picture
 from polydom.indexer.index.lookup import Lookup
-from polydom.indexer.index.pair_lookup import PairLookup
+from polydom.indexer.index.size_pair_lookup import SizePairLookup
 
 from ..machine import describe
 from .kernels.lookups import cell_ranks, naive_pair_ranks, naive_ranks, polydom_ranks
@@ -190,11 +190,11 @@ def time_lookups(count: int, numbers: int) -> dict[str, Any]:
     sizes = pairs.prod(axis=1) if numbers == 1 else pairs
     budgets = 10 ** random.uniform(-4, -1, QUERIES)
     started_s = time.perf_counter()
-    lookup: Lookup | PairLookup
+    lookup: Lookup | SizePairLookup
     if numbers == 1:
         lookup = Lookup.build(coefficients, gains, (LOW**2, HIGH**2))
     else:
-        lookup = PairLookup.build(coefficients, gains, ((LOW, LOW), (HIGH, HIGH)))
+        lookup = SizePairLookup.build(coefficients, gains, ((LOW, LOW), (HIGH, HIGH)))
     build_s = time.perf_counter() - started_s
     arrays = lookup.arrays()
     searched = [array for name, array in arrays.items() if name != "rows"]

@@ -114,7 +114,7 @@ def _tell(text: str) -> None:
 def work(options: argparse.Namespace) -> None:
     """Make the edits of one child, and say every second what came of them."""
     from polydom.features.errors import PolydomError
-    from polydom.indexer.index.pdx import read_file
+    from polydom.indexer.index.pdx_file import read_file
     from tests.support.exercise import extractor_of
     from tests.support.zoo import save_zoo
 

@@ -111,12 +111,11 @@ def index_all(
 ) -> tuple[NDArray[Any], ...]:
     """Poly-Dom-Index-All: the skyline of every range between any two crossings."""
     curves = candidates.coefficients
-    starts, signs = np.empty(curves.shape[1]), np.empty(curves.shape[1], np.int64)
     found = set[float]()
     for i in range(len(curves)):
         for j in range(i):
-            count = compare(curves[i], curves[j], *sizes, starts, signs)
-            found.update(starts[1:count].tolist())
+            starts, _ = compare(curves[i], curves[j], *sizes)
+            found.update(starts[1:].tolist())
     crossings = np.array(sorted(found))
     rank = np.zeros(len(curves), np.int32)
     rank[lookup.rows] = np.arange(len(lookup.rows))

@@ -27,7 +27,7 @@ from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.readers import load_data
+from polydom.indexer.building.read_items import load_data
 from polydom.server.batch.account import Account, Answered, Assignment, carry_out
 from polydom.server.batch.knapsack import Menus, solve
 from polydom.server.batch.top_k import TopK

@@ -36,7 +36,7 @@ from polydom.features.items import Item, image_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.readers import load_data
+from polydom.indexer.building.read_items import load_data
 from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.server.engine.budget import Deadline
 from polydom.server.engine.execution import execute

@@ -35,7 +35,7 @@ from polydom.features.items import Item
 from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.readers import load_data
+from polydom.indexer.building.read_items import load_data
 from polydom.server.app import create_app
 from polydom.server.engine import planner
 from polydom.server.ops.server import listen, run

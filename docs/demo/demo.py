@@ -24,7 +24,7 @@ from polydom.indexer.building.dataset import (
     split,
 )
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.readers import load_data
+from polydom.indexer.building.read_items import load_data
 
 HERE = Path(__file__).resolve().parent
 POLYDOM = [sys.executable, "-m", "polydom.server"]

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ..errors import BadInput
 from ..sizes import Size
-from .polynomials import cost_at, degree_of, monomials, values_at
+from .polynomials import cost_at, degree_of, values_at
 from .quantile import fit_quantile
 
 Floats = NDArray[np.float64]
@@ -27,7 +27,7 @@ class CostCurve:
     Attributes
     ----------
     coefficients : (T,) float64
-        Constant first, in the order of `features.polynomials`; read-only.
+        Constant first, in the order of `polynomials.py`; read-only.
     variables : int
         Numbers that a size is of: 1, or 2.
 
@@ -222,21 +222,6 @@ class CostTable:
             paid = masks & np.uint64(users) != 0
             total += paid[:, np.newaxis] * coefficients
         return total
-
-    def feature_s(self, order: Sequence[int], size: Size) -> Floats:
-        """Seconds that each feature adds when computed in this order on this size.
-
-        A step is paid by the first feature that needs it; the overhead by none.
-        """
-        powers = monomials([size], len(self.overhead))[0]
-        paid: set[int] = set()
-        seconds = np.empty(len(order))
-        for place, position in enumerate(order):
-            fresh = [step for step in self.needs[position] if step not in paid]
-            paid.update(fresh)
-            own = self.feature_coefficients[position]
-            seconds[place] = (own + self.step_coefficients[fresh].sum(axis=0)) @ powers
-        return seconds
 
 
 def checked(coefficients: ArrayLike, *, ndim: int) -> Floats:

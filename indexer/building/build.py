@@ -2,24 +2,34 @@
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
+from polydom.features.costs.curve import CostTable
 from polydom.features.costs.polynomials import cost_at
-from polydom.features.sizes import read_size
+from polydom.features.costs.stopwatch import Load
+from polydom.features.items import make_item
+from polydom.features.sizes import Size, read_size
+from polydom.models.scoring.model import Model
 from polydom.models.selection.learners import make_learner
 
+from ..exits.checkpoints import answers_of
 from ..index.index import Index
+from ..index.package import Orders, Package
 from ..progress import Progress, Silence
-from .assemble import Assembler
-from .cache import FOLDER, Cache
+from .cache import FOLDER, Cache, digest
 from .cache_keys import Keys
 from .choose_features import ProjectFeatures, choose_features
 from .dataset import Dataset, draw_groups, parts_of, split, treat_rare_classes
 from .feature_values import FeatureTable, compute_values
+from .fit_exits import FreshAnswers, PlanExitFitter, PlanExits, check_exits, exit_costs
 from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -29,12 +39,14 @@ from .learner_race import (
     Watch,
     choose_learner,
 )
-from .measure_costs import Measurer, measuring_items
-from .plan_exits import check_exits
+from .measure_costs import Curves, Measurer, cost_curves, measuring_items
 from .project import Project
-from .readers import load_data
-from .search_sets import CostOf, SearchedSets, search_sets
+from .read_items import load_data
+from .search_sets import SearchedSets, search_sets
 from .train_sets import Task, Trainer
+
+SAMPLES = 6
+SAMPLES_BYTES = 1 << 20
 
 
 def build(
@@ -76,8 +88,7 @@ def build(
     if not isinstance(project, Project):
         project = Project.load(project)
     kept = Cache(Path(cache or project.path(FOLDER)))
-    builder = Builder(project, kept, progress or Silence(), watch)
-    index = builder.index()
+    index = Builder(project, kept, progress or Silence(), watch).index()
     if output is not None:
         index.save(output)
         index = Index.load(output)
@@ -86,79 +97,61 @@ def build(
 
 @dataclass(frozen=True)
 class Builder:
-    """One build's settings, and its hops."""
+    """One build: its settings, and its hops, each carried out when first asked for.
+
+    Attributes
+    ----------
+    strategy
+        By which to race learners, whatever the project names; None for as it says.
+    """
 
     project: Project
     cache: Cache
     progress: Progress
     watch: Watch | None = None
-
-    @property
-    def workers(self) -> int:
-        """Processes to use."""
-        return self.project.workers or os.cpu_count() or 1
+    strategy: str | None = None
 
     def index(self) -> Index:
-        """Build: the hops in order."""
-        table = self.data()
-        fresh = self.fresh(table.features)
-        dataset, features, _ = table
-        terms = self.project.costs
-        measurer = Measurer(
-            features.extractor, terms.quantile, self.cache, self.progress
-        )
-        curves = measurer.curves(
-            measuring_items(dataset, terms.items),
-            terms.repeats,
-            self.project.seed,
-            name=self._keys(table).times,
-        )
-        costs = curves.weighed(features.extractor, terms.weights)
-        choice = self.choose(table)
-        trainer = self.trainer(table, choice)
-        middle = read_size(np.median(dataset.sizes, axis=0).tolist())
-
-        def cost_of(mask: int) -> float:
-            return cost_at(costs.of(mask).tolist(), middle)
-
-        searched = self.search(trainer, len(features.stored), cost_of)
-        return Assembler(
-            project=self.project,
-            progress=self.progress,
-            table=table,
-            fresh=fresh,
-            measurer=measurer,
-            curves=curves,
+        """Drop what is dominated, order the rest, and put all in one package."""
+        table, _ = self.table, self.fresh  # what is wrong with items is said first
+        costs, searched = self.costs, self.searched
+        sets = searched.sets
+        model_costs, load = self._model_costs(sets)
+        curves_of_sets = cost_curves(costs, np.array(sets, np.uint64), model_costs)
+        sizes = self._sizes()
+        kept = searched.keep(curves_of_sets, sizes, self.project.search.budget_range)
+        masks = [sets[row] for row in kept]
+        orders, fallbacks = searched.order(masks, self.cost_of)
+        models = tuple(self.trainer.model(mask) for mask in masks)
+        report = self._report() | {"measured": self.curves.load.worse(load).facts()}
+        if self.project.costs.weights.get("s"):
+            pair = self.project.costs.pair
+            report["pace"] = self._measurer.machine_times(
+                [make_item(one, pair=pair) for one in report["samples"]],
+                models,
+                name=f"machine_times/{digest(self.trainer.task.key, masks)}",
+            ).facts()
+        exits = self._exits(masks, models, orders, fallbacks, model_costs[kept])
+        model_s = model_costs[kept]
+        curves_of_sets[kept, 0] += exit_costs(exits.margins, fallbacks, model_s)
+        report["exits"] = exits.facts
+        package = Package(
+            kind=table.dataset.kind,
+            labels=table.dataset.labels,
+            features=table.features.stored,
             costs=costs,
-            cost_of=cost_of,
-            choice=choice,
-            trainer=trainer,
-            searched=searched,
-        ).index()
-
-    def select(self, strategy: str) -> LearnerChoice:
-        """Go only as far as the choice of a learner."""
-        return self.choose(self.data(race=True), strategy)
-
-    def data(self, *, race: bool = False) -> FeatureTable:
-        """Read the items and compute their features, but for those that calibrate.
-
-        What the labels tell is checked before any feature is computed, `race` says
-        whether for a race too, and again where unusable items were left out.
-        """
-        project = self.project
-        race = race or project.learner["name"] == AUTO
-        if not race:
-            make_learner(project.learner, project.seed)  # wrong names cost no wait
-        check_exits(project.exits, self.items[1].groups)
-        fewest = self._fewest(race)
-        dataset, _ = treat_rare_classes(self.items[0], project.data, fewest)
-        with self.progress.stage("dividing items", None) as on_progress:
-            self._race_division(dataset) if race else self.splits(dataset)
-            on_progress(len(dataset.items))
-        table = self._values(dataset, choose_features(project, dataset))
-        dataset, rows = treat_rare_classes(table.dataset, project.data, fewest)
-        return FeatureTable(dataset, table.features, table.values[rows])
+            masks=np.array(masks, np.uint64),
+            orders=orders,
+            fallbacks=fallbacks,
+            models=models,
+            model_s=model_s,
+            overhead_s=float(costs.overhead[0]),
+            meta=report,
+            margins=exits.margins,
+            typical=self.curves.typical,
+        )
+        accuracies = [searched.accuracies[mask] for mask in masks]
+        return Index.from_candidates(curves_of_sets[kept], accuracies, sizes, package)
 
     @cached_property
     def items(self) -> tuple[Dataset, Dataset]:
@@ -176,12 +169,33 @@ class Builder:
         rest, fresh = (whole.only(np.flatnonzero(part)) for part in (~drawn, drawn))
         return replace(rest, skipped=whole.skipped), fresh
 
-    def fresh(self, features: ProjectFeatures) -> FeatureTable | None:
-        """Give the items set aside to calibrate exits on, if there are such."""
+    @cached_property
+    def table(self) -> FeatureTable:
+        """The items with their features, but for those that calibrate.
+
+        What the labels tell is checked before any feature is computed, and again where
+        unusable items were left out.
+        """
+        project = self.project
+        if not self._races:
+            make_learner(project.learner, project.seed)  # wrong names cost no wait
+        check_exits(project.exits, self.items[1].groups)
+        fewest = self._fewest()
+        dataset, _ = treat_rare_classes(self.items[0], project.data, fewest)
+        with self.progress.stage("dividing items", None) as on_progress:
+            self._race_division(dataset) if self._races else self.splits(dataset)
+            on_progress(len(dataset.items))
+        table = self._values(dataset, choose_features(project, dataset))
+        dataset, rows = treat_rare_classes(table.dataset, project.data, fewest)
+        return FeatureTable(dataset, table.features, table.values[rows])
+
+    @cached_property
+    def fresh(self) -> FeatureTable | None:
+        """The items set aside to calibrate exits on, if there are such."""
         fresh = self.items[1]
         if not fresh.items:
             return None
-        table = self._values(fresh, features)
+        table = self._values(fresh, self.table.features)
         check_exits(self.project.exits, table.dataset.groups)
         return table
 
@@ -190,10 +204,18 @@ class Builder:
             dataset,
             features,
             on_bad_item=self.project.data.on_bad_item,
-            workers=self.workers,
+            workers=self._workers,
             cache=self.cache,
             progress=self.progress,
         )
+
+    @property
+    def _workers(self) -> int:
+        return self.project.workers or os.cpu_count() or 1
+
+    @property
+    def _races(self) -> bool:
+        return self.strategy is not None or self.project.learner["name"] == AUTO
 
     @property
     def _parts(self) -> int:
@@ -206,38 +228,12 @@ class Builder:
         count = search.folds or parts_of(search.held_out)
         return count if self.project.exits.confidence is None else 2 * count - 1
 
-    def _fewest(self, race: bool) -> int:
+    def _fewest(self) -> int:
         """Count the groups that a class must come in; a race is divided twice."""
-        fewest = self._parts
-        while race and fewest - math.ceil(fewest / self._parts) < parts_of(VALIDATION):
+        fewest, least = self._parts, parts_of(VALIDATION)
+        while self._races and fewest - math.ceil(fewest / self._parts) < least:
             fewest += 1
         return fewest
-
-    def _keys(self, table: FeatureTable) -> Keys:
-        return Keys.of(self.project, table.dataset, table.features.stored)
-
-    def choose(self, table: FeatureTable, strategy: str | None = None) -> LearnerChoice:
-        """Take the learner that the project names, or race them if it is to be found.
-
-        The race sees none of the items that accuracy is measured on later, unless
-        that is done by cross-validation, which uses all of them.
-        """
-        project = self.project
-        if strategy is None and project.learner["name"] != AUTO:
-            return LearnerChoice(project.learner, {})
-        strategy = strategy or DEFAULT_STRATEGY
-        return choose_learner(
-            table.values,
-            table.dataset.codes,
-            self._race_division(table.dataset),
-            seed=project.seed,
-            cache=self.cache,
-            name=self._keys(table).race(strategy),
-            progress=self.progress,
-            strategy=strategy,
-            watch=self.watch,
-            limit_s=project.training_limit_s,
-        )
 
     def splits(self, dataset: Dataset) -> list[Division]:
         """Split the items for measuring accuracy."""
@@ -256,24 +252,161 @@ class Builder:
         )
         return train[fit], train[test]
 
-    def trainer(self, table: FeatureTable, choice: LearnerChoice) -> Trainer:
-        """Prepare training on any feature set."""
-        key = self._keys(table).sets(choice.setting)
+    @cached_property
+    def _keys(self) -> Keys:
+        return Keys.of(self.project, self.table.dataset, self.table.features.stored)
+
+    @cached_property
+    def _measurer(self) -> Measurer:
+        extractor, quantile = self.table.features.extractor, self.project.costs.quantile
+        return Measurer(extractor, quantile, self.cache, self.progress)
+
+    @cached_property
+    def curves(self) -> Curves:
+        """Cost curves of features, steps and overhead, measured."""
+        terms = self.project.costs
+        return self._measurer.curves(
+            measuring_items(self.table.dataset, terms.items),
+            terms.repeats,
+            self.project.seed,
+            name=self._keys.times,
+        )
+
+    @cached_property
+    def costs(self) -> CostTable:
+        """The same in budget units, with what is declared."""
+        extractor = self.table.features.extractor
+        return self.curves.weighed(extractor, self.project.costs.weights)
+
+    @cached_property
+    def _middle(self) -> Size:
+        return read_size(np.median(self.table.dataset.sizes, axis=0).tolist())
+
+    def cost_of(self, mask: int) -> float:
+        """Cost of a set's features at the items' median size."""
+        return cost_at(self.costs.of(mask).tolist(), self._middle)
+
+    @cached_property
+    def choice(self) -> LearnerChoice:
+        """The learner that the project names, or the winner of a race.
+
+        The race sees none of the items that accuracy is measured on later, unless
+        that is done by cross-validation, which uses all of them.
+        """
+        project, table = self.project, self.table
+        if not self._races:
+            return LearnerChoice(project.learner, {})
+        strategy = self.strategy or DEFAULT_STRATEGY
+        return choose_learner(
+            table.values,
+            table.dataset.codes,
+            self._race_division(table.dataset),
+            seed=project.seed,
+            cache=self.cache,
+            name=self._keys.race(strategy),
+            progress=self.progress,
+            strategy=strategy,
+            watch=self.watch,
+            limit_s=project.training_limit_s,
+        )
+
+    @cached_property
+    def trainer(self) -> Trainer:
+        """What trains any feature set."""
+        table, learner = self.table, self.choice.setting
+        key = self._keys.sets(learner)
         task = Task(
             values=self.cache.matrix(f"sets/{key}/values", table.values),
             codes=table.dataset.codes,
             splits=self.splits(table.dataset),
-            learner=choice.setting,
+            learner=learner,
             seed=self.project.seed,
             starts=table.features.starts,
             cache=self.cache,
             key=key,
         )
-        return Trainer(task, self.workers)
+        return Trainer(task, self._workers)
 
-    def search(self, trainer: Trainer, m: int, cost_of: CostOf) -> SearchedSets:
-        """Train the sets that the project's search needs."""
+    @cached_property
+    def searched(self) -> SearchedSets:
+        """The sets that the project's search needs, trained."""
+        m, train = len(self.table.features.stored), self.trainer.accuracies
         with self.progress.stage("training sets", None) as on_progress:
-            return search_sets(
-                self.project.search, m, trainer.accuracies, cost_of, on_progress
-            )
+            return search_sets(self.project.search, m, train, self.cost_of, on_progress)
+
+    def _model_costs(self, sets: Sequence[int]) -> tuple[NDArray[np.float64], Load]:
+        """Cost of evaluating each set's model."""
+        costs = self.project.costs
+        key = digest(self.trainer.task.key, list(sets), costs.quantile, "answer")
+        models = map(self.trainer.model, sets)
+        seconds, load = self._measurer.models(
+            models, len(sets), self.table.values, name=f"times/{key}"
+        )
+        return seconds * costs.weights.get("s", 0.0), load
+
+    def _exits(
+        self,
+        masks: Sequence[int],
+        models: Sequence[Model],
+        orders: Orders,
+        fallbacks: Orders,
+        model_costs: NDArray[np.float64],
+    ) -> PlanExits:
+        """Say where each plan may answer early, if the project asks for that."""
+        terms = self.project.exits
+        if terms.alpha is None:
+            return PlanExits((), {})
+        with self.progress.stage("fitting exits", len(masks)) as on_progress:
+            margins, choices = self.trainer.answers(masks)
+            fresh = None if self.fresh is None else _answers(models, self.fresh)
+            fitter = PlanExitFitter(terms, margins, choices, fresh)
+            return fitter.all(orders, fallbacks, model_costs, self.cost_of, on_progress)
+
+    def _sizes(self) -> tuple[Size, Size]:
+        """Give the smallest and the largest size to choose for."""
+        if (bounds := self.project.search.bounds) is not None:
+            return bounds
+        sizes = self.table.dataset.sizes
+        low, high = sizes.min(axis=0).tolist(), sizes.max(axis=0).tolist()
+        return read_size(low), read_size(high)
+
+    def _report(self) -> dict[str, Any]:
+        """Plain data for `polydom inspect`, and samples to warm a server up with."""
+        project, dataset, trainer = self.project, self.table.dataset, self.trainer
+        weights = {unit: w for unit, w in project.costs.weights.items() if w}
+        return {
+            "unit": "s" if set(weights) == {"s"} else " + ".join(sorted(weights)),
+            "weights": weights,
+            "learner": self.choice.setting,
+            "selection": self.choice.facts,
+            "seed": project.seed,
+            "items": len(dataset.items),
+            "tested": sum(len(test) for _, test in trainer.task.splits),
+            "skipped": [list(one) for one in dataset.skipped],
+            "testing": msgspec.to_builtins(project.search),
+            "quantile": project.costs.quantile,
+            "curves": [curve.facts() for curve in self.curves.all],
+            "search": self.searched.facts,
+            "remarks": trainer.remarks(sorted(self.searched.accuracies)),
+            "samples": _samples(dataset),
+        }
+
+
+def _answers(models: Sequence[Model], table: FeatureTable) -> FreshAnswers:
+    """Give what some models answer for items that none of them was made with."""
+    pairs = [answers_of(model, table.values) for model in models]
+    margins, choices = map(np.column_stack, zip(*pairs, strict=True))
+    return FreshAnswers(margins, choices, table.dataset.groups)
+
+
+def _samples(dataset: Dataset) -> list[Any]:
+    """Items of different sizes, small ones first as far as they fit."""
+    samples: list[Any] = []
+    left = SAMPLES_BYTES
+    for item in measuring_items(dataset, SAMPLES):
+        payload = item.payload
+        left -= len(payload) if isinstance(payload, (bytes, str)) else 0
+        if left < 0 and samples:
+            break
+        samples.append(dict(payload) if isinstance(payload, Mapping) else payload)
+    return samples

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile
 
-from ..index.pdx import read_file, replace_when_done, write_file
+from ..index.pdx_file import read_file, replace_when_done, write_file
 
 Array = NDArray[Any]
 # Where work is kept if nobody says otherwise: in the folder of the project file, so

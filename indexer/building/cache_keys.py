@@ -40,12 +40,8 @@ class Keys:
 
     Attributes
     ----------
-    project
-        Its settings.
-    data
-        Identifies the items, their labels and groups.
-    features
-        Identify the features and all libraries; see `feature_keys`.
+    data, features
+        Digests: of the items with labels and groups; of each feature.
     """
 
     project: Project

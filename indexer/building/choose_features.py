@@ -37,8 +37,6 @@ class ProjectFeatures:
     ----------
     stored
         As the index will name them, in order.
-    files
-        Where the user's own are defined.
     """
 
     def __init__(
@@ -103,7 +101,7 @@ def choose_features(project: Project, dataset: Dataset) -> ProjectFeatures:
     for name in names:
         if names.count(name) > 1:
             raise BadProject(f"[features] names {name!r} twice")
-    _refuse_unsteady([stored for stored, _ in found if stored.name in own], own, files)
+    _refuse_unsteady([one for one, _ in found if not one.ready_made], own, files)
     for stored, feature in found:
         if feature.kind != dataset.kind:
             raise BadProject(
@@ -208,15 +206,12 @@ def _suggestion(kind: Kind) -> str:
 def _too_many(project: Project, kind: Kind, count: int) -> str:
     """Say which features there are, and how there come to be fewer."""
     chosen = project.features
-    if kind != "record":
-        what, cure = "[features] names", "name fewer in `use`"
-    elif chosen.columns:
+    what, cure = "[features] names", "name fewer in `use`"
+    if kind == "record" and chosen.columns:
         what, cure = "[[features.columns]] makes", "put more columns in a group"
-    elif not (chosen.use or chosen.files):
+    elif kind == "record" and not (chosen.use or chosen.files):
         what = "every column is a feature, which makes"
         cure = "put columns that belong together in one [[features.columns]] each"
-    else:
-        what, cure = "[features] names", "name fewer in `use`"
     return f"{what} {count} features; {MAX_FEATURES} is the most: {cure}"
 
 

@@ -186,13 +186,7 @@ def rare_classes(dataset: Dataset, fewest: int) -> dict[str, int]:
 
 
 def refuse_rare(dataset: Dataset, fewest: int) -> None:
-    """Name the classes that come in fewer groups, and what can be done, in an error.
-
-    Raises
-    ------
-    BadProject
-        If there is such a class.
-    """
+    """Name the classes that come in fewer groups, and what can be done, in an error."""
     rare = rare_classes(dataset, fewest)
     if not rare:
         return
@@ -220,16 +214,8 @@ def treat_rare_classes(
 ) -> tuple[Dataset, Rows]:
     """Do with rare classes what the project says.
 
-    Parameters
-    ----------
-    terms
-        `on_rare_class`, and `rare_below` where more than `fewest` are wanted.
-    fewest
-        Independent items, which are groups, that a class must come in.
-
-    Returns
-    -------
-    The data set without rare classes, and which of its items it was made of.
+    A class must come in `fewest` groups, or in `terms.rare_below` if that is more.
+    Returns the data set without rare classes, and which of its items it was made of.
 
     Raises
     ------
@@ -290,18 +276,8 @@ def divide_groups(codes: Rows, groups: Rows, parts: int, seed: int) -> Rows:
     has every class that comes in as many groups as there are parts, where no group is
     of several classes.
 
-    Parameters
-    ----------
-    codes, groups : (N,)
-        Class of each item, from 0; number of its group.
-    parts
-        At least 1.
-    seed
-        Of the random order.
-
-    Returns
-    -------
-    (N,) the part of each item, from 0.
+    `codes` and `groups` (N,) are the class of each item, from 0, and the number of its
+    group. Returns the part of each item (N,), from 0.
     """
     names, own = np.unique(groups, return_inverse=True)
     kinds = int(codes.max()) + 1

@@ -26,17 +26,7 @@ Chunk = tuple[int, NDArray[np.float32], dict[int, str]]
 
 
 class FeatureTable(NamedTuple):
-    """Items as rows of feature values.
-
-    Attributes
-    ----------
-    dataset
-        The N items.
-    features
-        What describes them.
-    values : (N, width) float32
-        One slice of columns per feature.
-    """
+    """N items as rows of feature values, (N, width): some columns for each feature."""
 
     dataset: Dataset
     features: ProjectFeatures

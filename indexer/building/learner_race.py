@@ -1,6 +1,6 @@
 """`learner = "auto"`: a race between learners, on all features, before the search."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models.selection.portfolio import Setting, installed, make_portfolio
-from polydom.models.selection.race import Allocation, Race
-from polydom.models.selection.select import Running, select
+from polydom.models.selection.race import Race
+from polydom.models.selection.select import Running, Selection, select
 
 from ..progress import Progress
 from .cache import Cache
@@ -67,7 +67,7 @@ def choose_learner(
     cache, name
         Where the race's log is kept: a race that was cut short continues.
     strategy
-        One of `models.select.STRATEGIES`.
+        One of `models.selection.select.STRATEGIES`.
     settings
         The learners, by name; all that are installed by default.
     watch
@@ -109,7 +109,15 @@ def choose_learner(
                 limit_s=limit_s,
             ),
         )
-    facts = {
+    return LearnerChoice(settings[chosen.name], _facts(strategy, learners, chosen))
+
+
+def _facts(strategy: str, learners: Iterable[str], chosen: Selection) -> dict[str, Any]:
+    """Tell of a race in plain data: `LearnerChoice.facts`."""
+    warned: dict[str, dict[str, None]] = {learner: {} for learner in learners}
+    for line in chosen.log:
+        warned[line.learner] |= dict.fromkeys(line.warnings)  # each text once
+    return {
         "strategy": strategy,
         "learner": chosen.name,
         "score": chosen.score,
@@ -120,19 +128,7 @@ def choose_learner(
             for learner, curve in chosen.curves.items()
         },
         "failed": dict(chosen.failed),
-        "warnings": _warnings(learners, chosen.log),
+        "warnings": {
+            learner: list(texts) for learner, texts in warned.items() if texts
+        },
     }
-    return LearnerChoice(settings[chosen.name], facts)
-
-
-def _warnings(
-    learners: Iterable[str], log: Sequence[Allocation]
-) -> dict[str, list[str]]:
-    """Return what learners warned of, each text once, without those that did not."""
-    texts = {
-        learner: dict.fromkeys(
-            text for line in log if line.learner == learner for text in line.warnings
-        )
-        for learner in learners
-    }
-    return {learner: list(found) for learner, found in texts.items() if found}

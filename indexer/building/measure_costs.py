@@ -27,8 +27,8 @@ from ..index.machine_times import (
     finish,
     medians_of,
     time_features,
+    time_models,
 )
-from ..index.machine_times import time_models as time_rows
 from ..progress import OnProgress, Progress, skip
 from .cache import Cache
 from .dataset import Dataset
@@ -40,7 +40,7 @@ Times = tuple[dict[str, Any], Mapping[str, NDArray[Any]]]
 MODEL_CALLS = 200
 OVERHEAD_CALLS = 400
 CURVE_POINTS = 3
-PACE_LIMIT_S = 10.0
+LIMIT_S = 10.0  # of timing samples; and as much for models
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,8 +96,6 @@ class Curves:
     ----------
     features, steps
         One each, in the extractor's order.
-    overhead
-        Of any plan.
     load
         How busy the machine was that they were measured on.
     """
@@ -111,6 +109,11 @@ class Curves:
     def all(self) -> list[Curve]:
         """Of features, then of steps."""
         return [*self.features, *self.steps]
+
+    @property
+    def typical(self) -> NDArray[np.float64]:
+        """The `Curve.typical` of all."""
+        return np.array([curve.typical for curve in self.all])
 
     def weighed(self, extractor: Extractor, weights: Mapping[str, float]) -> CostTable:
         """Put measured seconds and declared costs together, in budget units.
@@ -149,14 +152,10 @@ class Measurer:
 
     Attributes
     ----------
-    extractor
-        The features.
     quantile
         Share of the times that curves and the costs of models lie above.
     cache
         Where times are kept; None to measure anew whatever was measured before.
-    progress
-        Told of each stage.
     """
 
     extractor: Extractor
@@ -171,14 +170,15 @@ class Measurer:
         total: int | None,
         take: Callable[[OnProgress], Times],
     ) -> Times:
-        """Recall the times of that name, or take them and keep them."""
-        if self.cache is not None and (stored := self.cache.load(name)) is not None:
+        """Recall the times of that name, or take them and keep them, if it has any."""
+        cache = self.cache if name else None
+        if cache is not None and (stored := cache.load(name)) is not None:
             skip(self.progress, stage)
             return stored
         with self.progress.stage(stage, total) as on_progress:
             meta, arrays = take(on_progress)
-        if self.cache is not None:
-            self.cache.store(name, meta, arrays)
+        if cache is not None:
+            cache.store(name, meta, arrays)
         return meta, arrays
 
     def curves(
@@ -254,11 +254,11 @@ class Measurer:
         *,
         name: str = "",
     ) -> tuple[Seconds, Load]:
-        """Seconds of `count` models that come one at a time; see `time_models`."""
+        """Seconds of `count` models that come one at a time; see `time_answers`."""
 
         def take(on_progress: OnProgress) -> Times:
             watch = Stopwatch()
-            seconds = time_models(models, values, self.quantile, on_progress, watch)
+            seconds = time_answers(models, values, self.quantile, on_progress, watch)
             return {"load": list(watch.load)}, {"models": seconds}
 
         meta, arrays = self._times(name, "timing models", count, take)
@@ -267,25 +267,18 @@ class Measurer:
     def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""
     ) -> MachineTimes:
-        """Time samples and models as a server will when it starts.
+        """Time an index's samples, and a few of its models, as a server will.
 
-        Parameters
-        ----------
-        items
-            The samples that the index carries.
-        models
-            Of all candidates; a few of them are timed.
+        When it starts, to tell its machine from this one.
         """
 
         def take(on_progress: OnProgress) -> Times:
             rows = [self.extractor.extract(item) for item in items]
             compared = [models[row] for row in compared_models(len(models))]
             with quiet():
-                parts = finish(
-                    time_features(self.extractor, items, limit_s=PACE_LIMIT_S)
-                )
+                parts = finish(time_features(self.extractor, items, limit_s=LIMIT_S))
                 on_progress(len(parts))
-                evaluations = finish(time_rows(compared, rows, limit_s=PACE_LIMIT_S))
+                evaluations = finish(time_models(compared, rows, limit_s=LIMIT_S))
                 on_progress(len(parts) + len(evaluations))
             return {}, {"parts": parts, "models": evaluations}
 
@@ -309,19 +302,18 @@ def cost_curves(
     return coefficients
 
 
-def time_models(
+def time_answers(
     models: Iterable[Model],
     values: NDArray[np.float32],
     quantile: float,
     on_progress: OnProgress,
-    stopwatch: Stopwatch | None = None,
+    watch: Stopwatch,
 ) -> Seconds:
     """Seconds that each model takes to answer, at a quantile over different rows.
 
     The models come one at a time: all of them together may not fit into memory.
     """
     rows = [np.ascontiguousarray(row) for row in values[:MODEL_CALLS]]
-    watch = stopwatch or Stopwatch()
     seconds: list[float] = []
     with threadpool_limits(1):
         for model in models:

@@ -18,7 +18,6 @@ def in_processes(
     *,
     stage: str,
     ordered: bool = True,
-    cure: str = CURE,
 ) -> Iterator[Any]:
     """Carry out joblib's delayed calls in processes, and give what they return.
 
@@ -27,9 +26,9 @@ def in_processes(
     calls
         As `joblib.delayed` makes them; taken as processes become free.
     workers
-        Processes; 1 stays in this one, -1 uses every core.
-    stage, cure
-        What they do, and what helps if one is killed, for the error.
+        Processes; 1 stays in this one.
+    stage
+        What they do, for the error.
     ordered
         Give results in the order of the calls, not as they come.
 
@@ -44,4 +43,4 @@ def in_processes(
     try:
         yield from Parallel(workers, return_as=kind)(calls)
     except BrokenProcessPool as error:  # joblib's own is one too
-        raise WorkerLost(stage, cure) from error
+        raise WorkerLost(stage, CURE) from error

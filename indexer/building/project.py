@@ -124,8 +124,9 @@ class Search(Part, frozen=True):
         Smallest and largest budget to choose for, where they are known, in the units
         of costs: only sets are kept that are the best for one of them (of one budget
         alone, ICSP's Problem 3). Any other is held too, though perhaps not with the
-        best set, and there are fewer sets to fall back on where time runs out. For
-        sizes of one number; what exits cost is not known yet, and added afterwards.
+        best set, and there are fewer sets to fall back on where time runs out. Where a
+        slower machine serves, begin as much lower. For sizes of one number; what exits
+        cost is not known yet, and added afterwards.
     held_out
         Share of the items (whole groups) that accuracy is measured on.
     folds
@@ -197,15 +198,18 @@ class Costs(Part, frozen=True):
         """Whether sizes are of two numbers."""
         return isinstance(self.size, list)
 
-    def check(self, kind: Kind) -> None:
-        """Refuse a size that items of a kind do not have, in a BadProject."""
-        known = [list(names) for names in SIZE_NAMES[kind]]
+    def check_size(self, kind: Kind | None = None) -> None:
+        """Refuse a size that items of a kind, or of any, do not have."""
+        kinds = SIZE_NAMES if kind is None else [kind]
+        known = [names for one in kinds for names in SIZE_NAMES[one]]
         own = [self.size] if isinstance(self.size, str) else self.size
-        if own is not None and own not in known:
-            names = " or ".join(map(repr, _unlisted(known)))
-            raise BadProject(
-                f"costs.size is {self.size!r}; {names} is what there is of a {kind}"
-            )
+        if own is None or tuple(own) in known:
+            return
+        names = [repr(one[0] if len(one) == 1 else list(one)) for one in known]
+        needed = f"one of {', '.join(names)} is needed"
+        if kind is not None:
+            needed = f"{' or '.join(names)} is what there is of a {kind}"
+        raise BadProject(f"costs.size is {self.size!r}; {needed}")
 
 
 class ExitTerms(Part, frozen=True):
@@ -296,15 +300,49 @@ class Project(Part, frozen=True):
         """Where the user's own features are defined."""
         return [self.path(name) for name in self.features.files]
 
+    @property
+    def training_limit_s(self) -> float | None:
+        """Seconds that one training of a race may take; None for any number."""
+        limited = self.learner["name"] == "auto" and "limit_s" in self.learner
+        return float(self.learner["limit_s"]) if limited else None
+
+    def _check(self) -> None:
+        """Refuse values that the keys' types allow, in a BadProject."""
+        self._check_data()
+        self._check_learner()
+        self.costs.check_size()
+        self._check_sizes()
+        self._check_budgets()
+        self._check_exits()
+        self._check_weights()
+
+    def _check_data(self) -> None:
+        data = self.data
+        sources = (data.images, data.table, data.texts, data.items)
+        if sum(source is not None for source in sources) != 1:
+            raise BadProject("[data] needs exactly one of images, table, texts, items")
+        try:
+            check_form(data.separator, data.encoding)
+        except BadInput as error:
+            raise BadProject(f"[data] {error}") from error
+
+    def _check_learner(self) -> None:
+        learner = self.learner
+        name = learner.get("name")
+        if not isinstance(name, str):
+            raise BadProject("[learner] needs a name, such as name = 'logistic'")
+        if name != "auto":
+            return
+        if set(learner) - {"name", "limit_s"}:
+            raise BadProject("[learner] name = 'auto' takes no keys but limit_s")
+        limit_s = learner.get("limit_s", 1)
+        number = isinstance(limit_s, int | float) and not isinstance(limit_s, bool)
+        if not (number and 0 < limit_s < math.inf):
+            raise BadProject(
+                f"[learner] limit_s is {limit_s!r}; it must be seconds above 0"
+            )
+
     def _check_sizes(self) -> None:
-        known = [list(names) for own in SIZE_NAMES.values() for names in own]
-        size = self.costs.size
-        if (
-            size is not None
-            and ([size] if isinstance(size, str) else size) not in known
-        ):
-            names = ", ".join(map(repr, _unlisted(known)))
-            raise BadProject(f"costs.size is {size!r}; one of {names} is needed")
         sizes, needed = self.search.sizes, 1 + self.costs.pair
         if sizes is None:
             return
@@ -330,46 +368,18 @@ class Project(Part, frozen=True):
                 "search.budgets is for sizes of one number; costs.size has two"
             )
 
-    @property
-    def training_limit_s(self) -> float | None:
-        """Seconds that one training of a race may take; None for any number."""
-        limited = self.learner["name"] == "auto" and "limit_s" in self.learner
-        return float(self.learner["limit_s"]) if limited else None
-
-    def _check_auto(self) -> None:
-        learner = self.learner
-        if set(learner) - {"name", "limit_s"}:
-            raise BadProject("[learner] name = 'auto' takes no keys but limit_s")
-        limit_s = learner.get("limit_s", 1)
-        number = isinstance(limit_s, int | float) and not isinstance(limit_s, bool)
-        if not (number and 0 < limit_s < math.inf):
-            raise BadProject(
-                f"[learner] limit_s is {limit_s!r}; it must be seconds above 0"
-            )
-
-    def _check(self) -> None:
-        data = self.data
-        sources = (data.images, data.table, data.texts, data.items)
-        if sum(source is not None for source in sources) != 1:
-            raise BadProject("[data] needs exactly one of images, table, texts, items")
-        try:
-            check_form(data.separator, data.encoding)
-        except BadInput as error:
-            raise BadProject(f"[data] {error}") from error
-        name = self.learner.get("name")
-        if not isinstance(name, str):
-            raise BadProject("[learner] needs a name, such as name = 'logistic'")
-        if name == "auto":
-            self._check_auto()
-        self._check_sizes()
-        self._check_budgets()
-        if self.exits.confidence is not None and self.exits.alpha is None:
+    def _check_exits(self) -> None:
+        if self.exits.confidence is None:
+            return
+        if self.exits.alpha is None:
             raise BadProject("exits.confidence needs an exits.alpha to hold")
-        if self.exits.confidence is not None and self.search.folds is not None:
+        if self.search.folds is not None:
             raise BadProject(
                 "exits.confidence is for held-out items, and search.folds holds out "
                 "none"
             )
+
+    def _check_weights(self) -> None:
         if not any(self.costs.weights.values()):
             raise BadProject("costs.weights counts nothing: one must be above 0")
         for group in self.features.columns:
@@ -381,14 +391,7 @@ class Project(Part, frozen=True):
                     )
 
 
-POLY_DOM_ONLY = (
-    "alpha",
-    "budgets",
-    "tolerance",
-    "covering",
-    "trainings",
-    "seconds",
-)
+POLY_DOM_ONLY = ("alpha", "budgets", "tolerance", "covering", "trainings", "seconds")
 
 
 def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
@@ -399,11 +402,6 @@ def _refuse_unused(search: Mapping[str, Any], method: str) -> None:
                 f"search.{key} is for method = 'poly-dom'; {method!r} promises no "
                 "alpha and trains what its sequences pass"
             )
-
-
-def _unlisted(names: list[list[str]]) -> list[str | list[str]]:
-    """Write the names of sizes as a project does: one alone is no list."""
-    return [own[0] if len(own) == 1 else own for own in names]
 
 
 def _refuse_unknown(content: Any, part: type[Part], where: str) -> None:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadProject
 from polydom.features.items import Item, make_item
@@ -14,9 +13,10 @@ from polydom.features.items import Item, make_item
 from ..index.index import Index
 from ..index.package import MetaFacts, Package
 from ..progress import Progress
+from .fit_exits import exit_costs
 from .measure_costs import Measurer, cost_curves, measuring_items
 from .project import Project
-from .readers import load_data
+from .read_items import load_data
 
 TIMES = 240  # of each feature at least, of which a high quantile is to be told
 LEAST_REPEATS = 5
@@ -24,13 +24,7 @@ SEED = 0
 
 
 def carried_items(index: Index) -> list[Item]:
-    """Items that an index carries along.
-
-    Raises
-    ------
-    BadInput
-        If it carries none.
-    """
+    """Items that an index carries along; a BadInput if it carries none."""
     package = _package(index)
     samples = [
         make_item(one, pair=index.pairs) for one in package.meta.get("samples", [])
@@ -114,16 +108,17 @@ def remeasure(
         meta["pace"] = measurer.machine_times(
             carried_items(index), package.models
         ).facts()
+    checks = exit_costs(package.margins, package.fallbacks, model_costs)
     package = replace(
         package,
         costs=costs,
         model_s=model_costs,
         overhead_s=float(costs.overhead[0]),
         meta=meta,
-        typical=np.array([curve.typical for curve in curves.all]),
+        typical=curves.typical,
     )
     return Index.from_candidates(
-        cost_curves(costs, package.masks, model_costs, _checks(package)),
+        cost_curves(costs, package.masks, model_costs, checks),
         index.accuracies,
         index.sizes,
         package,
@@ -134,12 +129,3 @@ def _package(index: Index) -> Package:
     if index.package is None:
         raise BadInput("bare candidates have no features to measure")
     return index.package
-
-
-def _checks(package: Package) -> NDArray[np.float64]:
-    """Cost of the models at each plan's exits."""
-    checks = np.zeros(len(package.masks))
-    for row, margins in enumerate(package.margins):
-        stops = np.flatnonzero(np.isfinite(margins))
-        checks[row] = package.model_s[[package.fallbacks[row][k] for k in stops]].sum()
-    return checks

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from polydom.features.sizes import Size
 
-from ..index.package import Rows
 from ..progress import OnProgress
 from ..set_search import poly_dom
-from ..set_search.feature_order import answers_along, order_features, prefixes
+from ..set_search.feature_order import Orders, answers_along, order_features, prefixes
 from ..set_search.greedy import GreedySearch, search_greedy
 from ..skyline.prune import prune
 from .project import Search
@@ -59,13 +58,7 @@ class SearchedSets:
 
         Those that no other dominates, the empty set, and of Greedy every beginning of
         a sequence that is better than the shorter ones: it answers when time is out.
-
-        Parameters
-        ----------
-        coefficients : (C, T)
-            Cost polynomials of `sets`.
-        sizes, budgets
-            Ranges of item sizes and of budgets to choose for; no budgets are any.
+        `coefficients` (C, T) are the cost polynomials of `sets`; see `prune`.
         """
         accuracies = np.array([self.accuracies[mask] for mask in self.sets])
         kept = {0, *prune(coefficients, accuracies, sizes, budgets).tolist()}
@@ -76,7 +69,7 @@ class SearchedSets:
             kept.update(passed[np.diff(reached, prepend=-1.0) > 0].tolist())
         return np.array(sorted(kept))
 
-    def order(self, masks: list[int], cost_of: CostOf) -> tuple[Rows, Rows]:
+    def order(self, masks: list[int], cost_of: CostOf) -> tuple[Orders, Orders]:
         """Order each set's features, and say what answers after each of them.
 
         Greedy's are in the order of the first sequence that passes the set; see

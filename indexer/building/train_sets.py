@@ -39,8 +39,6 @@ class Task:
         Class of each item.
     splits
         (training rows, testing rows), once, or once for each fold.
-    learner, seed
-        The learner's name and parameters.
     starts
         First column of each feature, and after the last the width.
     cache, key
@@ -169,9 +167,9 @@ def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
             for train, test in task.splits
         ]
         margins, choices = (np.concatenate(part) for part in zip(*parts, strict=True))
-        task.cache.store(name, {}, {"leads": margins, "choices": choices})
+        task.cache.store(name, {}, {"margins": margins, "choices": choices})
         return margins, choices
-    return stored[1]["leads"], stored[1]["choices"]
+    return stored[1]["margins"], stored[1]["choices"]
 
 
 def _fit(

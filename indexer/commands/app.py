@@ -4,15 +4,18 @@ import ctypes
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from polydom.features.errors import BadProject
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 app = typer.Typer(
     name="polydom",
@@ -98,7 +101,6 @@ def build(
     Interrupt it with Ctrl-C at any time: the same command goes on where it stopped.
     """
     import msgspec
-    from rich.console import Console
 
     from ..building.build import build as build_index
     from ..building.project import Project
@@ -111,7 +113,7 @@ def build(
     plan = Project.load(project)
     if workers is not None:
         plan = msgspec.structs.replace(plan, workers=workers)
-    bars = ProgressBars(Console(stderr=True))
+    bars = ProgressBars()
     with _resumable(), prints_to_stderr():
         index = build_index(
             plan, output=output, cache=cache, progress=bars, watch=bars.follow
@@ -119,9 +121,8 @@ def build(
     facts = facts_of(index)
     if as_json:
         _warn_if_busy(facts)
-        typer.echo(json.dumps(facts))
-    else:
-        show(facts, Console())
+    _write(facts, as_json, show)
+    if not as_json:
         own = "".join(f" --features {file}" for file in plan.features.files)
         typer.echo(f"wrote {output}; next: polydom serve {output}{own}")
 
@@ -143,8 +144,6 @@ def select(
 
     Interrupt it with Ctrl-C at any time: the same command goes on where it stopped.
     """
-    from rich.console import Console
-
     from polydom.models.selection.select import find_strategy
 
     from ..building.build import Builder
@@ -156,18 +155,14 @@ def select(
     find_strategy(strategy)
     if plot is not None:
         _refuse_place(plot)
-    bars = ProgressBars(Console(stderr=True))
+    bars = ProgressBars()
     plan = Project.load(project)
     kept = Cache(cache or plan.path(FOLDER))
-    builder = Builder(plan, kept, bars, bars.follow)
     with _resumable(), prints_to_stderr():
-        facts = builder.select(strategy).facts
+        facts = Builder(plan, kept, bars, bars.follow, strategy).choice.facts
     if plot is not None:
         plot_race(facts, plot)
-    if as_json:
-        typer.echo(json.dumps(facts))
-    else:
-        show_race(facts, Console())
+    _write(facts, as_json, show_race)
 
 
 @app.command(epilog="Example: polydom measure my.pdx -o here.pdx --data PROJECT.toml")
@@ -192,16 +187,13 @@ def measure(
     Sets, models and exits stay. What the build dropped, since other sets were as good
     and cheaper there, stays dropped: only building again brings it back.
     """
-    from rich.console import Console
-
     from ..building.project import Project
     from ..building.remeasure import carried_items, project_items, remeasure
     from ..index.index import Index
     from .progress_bars import ProgressBars
-    from .report import escaped, facts_of, show_curves
+    from .report import facts_of, show_measured
 
-    if not output.parent.is_dir():
-        raise BadProject(f"{output}: there is no folder {output.parent}")
+    _refuse_place(output)
     loaded = Index.load(index)
     plan = None if data is None else Project.load(data)
     with prints_to_stderr():
@@ -209,20 +201,32 @@ def measure(
         remeasure(
             loaded,
             items,
-            ProgressBars(Console(stderr=True)),
+            ProgressBars(),
             files=[*(files or []), *(plan.feature_files if plan else [])],
             repeats=plan.costs.repeats if plan else None,
         ).save(output)
     facts = facts_of(Index.load(output))
     _warn_if_busy(facts)
+    _write(facts, as_json, show_measured)
+    if not as_json:
+        typer.echo(
+            f"wrote {output}: the {facts['candidates']} candidates of {index}, "
+            f"measured on {len(items)} items; sets that the build dropped stay dropped"
+        )
+
+
+def _write(
+    facts: dict[str, Any],
+    as_json: bool,
+    show: Callable[[dict[str, Any], "Console"], None],
+) -> None:
+    """Print facts: as one JSON object, or for people."""
+    from rich.console import Console
+
     if as_json:
         typer.echo(json.dumps(facts))
-        return
-    show_curves(escaped(facts["build"]["curves"]), Console())
-    typer.echo(
-        f"wrote {output}: the {facts['candidates']} candidates of {index}, measured on "
-        f"{len(items)} items; sets that the build dropped stay dropped"
-    )
+    else:
+        show(facts, Console())
 
 
 def _warn_if_busy(facts: dict[str, Any]) -> None:
@@ -237,16 +241,10 @@ def _warn_if_busy(facts: dict[str, Any]) -> None:
 @app.command(epilog="Example: polydom inspect my.pdx --json")
 def inspect(index: IndexFile, as_json: AsJson = False) -> None:
     """Say what an index holds: cost curves, sets trained and pruned, skylines."""
-    from rich.console import Console
-
     from ..index.index import Index
     from .report import facts_of, show
 
-    facts = facts_of(Index.load(index))
-    if as_json:
-        typer.echo(json.dumps(facts))
-    else:
-        show(facts, Console())
+    _write(facts_of(Index.load(index)), as_json, show)
 
 
 @app.command(epilog="Example: polydom features --kind image")

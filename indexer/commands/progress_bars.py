@@ -26,8 +26,8 @@ FAST = 10.0  # steps a second; from here on fractions of them say nothing
 class ProgressBars:
     """A Progress as one bar per stage; a line at its end where bars cannot be."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
         self._shown: BarsWithNote | None = None
 
     @contextmanager

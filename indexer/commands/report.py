@@ -120,7 +120,7 @@ def build_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
         yield f"  left out {name}: {why}"
     yield from search_lines
     if race := built["selection"]:
-        for one in race.get("levels", [race]):  # older builds held several
+        for one in race.get("levels", [race]):  # one for sets of each size, or for all
             yield from _race_lines(one)
     if times := built.get("pace"):
         yield (
@@ -140,10 +140,8 @@ def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]
     search = built["search"]
     if "sequences" in search:
         noun = "sequence" if search["sequences"] == 1 else "sequences"
-        how, left = (
-            f"{search['method']} ({search['sequences']} {noun})",
-            "never reached",
-        )
+        how = f"{search['method']} ({search['sequences']} {noun})"
+        left = "never reached"
     else:
         terms = f"alpha {search['alpha']:g}, tolerance {search['tolerance']:g}"
         how, left = f"poly-dom ({terms})", "pruned"
@@ -159,8 +157,9 @@ def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]
 
 def _race_lines(race: dict[str, Any]) -> Iterator[str]:
     """Write who won a race between learners, and the winner's learning curve."""
+    sets = f" for sets of {race['low']} to {race['high']}" if "low" in race else ""
     yield (
-        f"learner chosen by {race['strategy']}: {race['learner']}, "
+        f"learner{sets} chosen by {race['strategy']}: {race['learner']}, "
         f"score {race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all "
         f"would have taken about {race['full_s']:.1f}"
     )
@@ -172,11 +171,9 @@ def _race_lines(race: dict[str, Any]) -> Iterator[str]:
 def busy_words(measured: dict[str, Any]) -> str:
     """Say what others took of the machine while costs were measured, and the cure."""
     others = measured["others"]
-    used = (
-        ""
-        if others is None
-        else f" and {others:.1f} of {measured['processors']} processors"
-    )
+    used = ""
+    if others is not None:
+        used = f" and {others:.1f} of {measured['processors']} processors"
     return (
         "the machine was busy while costs were measured: other programs took "
         f"{measured['lost']:.1%} of the time of what was timed{used}; costs may be too "
@@ -201,6 +198,11 @@ def _exit_words(exits: dict[str, Any]) -> str:
         f"{promise}: {early:.0%} of the time on average, which saves {saved:.0%} of "
         "the features' cost"
     )
+
+
+def show_measured(facts: dict[str, Any], console: "Console") -> None:
+    """Print the cost curves that the facts of an index hold."""
+    show_curves(escaped(facts["build"]["curves"]), console)
 
 
 def show_curves(curves: list[dict[str, Any]], console: "Console") -> None:

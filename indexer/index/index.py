@@ -14,8 +14,8 @@ from polydom.features.sizes import Size, is_size, read_size, show_size
 from .lookup import Lookup, SizeLookup
 from .machine_factors import MachineFactors, rescale_costs
 from .package import Package, check_choice, pack, unpack
-from .pair_lookup import PairLookup
-from .pdx import read_file, write_file
+from .pdx_file import read_file, write_file
+from .size_pair_lookup import SizePairLookup
 
 
 class Candidate(NamedTuple):
@@ -131,8 +131,7 @@ class Index:
         """Most accurate candidate that costs at most `budget_s` at this size.
 
         Solves ICSP's Problem 1 with alpha = 1 over the indexed candidates. For a size
-        outside `sizes` the nearest size's skyline is searched with the costs at the
-        true size: the budget still holds, the choice may not be the best.
+        outside `sizes` the budget still holds; the choice may not be the best.
 
         Parameters
         ----------
@@ -282,4 +281,4 @@ class Index:
 
 def _kind_of(size: Size) -> type[SizeLookup[Any]]:
     """Return the look-up for sizes like this one."""
-    return PairLookup if isinstance(size, tuple) else Lookup
+    return SizePairLookup if isinstance(size, tuple) else Lookup

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import Field, dataclass, field, fields
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
@@ -16,24 +16,27 @@ from polydom.features.errors import BadIndexFile
 from ..skyline.skylines import check_candidates, skylines
 from .kernels.lookup import best_rank, scan_ranks, skyline_ranks
 
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 SMALLEST_BLOCK = 8  # changes that share one list of stays, at least
 
 OneSize = TypeVar("OneSize")
 
 
 class SizeLookup(ABC, Generic[OneSize]):
-    """What an index is searched by: nothing but arrays, which it names in `form`.
+    """What an index is searched by: a dataclass of nothing but arrays.
 
-    `Lookup` is for sizes of one number, `PairLookup` for sizes of two.
+    The metadata of a field are the array's form, its type and number of dimensions.
+    `Lookup` is for sizes of one number, `SizePairLookup` for sizes of two. Immutable;
+    safe to share between threads, and its arrays between processes.
 
     Attributes
     ----------
     variables
         Numbers in a size.
-    form
-        Type and number of dimensions of each array.
     coefficients : (K, T) float64
-        Cost polynomial of each ranked candidate, seconds.
+        Cost polynomial of each ranked candidate, seconds (`polynomials.py`).
     rows : (K,) int64
         Candidates that are on the skyline of some size, least accurate first.
     """
@@ -41,26 +44,45 @@ class SizeLookup(ABC, Generic[OneSize]):
     __slots__ = ()
 
     variables: ClassVar[int]
-    form: ClassVar[Mapping[str, tuple[type, int]]]
-    coefficients: NDArray[np.float64]
-    rows: NDArray[np.int64]
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    coefficients: Floats
+    rows: Ints
 
     @classmethod
     @abstractmethod
     def build(
-        cls,
-        coefficients: NDArray[np.float64],
-        accuracies: NDArray[np.float64],
-        sizes: tuple[OneSize, OneSize],
+        cls, coefficients: Floats, accuracies: Floats, sizes: tuple[OneSize, OneSize]
     ) -> Self:
-        """Index candidates for all sizes in a range."""
+        """Index candidates for all sizes in a range.
+
+        Parameters
+        ----------
+        coefficients : (C, T)
+            Cost polynomials, seconds.
+        accuracies : (C,)
+            In [0, 1].
+        sizes
+            The smallest and the largest size.
+
+        Raises
+        ------
+        BadInput
+            If such candidates cannot be indexed.
+        """
 
     @abstractmethod
     def best(self, size: OneSize, budget_s: float) -> int:
-        """Row of the most accurate candidate that fits, -1 if none does."""
+        """Row of the most accurate candidate that fits, -1 if none does.
+
+        The row's cost, as `polynomials.cost_at` has it, never exceeds `budget_s`, and
+        no more accurate candidate fits: up to rounding, so that one within a relative
+        1e-12 of the budget may be missed. Outside the sizes the look-up was built for,
+        what it gives fits but may not be the best; it never says -1 if a candidate of
+        any skyline fits.
+        """
 
     @abstractmethod
-    def skyline(self, size: OneSize) -> NDArray[np.int64]:
+    def skyline(self, size: OneSize) -> Ints:
         """Rows on the skyline of a size, by ascending cost and accuracy."""
 
     @staticmethod
@@ -74,7 +96,7 @@ class SizeLookup(ABC, Generic[OneSize]):
 
     def arrays(self) -> dict[str, NDArray[np.generic]]:
         """Everything the look-up is made of, for a file."""
-        return {name: getattr(self, name) for name in self.form}
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
@@ -85,7 +107,8 @@ class SizeLookup(ABC, Generic[OneSize]):
         BadIndexFile
             If an array is missing or its contents could lead the search astray.
         """
-        for name, (dtype, dimensions) in cls.form.items():
+        for one in fields(cls):
+            name, (dtype, dimensions) = one.name, one.metadata["form"]
             array = arrays.get(name)
             if array is None:
                 raise BadIndexFile(f"the look-up has no array {name!r}")
@@ -96,7 +119,7 @@ class SizeLookup(ABC, Generic[OneSize]):
                 )
             if not array.flags.c_contiguous:
                 raise BadIndexFile(f"the look-up's {name} are not contiguous")
-        lookup = cls(**{name: arrays[name] for name in cls.form})
+        lookup = cls(**{one.name: arrays[one.name] for one in fields(cls)})
         for fault, is_fine in lookup._needs().items():
             if not is_fine():
                 raise BadIndexFile(f"the look-up's {fault}")
@@ -108,10 +131,7 @@ class SizeLookup(ABC, Generic[OneSize]):
 
     @abstractmethod
     def check_source(
-        self,
-        coefficients: NDArray[np.float64],
-        accuracies: NDArray[np.float64],
-        sizes: tuple[OneSize, OneSize],
+        self, coefficients: Floats, accuracies: Floats, sizes: tuple[OneSize, OneSize]
     ) -> None:
         """Refuse to look up other candidates than these, or for other sizes.
 
@@ -123,9 +143,7 @@ class SizeLookup(ABC, Generic[OneSize]):
             If what `build` copies from its arguments is not in the look-up.
         """
 
-    def _check_ranked(
-        self, coefficients: NDArray[np.float64], accuracies: NDArray[np.float64]
-    ) -> None:
+    def _check_ranked(self, coefficients: Floats, accuracies: Floats) -> None:
         """Refuse `rows` that are not some candidates, by ascending accuracy."""
         rows = self.rows
         if (
@@ -151,8 +169,6 @@ class Lookup(SizeLookup[float]):
     candidates have joined as there were at its start, so the bytes grow with the
     number of changes.
 
-    Immutable; safe to share between threads, and its arrays between processes.
-
     Attributes
     ----------
     breakpoints : (R - 1,) float64
@@ -167,56 +183,25 @@ class Lookup(SizeLookup[float]):
         Block b has `stays[offsets[b] : offsets[b + 1]]`.
     stays : (T, 3) int32
         Rank, first range, end range; in each block by ascending rank, then range.
-    coefficients : (K, d + 1) float64
-        Cost polynomial of each ranked candidate, constant first, seconds.
-    rows : (K,) int64
-        The candidates' rows in the input, least accurate first.
+    coefficients, rows
+        As `SizeLookup` says.
     """
 
     variables: ClassVar = 1
-    form: ClassVar = {
-        "breakpoints": (np.float64, 1),
-        "guide": (np.int32, 1),
-        "spacing": (np.float64, 1),
-        "blocks": (np.int32, 1),
-        "offsets": (np.int32, 1),
-        "stays": (np.int32, 2),
-        "coefficients": (np.float64, 2),
-        "rows": (np.int64, 1),
-    }
-
-    breakpoints: NDArray[np.float64]
-    guide: NDArray[np.int32]
-    spacing: NDArray[np.float64]
-    blocks: NDArray[np.int32]
-    offsets: NDArray[np.int32]
-    stays: NDArray[np.int32]
-    coefficients: NDArray[np.float64]
-    rows: NDArray[np.int64]
+    breakpoints: Floats = field(metadata={"form": (np.float64, 1)})
+    guide: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
+    spacing: Floats = field(metadata={"form": (np.float64, 1)})
+    blocks: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
+    offsets: NDArray[np.int32] = field(metadata={"form": (np.int32, 1)})
+    stays: NDArray[np.int32] = field(metadata={"form": (np.int32, 2)})
+    coefficients: Floats = field(metadata={"form": (np.float64, 2)})
+    rows: Ints = field(metadata={"form": (np.int64, 1)})
 
     @classmethod
     def build(
-        cls,
-        coefficients: NDArray[np.float64],
-        accuracies: NDArray[np.float64],
-        sizes: tuple[float, float],
+        cls, coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
     ) -> Self:
-        """Index candidates for all sizes in a range.
-
-        Parameters
-        ----------
-        coefficients : (C, d + 1)
-            Cost polynomials in the item size, constant first, seconds.
-        accuracies : (C,)
-            In [0, 1].
-        sizes
-            `(low, high)`, 0 <= low <= high.
-
-        Raises
-        ------
-        BadInput
-            As `check_candidates`.
-        """
+        """Index candidates for all sizes in a range, by their `skylines`."""
         found = skylines(coefficients, accuracies, sizes)
         # Accuracies are distinct on a skyline, but not between skylines.
         rows = np.unique(found.rows)
@@ -243,12 +228,8 @@ class Lookup(SizeLookup[float]):
     def best(self, size: float, budget_s: float) -> int:
         """Row of the most accurate candidate that fits, -1 if none does.
 
-        The row's cost, evaluated with Horner's rule, never exceeds `budget_s`, and no
-        more accurate candidate fits. The latter is exact up to rounding: a candidate
-        within a relative 1e-12 of the budget may be missed at sizes within rounding
-        of a crossing of its curve. Outside the sizes the look-up was built for, what
-        it gives fits but may not be the best; it never says -1 if a candidate of any
-        skyline fits.
+        A candidate within rounding of the budget is missed only at sizes within
+        rounding of a crossing of its curve.
         """
         rank = best_rank(
             self.breakpoints,
@@ -265,12 +246,11 @@ class Lookup(SizeLookup[float]):
             rank = scan_ranks(self.coefficients, size, budget_s)
         return -1 if rank < 0 else int(self.rows[rank])
 
-    def skyline(self, size: float) -> NDArray[np.int64]:
+    def skyline(self, size: float) -> Ints:
         """Rows on the skyline of a size, by ascending cost and accuracy."""
-        out = np.empty(self.rows.size, np.int64)
         position = int(np.searchsorted(self.breakpoints, size, side="right"))
-        found = skyline_ranks(self.blocks, self.offsets, self.stays, position, out)
-        return self.rows[out[:found]]
+        ranks: Ints = skyline_ranks(self.blocks, self.offsets, self.stays, position)
+        return self.rows[ranks]
 
     @staticmethod
     def covers(sizes: tuple[float, float], size: float) -> bool:
@@ -282,10 +262,7 @@ class Lookup(SizeLookup[float]):
         return {"breakpoints": len(self.breakpoints)}
 
     def check_source(
-        self,
-        coefficients: NDArray[np.float64],
-        accuracies: NDArray[np.float64],
-        sizes: tuple[float, float],
+        self, coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
     ) -> None:
         """Refuse to look up other candidates than these, or for other sizes."""
         check_candidates(coefficients, accuracies, sizes)
@@ -364,8 +341,8 @@ class Lookup(SizeLookup[float]):
 
 
 def _guide(
-    breakpoints: NDArray[np.float64], sizes: tuple[float, float]
-) -> tuple[NDArray[np.int32], NDArray[np.float64]]:
+    breakpoints: Floats, sizes: tuple[float, float]
+) -> tuple[NDArray[np.int32], Floats]:
     """Count the breakpoints before each of as many equal cells as there are ranges."""
     spacing = np.array([sizes[0], _per_unit(breakpoints.size + 1, sizes)])
     cells = _cells(breakpoints, spacing)
@@ -380,19 +357,15 @@ def _per_unit(ranges: int, sizes: tuple[float, float]) -> float:
     return per_unit if math.isfinite(per_unit) else 0.0
 
 
-def _cells(
-    breakpoints: NDArray[np.float64], spacing: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _cells(breakpoints: Floats, spacing: Floats) -> Floats:
     """Cell of each breakpoint, by the same arithmetic as in the kernel."""
     with np.errstate(all="ignore"):  # of a file these may be any numbers
         places = (breakpoints - spacing[0]) * spacing[1]
-    cells: NDArray[np.float64] = np.floor(np.clip(places, 0, breakpoints.size))
+    cells: Floats = np.floor(np.clip(places, 0, breakpoints.size))
     return cells
 
 
-def _blocks(
-    begins: NDArray[np.int64], ends: NDArray[np.int64], ranges: int
-) -> NDArray[np.int64]:
+def _blocks(begins: Ints, ends: Ints, ranges: int) -> Ints:
     """Block of each range: a new one when the joined outnumber those at the start."""
     joined = np.cumsum(np.bincount(begins, minlength=ranges)[:ranges])
     left = np.cumsum(np.bincount(ends, minlength=ranges + 1)[:ranges])
@@ -406,12 +379,7 @@ def _blocks(
     return blocks
 
 
-def _share(
-    ranks: NDArray[np.int64],
-    begins: NDArray[np.int64],
-    ends: NDArray[np.int64],
-    blocks: NDArray[np.int64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _share(ranks: Ints, begins: Ints, ends: Ints, blocks: Ints) -> tuple[Ints, Ints]:
     """Offsets and stays: every stay is listed in each block it reaches into."""
     first, last = blocks[begins], blocks[ends - 1]
     counts = last - first + 1

@@ -71,12 +71,7 @@ def rescale_costs(
 ) -> CostTable:
     """Multiply what was measured by the factors, and leave what was declared.
 
-    Parameters
-    ----------
-    costs
-        As the build weighed them.
-    declared : (m,)
-        The part of each feature's constant that is no measured time.
+    `declared` (m,) is the part of each feature's constant that is no measured time.
     """
     fixed = np.zeros_like(costs.feature_coefficients)
     fixed[:, 0] = np.minimum(declared, costs.feature_coefficients[:, 0])
@@ -96,17 +91,12 @@ def _factor(ratios: Floats) -> float:
 
 
 def upper_median(values: Floats, confidence: float = CONFIDENCE) -> float:
-    """Return a value that the median of what was drawn from is hardly above.
+    """Return a value that the median of what these were drawn from is hardly above.
 
-    It is the smallest of the values that lies below that median with a probability of
-    at most 1 - `confidence`, whatever the distribution (the sign test's bound: k of N
-    values are below the median with the probability of k heads of N coins). Fewer
-    than five values give their largest.
-
-    Parameters
-    ----------
-    values : (N,)
-        At least one.
+    It is the smallest of the values (N,), at least one, that lies below that median
+    with a probability of at most 1 - `confidence`, whatever the distribution (the sign
+    test's bound: k of N values are below the median with the probability of k heads of
+    N coins). Fewer than five values give their largest.
     """
     count = len(values)
     rank, tail = count, 1 / 2**count

@@ -21,7 +21,7 @@ from polydom.models.scoring.model import Model
 from .stored_features import StoredFeature, load_extractor
 
 Array = NDArray[Any]
-Rows = tuple[tuple[int, ...], ...]  # of features, or of candidates, by candidate
+Orders = tuple[tuple[int, ...], ...]  # of features, or of candidates, by candidate
 
 MOST_COLUMNS = 2**24  # of a full row, which a server makes for every request
 MOST_BITS = 62  # features or steps, which kernels keep as bits of an int64
@@ -61,7 +61,7 @@ class Package:
     meta
         Plain data for people and for warming up: see docs/file-format.md.
     margins
-        `margins[r][k]`: the lead of its best class over the second beyond which the
+        `margins[r][k]`: the margin of its best class over the second beyond which the
         model of `fallbacks[r][k]` answers after k features, infinite where work always
         goes on. Empty in an index without exits.
     typical : (m + s,) float64
@@ -74,8 +74,8 @@ class Package:
     features: tuple[StoredFeature, ...]
     costs: CostTable
     masks: NDArray[np.uint64]
-    orders: Rows
-    fallbacks: Rows
+    orders: Orders
+    fallbacks: Orders
     models: tuple[Model, ...]
     model_s: NDArray[np.float64]
     overhead_s: float
@@ -88,19 +88,7 @@ class Package:
         return tuple(self.features[f].name for f in self.orders[row])
 
     def extractor(self, files: Sequence[Path] = ()) -> Extractor:
-        """Find the code of every feature and check that it is what was indexed.
-
-        Parameters
-        ----------
-        files
-            Python files of the operator's own features; an index never names any.
-
-        Raises
-        ------
-        BadFeature
-            If a feature is not there, or differs from the one the index was built
-            with.
-        """
+        """Find the code of every feature, and check it: see `load_extractor`."""
         return load_extractor(self.features, files)
 
 
@@ -142,13 +130,14 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
         "costs/steps": package.costs.step_coefficients,
         "costs/overhead": package.costs.overhead,
         "masks": package.masks,
-        "orders": _pad(package.orders),
-        "fallbacks": _pad(package.fallbacks),
+        "orders": _pad(package.orders, -1, np.int32),
+        "fallbacks": _pad(package.fallbacks, -1, np.int32),
         "model_s": package.model_s,
         "costs/typical": package.typical,
     }
     if package.margins:
-        arrays["margins"] = _pad_margins(package.margins)
+        finite = [np.minimum(own, NEVER) for own in package.margins]
+        arrays["margins"] = _pad(finite, NEVER, np.float64)
     for row, model in enumerate(package.models):
         for name, array in model.arrays().items():
             arrays[f"models/{row}/{name}"] = array
@@ -235,25 +224,19 @@ def _take_costs(arrays: Mapping[str, Array], name: str, axes: int) -> Array:
     return costs
 
 
-def _pad(rows: Sequence[Sequence[int]]) -> Array:
-    padded = np.full((len(rows), max(map(len, rows), default=0)), -1, np.int32)
+def _pad(rows: Sequence[Any], filler: float, dtype: type) -> Array:
+    shape = len(rows), max(map(len, rows), default=0)
+    padded: Array = np.full(shape, filler, dtype)
     for row, values in enumerate(rows):
         padded[row, : len(values)] = values
     return padded
 
 
-def _rows(arrays: Mapping[str, Array], name: str, count: int) -> Rows:
+def _rows(arrays: Mapping[str, Array], name: str, count: int) -> Orders:
     padded = _take(arrays, name, "<i4", 2)
     if len(padded) != count or padded.shape[1] > MOST_BITS + 1:
         raise BadIndexFile(f"damaged: array {name!r} is not its candidates'")
     return tuple(tuple(v for v in row if v >= 0) for row in padded.tolist())
-
-
-def _pad_margins(rows: Sequence[Sequence[float]]) -> Array:
-    padded = np.full((len(rows), max(map(len, rows))), NEVER)
-    for row, margins in enumerate(rows):
-        padded[row, : len(margins)] = np.minimum(margins, NEVER)
-    return padded
 
 
 def _margins(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...], ...]:

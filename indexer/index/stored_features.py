@@ -46,23 +46,20 @@ def load_extractor(
 ) -> Extractor:
     """Find the code of every stored feature and check that it is what was indexed.
 
+    Parameters
+    ----------
+    files
+        Python files of the operator's own features; an index never names any. They are
+        run once for all: a step that two features share is one object then.
+
     Raises
     ------
     BadFeature
         If a feature is not there, or differs from the one the index was built with.
     """
-    return Extractor(resolve(stored, files), [feature.width for feature in stored])
-
-
-def resolve(
-    stored: Sequence[StoredFeature], files: Sequence[Path] = ()
-) -> list[Feature]:
-    """Find the code of stored features; see `load_extractor`.
-
-    The files are run once for all: a step that two features share is one object then.
-    """
     own = {feature.name: feature for feature in load_features([], files)}
-    return [_resolve(feature, own) for feature in stored]
+    features = [_resolve(feature, own) for feature in stored]
+    return Extractor(features, [feature.width for feature in stored])
 
 
 def _resolve(stored: StoredFeature, own: Mapping[str, Feature]) -> Feature:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..index.package import Rows
+Orders = tuple[tuple[int, ...], ...]  # of features, or of sets, by set
 
 
 def order_features(
     masks: Sequence[int],
     accuracies: NDArray[np.float64],
     cost_of: Callable[[int], float],
-) -> tuple[Rows, Rows]:
+) -> tuple[Orders, Orders]:
     """Order each set's features, and say what answers after each of them.
 
     Parameters
@@ -59,8 +59,8 @@ def order_features(
 
 
 def answers_along(
-    orders: Rows, masks: Sequence[int], accuracies: NDArray[np.float64]
-) -> Rows:
+    orders: Orders, masks: Sequence[int], accuracies: NDArray[np.float64]
+) -> Orders:
     """Say what answers after each feature of the orders: `order_features`' fallbacks.
 
     Parameters

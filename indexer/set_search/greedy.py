@@ -6,13 +6,13 @@ Expands only the sets that some sequence passes. No bound on what it may miss.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from polydom.features.errors import BadInput
 
-from .poly_dom import check_features, checked, in_batches
+from .poly_dom import check_features, in_batches, train_each
 
 MOST_SEQUENCES = 64
 
@@ -23,6 +23,11 @@ class Sequence(NamedTuple):
     low: float
     high: float
     features: tuple[int, ...]
+
+    @property
+    def mask(self) -> int:
+        """The set of its features."""
+        return sum(1 << feature for feature in self.features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +45,6 @@ class GreedySearch:
 
     sequences: tuple[Sequence, ...]
     expanded: dict[int, float]
-
-
-@dataclass(slots=True)
-class _State:
-    """A beginning of a sequence, and the lambdas that lead to it."""
-
-    low: float
-    high: float
-    features: tuple[int, ...] = ()
-    mask: int = 0
 
 
 def search_greedy(
@@ -104,19 +99,18 @@ def search_greedy(
     total = 1 + m * (m + 1) // 2 if low == high else None
     trained = _Trained(in_batches(accuracy, batch), progress, total)
     trained.expand([0])
-    states = [_State(low, high)]
+    sequences = [Sequence(low, high, ())]
     for _ in range(m):
         trained.expand(
             [
-                state.mask | 1 << feature
-                for state in states
+                sequence.mask | 1 << feature
+                for sequence in sequences
                 for feature in range(m)
-                if not state.mask >> feature & 1
+                if not sequence.mask >> feature & 1
             ]
         )
-        states = _grow(states, m, trained.accuracies.__getitem__, cost_s, most)
-    sequences = tuple(Sequence(s.low, s.high, s.features) for s in states)
-    return GreedySearch(sequences, trained.accuracies)
+        sequences = _grow(sequences, m, trained.accuracies, cost_s, most)
+    return GreedySearch(tuple(sequences), trained.accuracies)
 
 
 @dataclass(slots=True)
@@ -131,42 +125,37 @@ class _Trained:
     def expand(self, masks: list[int]) -> None:
         """Train those that have not been, each once."""
         fresh = [mask for mask in dict.fromkeys(masks) if mask not in self.accuracies]
-        for mask, value in zip(fresh, self.train(fresh), strict=True):
-            self.accuracies[mask] = checked(mask, value)
+        for mask, value in train_each(self.train, fresh):
+            self.accuracies[mask] = value
             if self.progress is not None:
                 done = len(self.accuracies)
                 self.progress(done, None if self.total is None else self.total - done)
 
 
 def _grow(
-    states: list[_State],
+    sequences: list[Sequence],
     m: int,
-    accuracy: Callable[[int], float],
+    accuracies: Mapping[int, float],
     cost_s: Callable[[int], float],
     most: int,
-) -> list[_State]:
+) -> list[Sequence]:
     """Add a feature to every beginning, splitting it where lambda decides."""
-    grown: list[_State] = []
-    for position, state in enumerate(states):
-        left = [f for f in range(m) if not state.mask >> f & 1]
-        base_s, base = cost_s(state.mask), accuracy(state.mask)
+    grown: list[Sequence] = []
+    for position, (start, end, features) in enumerate(sequences):
+        mask = sequences[position].mask
+        base_s, base = cost_s(mask), accuracies[mask]
+        larger = {f: mask | 1 << f for f in range(m) if not mask >> f & 1}
         lines = [
-            (
-                accuracy(state.mask | 1 << f) - base,
-                cost_s(state.mask | 1 << f) - base_s,
-                f,
-            )
-            for f in left
+            (accuracies[other] - base, cost_s(other) - base_s, f)
+            for f, other in larger.items()
         ]
-        choices = list(_best_by_lambda(lines, state.low, state.high))
-        waiting = len(states) - position - 1
+        choices = list(_best_by_lambda(lines, start, end))
+        waiting = len(sequences) - position - 1
         if len(grown) + waiting + len(choices) > most:
-            middle = _middle(state.low, state.high)
+            middle = _middle(start, end)
             chosen = next(c for c in choices if c[1] > middle or c is choices[-1])
-            choices = [(state.low, state.high, chosen[2])]
-        for low, high, feature in choices:
-            mask = state.mask | 1 << feature
-            grown.append(_State(low, high, (*state.features, feature), mask))
+            choices = [(start, end, chosen[2])]
+        grown += [Sequence(low, high, (*features, f)) for low, high, f in choices]
     return grown
 
 

@@ -162,8 +162,8 @@ class _State:
         allowed = masks[: int(min(self.trainings_left, masks.size))].tolist()
         done: list[float] = []
         try:
-            for mask, accuracy in _pair(allowed, self.train(allowed)):
-                done.append(checked(mask, accuracy))
+            for _, accuracy in train_each(self.train, allowed):
+                done.append(accuracy)
                 if self.progress is not None:
                     left = None if most is None else most - len(done)
                     self.progress(self.count + len(done), left)
@@ -320,23 +320,22 @@ def in_batches(
     return accuracy if batch else lambda masks: map(accuracy, masks)
 
 
-def _pair(masks: list[int], accuracies: Iterable[float]) -> Iterator[tuple[int, float]]:
-    """Yield sets with their accuracies, as they come."""
+def train_each(
+    train: Callable[[list[int]], Iterable[float]], masks: list[int]
+) -> Iterator[tuple[int, float]]:
+    """Yield sets with their accuracies, as they come; refuse what is none."""
     left = iter(masks)
-    for accuracy in accuracies:
+    for accuracy in train(masks):
         mask = next(left, None)
         if mask is None:
             raise BadInput(f"accuracy gave more values than the {len(masks)} asked for")
-        yield mask, accuracy
+        if not 0.0 <= accuracy <= 1.0:
+            raise BadInput(
+                f"accuracy of set {mask} is {accuracy!r}; it must be in [0, 1]"
+            )
+        yield mask, float(accuracy)
     if (missing := next(left, None)) is not None:
         raise BadInput(f"accuracy gave no value for set {missing} of {len(masks)} sets")
-
-
-def checked(mask: int, accuracy: float) -> float:
-    """Refuse an accuracy of a set that is none."""
-    if not 0.0 <= accuracy <= 1.0:
-        raise BadInput(f"accuracy of set {mask} is {accuracy!r}; it must be in [0, 1]")
-    return float(accuracy)
 
 
 def check_features(m: int) -> None:
@@ -346,11 +345,7 @@ def check_features(m: int) -> None:
 
 
 def _check_arguments(
-    m: int,
-    alpha: float,
-    tolerance: float,
-    budget: int | None,
-    budget_s: float | None,
+    m: int, alpha: float, tolerance: float, budget: int | None, budget_s: float | None
 ) -> None:
     check_features(m)
     if not 1.0 <= alpha < math.inf:

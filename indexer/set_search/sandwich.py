@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,41 +43,8 @@ class Expanded(Mapping[int, float]):
         return float(self.accuracies[at])
 
 
-class Sandwich(Protocol):
-    """What is known of all sets while the search goes on."""
-
-    def record(self, masks: Masks, accuracies: Accuracies) -> None:
-        """Take in newly trained sets."""
-
-    def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
-        """Take in upper bounds on the accuracy of sets that were not trained."""
-
-    def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
-        """List untrained sets of one size that nothing sandwiches, maybe not all."""
-        ...
-
-    def count_open(self, alpha: float, tolerance: float) -> int | None:
-        """Count untrained sets that nothing sandwiches; None where they are too many.
-
-        There will never be more of them.
-        """
-        ...
-
-    def bound(self, tolerance: float) -> float:
-        """Give an alpha at which no set is open; infinite if there is none."""
-        ...
-
-    def accuracy_of(self, masks: Masks) -> Accuracies:
-        """Look up accuracies, NaN for untrained sets."""
-        ...
-
-    def expanded(self) -> Expanded:
-        """Give all trained sets."""
-        ...
-
-
 class _DenseSandwich:
-    """Bounds of all 2 ** m sets, kept true after every layer."""
+    """What is known of all 2 ** m sets: their bounds, kept true after every layer."""
 
     def __init__(self, m: int) -> None:
         self.m = m
@@ -88,21 +54,25 @@ class _DenseSandwich:
         self.stale = False
 
     def record(self, masks: Masks, accuracies: Accuracies) -> None:
+        """Take in newly trained sets."""
         self.accuracy[masks] = accuracies
         self.below[masks] = np.maximum(self.below[masks], accuracies)
         self.record_covers(masks, accuracies)
 
     def record_covers(self, masks: Masks, accuracies: Accuracies) -> None:
+        """Take in upper bounds on the accuracy of sets that were not trained."""
         np.minimum.at(self.above, masks, accuracies)
         self.stale = True
 
     def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
+        """List untrained sets of one size that nothing sandwiches."""
         self._refresh()
         out = np.empty(math.comb(self.m, size), np.uint64)
         bounds = (self.accuracy, self.below, self.above)
         return out[: kernels.dense_open_sets(*bounds, size, alpha, tolerance, out)]
 
     def count_open(self, alpha: float, tolerance: float) -> int:
+        """Count untrained sets that nothing sandwiches; there will never be more."""
         self._refresh()
         count = 0
         for start in range(0, self.accuracy.size, MOST_SETS):
@@ -112,6 +82,7 @@ class _DenseSandwich:
         return count
 
     def bound(self, tolerance: float) -> float:
+        """Give the smallest alpha at which no set is open; infinite for none."""
         self._refresh()
         bounds = (self.accuracy, self.below, self.above)
         return float(kernels.dense_bound(*bounds, tolerance))
@@ -122,15 +93,17 @@ class _DenseSandwich:
             self.stale = False
 
     def accuracy_of(self, masks: Masks) -> Accuracies:
+        """Look up accuracies, NaN for untrained sets."""
         return self.accuracy[masks]
 
     def expanded(self) -> Expanded:
+        """Give all trained sets."""
         masks = np.flatnonzero(~np.isnan(self.accuracy))
         return Expanded(masks.astype(np.uint64), self.accuracy[masks])
 
 
 class _SparseSandwich:
-    """Only the expanded sets, for more features than memory has places."""
+    """As `_DenseSandwich`, for more features: only the trained sets are kept."""
 
     def __init__(self, m: int) -> None:
         self.m = m
@@ -150,6 +123,7 @@ class _SparseSandwich:
         self.cover_accuracies = np.concatenate([self.cover_accuracies, accuracies])
 
     def open_sets(self, size: int, alpha: float, tolerance: float) -> Masks:
+        """List such sets, but at most `MOST_SETS`."""
         out = np.empty(MOST_SETS, np.uint64)
         found = kernels.sparse_open_sets(
             self.masks,
@@ -165,7 +139,7 @@ class _SparseSandwich:
         return out[:found]
 
     def count_open(self, alpha: float, tolerance: float) -> None:
-        return None
+        """Give None: they are too many."""
 
     def bound(self, tolerance: float) -> float:
         """Bound from the empty and the full set alone: true, seldom the smallest."""
@@ -182,6 +156,6 @@ class _SparseSandwich:
         return Expanded(self.masks, self.accuracies)
 
 
-def make_sandwich(m: int) -> Sandwich:
+def make_sandwich(m: int) -> _DenseSandwich | _SparseSandwich:
     """Make the bounds of the subsets of m features, none of them trained yet."""
     return _DenseSandwich(m) if m <= DENSE_FEATURES else _SparseSandwich(m)

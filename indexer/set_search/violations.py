@@ -46,10 +46,9 @@ class Violations:
         """The tolerance that would have covered every violation."""
         return float(self.largest.max())
 
-    def quantile(self, share: float, distance: int | None = None) -> float:
+    def quantile(self, share: float) -> float:
         """Loss that `share` of the violations do not exceed; 0 if there are none."""
-        losses = self.histogram if distance is None else self.histogram[distance, None]
-        reached = np.cumsum(losses.sum(axis=0))
+        reached = np.cumsum(self.histogram.sum(axis=0))
         if reached[-1] == 0:
             return 0.0
         step = int(np.searchsorted(reached, share * reached[-1]))
@@ -59,13 +58,7 @@ class Violations:
 def measure_violations(
     m: int, masks: NDArray[np.uint64], accuracies: NDArray[np.float64]
 ) -> Violations:
-    """Compare trained sets of m features with their trained subsets.
-
-    Parameters
-    ----------
-    masks, accuracies : (E,)
-        The trained sets.
-    """
+    """Compare trained sets (E,) of m features with their trained subsets."""
     stride = max(1, math.ceil(masks.size * masks.size / MOST_TESTS))
     pairs = np.zeros(m + 1, np.int64)
     histogram = np.zeros((m + 1, RESOLUTION + 1), np.int64)

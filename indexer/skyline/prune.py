@@ -1,6 +1,7 @@
 """Which trained sets are worth indexing: ICSP, algorithm 1."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +11,10 @@ from polydom.features.sizes import Size
 
 from .kernels.crossings import compare
 from .kernels.envelope import envelope_intervals, undominated
-from .pairs import prune_pairs
+from .size_pairs import prune_pairs
 from .skylines import check_candidates, skylines
+
+Floats = NDArray[np.float64]
 
 PROBES = 8  # sizes at which most pairs are told apart before roots are needed
 ROUNDING = 1e-12  # share of a budget that rounding of a cost certainly stays below
@@ -20,8 +23,8 @@ Spans = list[tuple[float, float]]  # of sizes: from the first up to, not includi
 
 
 def prune(
-    coefficients: NDArray[np.float64],
-    accuracies: NDArray[np.float64],
+    coefficients: Floats,
+    accuracies: Floats,
     sizes: tuple[Size, Size],
     budgets: tuple[float, float] | None = None,
 ) -> NDArray[np.int64]:
@@ -56,12 +59,12 @@ def prune(
     low, high = sizes
     if budgets is not None and not 0 < budgets[0] <= budgets[1] < math.inf:
         raise BadInput(f"budgets are {budgets!r}; 0 < low <= high is needed")
-    if budgets is not None and isinstance(low, tuple):
-        raise BadInput("budgets are for sizes of one number")
-    if isinstance(low, tuple) and isinstance(high, tuple):
+    if isinstance(low, tuple) or isinstance(high, tuple):
+        if budgets is not None:
+            raise BadInput("budgets are for sizes of one number")
+        assert isinstance(low, tuple)
+        assert isinstance(high, tuple)
         return prune_pairs(coefficients, accuracies, (low, high))
-    assert isinstance(low, float | int)
-    assert isinstance(high, float | int)
     if budgets is not None:
         return _best_within(coefficients, accuracies, (low, high), budgets)
     check_candidates(coefficients, accuracies, (low, high))
@@ -74,8 +77,8 @@ def prune(
 
 
 def _best_within(
-    coefficients: NDArray[np.float64],
-    accuracies: NDArray[np.float64],
+    coefficients: Floats,
+    accuracies: Floats,
     sizes: tuple[float, float],
     budgets: tuple[float, float],
 ) -> NDArray[np.int64]:
@@ -106,22 +109,16 @@ def _best_within(
 
 
 def _spans(
-    curve: NDArray[np.float64],
-    budget: float,
-    sizes: tuple[float, float],
-    *,
-    above: bool,
+    curve: Floats, budget: float, sizes: tuple[float, float], *, above: bool
 ) -> Spans:
     """Sizes at which a curve is above a budget, or at which it is not."""
-    width = len(curve)
-    level = np.zeros(width)
+    level = np.zeros(len(curve))
     level[0] = budget
-    starts, signs = np.empty(width), np.empty(width, np.int64)
-    count = compare(curve, level, *sizes, starts, signs)
-    if count == 0:
+    starts, signs = compare(curve, level, *sizes)
+    if len(starts) == 0:
         return [] if above else [(sizes[0], np.inf)]
-    edges = [*starts[:count].tolist(), np.inf]
-    return [(edges[k], edges[k + 1]) for k in range(count) if (signs[k] > 0) == above]
+    spans = zip(pairwise([*starts.tolist(), np.inf]), signs, strict=True)
+    return [span for span, sign in spans if (sign > 0) == above]
 
 
 def _overlaps(spans: Spans, others: Spans) -> Spans:

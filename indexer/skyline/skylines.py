@@ -12,6 +12,8 @@ from polydom.features.errors import BadInput
 from .kernels.crossings import ever_cheaper
 from .kernels.envelope import envelope_intervals
 
+Floats = NDArray[np.float64]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Skylines:
@@ -33,21 +35,19 @@ class Skylines:
     """
 
     rows: NDArray[np.int64]
-    starts: NDArray[np.float64]
-    ends: NDArray[np.float64]
+    starts: Floats
+    ends: Floats
     sizes: tuple[float, float]
 
     @property
-    def breakpoints(self) -> NDArray[np.float64]:
+    def breakpoints(self) -> Floats:
         """Sizes at which the skyline changes, ascending, without the range's ends."""
         changes = np.unique(np.concatenate([self.starts, self.ends]))
         return changes[(changes > self.sizes[0]) & (changes < np.inf)]
 
 
 def skylines(
-    coefficients: NDArray[np.float64],
-    accuracies: NDArray[np.float64],
-    sizes: tuple[float, float],
+    coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
 ) -> Skylines:
     """Find the skylines of all sizes from lower envelopes of cost curves.
 
@@ -61,6 +61,7 @@ def skylines(
     coefficients : (C, d + 1)
         Cost polynomials, constant first.
     accuracies : (C,)
+        In [0, 1].
     sizes
         `(low, high)`, 0 <= low <= high.
 
@@ -80,9 +81,7 @@ def skylines(
 
 
 def check_candidates(
-    coefficients: NDArray[np.float64],
-    accuracies: NDArray[np.float64],
-    sizes: tuple[float, float],
+    coefficients: Floats, accuracies: Floats, sizes: tuple[float, float]
 ) -> None:
     """Refuse candidates that cannot be indexed.
 
@@ -100,24 +99,18 @@ def check_candidates(
     if not 0 <= low <= high < np.inf:
         raise BadInput(f"sizes are ({low!r}, {high!r}); 0 <= low <= high is needed")
     doubtful = np.flatnonzero((coefficients < 0).any(axis=1))
-    width = coefficients.shape[1]
-    nothing, starts, signs = np.zeros(width), np.empty(width), np.empty(width, np.int64)
+    nothing = np.zeros(coefficients.shape[1])
     fine = np.ones(len(accuracies), bool)
     for row in doubtful:
         curve = np.ascontiguousarray(coefficients[row])
-        fine[row] = not ever_cheaper(curve, nothing, low, high, starts, signs)[0]
+        fine[row] = not ever_cheaper(curve, nothing, low, high)
     check_rows(fine, f"a negative cost at a size from {low:g} to {high:g}")
 
 
-def check_numbers(
-    coefficients: NDArray[np.float64], accuracies: NDArray[np.float64], terms: str
-) -> None:
+def check_numbers(coefficients: Floats, accuracies: Floats, terms: str) -> None:
     """Refuse arrays that are not the costs and accuracies of the same candidates.
 
-    Parameters
-    ----------
-    terms
-        How many coefficients each should have, for the error.
+    `terms` is how many coefficients each should have, for the error.
     """
     if coefficients.ndim != 2 or accuracies.shape != coefficients.shape[:1]:
         raise BadInput(

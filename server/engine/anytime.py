@@ -1,11 +1,11 @@
 """Executions that ask after every feature what to compute next."""
 
 from polydom.features.sizes import Size
-from polydom.indexer.index.anytime import Anytime
 from polydom.indexer.index.index import Index
+from polydom.indexer.index.next_feature import AnytimeRule
 
 
-def make_anytime(index: Index, unit: str) -> Anytime | None:
+def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
     """Make the rule to steer by, None where an index's plans are to be kept to.
 
     It needs to know typical times; costs that time does not reduce never leave
@@ -16,7 +16,7 @@ def make_anytime(index: Index, unit: str) -> Anytime | None:
     if unit != "s" or not len(package.typical) or package.margins:
         return None
     quantile = float(package.meta.get("quantile", 0.99))
-    return Anytime.of(package, index.accuracies, quantile)
+    return AnytimeRule.of(package, index.accuracies, quantile)
 
 
 class AnytimePath:
@@ -33,7 +33,7 @@ class AnytimePath:
 
     __slots__ = ("_anytime", "_at", "_next", "done", "reached")
 
-    def __init__(self, anytime: Anytime, size: Size) -> None:
+    def __init__(self, anytime: AnytimeRule, size: Size) -> None:
         self._anytime = anytime
         self._at = anytime.at(size)
         self._next = -1

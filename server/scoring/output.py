@@ -11,7 +11,7 @@ import msgspec
 
 from polydom.features.errors import BadInput
 from polydom.features.readers.tables import import_parquet
-from polydom.indexer.index.pdx import cannot_write, naming
+from polydom.indexer.index.pdx_file import cannot_write, naming
 
 from .items import Scored
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import parser
 
-from polydom.indexer.index.pdx import read_file, write_file
+from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.server.errors import ReloadFailed
 from polydom.server.runtime import repository as repository_module
 from tests.support.hostile_files import DEAR, LOUD_ONES, MIB, UNEXPECTED

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.index import pdx
+from polydom.indexer.index import pdx_file
 
 Draw = np.random.Generator
 Meta = dict[str, Any]
@@ -43,16 +43,18 @@ def sealed(meta: Meta, arrays: Arrays) -> bytes:
     """Give the bytes of a file that holds these."""
     stored = {name: np.ascontiguousarray(a) for name, a in arrays.items()}
     stored = {name: a.reshape(arrays[name].shape) for name, a in stored.items()}
-    header = pdx._place(meta, stored)
-    whole = bytearray(64) + b"".join(pdx._body(header, stored))
-    facts = pdx._FACTS.pack(pdx.MAGIC, pdx.FORMAT_VERSION, 0, len(header), len(whole))
+    header = pdx_file._place(meta, stored)
+    whole = bytearray(64) + b"".join(pdx_file._body(header, stored))
+    facts = pdx_file._FACTS.pack(
+        pdx_file.MAGIC, pdx_file.FORMAT_VERSION, 0, len(header), len(whole)
+    )
     whole[: len(facts)] = facts
     _seal(whole)
     return bytes(whole)
 
 
 def _seal(whole: bytearray) -> None:
-    size = pdx._FACTS.size
+    size = pdx_file._FACTS.size
     whole[size:64] = hashlib.sha256(whole[64:] + whole[:size]).digest()
 
 
@@ -154,7 +156,7 @@ def _reshape(meta: Meta, arrays: Arrays, draw: Draw) -> None:
 def _retype(meta: Meta, arrays: Arrays, draw: Draw) -> None:
     name = _pick(arrays, draw)
     array = np.ascontiguousarray(arrays[name])
-    dtype = np.dtype(str(draw.choice(pdx.DTYPES)))
+    dtype = np.dtype(str(draw.choice(pdx_file.DTYPES)))
     if draw.random() < 0.5 and array.ndim and dtype.itemsize == array.dtype.itemsize:
         arrays[name] = array.view(dtype)
     else:

@@ -16,9 +16,9 @@ import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
 from polydom.features.errors import BadIndexFile
-from polydom.indexer.index import pdx
+from polydom.indexer.index import pdx_file
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.pdx import read_file, write_file
+from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.models.importers.classifiers import compile_model
 from tests.support import served
 
@@ -31,7 +31,7 @@ def sealed(path: Path, header: bytes, body: bytes = b"") -> Path:
     """Write a right preamble and checksum around a header, padded, and a body."""
     padded = header + b"\xc1" * (-len(header) % 64)
     size = 64 + len(padded) + len(body)
-    facts = pdx._FACTS.pack(pdx.MAGIC, 1, 0, len(padded), size)
+    facts = pdx_file._FACTS.pack(pdx_file.MAGIC, 1, 0, len(padded), size)
     digest = hashlib.sha256(padded + body + facts).digest()
     path.write_bytes(facts + digest + padded + body)
     return path
@@ -160,7 +160,7 @@ LOUD_ONES: dict[str, Make] = {
 def sparse(path: Path, size: int) -> Path:
     """A file of so many zeros behind a right preamble, which take no disk."""
     with path.open("wb") as file:
-        file.write(pdx._FACTS.pack(pdx.MAGIC, 1, 0, 64, size) + b"\0" * 32)
+        file.write(pdx_file._FACTS.pack(pdx_file.MAGIC, 1, 0, 64, size) + b"\0" * 32)
         file.truncate(size)
     return path
 

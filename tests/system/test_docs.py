@@ -20,7 +20,7 @@ from polydom.features.errors import (
     PolydomError,
 )
 from polydom.features.ready_made.picture import FORMATS
-from polydom.indexer.index.pdx import (
+from polydom.indexer.index.pdx_file import (
     DTYPES,
     FORMAT_VERSION,
     MAGIC,

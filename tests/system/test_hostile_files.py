@@ -20,9 +20,9 @@ from polydom.features.errors import (
     PolydomError,
     printable,
 )
-from polydom.indexer.index import pdx
+from polydom.indexer.index import pdx_file
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.pdx import read_file, write_file
+from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.server.__main__ import main
 from polydom.server.runtime.repository import Repository
 from tests.support import hostile_files, served
@@ -52,7 +52,7 @@ def test_files_are_refused_soon_and_in_little_memory(tmp_path: Path) -> None:
         make(path)
     paths += [
         sparse(tmp_path / "zeros.pdx", 256 * MIB),
-        sparse(tmp_path / "large.pdx", pdx.MAX_FILE_BYTES + 64),
+        sparse(tmp_path / "large.pdx", pdx_file.MAX_FILE_BYTES + 64),
     ]
     done = subprocess.run(
         [sys.executable, "-m", hostile_files.__name__, *map(str, paths)],
@@ -65,7 +65,7 @@ def test_files_are_refused_soon_and_in_little_memory(tmp_path: Path) -> None:
         facts = msgspec.json.decode(line)
         assert facts["said"].startswith(f"{path}: "), name
         assert facts["s"] < ALLOWED_S, name
-        size = min(path.stat().st_size, pdx.MAX_FILE_BYTES)
+        size = min(path.stat().st_size, pdx_file.MAX_FILE_BYTES)
         assert facts["bytes"] < 4 * size + SPARE_BYTES, name
 
 
@@ -156,7 +156,7 @@ def test_file_that_does_not_fit_into_memory_is_refused(
     def full(*_: object) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(pdx, "_room", full)
+    monkeypatch.setattr(pdx_file, "_room", full)
     with pytest.raises(BadIndexFile, match=r"tiny\.pdx: does not fit into memory"):
         Index.load(path)
 
@@ -182,27 +182,27 @@ def test_entries_are_counted_without_decoding(plain: Any, behind: bytes) -> None
     entries, containers = count_entries(plain)
     for less_entries, less_containers in ((0, 0), (1, 0), (0, 1)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pdx, "MAX_ENTRIES", entries - less_entries)
-            patch.setattr(pdx, "MAX_CONTAINERS", containers - less_containers)
+            patch.setattr(pdx_file, "MAX_ENTRIES", entries - less_entries)
+            patch.setattr(pdx_file, "MAX_CONTAINERS", containers - less_containers)
             over = (less_entries or less_containers) and containers
-            assert bool(pdx.excess(header + behind)) == bool(over)
+            assert bool(pdx_file.excess(header + behind)) == bool(over)
 
 
 @given(st.binary(max_size=200))
 def test_bytes_that_are_no_msgpack_are_counted_too(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = hostile_files.sealed(Path(folder, "a.pdx"), data)
-        assert not pdx.excess(data) or len(data) > 4
+        assert not pdx_file.excess(data) or len(data) > 4
         with pytest.raises(BadIndexFile, match=r"a\.pdx: damaged"):
             read_file(path)
 
 
 def test_nothing_is_written_that_could_not_be_read(tmp_path: Path) -> None:
-    words = [str(number) for number in range(pdx.MAX_ENTRIES)]
+    words = [str(number) for number in range(pdx_file.MAX_ENTRIES)]
     with pytest.raises(BadInput, match=r"a\.pdx cannot be written: its header holds"):
         write_file(tmp_path / "a.pdx", {"words": words}, {})
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pdx, "MAX_FILE_BYTES", 1024)
+        patch.setattr(pdx_file, "MAX_FILE_BYTES", 1024)
         with pytest.raises(BadInput, match=r"a\.pdx would have [\d,]+ bytes; .* 1,024"):
             served.make_index().save(tmp_path / "a.pdx")
     assert not list(tmp_path.iterdir())

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadIndexFile, PolydomError
 from polydom.indexer.index.index import Index
-from polydom.indexer.index.pdx import read_file
+from polydom.indexer.index.pdx_file import read_file
 from polydom.models.trees.nodes import NODE
 from polydom.models.trees.self_test import TRUST
 from polydom.server.__main__ import main

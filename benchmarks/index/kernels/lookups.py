@@ -7,7 +7,7 @@ from numba.core.types import Array
 from numpy.typing import NDArray
 
 from polydom.indexer.index.kernels.lookup import best_rank, cost_at, scan_ranks
-from polydom.indexer.index.kernels.pair_lookup import best_in_cell, scan_pairs
+from polydom.indexer.index.kernels.size_pair_lookup import best_in_cell, scan_pairs
 
 FLOATS = Array(float64, 1, "C", readonly=True)
 FLOATS_2D = Array(float64, 2, "C", readonly=True)

@@ -1,1 +1,1 @@
-"""Compiled dealing of groups to parts."""
+"""Compiled division of groups into parts."""

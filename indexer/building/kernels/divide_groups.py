@@ -5,10 +5,7 @@ from numba import float64, int64, void
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
-
-INTS = frozen(int64)
-FLOATS = frozen(float64)
+from polydom.models.scoring.kernels.native import FLOATS, INTS
 
 
 @njit(

@@ -1,7 +1,7 @@
 """Compiled search of the Poly-Dom index.
 
-A kernel never allocates, never raises and never checks: `lookup.py` validates once,
-when a look-up is made. Costs are seconds (`_s`), `n` is the item size |x| of ICSP.
+A kernel never raises and never checks: `lookup.py` validates once, when a look-up is
+made. Costs are seconds (`_s`), `n` is the item size |x| of ICSP.
 """
 
 import numpy as np
@@ -9,16 +9,17 @@ from numba import float64, int32, int64
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
+from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, frozen
 
-FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
-INTS = frozen(int32)
-STAYS = frozen(int32, 2)
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+INTS, STAYS = frozen(int32), frozen(int32, 2)
 ROWS_OUT = int64[::1]
 
 
 @njit(float64(FLOATS_2D, int64, float64), inline="always", **OPTIONS)
-def cost_at(coefficients: NDArray[np.float64], row: int, n: float) -> float:
+def cost_at(coefficients: Floats, row: int, n: float) -> float:
     """Cost c(S, n) in seconds of one row of `coefficients`, constant first."""
     cost_s = 0.0
     for k in range(coefficients.shape[1] - 1, -1, -1):
@@ -27,12 +28,7 @@ def cost_at(coefficients: NDArray[np.float64], row: int, n: float) -> float:
 
 
 @njit(int64(FLOATS, INTS, FLOATS, float64), inline="always", **OPTIONS)
-def range_of(
-    breakpoints: NDArray[np.float64],
-    guide: NDArray[np.int32],
-    spacing: NDArray[np.float64],
-    n: float,
-) -> int:
+def range_of(breakpoints: Floats, guide: Ints, spacing: Floats, n: float) -> int:
     """Count the breakpoints up to n: the range n lies in.
 
     `guide` (G + 1,) holds how many breakpoints lie before each of G equal cells of
@@ -57,13 +53,13 @@ def range_of(
     **OPTIONS,
 )
 def best_rank(
-    breakpoints: NDArray[np.float64],
-    guide: NDArray[np.int32],
-    spacing: NDArray[np.float64],
-    blocks: NDArray[np.int32],
-    offsets: NDArray[np.int32],
-    stays: NDArray[np.int32],
-    coefficients: NDArray[np.float64],
+    breakpoints: Floats,
+    guide: Ints,
+    spacing: Floats,
+    blocks: Ints,
+    offsets: Ints,
+    stays: Ints,
+    coefficients: Floats,
     n: float,
     budget_s: float,
 ) -> int:
@@ -93,7 +89,7 @@ def best_rank(
 
 
 @njit(int64(FLOATS_2D, float64, float64), **OPTIONS)
-def scan_ranks(coefficients: NDArray[np.float64], n: float, budget_s: float) -> int:
+def scan_ranks(coefficients: Floats, n: float, budget_s: float) -> int:
     """`best_rank` by trying every candidate, the most accurate first.
 
     ICSP's Naive-Lookup.
@@ -104,22 +100,17 @@ def scan_ranks(coefficients: NDArray[np.float64], n: float, budget_s: float) -> 
     return -1
 
 
-@njit(
-    int64(INTS, INTS, STAYS, int64, ROWS_OUT),
-    **OPTIONS,
-)
+@njit(ROWS_OUT(INTS, INTS, STAYS, int64), **OPTIONS)
 def skyline_ranks(
-    blocks: NDArray[np.int32],
-    offsets: NDArray[np.int32],
-    stays: NDArray[np.int32],
-    position: int,
-    out: NDArray[np.int64],
-) -> int:
-    """List the ranks on the skyline of one range, ascending; their number."""
+    blocks: Ints, offsets: Ints, stays: Ints, position: int
+) -> NDArray[np.int64]:
+    """List the ranks on the skyline of one range, ascending."""
     block = blocks[position]
+    first, end = offsets[block], offsets[block + 1]
+    ranks = np.empty(end - first, np.int64)
     found = 0
-    for at in range(offsets[block], offsets[block + 1]):
+    for at in range(first, end):
         if stays[at, 1] <= position < stays[at, 2]:
-            out[found] = stays[at, 0]
+            ranks[found] = stays[at, 0]
             found += 1
-    return found
+    return ranks[:found]

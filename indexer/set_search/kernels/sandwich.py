@@ -14,9 +14,12 @@ from numba import float64, int64, uint64, void
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
+from polydom.models.scoring.kernels.native import FLOATS, frozen
 
-FLOATS, MASKS = frozen(float64), frozen(uint64)
+Floats = NDArray[np.float64]
+Masks = NDArray[np.uint64]
+
+MASKS = frozen(uint64)
 FLOATS_OUT, MASKS_OUT = float64[::1], uint64[::1]
 COUNTS_OUT, TABLE_OUT = int64[::1], int64[:, ::1]
 
@@ -37,7 +40,7 @@ def count_features(mask: int) -> int:
 
 
 @njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
-def raise_supersets(below: NDArray[np.float64], start: int, stop: int) -> None:
+def raise_supersets(below: Floats, start: int, stop: int) -> None:
     """Carry the largest value to supersets, along features start to stop - 1."""
     for feature in range(start, stop):
         step = 1 << feature
@@ -50,7 +53,7 @@ def raise_supersets(below: NDArray[np.float64], start: int, stop: int) -> None:
 
 
 @njit(void(FLOATS_OUT, int64, int64), **OPTIONS)
-def lower_subsets(above: NDArray[np.float64], start: int, stop: int) -> None:
+def lower_subsets(above: Floats, start: int, stop: int) -> None:
     """Carry the smallest value to subsets, along features start to stop - 1."""
     for feature in range(start, stop):
         step = 1 << feature
@@ -62,7 +65,7 @@ def lower_subsets(above: NDArray[np.float64], start: int, stop: int) -> None:
 
 
 @njit(void(FLOATS_OUT, FLOATS_OUT, int64), **OPTIONS)
-def spread(below: NDArray[np.float64], above: NDArray[np.float64], m: int) -> None:
+def spread(below: Floats, above: Floats, m: int) -> None:
     """Make both bounds true for all 2 ** m sets after some were improved."""
     inner = min(m, INNER_BITS)
     for block in range(0, below.shape[0], 1 << inner):
@@ -74,13 +77,13 @@ def spread(below: NDArray[np.float64], above: NDArray[np.float64], m: int) -> No
 
 @njit(int64(FLOATS, FLOATS, FLOATS, int64, float64, float64, MASKS_OUT), **OPTIONS)
 def dense_open_sets(
-    accuracy: NDArray[np.float64],
-    below: NDArray[np.float64],
-    above: NDArray[np.float64],
+    accuracy: Floats,
+    below: Floats,
+    above: Floats,
     size: int,
     alpha: float,
     tolerance: float,
-    out: NDArray[np.uint64],
+    out: Masks,
 ) -> int:
     """List the open sets of one size, ascending; the number found.
 
@@ -100,10 +103,7 @@ def dense_open_sets(
 
 @njit(float64(FLOATS, FLOATS, FLOATS, float64), **OPTIONS)
 def dense_bound(
-    accuracy: NDArray[np.float64],
-    below: NDArray[np.float64],
-    above: NDArray[np.float64],
-    tolerance: float,
+    accuracy: Floats, below: Floats, above: Floats, tolerance: float
 ) -> float:
     """Smallest alpha >= 1 at which no set is open; infinite when there is none."""
     alpha = 1.0
@@ -120,9 +120,7 @@ def dense_bound(
 
 
 @njit(float64(MASKS, FLOATS, uint64), **OPTIONS)
-def best_below(
-    masks: NDArray[np.uint64], values: NDArray[np.float64], mask: int
-) -> float:
+def best_below(masks: Masks, values: Floats, mask: int) -> float:
     """Largest value among the subsets of `mask`."""
     best = -np.inf
     for k in range(masks.shape[0]):
@@ -132,9 +130,7 @@ def best_below(
 
 
 @njit(float64(MASKS, FLOATS, uint64), **OPTIONS)
-def worst_above(
-    masks: NDArray[np.uint64], values: NDArray[np.float64], mask: int
-) -> float:
+def worst_above(masks: Masks, values: Floats, mask: int) -> float:
     """Smallest value among the supersets of `mask`."""
     worst = np.inf
     for k in range(masks.shape[0]):
@@ -148,15 +144,15 @@ def worst_above(
     **OPTIONS,
 )
 def sparse_open_sets(
-    masks: NDArray[np.uint64],
-    values: NDArray[np.float64],
-    upper_masks: NDArray[np.uint64],
-    upper_values: NDArray[np.float64],
+    masks: Masks,
+    values: Floats,
+    upper_masks: Masks,
+    upper_values: Floats,
     m: int,
     size: int,
     alpha: float,
     tolerance: float,
-    out: NDArray[np.uint64],
+    out: Masks,
 ) -> int:
     """List the open sets of one size by branch and bound; the number found.
 
@@ -202,13 +198,13 @@ def sparse_open_sets(
 
 @njit(void(MASKS, FLOATS, int64, int64, COUNTS_OUT, TABLE_OUT, FLOATS_OUT), **OPTIONS)
 def count_violations(
-    masks: NDArray[np.uint64],
-    values: NDArray[np.float64],
+    masks: Masks,
+    values: Floats,
     stride: int,
     resolution: int,
     pairs: NDArray[np.int64],
     histogram: NDArray[np.int64],
-    largest: NDArray[np.float64],
+    largest: Floats,
 ) -> None:
     """Compare every `stride`-th set with all its subsets, by distance in features.
 

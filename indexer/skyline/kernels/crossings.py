@@ -13,9 +13,11 @@ from numba.types import Tuple, UniTuple
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
+from polydom.models.scoring.kernels.native import FLOATS
 
-FLOATS = frozen(float64)
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 FLOATS_OUT, FLOATS_2D_OUT, INTS_OUT = float64[::1], float64[:, ::1], int64[::1]
 
 UNIT = 2.0**-53
@@ -44,7 +46,7 @@ def exact_product(a: float, b: float) -> tuple[float, float]:
 
 
 @njit(int64(FLOATS_OUT, int64, float64), **OPTIONS)
-def add_exactly(parts: NDArray[np.float64], count: int, value: float) -> int:
+def add_exactly(parts: Floats, count: int, value: float) -> int:
     """Add `value` to the exact sum of the first `count` parts; the new count.
 
     Parts are ascending in size, do not overlap and are not 0, so the last one has
@@ -63,7 +65,7 @@ def add_exactly(parts: NDArray[np.float64], count: int, value: float) -> int:
 
 
 @njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
-def exact_sign(terms: NDArray[np.float64], degree: int, n: float) -> int:
+def exact_sign(terms: Floats, degree: int, n: float) -> int:
     """`sign_at` without rounding: Horner's rule on exact sums."""
     value = np.empty(4 << degree)
     product = np.empty(4 << degree)
@@ -83,7 +85,7 @@ def exact_sign(terms: NDArray[np.float64], degree: int, n: float) -> int:
 
 
 @njit(int64(FLOATS_2D_OUT, int64, float64), **OPTIONS)
-def sign_at(terms: NDArray[np.float64], degree: int, n: float) -> int:
+def sign_at(terms: Floats, degree: int, n: float) -> int:
     """Sign of a polynomial at n: -1, 0 or 1.
 
     `terms` (degree + 1, 2) holds coefficients, constant first, as unevaluated sums.
@@ -101,7 +103,7 @@ def sign_at(terms: NDArray[np.float64], degree: int, n: float) -> int:
 
 @njit(float64(FLOATS_2D_OUT, int64, float64, float64, int64), **OPTIONS)
 def first_change(
-    terms: NDArray[np.float64], degree: int, low: float, high: float, sign: int
+    terms: Floats, degree: int, low: float, high: float, sign: int
 ) -> float:
     """First float after `low`, up to `high`, where the sign is not `sign`.
 
@@ -119,12 +121,7 @@ def first_change(
 
 @njit(int64(FLOATS_2D_OUT, int64, FLOATS_OUT, int64, FLOATS_OUT, INTS_OUT), **OPTIONS)
 def signs_between(
-    terms: NDArray[np.float64],
-    degree: int,
-    cuts: NDArray[np.float64],
-    pieces: int,
-    starts: NDArray[np.float64],
-    signs: NDArray[np.int64],
+    terms: Floats, degree: int, cuts: Floats, pieces: int, starts: Floats, signs: Ints
 ) -> int:
     """Find the runs of one sign of a polynomial monotone between neighbouring cuts.
 
@@ -154,20 +151,18 @@ def signs_between(
     return runs
 
 
-@njit(int64(FLOATS, FLOATS, float64, float64, FLOATS_OUT, INTS_OUT), **OPTIONS)
+RUNS = Tuple((FLOATS_OUT, INTS_OUT))
+
+
+@njit(RUNS(FLOATS, FLOATS, float64, float64), **OPTIONS)
 def compare(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    low: float,
-    high: float,
-    starts: NDArray[np.float64],
-    signs: NDArray[np.int64],
-) -> int:
+    first: Floats, second: Floats, low: float, high: float
+) -> tuple[Floats, Ints]:
     """Find the sizes at which `first` costs less (-1) or more (1) than `second`.
 
-    Run k begins at `starts[k]` and ends where the next begins; the first begins at
-    `low`, the last ends at `high`. Returns the number of runs: 0 if the curves are
-    equal from `low` to `high`. `starts` and `signs` need room for degree + 1.
+    Returns where runs of one sign begin, and their signs. The first begins at `low`,
+    each ends where the next begins, and the last ends at `high`; there is none if the
+    curves are equal from `low` to `high`.
     """
     count = first.shape[0]
     terms = np.empty((count, 2))
@@ -179,6 +174,7 @@ def compare(
     derivative = np.empty((count, 2))
     cuts = np.empty(count + 2)
     cuts[0] = low
+    starts, signs = np.empty(count), np.empty(count, np.int64)
     pieces = 1
     runs = 0
     # From the highest derivative down: each is monotone between the sign changes of
@@ -197,13 +193,11 @@ def compare(
         for k in range(1, runs):
             cuts[k] = starts[k]
         pieces = max(runs, 1)
-    return runs
+    return starts[:runs], signs[:runs]
 
 
 @njit(int64(FLOATS, FLOATS, float64, float64), **OPTIONS)
-def certain_order(
-    first: NDArray[np.float64], second: NDArray[np.float64], low: float, high: float
-) -> int:
+def certain_order(first: Floats, second: Floats, low: float, high: float) -> int:
     """Quick sign of `first` - `second` on all of [low, high], 0 if it is not certain.
 
     Splits the difference into its rising and its falling part, each largest at one
@@ -225,27 +219,11 @@ def certain_order(
     return 0
 
 
-COMPARED = Tuple((boolean, boolean))
-
-
-@njit(COMPARED(FLOATS, FLOATS, float64, float64, FLOATS_OUT, INTS_OUT), **OPTIONS)
-def ever_cheaper(
-    first: NDArray[np.float64],
-    second: NDArray[np.float64],
-    low: float,
-    high: float,
-    starts: NDArray[np.float64],
-    signs: NDArray[np.int64],
-) -> tuple[bool, bool]:
-    """Whether `first` costs less somewhere in [low, high], and whether `second` does.
-
-    `starts` and `signs` are room to work in, as for `compare`.
-    """
-    order = certain_order(first, second, low, high)
+@njit(boolean(FLOATS, FLOATS, float64, float64), **OPTIONS)
+def ever_cheaper(first: Floats, second: Floats, low: float, high: float) -> bool:
+    """Whether `first` costs less than `second` somewhere in [low, high]."""
+    order: int = certain_order(first, second, low, high)
     if order != 0:
-        return order < 0, order > 0
-    less = more = False
-    for k in range(compare(first, second, low, high, starts, signs)):
-        less = less or signs[k] < 0
-        more = more or signs[k] > 0
-    return less, more
+        return order < 0
+    _, signs = compare(first, second, low, high)
+    return bool(np.any(signs < 0))

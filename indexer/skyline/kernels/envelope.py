@@ -6,49 +6,34 @@ from numba.types import Tuple
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
+from polydom.models.scoring.kernels.native import FLAGS, FLOATS, FLOATS_2D
 
-from .crossings import UNIT, certain_order, compare, ever_cheaper
+from .crossings import FLOATS_OUT, INTS_OUT, UNIT, certain_order, compare, ever_cheaper
 
-FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
-BOOLS = frozen(boolean)
-INTS_OUT = int64[::1]
-FLOATS_OUT = float64[::1]
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
-@njit(
-    boolean(
-        FLOATS_2D, FLOATS_2D, FLOATS_2D, int64, int64, FLOATS, FLOATS_OUT, INTS_OUT
-    ),
-    **OPTIONS,
-)
+@njit(boolean(FLOATS_2D, FLOATS_2D, FLOATS_2D, int64, int64, FLOATS), **OPTIONS)
 def is_cheaper(
-    coefficients: NDArray[np.float64],
-    least: NDArray[np.float64],
-    most: NDArray[np.float64],
-    row: int,
-    other: int,
-    sizes: NDArray[np.float64],
-    starts: NDArray[np.float64],
-    signs: NDArray[np.int64],
+    costs: Floats, least: Floats, most: Floats, row: int, other: int, sizes: Floats
 ) -> bool:
-    """Whether `row` costs less than `other` at some size; the last two are room."""
+    """Whether `row` costs less than `other` at some size."""
     for k in range(sizes.shape[0]):
         if most[row, k] < least[other, k]:
             return True
-    first, second = coefficients[row], coefficients[other]
     low, high = sizes[0], sizes[sizes.shape[0] - 1]
-    cheaper: bool = ever_cheaper(first, second, low, high, starts, signs)[0]
+    cheaper: bool = ever_cheaper(costs[row], costs[other], low, high)
     return cheaper
 
 
-@njit(INTS_OUT(FLOATS_2D, FLOATS, BOOLS, FLOATS), **OPTIONS)
+@njit(INTS_OUT(FLOATS_2D, FLOATS, FLAGS, FLOATS), **OPTIONS)
 def undominated(
-    coefficients: NDArray[np.float64],
-    accuracies: NDArray[np.float64],
+    coefficients: Floats,
+    accuracies: Floats,
     on_skyline: NDArray[np.bool_],
-    sizes: NDArray[np.float64],
-) -> NDArray[np.int64]:
+    sizes: Floats,
+) -> Ints:
     """Positions of the candidates that no single other one dominates, ascending.
 
     `accuracies` must descend. Whoever is on a skyline is dominated by none. Dominance
@@ -69,8 +54,6 @@ def undominated(
             error = 4 * (width + 1) * UNIT * magnitude
             least[row, at], most[row, at] = cost - error, cost + error
     kept = np.empty(count, np.int64)
-    starts = np.empty(width)
-    signs = np.empty(width, np.int64)
     end = group = 0
     for row in range(count):
         if row > 0 and accuracies[row] != accuracies[row - 1]:
@@ -78,9 +61,7 @@ def undominated(
         dominated = False
         # The latest kept are the likeliest to cost as little: look at them first.
         for k in range(-1 if on_skyline[row] else end - 1, -1, -1):
-            if not is_cheaper(
-                coefficients, least, most, row, kept[k], sizes, starts, signs
-            ):
+            if not is_cheaper(coefficients, least, most, row, kept[k], sizes):
                 dominated = True
                 break
         if dominated:
@@ -88,7 +69,7 @@ def undominated(
         stay = group
         for k in range(group, end):
             if on_skyline[kept[k]] or is_cheaper(
-                coefficients, least, most, kept[k], row, sizes, starts, signs
+                coefficients, least, most, kept[k], row, sizes
             ):
                 kept[stay] = kept[k]
                 stay += 1
@@ -101,9 +82,7 @@ PIECES = Tuple((FLOATS_OUT, INTS_OUT))
 
 
 @njit(PIECES(FLOATS_OUT, INTS_OUT, int64), **OPTIONS)
-def grown(
-    starts: NDArray[np.float64], owners: NDArray[np.int64], size: int
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def grown(starts: Floats, owners: Ints, size: int) -> tuple[Floats, Ints]:
     """Pieces of an envelope with room for at least `size`."""
     held = starts.shape[0]
     if size <= held:
@@ -111,70 +90,6 @@ def grown(
     more_starts, more_owners = np.empty(2 * size), np.empty(2 * size, np.int64)
     more_starts[:held], more_owners[:held] = starts, owners
     return more_starts, more_owners
-
-
-@njit(
-    int64(FLOATS, FLOATS, int64, float64, float64, float64, FLOATS_OUT, INTS_OUT),
-    inline="always",
-    **OPTIONS,
-)
-def runs_of(
-    curve: NDArray[np.float64],
-    rival: NDArray[np.float64],
-    order: int,
-    low: float,
-    left: float,
-    high: float,
-    starts: NDArray[np.float64],
-    signs: NDArray[np.int64],
-) -> int:
-    """As `compare`, but one run from `left` if the order is certain, or curves equal.
-
-    Of equal curves, whoever came first stays.
-    """
-    runs = 0
-    if order == 0:
-        runs = compare(curve, rival, low, high, starts, signs)
-    if runs == 0:
-        runs = 1
-        starts[0], signs[0] = left, order if order != 0 else 1
-    return runs
-
-
-@njit(
-    int64(
-        *(int64, int64, float64, float64, FLOATS_OUT, INTS_OUT),
-        *(FLOATS_OUT, INTS_OUT, int64),
-    ),
-    inline="always",
-    **OPTIONS,
-)
-def add_lower(
-    row: int,
-    owner: int,
-    left: float,
-    right: float,
-    run_starts: NDArray[np.float64],
-    run_signs: NDArray[np.int64],
-    starts: NDArray[np.float64],
-    owners: NDArray[np.int64],
-    count: int,
-) -> int:
-    """Add to an envelope the lower of curve `row` and of `owner`'s piece, a run each.
-
-    The piece is from `left` up to `right`. Returns the number of pieces, from `count`.
-    """
-    runs = run_starts.shape[0]
-    for run in range(runs):
-        begin = max(left, run_starts[run])
-        end = run_starts[run + 1] if run + 1 < runs else np.inf
-        if end <= left or begin >= right:
-            continue
-        lower = row if run_signs[run] < 0 else owner
-        if count == 0 or owners[count - 1] != lower:
-            starts[count], owners[count] = begin, lower
-            count += 1
-    return count
 
 
 MERGED = Tuple((boolean, int64, FLOATS_OUT, INTS_OUT))
@@ -187,15 +102,15 @@ MERGED = Tuple((boolean, int64, FLOATS_OUT, INTS_OUT))
     **OPTIONS,
 )
 def merge_curve(
-    coefficients: NDArray[np.float64],
+    coefficients: Floats,
     row: int,
-    starts: NDArray[np.float64],
-    owners: NDArray[np.int64],
+    starts: Floats,
+    owners: Ints,
     pieces: int,
     high: float,
-    new_starts: NDArray[np.float64],
-    new_owners: NDArray[np.int64],
-) -> tuple[bool, int, NDArray[np.float64], NDArray[np.int64]]:
+    new_starts: Floats,
+    new_owners: Ints,
+) -> tuple[bool, int, Floats, Ints]:
     """Lower an envelope by one curve, where that is strictly below it.
 
     Piece k of the envelope is the curve `owners[k]` from `starts[k]` to the next
@@ -203,7 +118,6 @@ def merge_curve(
     which are replaced where they are too small.
     """
     width = coefficients.shape[1]
-    run_starts, run_signs = np.empty(width), np.empty(width, np.int64)
     new_starts, new_owners = grown(new_starts, new_owners, pieces + 64)
     # Spans of pieces still to do, the leftmost on top: halved until nothing is left
     # of them that is not certain.
@@ -228,29 +142,24 @@ def merge_curve(
             firsts[top + 2], lasts[top + 2] = first, middle
             top += 2
             continue
-        runs = runs_of(
-            coefficients[row],
-            rival,
-            order,
-            starts[0],
-            left,
-            high,
-            run_starts,
-            run_signs,
-        )
+        run_starts, run_signs = starts[first : first + 1], np.full(1, -1)
+        if order == 0:
+            run_starts, run_signs = compare(coefficients[row], rival, starts[0], high)
+        runs = run_signs.shape[0]
+        if runs == 0:  # equal: whoever came first stays
+            runs, run_starts, run_signs = 1, starts[first : first + 1], np.full(1, 1)
         room = count + pieces - last + width
         new_starts, new_owners = grown(new_starts, new_owners, room)
-        count = add_lower(
-            row,
-            owners[last],
-            left,
-            right,
-            run_starts[:runs],
-            run_signs,
-            new_starts,
-            new_owners,
-            count,
-        )
+        # The lower of the two, run by run.
+        for run in range(runs):
+            begin = max(left, run_starts[run])
+            end = run_starts[run + 1] if run + 1 < runs else np.inf
+            if end <= left or begin >= right:
+                continue
+            lower = row if run_signs[run] < 0 else owners[last]
+            if count == 0 or new_owners[count - 1] != lower:
+                new_starts[count], new_owners[count] = begin, lower
+                count += 1
     changed = False
     for k in range(count):
         changed = changed or new_owners[k] == row
@@ -262,11 +171,8 @@ SKYLINE = Tuple((INTS_OUT, FLOATS_OUT, FLOATS_OUT))
 
 @njit(SKYLINE(FLOATS_2D, FLOATS, float64, float64), **OPTIONS)
 def envelope_intervals(
-    coefficients: NDArray[np.float64],
-    accuracies: NDArray[np.float64],
-    low: float,
-    high: float,
-) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    coefficients: Floats, accuracies: Floats, low: float, high: float
+) -> tuple[Ints, Floats, Floats]:
     """Where each candidate is on the skyline: positions, first sizes, ends.
 
     `accuracies` must descend. The ends are the sizes at which a candidate leaves,

@@ -17,11 +17,13 @@ from polydom.features.errors import BadFeature, BadProject, NothingFits
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
 from polydom.indexer.commands.report import facts_of, plot_race, show
+from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.indexer.index.machine_times import MachineTimes
 from polydom.models.selection.portfolio import installed
 from polydom.models.selection.race import Race
 from polydom.server.app import create_app
 from tests.support import projects, servers
+from tests.support.oracles.costs import feature_seconds
 from tests.support.progresses import Stages
 from tests.support.waiting import until_ready
 
@@ -155,6 +157,29 @@ def test_build_for_known_budgets_keeps_what_they_buy_and_serves_it(
     console = Console(record=True, width=200)
     show(facts_of(index), console)
     assert "only the best for budgets of" in console.export_text()
+
+
+def test_budgets_of_a_slower_machine_are_those_of_the_build_times_as_much(
+    built: Path, tmp_path: Path
+) -> None:
+    whole = Index.load(built / "my.pdx")
+    low, high = whole.sizes
+    assert not isinstance(low, tuple)
+    assert not isinstance(high, tuple)
+    most = 0.9 * whole.best(low, 1.0).cost_s
+    project = Project.load(built / "PROJECT.toml")
+    search = msgspec.structs.replace(project.search, budgets=[0.4 * most, most])
+    project = msgspec.structs.replace(project, search=search)
+    index = build(project, cache=built / "cache")
+    assert index.package is not None
+    m, steps = len(index.package.features), len(index.package.costs.step_coefficients)
+    twice = MachineFactors(2.0, np.full(steps, 2.0), np.full(m, 2.0), 2.0)
+    slow, slow_whole = (one.rescaled(twice, np.zeros(m)) for one in (index, whole))
+    for size in np.linspace(low, high, 20):
+        for budget in np.linspace(0.8 * most, 2 * most, 20):
+            best = slow.best(size, budget)
+            assert best.cost_s <= budget
+            assert best.accuracy == slow_whole.best(size, budget).accuracy
 
 
 def test_build_for_one_size_keeps_its_skyline(built: Path, tmp_path: Path) -> None:
@@ -419,7 +444,10 @@ def test_build_by_width_and_height_tells_rows_from_columns(tmp_path: Path) -> No
     assert [feature.name for feature in package.features] == ["rows", "columns"]
     wide, high = (1024.0, 8.0), (8.0, 1024.0)
     rows_s, columns_s = (
-        [float(package.costs.feature_s([position], size)[0]) for size in (wide, high)]
+        [
+            float(feature_seconds(package.costs, [position], size)[0])
+            for size in (wide, high)
+        ]
         for position in (0, 1)
     )
     # Their loops are 128 times as long on one as on the other; a busy machine adds to
@@ -429,7 +457,7 @@ def test_build_by_width_and_height_tells_rows_from_columns(tmp_path: Path) -> No
     projects.shapes(tmp_path, '"pixels"')
     other = build(folder / "PROJECT.toml", cache=tmp_path / "cache").package
     assert other is not None
-    assert other.costs.feature_s([0], 8 * 1024.0)[0] > 1.5 * rows_s[0]
+    assert feature_seconds(other.costs, [0], 8 * 1024.0)[0] > 1.5 * rows_s[0]
     facts = facts_of(index)
     console = Console(record=True, width=200)
     show(facts, console)

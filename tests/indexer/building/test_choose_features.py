@@ -9,7 +9,7 @@ from polydom.features.errors import BadFeature, BadProject
 from polydom.indexer import build
 from polydom.indexer.building.choose_features import MAX_FEATURES, choose_features
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.readers import load_data
+from polydom.indexer.building.read_items import load_data
 from polydom.indexer.progress import Silence
 from tests.support import projects
 
@@ -71,6 +71,19 @@ def test_too_many_features_of_ones_own_are_to_be_named(tmp_path: Path) -> None:
         chosen(folder, content)
     content["features"]["use"] = ["f3", "f5", "casing"]
     assert chosen(folder, content) == ["f3", "f5", "casing"]
+
+
+def test_columns_may_have_the_name_of_an_own_feature_that_is_not_used(
+    tmp_path: Path,
+) -> None:
+    code = "from polydom.features import feature\n"
+    for name in "ab":
+        code += f"\n@feature(kind='record')\ndef {name}(row):\n    return [row['c0']]\n"
+    (tmp_path / "mine.py").write_text(code)
+    groups = [{"name": "b", "columns": ["c1"]}]
+    features = {"use": ["a"], "files": ["mine.py"], "columns": groups}
+    content = {**table(tmp_path, NAMES[:2]), "features": features}
+    assert chosen(tmp_path, content) == ["a", "b"]
 
 
 def test_no_features_at_all_are_refused(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from polydom.indexer.building.dataset import (
 )
 from polydom.indexer.building.project import Data, Project
 from polydom.indexer.commands.app import app
-from tests.support.oracles.building import deal_groups
+from tests.support.oracles.building import divide_groups_slowly
 from tests.support.progresses import Stages
 
 
@@ -207,10 +207,10 @@ def test_a_class_too_small_stops_a_build_before_any_feature(
     with pytest.raises(
         BadProject, match=rf"class 'c' has {rare} .* at least {fewest} of each class"
     ):
-        builder.data()
+        _ = builder.table
     assert list(stages.done) == ["reading items"]
     plan = table(tmp_path, fewest, **more)
-    dataset, _, values = Builder(plan, Cache(tmp_path / "c"), Stages()).data()
+    dataset, _, values = Builder(plan, Cache(tmp_path / "c"), Stages()).table
     assert dataset.labels == ("a", "b", "c")
     assert len(values) == 80 + fewest
 
@@ -221,7 +221,7 @@ def test_a_class_that_a_calibrated_build_leaves_too_small_stops_it(
     exits = {"exits": {"alpha": 0.3, "confidence": 0.8}}
     plan = table(tmp_path, 6, **exits)
     with pytest.raises(BadProject, match=r"class 'c' has . .* at least 7 of each"):
-        Builder(plan, Cache(tmp_path / "c"), Stages()).data()
+        _ = Builder(plan, Cache(tmp_path / "c"), Stages()).table
 
 
 MERGING = """\
@@ -263,12 +263,13 @@ ITEMS = st.lists(
 
 
 @given(ITEMS, st.integers(1, 6), st.integers(0, 3))
-def test_dealing_agrees_with_trying_every_part(
+def test_division_agrees_with_trying_every_part(
     items: list[tuple[int, int]], parts: int, seed: int
 ) -> None:
     codes, groups = np.array(items, np.int64).T
     found = divide_groups(codes, groups, parts, seed)
-    assert found.tolist() == deal_groups(codes.tolist(), groups.tolist(), parts, seed)
+    slow = divide_groups_slowly(codes.tolist(), groups.tolist(), parts, seed)
+    assert found.tolist() == slow
 
 
 @given(ITEMS, st.integers(1, 6))
@@ -281,7 +282,7 @@ def test_no_group_is_divided(items: list[tuple[int, int]], parts: int) -> None:
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=80), st.integers(1, 5))
-def test_single_items_are_dealt_evenly_class_by_class(
+def test_single_items_are_divided_evenly_class_by_class(
     codes: list[int], parts: int
 ) -> None:
     found = divide_groups(np.array(codes), np.arange(len(codes)), parts, 1)

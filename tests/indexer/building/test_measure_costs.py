@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from polydom.features.columns import columns
 from polydom.features.costs.curve import CostCurve
-from polydom.features.costs.stopwatch import Load
+from polydom.features.costs.stopwatch import Load, Stopwatch
 from polydom.features.extract import Extractor
 from polydom.features.items import make_item
 from polydom.features.loading import load_features
@@ -19,7 +19,7 @@ from polydom.indexer.building.measure_costs import (
     Curves,
     Measurer,
     measuring_items,
-    time_models,
+    time_answers,
 )
 from polydom.indexer.progress import Silence
 from polydom.models.scoring.prior import Prior
@@ -98,7 +98,9 @@ def test_models_are_timed_as_they_come() -> None:
     def on_progress(done: int, left: int | None = None) -> None:
         told.append(done)
 
-    seconds = time_models(iter(priors), np.zeros((5, 2), np.float32), 0.5, on_progress)
+    seconds = time_answers(
+        iter(priors), np.zeros((5, 2), np.float32), 0.5, on_progress, Stopwatch()
+    )
     assert seconds.shape == (3,)
     assert (seconds > 0).all()
     assert told == [1, 2, 3]
@@ -120,7 +122,9 @@ def test_models_are_charged_what_the_server_calls() -> None:
 
     rows = np.arange(40, dtype=np.float32).reshape(20, 2)
     model = Watched.fit(np.array([0, 1]))
-    (seconds,) = time_models([model], rows, 0.5, lambda done, left=None: None)
+    (seconds,) = time_answers(
+        [model], rows, 0.5, lambda done, left=None: None, Stopwatch()
+    )
     assert seconds > 0
     assert set(answered) == set(rows[:, 0].tolist())
 

@@ -119,10 +119,10 @@ def test_project_may_name_sizes_of_two_numbers() -> None:
     project = Project.from_mapping(content)
     assert project.costs.pair
     assert project.search.bounds == ((8.0, 16.0), (640.0, 480.0))
-    project.costs.check("image")
+    project.costs.check_size("image")
     with pytest.raises(
         BadProject, match=r"\['words', 'sentences'\] is what there is of"
     ):
-        project.costs.check("text")
+        project.costs.check_size("text")
     with pytest.raises(BadProject, match="'records' is what there is of a record"):
-        project.costs.check("record")
+        project.costs.check_size("record")

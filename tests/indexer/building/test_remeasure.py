@@ -104,7 +104,7 @@ def test_costs_of_plans_are_those_of_their_parts(spoiled: Path) -> None:
     for row, mask in enumerate(new.masks.tolist()):
         parts = new.costs.of(mask)
         if mask:
-            stops = [k for k, lead in enumerate(new.margins[row]) if np.isfinite(lead)]
+            stops = [k for k, one in enumerate(new.margins[row]) if np.isfinite(one)]
             parts = parts.copy()
             parts[0] += new.model_s[row]
             parts[0] += sum(new.model_s[new.fallbacks[row][k]] for k in stops)
@@ -166,3 +166,19 @@ def test_a_build_says_how_busy_the_machine_was(spoiled: Path) -> None:
     measured = index.package.meta["measured"]
     assert set(measured) == {"busy", "lost", "others", "processors"}
     assert 0 <= measured["lost"] <= 1
+
+
+def test_an_index_for_known_budgets_keeps_its_sets_when_measured_anew(
+    tmp_path: Path,
+) -> None:
+    project = projects.TEXTS + "[search]\nbudgets = [2e-5, 1e-4]\n"
+    folder = projects.texts(tmp_path, project=project)
+    index = build(folder / "PROJECT.toml")
+    new = remeasure(index, carried_items(index), Silence())
+    assert index.package is not None
+    assert new.package is not None
+    assert new.package.masks.tolist() == index.package.masks.tolist()
+    assert new.package.orders == index.package.orders
+    assert new.accuracies.tolist() == index.accuracies.tolist()
+    for budget in (1e-3, 1e-2):
+        assert new.best(200.0, budget).cost_s <= budget

@@ -186,7 +186,11 @@ def test_inspect_shows_each_race_of_an_index_that_was_built_with_several() -> No
     skyline = {"size": 1.0, "unit": "us", "skyline": [{"accuracy": 0.5}]}
     facts = {"kind": "text", "labels": ["a"], "candidates": 2, "skylines": [skyline]}
     lines = [*build_lines(facts, built)]
-    assert sum(line.startswith("learner chosen by daub: bayes") for line in lines) == 2
+    for sets in ("1 to 2", "3 to 4"):
+        assert any(
+            line.startswith(f"learner for sets of {sets} chosen by daub: bayes")
+            for line in lines
+        )
     assert lines[-1] == "  its curve: 0.5000 on 100, 0.7500 on 2,000 examples"
 
 

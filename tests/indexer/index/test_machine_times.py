@@ -120,7 +120,7 @@ SHAPE: dict[str, Any] = {
 }
 
 
-def test_pace_is_the_medians_and_survives_a_header() -> None:
+def test_machine_times_are_the_medians_and_survive_a_header() -> None:
     found = MachineTimes.read(make_times().facts(), **SHAPE)
     np.testing.assert_array_equal(found.overhead_s, [1, 5])
     np.testing.assert_array_equal(found.step_s, [[2], [6]])
@@ -145,12 +145,12 @@ def test_pace_is_the_medians_and_survives_a_header() -> None:
     ],
     ids=str,
 )
-def test_pace_refuses_what_is_none(damage: dict[str, Any]) -> None:
+def test_machine_times_refuse_what_is_none(damage: dict[str, Any]) -> None:
     with pytest.raises(BadIndexFile, match="sample time"):
         MachineTimes.read(make_times().facts() | damage, **SHAPE)
 
 
 @pytest.mark.parametrize("facts", [None, [], {}, 3, {"overhead": [1.0, 5.0]}])
-def test_pace_refuses_another_form(facts: Any) -> None:
+def test_machine_times_refuse_another_form(facts: Any) -> None:
     with pytest.raises(BadIndexFile, match="no sample times"):
         MachineTimes.read(facts, **SHAPE)

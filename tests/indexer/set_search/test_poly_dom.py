@@ -8,8 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.indexer.set_search import poly_dom
-from polydom.indexer.set_search import sandwich as bounds
+from polydom.indexer.set_search import poly_dom, sandwich
 from polydom.indexer.set_search.poly_dom import PolyDomSearch
 from tests.support.examples import few
 from tests.support.oracles.set_search import count_open, expand_lattice, smallest_alpha
@@ -180,7 +179,7 @@ def test_sparse_search_expands_what_the_dense_one_expands(
     m = features(accuracies)
     dense = poly_dom.search(m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bounds, "DENSE_FEATURES", 0)
+        patch.setattr(sandwich, "DENSE_FEATURES", 0)
         sparse = poly_dom.search(
             m, accuracies.__getitem__, alpha=alpha, tolerance=tolerance
         )

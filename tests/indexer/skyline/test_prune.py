@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadInput
 from polydom.indexer.index.lookup import Lookup
-from polydom.indexer.skyline.pairs import prune_pairs
 from polydom.indexer.skyline.prune import prune
+from polydom.indexer.skyline.size_pairs import prune_pairs
 from tests.support.curves import (
     RECTANGLE,
     SIZES,

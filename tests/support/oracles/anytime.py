@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from polydom.indexer.index.package import Package
 
+from .costs import feature_seconds
+
 
 def seconds_to_a_better_answer(
     package: Package, accuracies: NDArray[np.float64], row: int, k: int
@@ -18,7 +20,7 @@ def seconds_to_a_better_answer(
 
     def seconds(size: float) -> float:
         total = 0.0
-        for done, cost_s in enumerate(package.costs.feature_s(order, size)):
+        for done, cost_s in enumerate(feature_seconds(package.costs, order, size)):
             if done >= k:
                 total += cost_s
                 at_the_end = done + 1 == len(order)

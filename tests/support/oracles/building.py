@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def deal_groups(
+def divide_groups_slowly(
     codes: Sequence[int], groups: Sequence[int], parts: int, seed: int
 ) -> list[int]:
     """Largest group first, each where its classes' shares are least so far."""

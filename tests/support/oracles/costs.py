@@ -9,6 +9,10 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.costs.curve import CostTable
+from polydom.features.costs.polynomials import monomials
+from polydom.features.sizes import Size
+
 
 def pinball_loss(errors: NDArray[np.float64], quantile: float) -> float:
     """Sum of q e where a time lies above the curve, (1 - q) |e| where below."""
@@ -92,3 +96,21 @@ def outliers(
     share = max(0.5, 1 - 4 * (1 - quantile))
     most = sorted(ratios)[math.floor(share * (len(ratios) - 1))]
     return [ratio > 4 * max(most, 1) for ratio in ratios]
+
+
+def feature_seconds(
+    table: CostTable, order: Sequence[int], size: Size
+) -> NDArray[np.float64]:
+    """Seconds that each feature adds when computed in this order on this size.
+
+    A step is paid by the first feature that needs it; the overhead by none.
+    """
+    powers = monomials([size], len(table.overhead))[0]
+    paid: set[int] = set()
+    seconds = np.empty(len(order))
+    for place, position in enumerate(order):
+        fresh = [step for step in table.needs[position] if step not in paid]
+        paid.update(fresh)
+        own = table.feature_coefficients[position]
+        seconds[place] = (own + table.step_coefficients[fresh].sum(axis=0)) @ powers
+    return seconds

@@ -53,15 +53,12 @@ class CostOrders:
         self.coefficients = np.ascontiguousarray(coefficients)
         self.sizes = sizes
         self.runs: dict[tuple[int, int], tuple[list[float], list[int]]] = {}
-        width = coefficients.shape[1]
-        self._room = np.empty(width), np.empty(width, np.int64)
 
     def of(self, first: int, second: int) -> tuple[list[float], list[int]]:
         """Sizes from which on `first` costs less (-1) or more (1) than `second`."""
         if (first, second) not in self.runs:
             curves = self.coefficients[first], self.coefficients[second]
-            count = compare(*curves, *self.sizes, *self._room)
-            starts, signs = (room[:count].tolist() for room in self._room)
+            starts, signs = (one.tolist() for one in compare(*curves, *self.sizes))
             self.runs[first, second] = starts, signs
             self.runs[second, first] = starts, [-sign for sign in signs]
         return self.runs[first, second]

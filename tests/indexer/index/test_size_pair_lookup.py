@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadIndexFile, BadInput
-from polydom.indexer.index.pair_lookup import LONGEST_RUN, PairLookup
-from polydom.indexer.skyline.pairs import control_values
+from polydom.indexer.index.size_pair_lookup import LONGEST_RUN, SizePairLookup
+from polydom.indexer.skyline.size_pairs import control_values
 from tests.support.curves import RECTANGLE, Candidates, pair_candidates
 from tests.support.oracles.lookups import most_accurate_pairs, pair_skyline
 
@@ -28,7 +28,7 @@ COSTS = np.vstack([COSTS, [3.0, 0, 0, 0, 0, 0]])
 ACCURACIES = np.array([0.7, 0.8, 0.9, 0.6])
 
 
-def borders(lookup: PairLookup) -> list[Pair]:
+def borders(lookup: SizePairLookup) -> list[Pair]:
     """Sizes on every border between cells, just before it, and the corners."""
     found = [(a, b) for a in (LOW_A, HIGH_A) for b in (LOW_B, HIGH_B)]
     for at, (axis, *_) in zip(lookup.thresholds, lookup.nodes, strict=True):
@@ -45,7 +45,7 @@ def budgets(coefficients: Floats, size: Pair) -> Iterator[float]:
         yield from (cost, math.nextafter(cost, -1), math.nextafter(cost, math.inf))
 
 
-def check_best(drawn: Candidates, lookup: PairLookup, size: Pair) -> None:
+def check_best(drawn: Candidates, lookup: SizePairLookup, size: Pair) -> None:
     """Compare a look-up at one size with trying every candidate."""
     coefficients, accuracies = drawn
     for budget in budgets(coefficients, size):
@@ -62,7 +62,7 @@ def check_best(drawn: Candidates, lookup: PairLookup, size: Pair) -> None:
 def test_best_holds_the_budget_and_misses_nothing_that_fits(
     drawn: Candidates, size: Pair
 ) -> None:
-    check_best(drawn, PairLookup.build(*drawn, RECTANGLE), size)
+    check_best(drawn, SizePairLookup.build(*drawn, RECTANGLE), size)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -70,7 +70,7 @@ def test_best_is_exact_at_the_borders_of_cells(seed: int) -> None:
     rng = np.random.default_rng(seed)
     kinds = np.array([[5, 0, 0, 0, 0, 0], [0, 1, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]])
     drawn = rng.random((20, 3)) @ kinds + 1e-3 * rng.random((20, 6)), rng.random(20)
-    lookup = PairLookup.build(*drawn, RECTANGLE)
+    lookup = SizePairLookup.build(*drawn, RECTANGLE)
     assert len(lookup.cells) > 1
     for size in borders(lookup)[::5][:10]:
         check_best(drawn, lookup, size)
@@ -81,7 +81,7 @@ def test_skyline_is_that_of_sorting_all_candidates(
     drawn: Candidates, size: Pair
 ) -> None:
     coefficients, accuracies = drawn
-    lookup = PairLookup.build(*drawn, RECTANGLE)
+    lookup = SizePairLookup.build(*drawn, RECTANGLE)
     rows = lookup.skyline(size)
     costs = [cost_at(coefficients[row].tolist(), size) for row in rows]
     assert costs == sorted(costs)
@@ -99,7 +99,7 @@ def test_best_is_on_the_skyline_and_the_cheapest_of_equals(
     drawn: Candidates, size: Pair
 ) -> None:
     coefficients, accuracies = drawn
-    lookup = PairLookup.build(*drawn, RECTANGLE)
+    lookup = SizePairLookup.build(*drawn, RECTANGLE)
     row = lookup.best(size, math.inf)
     costs = np.array([cost_at(curve.tolist(), size) for curve in coefficients])
     equals = accuracies == accuracies.max()
@@ -122,7 +122,7 @@ def test_control_values_bound_a_cost_everywhere_in_the_rectangle(
 
 
 def test_lookup_tells_wide_from_high() -> None:
-    lookup = PairLookup.build(COSTS, ACCURACIES, RECTANGLE)
+    lookup = SizePairLookup.build(COSTS, ACCURACIES, RECTANGLE)
     assert lookup.best((2.0, 30.0), 5.0) == 0
     assert lookup.best((8.0, 2.0), 5.0) == 1
     assert lookup.best((2.0, 2.0), 5.0) == 2
@@ -133,7 +133,7 @@ def test_lookup_tells_wide_from_high() -> None:
 def test_lookup_is_split_until_hardly_anything_is_out_of_order() -> None:
     rng = np.random.default_rng(0)
     costs = rng.random((200, 6)) * [1e4, 100, 100, 1, 1, 1]
-    lookup = PairLookup.build(costs, rng.random(200), ((10.0, 10.0), (4e3, 4e3)))
+    lookup = SizePairLookup.build(costs, rng.random(200), ((10.0, 10.0), (4e3, 4e3)))
     for start, end in lookup.cells:
         steps = "".join("-S"[int(e >= 0)] for e in lookup.entries[start:end])
         assert max(map(len, steps.split("S"))) <= LONGEST_RUN
@@ -144,7 +144,7 @@ def test_lookup_of_candidates_that_meet_everywhere_ends() -> None:
     tilt = np.arange(1.0, 17.0)
     costs = np.column_stack([np.zeros(16), tilt, 16 - tilt])
     sizes = ((1.0, 1.0), (1e4, 1e4))
-    lookup = PairLookup.build(costs, tilt / 20, sizes)
+    lookup = SizePairLookup.build(costs, tilt / 20, sizes)
     assert lookup.best((100.0, 50.0), 1200.0) == 7
     assert lookup.best((100.0, 100.0), 1600.0) == 15
 
@@ -152,7 +152,7 @@ def test_lookup_of_candidates_that_meet_everywhere_ends() -> None:
 def test_equal_lists_are_stored_once() -> None:
     rng = np.random.default_rng(1)
     costs = rng.random((60, 6)) * [1e4, 100, 100, 1, 1, 1]
-    lookup = PairLookup.build(costs, rng.random(60), ((10.0, 10.0), (4e3, 4e3)))
+    lookup = SizePairLookup.build(costs, rng.random(60), ((10.0, 10.0), (4e3, 4e3)))
     starts = lookup.cells[:, 0].tolist()
     assert len(set(starts)) < len(starts)
 
@@ -161,26 +161,26 @@ def test_equal_lists_are_stored_once() -> None:
 def test_lookup_of_one_size_or_a_line_of_them_is_exact(
     sizes: tuple[Pair, Pair],
 ) -> None:
-    lookup = PairLookup.build(COSTS, ACCURACIES, sizes)
+    lookup = SizePairLookup.build(COSTS, ACCURACIES, sizes)
     for size in sizes:
         check_best((COSTS, ACCURACIES), lookup, size)
 
 
 def test_lookup_of_one_candidate_is_one_cell() -> None:
-    lookup = PairLookup.build(COSTS[:1], ACCURACIES[:1], RECTANGLE)
+    lookup = SizePairLookup.build(COSTS[:1], ACCURACIES[:1], RECTANGLE)
     assert lookup.facts() == {"cells": 1}
     assert lookup.best((2.0, 2.0), 2.0) == 0
     assert lookup.best((2.0, 2.0), 1.9) == -1
 
 
 def test_of_candidates_alike_the_first_row_counts() -> None:
-    lookup = PairLookup.build(np.ones((3, 3)), np.full(3, 0.5), RECTANGLE)
+    lookup = SizePairLookup.build(np.ones((3, 3)), np.full(3, 0.5), RECTANGLE)
     assert lookup.skyline((2.0, 2.0)).tolist() == [0]
 
 
 @pytest.mark.parametrize("size", [(0.1, 0.1), (100.0, 1.0), (1.0, 1e6), (1e6, 1e6)])
 def test_best_outside_the_sizes_still_holds_the_budget(size: Pair) -> None:
-    lookup = PairLookup.build(COSTS, ACCURACIES, RECTANGLE)
+    lookup = SizePairLookup.build(COSTS, ACCURACIES, RECTANGLE)
     for budget in budgets(COSTS, size):
         row = lookup.best(size, budget)
         costs = [cost_at(curve, size) for curve in COSTS.tolist()]
@@ -189,7 +189,7 @@ def test_best_outside_the_sizes_still_holds_the_budget(size: Pair) -> None:
 
 
 def test_best_is_nothing_for_a_budget_or_size_that_is_no_number() -> None:
-    lookup = PairLookup.build(COSTS[:3], ACCURACIES[:3], RECTANGLE)
+    lookup = SizePairLookup.build(COSTS[:3], ACCURACIES[:3], RECTANGLE)
     assert lookup.best((1.0, 1.0), math.nan) == -1
     assert lookup.best((math.nan, math.nan), 9.0) == -1
 
@@ -198,11 +198,11 @@ def test_best_is_nothing_for_a_budget_or_size_that_is_no_number() -> None:
 def test_from_arrays_gives_the_same_lookup(
     drawn: Candidates, size: Pair, budget: float
 ) -> None:
-    lookup = PairLookup.build(*drawn, RECTANGLE)
+    lookup = SizePairLookup.build(*drawn, RECTANGLE)
     arrays = lookup.arrays()
     for array in arrays.values():
         array.flags.writeable = False
-    assert PairLookup.from_arrays(arrays).best(size, budget) == lookup.best(
+    assert SizePairLookup.from_arrays(arrays).best(size, budget) == lookup.best(
         size, budget
     )
 
@@ -210,7 +210,7 @@ def test_from_arrays_gives_the_same_lookup(
 def damaged(name: str, array: object) -> dict[str, Array]:
     rng = np.random.default_rng(0)
     costs = rng.random((50, 6)) * [500, 50, 50, 1, 1, 1]
-    lookup = PairLookup.build(costs, rng.random(50), RECTANGLE)
+    lookup = SizePairLookup.build(costs, rng.random(50), RECTANGLE)
     assert len(lookup.nodes) > 1
     arrays = dict(lookup.arrays())
     changed = array(arrays[name].copy()) if callable(array) else array
@@ -256,14 +256,14 @@ def put(at: int | tuple[int, int], value: float) -> object:
 )
 def test_from_arrays_refuses_damage(name: str, array: object, message: str) -> None:
     with pytest.raises(BadIndexFile, match=message):
-        PairLookup.from_arrays(damaged(name, array))
+        SizePairLookup.from_arrays(damaged(name, array))
 
 
 def test_from_arrays_names_a_missing_array() -> None:
     arrays = damaged("rows", [])
     del arrays["entries"]
     with pytest.raises(BadIndexFile, match="no array 'entries'"):
-        PairLookup.from_arrays(arrays)
+        SizePairLookup.from_arrays(arrays)
 
 
 @pytest.mark.parametrize(
@@ -285,4 +285,4 @@ def test_build_refuses_candidates_that_cannot_be_indexed(
     costs: Floats, accuracies: Floats, sizes: tuple[Pair, Pair], message: str
 ) -> None:
     with pytest.raises(BadInput, match=message):
-        PairLookup.build(costs, accuracies, sizes)
+        SizePairLookup.build(costs, accuracies, sizes)

@@ -1,4 +1,4 @@
-"""Compiled choice of what to compute next; see `anytime.py` for what the words mean.
+"""Compiled choice of what to compute next; `next_feature.py` says what the words mean.
 
 A kernel never allocates, never raises and never checks.
 """
@@ -11,21 +11,20 @@ from numba.types import UniTuple
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
+from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, INTS, frozen
 
-FLOATS, FLOATS_2D = frozen(float64), frozen(float64, 2)
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 ORDER, ORDERS = frozen(int32), frozen(int32, 2)
-MASKS = frozen(int64)
 
 LEAST_GAIN = 1e-3  # in accuracy: less cannot be told on held-out items
 HOPELESS = 1e-3  # what is likelier than that to fail adds nothing
 LIKELY = 0.5  # chance of the next better answer, below which nothing is begun for it
 
 
-@njit(int64(MASKS, FLOATS, int64), **OPTIONS)
-def best_within(
-    masks: NDArray[np.int64], accuracies: NDArray[np.float64], done: int
-) -> int:
+@njit(int64(INTS, FLOATS, int64), **OPTIONS)
+def best_within(masks: Ints, accuracies: Floats, done: int) -> int:
     """Most accurate row whose set lies within `done`; the first of equals."""
     best = -1
     for row in range(masks.shape[0]):
@@ -58,10 +57,7 @@ def chance_of(
     **OPTIONS,
 )
 def times_of(
-    feature: int,
-    steps: int,
-    feature_s: NDArray[np.float64],
-    step_s: NDArray[np.float64],
+    feature: int, steps: int, feature_s: Floats, step_s: Floats
 ) -> tuple[float, float]:
     """Typical seconds of a feature and of some steps, and their squared excesses."""
     typical_s = feature_s[0, feature]
@@ -75,17 +71,17 @@ def times_of(
 
 @njit(
     float64(
-        *(ORDER, FLOATS, MASKS, FLOATS_2D, FLOATS_2D, int64, int64),
+        *(ORDER, FLOATS, INTS, FLOATS_2D, FLOATS_2D, int64, int64),
         *(float64, float64, float64, boolean),
     ),
     **OPTIONS,
 )
 def promise_of(
     order: NDArray[np.int32],
-    gains: NDArray[np.float64],
-    needs: NDArray[np.int64],
-    feature_s: NDArray[np.float64],
-    step_s: NDArray[np.float64],
+    gains: Floats,
+    needs: Ints,
+    feature_s: Floats,
+    step_s: Floats,
     done: int,
     paid: int,
     accuracy: float,
@@ -131,18 +127,18 @@ def promise_of(
 
 @njit(
     int64(
-        *(ORDERS, FLOATS_2D, FLOATS, MASKS, FLOATS_2D, FLOATS_2D),
+        *(ORDERS, FLOATS_2D, FLOATS, INTS, FLOATS_2D, FLOATS_2D),
         *(int64, float64, float64, float64, boolean),
     ),
     **OPTIONS,
 )
 def most_promising(
     orders: NDArray[np.int32],
-    gains: NDArray[np.float64],
-    model_s: NDArray[np.float64],
-    needs: NDArray[np.int64],
-    feature_s: NDArray[np.float64],
-    step_s: NDArray[np.float64],
+    gains: Floats,
+    model_s: Floats,
+    needs: Ints,
+    feature_s: Floats,
+    step_s: Floats,
     done: int,
     accuracy: float,
     left: float,

@@ -33,14 +33,11 @@ class PlanExits:
     margins
         `margins[r][k]`: the margin beyond which plan r answers after its first k
         features; infinite where it goes on. Empty if exits were not asked for.
-    checks : (C,) float64
-        What evaluating the models at all of a plan's exits costs.
     facts
         Plain data for `polydom inspect`.
     """
 
     margins: Margins
-    checks: NDArray[np.float64]
     facts: dict[str, Any]
 
 
@@ -48,12 +45,8 @@ class PlanExits:
 class FreshAnswers:
     """Answers of C candidates for M items that nothing of a build has seen.
 
-    Attributes
-    ----------
-    margins, choices
-        (M, C), as those of `PlanExitFitter`.
-    groups : (M,)
-        Number of each item's group.
+    `margins` and `choices` (M, C) are as those of `PlanExitFitter`, `groups` (M,) the
+    number of each item's group.
     """
 
     margins: NDArray[np.float64]
@@ -105,27 +98,21 @@ class PlanExitFitter:
         on_progress: OnProgress,
     ) -> PlanExits:
         """Fit every plan's exits; the arguments are a package's, by candidate."""
-        margins, checks, facts = [], np.zeros(len(orders)), []
+        margins, facts = [], []
         for row, order in enumerate(orders):
             candidates = np.array([*fallbacks[row][:-1], row])
             steps = np.diff([cost_of(mask) for mask in prefixes(order)], prepend=0.0)
             exits = self._fit(candidates, steps + model_costs[candidates])
-            stops = np.isfinite(exits.thresholds)
-            checks[row] = model_costs[candidates[stops]].sum()
             facts.append({"row": row, **self._facts(candidates, exits, steps)})
             margins.append(tuple(exits.thresholds.tolist()))
             on_progress(row + 1, None)
-        return PlanExits(tuple(margins), checks, self._report(facts))
+        return PlanExits(tuple(margins), self._report(facts))
 
     def _fit(self, candidates: Rows, costs: NDArray[np.float64]) -> CheckpointExits:
         """Fit the exits of one plan, by checkpoint.
 
-        Parameters
-        ----------
-        candidates : (K + 1,)
-            Who answers at each checkpoint.
-        costs : (K + 1,)
-            What it takes to come to a checkpoint from the one before, and to answer.
+        `candidates` (K + 1,) answer at the checkpoints; `costs` (K + 1,) is what it
+        takes to come to each from the one before, and to answer.
 
         Only a checkpoint where another candidate answers than before can be an exit;
         what the others cost is paid on the way to the next of these. The first is none:
@@ -175,14 +162,21 @@ def _answers(margins: NDArray[np.float64], choices: Rows, candidates: Rows) -> A
     return Answers(margins[:, candidates], choices[:, candidates])
 
 
-def check_exits(terms: ExitTerms, groups: Groups) -> None:
-    """Refuse a confidence that the items set aside to calibrate on cannot give.
+def exit_costs(
+    margins: Margins,
+    fallbacks: Sequence[Sequence[int]],
+    model_costs: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Cost (C,) of evaluating the models at all of a plan's exits."""
+    checks = np.zeros(len(model_costs))
+    for row, own in enumerate(margins):
+        stops = np.flatnonzero(np.isfinite(own)).tolist()
+        checks[row] = model_costs[[fallbacks[row][k] for k in stops]].sum()
+    return checks
 
-    Parameters
-    ----------
-    groups : (M,)
-        Number of each such item's group.
-    """
+
+def check_exits(terms: ExitTerms, groups: Groups) -> None:
+    """Refuse a confidence that items of these groups, set aside for it, cannot give."""
     if terms.alpha is None or terms.confidence is None:
         return
     if terms.alpha == 0:

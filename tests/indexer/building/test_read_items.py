@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
-from polydom.features.errors import BadProject
+from polydom.features.errors import BadInput, BadProject
 from polydom.indexer.building.dataset import Dataset
 from polydom.indexer.building.project import Project
-from polydom.indexer.building.readers import load_data
+from polydom.indexer.building.read_items import load_data
 
 
 def load(folder: Path, **data: Any) -> Dataset:
@@ -259,3 +259,13 @@ def test_items_function_that_cannot_serve_is_named(
     (tmp_path / "wrong_items.py").write_text("number = 1\ndef load():\n    yield 1\n")
     with pytest.raises(BadProject, match=message):
         load(tmp_path, items=target)
+
+
+def test_what_an_items_function_raises_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "raising_items.py").write_text(
+        "from polydom.features.errors import BadInput\n"
+        "def load():\n    yield 'a', 0\n    raise BadInput('misused')\n"
+    )
+    with pytest.raises(BadInput, match=r"^misused$") as caught:
+        load(tmp_path, items="raising_items:load")
+    assert type(caught.value) is BadInput

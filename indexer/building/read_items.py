@@ -59,7 +59,7 @@ def load_data(project: Project, on_progress: OnProgress | None = None) -> Datase
     if not items:
         raise BadProject(_nothing(project, skipped))
     refuse_regression(labels)
-    project.costs.check(items[0].kind)
+    project.costs.check_size(items[0].kind)
     return make_dataset(items, names, labels, groups, skipped)
 
 
@@ -90,6 +90,9 @@ def _nothing(project: Project, skipped: Sequence[tuple[str, str]]) -> str:
 
 def _rows(project: Project) -> Iterator[Row]:
     data = project.data
+    if data.items is not None:  # what the user's own function raises is its own
+        yield from _called_rows(project.folder, data.items)
+        return
     try:
         if data.images is not None:
             yield from _image_rows(project.path(data.images))
@@ -97,8 +100,6 @@ def _rows(project: Project) -> Iterator[Row]:
             yield from _table_rows(project.path(data.table), data)
         elif data.texts is not None:
             yield from _text_rows(project.path(data.texts), data)
-        elif data.items is not None:
-            yield from _called_rows(project.folder, data.items)
     except BadInput as error:
         raise BadProject(str(error)) from error
 

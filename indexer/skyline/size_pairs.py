@@ -9,7 +9,7 @@ from polydom.features.costs.polynomials import degree_of, exponents
 from polydom.features.errors import BadInput
 from polydom.features.sizes import is_size
 
-from .kernels.pairs import pair_costs, undominated_pairs
+from .kernels.size_pairs import pair_costs, undominated_pairs
 from .skylines import check_numbers, check_rows
 
 Floats = NDArray[np.float64]
@@ -21,45 +21,26 @@ DEEPEST = 12  # halvings of a rectangle after which a doubtful pair is kept
 def prune_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> NDArray[np.int64]:
-    """Keep the candidates that none dominates, and those in doubt: `candidates.prune`.
+    """Keep the candidates that none dominates, and those in doubt: `prune` for pairs.
 
     One is dropped only where the difference of its cost and that of one candidate, at
     least as accurate, is proven not to be negative in the whole rectangle: by its
     Bernstein coefficients there, in halves, in halves of these, and so on to DEEPEST.
-
-    Parameters
-    ----------
-    coefficients : (C, T)
-        Cost polynomials in two numbers (features/sizes.py), none negative.
-    accuracies : (C,)
-        In [0, 1].
-    sizes
-        The smallest and the largest size, both numbers above 0.
-
-    Raises
-    ------
-    BadInput
-        As `check_pairs`.
+    Arguments and errors are those of `check_pairs`.
     """
     check_pairs(coefficients, accuracies, sizes)
     order = by_accuracy(coefficients, accuracies, sizes)
     controls = control_values(coefficients[order], sizes)
     side = math.isqrt(controls.shape[1])
-    kept = np.empty(len(order), np.int64)
-    room = np.empty((DEEPEST + 2, side * side))
-    depths = np.empty(DEEPEST + 2, np.int64)
-    found = undominated_pairs(controls, side, DEEPEST, room, depths, kept)
-    return np.sort(order[kept[:found]])
+    return np.sort(order[undominated_pairs(controls, side, DEEPEST)])
 
 
 def by_accuracy(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> NDArray[np.int64]:
     """Order candidates, the most accurate first; of equals the cheapest, then row."""
-    low_s, high_s = np.empty(len(coefficients)), np.empty(len(coefficients))
     costs = np.ascontiguousarray(coefficients)
-    pair_costs(costs, *sizes[0], low_s)
-    pair_costs(costs, *sizes[1], high_s)
+    low_s, high_s = (pair_costs(costs, *size) for size in sizes)
     return np.lexsort([low_s, high_s, -accuracies])
 
 
@@ -105,6 +86,15 @@ def check_pairs(
     coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
 ) -> None:
     """Refuse candidates that cannot be indexed by sizes of two numbers.
+
+    Parameters
+    ----------
+    coefficients : (C, T)
+        Cost polynomials in two numbers (features/costs/polynomials.py), none negative.
+    accuracies : (C,)
+        In [0, 1].
+    sizes
+        The smallest and the largest size, both numbers above 0.
 
     Raises
     ------

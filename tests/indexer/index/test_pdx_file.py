@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from polydom.features.errors import BadIndexFile, BadInput
-from polydom.indexer.index import pdx
-from polydom.indexer.index.pdx import read_file, write_file
+from polydom.indexer.index import pdx_file
+from polydom.indexer.index.pdx_file import read_file, write_file
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {
     "ones": np.ones(5),
@@ -38,7 +38,7 @@ def forged(path: Path, meta: Any, sections: list[Any], body: bytes = b"") -> Pat
 
 def sealed(path: Path, header: bytes, body: bytes = b"") -> Path:
     size = 64 + len(header) + len(body)
-    facts = pdx._FACTS.pack(pdx.MAGIC, 1, 0, len(header), size)
+    facts = pdx_file._FACTS.pack(pdx_file.MAGIC, 1, 0, len(header), size)
     digest = hashlib.sha256(header + body + facts).digest()
     path.write_bytes(facts + digest + header + body)
     return path
@@ -68,7 +68,7 @@ def test_file_bytes_depend_on_contents_alone(tmp_path: Path) -> None:
     assert read_file(tmp_path / "a.pdx")[2] == read_file(tmp_path / "b.pdx")[2]
 
 
-@given(hnp.arrays(st.sampled_from(pdx.DTYPES).map(np.dtype), hnp.array_shapes()))
+@given(hnp.arrays(st.sampled_from(pdx_file.DTYPES).map(np.dtype), hnp.array_shapes()))
 def test_file_round_trips_every_dtype(array: np.ndarray[Any, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         write_file(Path(folder, "a.pdx"), {}, {"x": array})
@@ -169,7 +169,8 @@ def test_file_of_a_failed_write_leaves_the_old_one(tmp_path: Path) -> None:
     before = written(tmp_path / "a.pdx")
     with pytest.raises(BadInput, match="'words' has dtype <U3"):
         write_file(tmp_path / "a.pdx", {}, {"words": np.array(["abc"])})
-    with pytest.raises(RuntimeError), pdx.replace_when_done(tmp_path / "a.pdx") as out:  # noqa: PT012
+    new = pdx_file.replace_when_done(tmp_path / "a.pdx")
+    with pytest.raises(RuntimeError), new as out:  # noqa: PT012
         out.write(b"half")
         raise RuntimeError
     assert (tmp_path / "a.pdx").read_bytes() == before

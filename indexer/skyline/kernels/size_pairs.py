@@ -1,26 +1,29 @@
 """Compiled proofs that one cost is nowhere above another, for sizes (a, b).
 
-A kernel never allocates, never raises and never checks. Cost polynomials are in the
-order of `features/sizes.py`.
+A kernel never raises and never checks. Cost polynomials are in the order of
+`features/costs/polynomials.py`.
 """
 
 import numpy as np
-from numba import boolean, float64, int64, void
+from numba import boolean, float64, int64
+from numba.types import Tuple
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
+from polydom.models.scoring.kernels.native import FLOATS_2D
 
-FLOATS_2D = frozen(float64, 2)
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
 FLOATS_OUT = float64[::1]
 ROOM = float64[:, ::1]
 ROWS_OUT = int64[::1]
-FLAGS_OUT = boolean[::1]
+SIFTED = Tuple((ROWS_OUT, boolean[::1]))
 
 
 @njit(float64(FLOATS_2D, int64, float64, float64), inline="always", **OPTIONS)
-def pair_cost(coefficients: NDArray[np.float64], row: int, a: float, b: float) -> float:
-    """Cost in seconds of one row of `coefficients`; as `features.sizes.cost_at`."""
+def pair_cost(coefficients: Floats, row: int, a: float, b: float) -> float:
+    """Cost in seconds of one row of `coefficients`; as `polynomials.cost_at`."""
     cost_s: float = coefficients[row, 0]
     first, degree = 1, 1
     while first < coefficients.shape[1]:
@@ -34,19 +37,17 @@ def pair_cost(coefficients: NDArray[np.float64], row: int, a: float, b: float) -
     return cost_s
 
 
-@njit(void(FLOATS_2D, float64, float64, FLOATS_OUT), **OPTIONS)
-def pair_costs(
-    coefficients: NDArray[np.float64], a: float, b: float, out: NDArray[np.float64]
-) -> None:
+@njit(FLOATS_OUT(FLOATS_2D, float64, float64), **OPTIONS)
+def pair_costs(coefficients: Floats, a: float, b: float) -> Floats:
     """Cost of each row of `coefficients` at one size."""
+    costs_s = np.empty(coefficients.shape[0])
     for row in range(coefficients.shape[0]):
-        out[row] = pair_cost(coefficients, row, a, b)
+        costs_s[row] = pair_cost(coefficients, row, a, b)
+    return costs_s
 
 
-@njit(int64(FLOATS_2D, ROWS_OUT, FLAGS_OUT), **OPTIONS)
-def sift(
-    controls: NDArray[np.float64], kept: NDArray[np.int64], steps: NDArray[np.bool_]
-) -> int:
+@njit(SIFTED(FLOATS_2D), **OPTIONS)
+def sift(controls: Floats) -> tuple[Ints, NDArray[np.bool_]]:
     """List who may be on a skyline somewhere in a cell, and who is a step of it.
 
     Rows of `controls` are control values in the cell (Bernstein coefficients), the
@@ -54,6 +55,8 @@ def sift(
     is transitive, and so what holds against the last step and those listed since
     holds against all before.
     """
+    kept = np.empty(controls.shape[0], np.int64)
+    steps = np.empty(controls.shape[0], np.bool_)
     found = last = 0
     for row in range(controls.shape[0]):
         needed = step = True
@@ -73,13 +76,11 @@ def sift(
             if step:
                 last = found
             found += 1
-    return found
+    return kept[:found], steps[:found]
 
 
 @njit(boolean(ROOM, ROWS_OUT, int64, int64), **OPTIONS)
-def never_negative(
-    room: NDArray[np.float64], depths: NDArray[np.int64], side: int, deepest: int
-) -> bool:
+def never_negative(room: Floats, depths: Ints, side: int, deepest: int) -> bool:
     """Whether the polynomial with control values `room[0]` is proven never negative.
 
     `side` (d + 1) squared are its control values; rows of `room` below them are
@@ -121,16 +122,11 @@ def never_negative(
     return True
 
 
-@njit(int64(FLOATS_2D, int64, int64, ROOM, ROWS_OUT, ROWS_OUT), **OPTIONS)
-def undominated_pairs(
-    controls: NDArray[np.float64],
-    side: int,
-    deepest: int,
-    room: NDArray[np.float64],
-    depths: NDArray[np.int64],
-    kept: NDArray[np.int64],
-) -> int:
+@njit(ROWS_OUT(FLOATS_2D, int64, int64), **OPTIONS)
+def undominated_pairs(controls: Floats, side: int, deepest: int) -> Ints:
     """List the rows of `controls` that no row listed before is proven to dominate."""
+    kept = np.empty(controls.shape[0], np.int64)
+    room, depths = np.empty((deepest + 2, side * side)), np.empty(deepest + 2, np.int64)
     found = 0
     for row in range(controls.shape[0]):
         dominated = False
@@ -143,4 +139,4 @@ def undominated_pairs(
         if not dominated:
             kept[found] = row
             found += 1
-    return found
+    return kept[:found]

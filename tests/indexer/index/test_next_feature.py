@@ -1,15 +1,18 @@
 """What to compute next: by expected accuracy at the deadline, compared with a twin."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from polydom.features.costs.curve import CostTable
-from polydom.indexer.index.anytime import Anytime
-from polydom.indexer.index.kernels.anytime import LEAST_GAIN
+from polydom.indexer.index.kernels.next_feature import LEAST_GAIN
+from polydom.indexer.index.next_feature import AnytimeRule
+from polydom.indexer.index.package import Package
 from polydom.indexer.set_search.feature_order import (
     answers_along,
     order_features,
@@ -21,9 +24,9 @@ M, STEPS = 4, 2
 NEEDS = ((), (0,), (0, 1), (1,))
 
 
-def make_anytime(
+def make_package(
     masks: list[int], accuracies: list[float], costs: list[int], share: float = 1.0
-) -> Anytime:
+) -> tuple[Package, NDArray[np.float64]]:
     """Features cost as many seconds as `costs` says, the last two are the steps'."""
     table = CostTable(
         np.array(costs[:M], float)[:, None],
@@ -35,16 +38,28 @@ def make_anytime(
     orders, fallbacks = order_features(
         masks, gains, lambda mask: float(table.of(mask)[0])
     )
-    return Anytime.prepare(
-        table,
-        np.full(M + STEPS, share),
-        np.array(masks),
-        gains,
-        orders,
-        fallbacks,
-        np.zeros(len(masks)),
-        0.99,
+    package = Package(
+        kind="record",
+        labels=(),
+        features=(),
+        costs=table,
+        masks=np.array(masks, np.uint64),
+        orders=orders,
+        fallbacks=fallbacks,
+        models=(),
+        model_s=np.zeros(len(masks)),
+        overhead_s=0.0,
+        meta={},
+        typical=np.full(M + STEPS, share),
     )
+    return package, gains
+
+
+def make_anytime(
+    masks: list[int], accuracies: list[float], costs: list[int], share: float = 1.0
+) -> AnytimeRule:
+    """Make the rule for such a package."""
+    return AnytimeRule.of(*make_package(masks, accuracies, costs, share), 0.99)
 
 
 ALL = [0b0000, 0b0001, 0b0010, 0b0011, 0b1111]
@@ -52,7 +67,7 @@ GAINS = [0.1, 0.5, 0.6, 0.7, 0.9]
 COSTS = [1, 2, 4, 8, 1, 1]  # the last two are the steps'
 
 
-def test_onward_goes_for_the_best_that_is_sure_to_fit() -> None:
+def test_rule_goes_for_the_best_that_is_sure_to_fit() -> None:
     anytime = make_anytime(ALL, GAINS, COSTS)
     at = anytime.at(1.0)
     assert [anytime.target(at, 0, left) for left in (0.9, 1, 3, 4, 16.9, 17)] == [
@@ -70,7 +85,7 @@ def test_onward_goes_for_the_best_that_is_sure_to_fit() -> None:
     assert anytime.answer(0b0111) == 3
 
 
-def test_onward_gambles_where_the_way_there_secures_an_answer() -> None:
+def test_rule_gambles_where_the_way_there_secures_an_answer() -> None:
     anytime = make_anytime(ALL, GAINS, COSTS, share=0.5)
     at = anytime.at(1.0)
     # all takes 17 s at worst and typically 8.5 s, and the last one 8 s at worst
@@ -80,7 +95,7 @@ def test_onward_gambles_where_the_way_there_secures_an_answer() -> None:
     assert anytime.target(at, 0, 0.6, careful=False) == 1
 
 
-def test_onward_begins_nothing_for_what_will_likely_not_be_reached() -> None:
+def test_rule_begins_nothing_for_what_will_likely_not_be_reached() -> None:
     """From the first two features on, the next better answer takes them all.
 
     Features take 4 and 8 s at worst, the step between them 1 s, and typically half. The
@@ -99,24 +114,17 @@ def test_onward_begins_nothing_for_what_will_likely_not_be_reached() -> None:
     assert anytime.target(at, 0b0111, 7.6) == -1
 
 
-def test_onward_leaves_a_models_time() -> None:
-    anytime = make_anytime(ALL, GAINS, COSTS)
-    orders, fallbacks = _orders(anytime)
-    slow = Anytime.prepare(
-        anytime.costs,
-        np.empty(0),
-        anytime.masks,
-        anytime.accuracies,
-        orders,
-        fallbacks,
-        np.full(len(ALL), 0.5),
-        0.5,
+def test_rule_leaves_a_models_time() -> None:
+    package, gains = make_package(ALL, GAINS, COSTS)
+    half = np.full(len(ALL), 0.5)
+    slow = AnytimeRule.of(
+        replace(package, model_s=half, typical=np.empty(0)), gains, 0.5
     )
     at = slow.at(1.0)
     assert [slow.target(at, 0, left) for left in (1.4, 1.5)] == [-1, 1]
 
 
-def _orders(anytime: Anytime) -> Any:
+def _orders(anytime: AnytimeRule) -> Any:
     orders = tuple(tuple(f for f in row if f >= 0) for row in anytime.orders.tolist())
     return orders, answers_along(orders, anytime.masks.tolist(), anytime.accuracies)
 
@@ -130,7 +138,7 @@ def _orders(anytime: Anytime) -> Any:
     careful=st.booleans(),
     data=st.data(),
 )
-def test_onward_chooses_as_the_slow_twin(
+def test_rule_chooses_as_the_slow_twin(
     others: set[int],
     costs: list[int],
     done: int,
@@ -171,7 +179,7 @@ def test_onward_chooses_as_the_slow_twin(
 
 
 @given(done=st.integers(0, 15))
-def test_onward_answers_with_the_best_that_is_complete(done: int) -> None:
+def test_rule_answers_with_the_best_that_is_complete(done: int) -> None:
     anytime = make_anytime(ALL, GAINS, COSTS)
     within = [g for g, mask in zip(GAINS, ALL, strict=True) if mask & ~done == 0]
     assert GAINS[anytime.answer(done)] == max(within)

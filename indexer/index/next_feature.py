@@ -1,20 +1,17 @@
 """Which features to compute next, while a request's time runs: any-time Poly-Dom.
 
-ICSP leaves this open (section 6.2: Greedy adapts to features that take more or less
-time than expected, Poly-Dom does not). Here the time that is left is looked at after
-every feature. Towards each stored set lies a sequence of features, and on the way lie
+ICSP leaves this open (section 6.2). Here the time that is left is looked at after every
+feature. Towards each stored set lies a sequence of features, and on the way lie
 answers; each is reached in time with a chance that follows from what its features take
 typically and at worst. The set with the largest expected accuracy at the deadline is
-aimed at, one feature is computed, and all is asked again. A dear set may so be aimed
-at although it will perhaps not be reached, since what lies on the way secures an
-answer; and what a fast item leaves over is spent. But nothing is begun unless a better
-answer than there is already will more likely than not come of it: time that is left
-over need not be spent.
+aimed at, one feature is computed, and all is asked again. So a dear set may be aimed
+at, since what lies on the way secures an answer. But nothing is begun unless a better
+answer than there is already will more likely than not come of it.
 """
 
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +20,8 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.costs.polynomials import cost_at, monomials
 from polydom.features.sizes import Size
 
-from .kernels.anytime import best_within, most_promising
-from .package import Package, Rows
+from .kernels.next_feature import best_within, most_promising
+from .package import Package
 
 Floats = NDArray[np.float64]
 
@@ -44,8 +41,8 @@ class NodeCosts(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Anytime:
-    """The rule, for one index; immutable.
+class AnytimeRule:
+    """Which feature to compute next, for one index; immutable.
 
     Attributes
     ----------
@@ -79,55 +76,33 @@ class Anytime:
     quantiles: float
 
     @classmethod
-    def of(cls, package: Package, accuracies: Floats, quantile: float) -> "Anytime":
-        """Prepare the rule for a package; its curves lie at `quantile` of the times."""
-        return cls.prepare(
-            package.costs,
-            package.typical,
-            package.masks,
-            accuracies,
-            package.orders,
-            package.fallbacks,
-            package.model_s,
-            quantile,
-        )
-
-    @classmethod
-    def prepare(
-        cls,
-        costs: CostTable,
-        typical: Floats,
-        masks: NDArray[Any],
-        accuracies: Floats,
-        orders: Rows,
-        fallbacks: Rows,
-        model_s: Floats,
-        quantile: float,
-    ) -> "Anytime":
-        """Prepare the rule from the parts of a `Package`, which see.
+    def of(cls, package: Package, accuracies: Floats, quantile: float) -> Self:
+        """Prepare the rule for a package, whose curves lie at `quantile` of the times.
 
         Where no typical times are known, all are taken to be as the curves say. A
         quantile at or below the median tells of no spread and counts as 0.99.
         """
+        costs, orders = package.costs, package.orders
         m, longest = len(costs.needs), max(map(len, orders))
         table = np.full((len(orders), longest), -1, np.int32)
         gains = np.zeros((len(orders), longest + 1))
         for row, order in enumerate(orders):
             table[row, : len(order)] = order
-            gains[row, : len(order) + 1] = accuracies[list(fallbacks[row])]
-        shares = typical if len(typical) else np.ones(m + len(costs.step_coefficients))
+            gains[row, : len(order) + 1] = accuracies[list(package.fallbacks[row])]
+        shares = package.typical
+        if not len(shares):
+            shares = np.ones(m + len(costs.step_coefficients))
+        needs = [sum(1 << step for step in steps) for steps in costs.needs]
         return cls(
             costs,
             shares[:m],
             shares[m:],
-            masks.astype(np.int64),
+            package.masks.astype(np.int64),
             np.ascontiguousarray(accuracies),
             table,
             gains,
-            np.array(
-                [sum(1 << step for step in steps) for steps in costs.needs], np.int64
-            ),
-            np.ascontiguousarray(model_s),
+            np.array(needs, np.int64),
+            np.ascontiguousarray(package.model_s),
             NormalDist().inv_cdf(quantile if quantile > 0.5 else 0.99),
         )
 

@@ -11,16 +11,17 @@ from polydom.features.items import text_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
-from polydom.indexer.building.plan_exits import (
+from polydom.indexer.building.fit_exits import (
     FreshAnswers,
     PlanExitFitter,
     check_exits,
+    exit_costs,
 )
 from polydom.indexer.building.project import ExitTerms, Project
 from polydom.indexer.building.train_sets import columns_of
 from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import answers_of
-from polydom.indexer.index.pdx import read_file, write_file
+from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.indexer.progress import Silence
 from polydom.server.engine.budget import Allowance
 from polydom.server.engine.execution import execute
@@ -62,13 +63,15 @@ def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: ExitTerms) ->
     package = index.package
     assert package is not None
     prices = {0: 0.0, 1: 1.0, 3: 3.0, 7: 7.0}
+    model_costs = np.full(len(ACCURACIES), 0.01)
     found = fitter.all(
         package.orders,
         package.fallbacks,
-        np.full(len(ACCURACIES), 0.01),
+        model_costs,
         prices.__getitem__,
         lambda done, left=None: None,
     )
+    checks = exit_costs(found.margins, package.fallbacks, model_costs)
     assert [len(m) for m in found.margins] == [len(f) for f in package.fallbacks]
     for row, (margins, facts) in enumerate(
         zip(found.margins, found.facts["plans"], strict=True)
@@ -92,8 +95,7 @@ def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: ExitTerms) ->
         whole = prices[2 ** (len(answers) - 1) - 1]
         saved = 1 - np.mean(paid) / whole if whole else 0.0
         assert facts["saved"] == pytest.approx(saved)
-        checks = sum(np.isfinite(margins)) * 0.01
-        assert found.checks[row] == pytest.approx(checks)
+        assert checks[row] == pytest.approx(sum(np.isfinite(margins)) * 0.01)
     assert (found.facts["calibrated"] > 0) == (terms.confidence is not None)
 
 
@@ -131,9 +133,8 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
     builder = Builder(
         Project.load(folder / "PROJECT.toml"), Cache(tmp_path / "cache"), Silence()
     )
-    table = builder.data()
-    dataset, _, values = table
-    trainer = builder.trainer(table, builder.choose(table))
+    dataset, _, values = builder.table
+    trainer = builder.trainer
     masks = [0b0000, 0b0010, 0b0111]
     list(trainer.accuracies(masks))
     for _ in range(2):  # the second time from the cache

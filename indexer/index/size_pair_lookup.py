@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from polydom.features.costs.polynomials import degree_of
 from polydom.features.errors import BadIndexFile
 
-from ..skyline.kernels.pairs import pair_costs, sift
-from ..skyline.pairs import Floats, Pair, by_accuracy, check_pairs, control_values
-from .kernels.pair_lookup import best_in_cell, cell_of, scan_pairs
+from ..skyline.kernels.size_pairs import pair_costs, sift
+from ..skyline.size_pairs import Floats, Pair, by_accuracy, check_pairs, control_values
+from .kernels.size_pair_lookup import best_in_cell, cell_of, scan_pairs
 from .lookup import SizeLookup
 
 Ints = NDArray[np.int32]
@@ -27,7 +27,7 @@ NARROWEST = 1.01  # largest over smallest number, below which no cell is split
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PairLookup(SizeLookup[Pair]):
+class SizePairLookup(SizeLookup[Pair]):
     """Skylines of all sizes (a, b) in a rectangle, by cells of a k-d tree.
 
     A cell lists, the most accurate first, every candidate that no at least as
@@ -36,8 +36,6 @@ class PairLookup(SizeLookup[Pair]):
     A cell is split, along the side that is longer in logarithms, until its list is
     nearly a chain in which every candidate is nowhere dearer than those before it;
     then bisection by true costs and a look at a few neighbours give the exact answer.
-
-    Immutable; safe to share between threads, and its arrays between processes.
 
     Attributes
     ----------
@@ -54,52 +52,24 @@ class PairLookup(SizeLookup[Pair]):
         is, may be dearer than one before it.
     levels : (K,) int32
         Equal where ranks are equally accurate, ascending.
-    coefficients : (K, T) float64
-        Cost polynomial of each ranked candidate, seconds; terms are in the order of
-        features/costs/polynomials.py.
-    rows : (K,) int64
-        The candidates' rows in the input, least accurate first.
+    coefficients, rows
+        As `SizeLookup` says; no coefficient is negative.
     """
 
     variables: ClassVar = 2
-    form: ClassVar = {
-        "thresholds": (np.float64, 1),
-        "nodes": (np.int32, 2),
-        "cells": (np.int32, 2),
-        "entries": (np.int32, 1),
-        "levels": (np.int32, 1),
-        "coefficients": (np.float64, 2),
-        "rows": (np.int64, 1),
-    }
-
-    thresholds: Floats
-    nodes: Ints
-    cells: Ints
-    entries: Ints
-    levels: Ints
-    coefficients: Floats
-    rows: NDArray[np.int64]
+    thresholds: Floats = field(metadata={"form": (np.float64, 1)})
+    nodes: Ints = field(metadata={"form": (np.int32, 2)})
+    cells: Ints = field(metadata={"form": (np.int32, 2)})
+    entries: Ints = field(metadata={"form": (np.int32, 1)})
+    levels: Ints = field(metadata={"form": (np.int32, 1)})
+    coefficients: Floats = field(metadata={"form": (np.float64, 2)})
+    rows: NDArray[np.int64] = field(metadata={"form": (np.int64, 1)})
 
     @classmethod
     def build(
         cls, coefficients: Floats, accuracies: Floats, sizes: tuple[Pair, Pair]
     ) -> Self:
-        """Index candidates for all sizes in a rectangle.
-
-        Parameters
-        ----------
-        coefficients : (C, T)
-            Cost polynomials in two numbers, without negative coefficients, seconds.
-        accuracies : (C,)
-            In [0, 1].
-        sizes
-            The smallest and the largest size, both numbers above 0.
-
-        Raises
-        ------
-        BadInput
-            As `check_pairs`.
-        """
+        """Index candidates for all sizes in a rectangle; see `check_pairs`."""
         check_pairs(coefficients, accuracies, sizes)
         order = by_accuracy(coefficients, accuracies, sizes)
         tree = _grow(coefficients[order], sizes)
@@ -119,14 +89,9 @@ class PairLookup(SizeLookup[Pair]):
         )
 
     def best(self, size: Pair, budget_s: float) -> int:
-        """Row of the most accurate candidate that fits, -1 if none does.
+        """Row of the most accurate candidate that fits; of equals the cheapest.
 
-        The row's cost, as `polynomials.cost_at` has it, never exceeds `budget_s`,
-        and no more accurate candidate fits, nor one as accurate that is cheaper. The
-        latter two are exact up to rounding: a candidate within a relative 1e-12 of
-        the budget, or of the one chosen, may be missed. Outside the sizes the look-up
-        was built for, what it gives fits but may not be the best; it never says -1 if
-        a candidate of any cell fits.
+        Up to rounding, so one within a relative 1e-12 of that may be chosen.
         """
         a, b = size
         rank = best_in_cell(
@@ -150,8 +115,7 @@ class PairLookup(SizeLookup[Pair]):
         start, end = self.cells[cell_of(self.thresholds, self.nodes, a, b)]
         entries = self.entries[start:end]
         ranks = np.where(entries < 0, ~entries, entries)
-        costs_s = np.empty(len(ranks))
-        pair_costs(np.ascontiguousarray(self.coefficients[ranks]), a, b, costs_s)
+        costs_s = pair_costs(np.ascontiguousarray(self.coefficients[ranks]), a, b)
         by_cost = np.lexsort((self.rows[ranks], -self.levels[ranks], costs_s))
         best = np.maximum.accumulate(self.levels[ranks[by_cost]])
         return self.rows[ranks[by_cost[np.diff(best, prepend=-1) > 0]]]
@@ -296,9 +260,8 @@ def _sift(
 ) -> _Cell:
     """Make the cell of a rectangle from the candidates of one around it."""
     controls = control_values(coefficients[listed], sizes)
-    kept, steps = np.empty(len(listed), np.int64), np.empty(len(listed), np.bool_)
-    found = sift(controls, kept, steps)
-    return _Cell(*sizes, listed[kept[:found]], steps[:found])
+    kept, steps = sift(controls)
+    return _Cell(*sizes, listed[kept], steps)
 
 
 def _share(cells: list[_Cell], rank: NDArray[np.int64]) -> tuple[Ints, Ints]:

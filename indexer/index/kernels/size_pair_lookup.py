@@ -1,6 +1,6 @@
 """Compiled search of cells of sizes of two numbers, (a, b).
 
-A kernel never allocates, never raises and never checks: `pair_lookup.py` validates
+A kernel never allocates, never raises and never checks: `size_pair_lookup.py` validates
 once, when a look-up is made. Cost polynomials are in the order of
 `features/costs/polynomials.py`.
 """
@@ -10,19 +10,18 @@ from numba import float64, int32, int64
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
-from polydom.models.scoring.kernels.native import frozen
+from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, frozen
 
-from ...skyline.kernels.pairs import FLOATS_2D, pair_cost
+from ...skyline.kernels.size_pairs import pair_cost
 
-FLOATS = frozen(float64)
-INTS = frozen(int32)
-INTS_2D = frozen(int32, 2)
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
+
+INTS, INTS_2D = frozen(int32), frozen(int32, 2)
 
 
 @njit(int64(FLOATS, INTS_2D, float64, float64), inline="always", **OPTIONS)
-def cell_of(
-    thresholds: NDArray[np.float64], nodes: NDArray[np.int32], a: float, b: float
-) -> int:
+def cell_of(thresholds: Floats, nodes: Ints, a: float, b: float) -> int:
     """Descend to the cell of (a, b); outside all cells, to one that is near.
 
     A node is (0 for a or 1 for b, child below the threshold, child from it on), where
@@ -43,12 +42,12 @@ def cell_of(
     **OPTIONS,
 )
 def best_in_cell(
-    thresholds: NDArray[np.float64],
-    nodes: NDArray[np.int32],
-    cells: NDArray[np.int32],
-    entries: NDArray[np.int32],
-    levels: NDArray[np.int32],
-    coefficients: NDArray[np.float64],
+    thresholds: Floats,
+    nodes: Ints,
+    cells: Ints,
+    entries: Ints,
+    levels: Ints,
+    coefficients: Floats,
     a: float,
     b: float,
     budget_s: float,
@@ -89,9 +88,7 @@ def best_in_cell(
 
 
 @njit(int64(FLOATS_2D, float64, float64, float64), **OPTIONS)
-def scan_pairs(
-    coefficients: NDArray[np.float64], a: float, b: float, budget_s: float
-) -> int:
+def scan_pairs(coefficients: Floats, a: float, b: float, budget_s: float) -> int:
     """`best_in_cell` by trying every candidate, the most accurate first."""
     for rank in range(coefficients.shape[0] - 1, -1, -1):
         if pair_cost(coefficients, rank, a, b) <= budget_s:
