@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from polydom.features.errors import BadInput
 
 from ..engine.request import Caller
+from ..errors import STATUSES
 from ..http.headers import Headers
 from ..runtime.threads import run_off_loop
 from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt
@@ -33,20 +34,7 @@ from .service import InferenceService, InferResponse
 SENDING_S = 1e-3
 # Requests under way at once, as many as connections over HTTP.
 CALL_LIMIT = 4096
-CODES = {
-    400: grpc.StatusCode.INVALID_ARGUMENT,
-    401: grpc.StatusCode.UNAUTHENTICATED,
-    403: grpc.StatusCode.PERMISSION_DENIED,
-    404: grpc.StatusCode.NOT_FOUND,
-    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    422: grpc.StatusCode.INVALID_ARGUMENT,
-    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    499: grpc.StatusCode.CANCELLED,
-    503: grpc.StatusCode.UNAVAILABLE,
-    504: grpc.StatusCode.DEADLINE_EXCEEDED,
-}
-
-
+CODES = {s.number: grpc.StatusCode[s.grpc] for s in STATUSES if s.grpc}
 INFER, STREAM = "ModelInfer", "ModelStreamInfer"
 LOAD, UNLOAD = "RepositoryModelLoad", "RepositoryModelUnload"
 # Those need an admin's token, these none.

@@ -8,6 +8,7 @@ import itertools
 import math
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from types import NoneType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -36,6 +37,11 @@ DTYPES = {
     "FP32": "<f4",
     "FP64": "<f8",
 }
+# Types of their values in JSON and protobuf.
+_HELD: dict[str, set[type]] = {
+    datatype: {int, float, NoneType} if datatype.startswith("FP") else {int}
+    for datatype in DTYPES
+} | {"BOOL": {bool}, BYTES: {str, bytes, NoneType}}
 MAX_AXES = 8
 # Bytes of JSON, or values, that are read at a time; and arrays within one of strings.
 PIECE, MAX_NESTED = 1 << 14, 1 << 16
@@ -280,28 +286,17 @@ def _check(
             part = values[start : start + PIECE]
             read += _check(name, datatype, (len(part),), part).values
         return Tensor(name, datatype, lengths, read)
-    types = set(map(type, values))
-    if datatype == BYTES:
-        _require(name, datatype, types, {str, bytes, type(None)})
-        return Tensor(name, datatype, lengths, values)
-    if datatype == "BOOL":
-        _require(name, datatype, types, {bool})
-        return Tensor(name, datatype, lengths, values)
-    if datatype.startswith("FP"):
-        _require(name, datatype, types, {int, float, type(None)})
-        return Tensor(name, datatype, lengths, _round(name, datatype, values))
-    _require(name, datatype, types, {int})
-    bounds = np.iinfo(DTYPES[datatype])
-    for value in values:
-        if not bounds.min <= value <= bounds.max:
-            raise BadInput(f"input {name[:80]!r}: {value} is no {datatype}")
-    return Tensor(name, datatype, lengths, values)
-
-
-def _require(name: str, datatype: str, types: set[type], allowed: set[type]) -> None:
-    if wrong := types - allowed:
+    if wrong := set(map(type, values)) - _HELD[datatype]:
         found = min(kind.__name__ for kind in wrong)
         raise BadInput(f"input {name[:80]!r}: {datatype} cannot hold {found}")
+    if datatype.startswith("FP"):
+        values = _round(name, datatype, values)
+    elif datatype not in (BYTES, "BOOL"):
+        bounds = np.iinfo(DTYPES[datatype])
+        for value in values:
+            if not bounds.min <= value <= bounds.max:
+                raise BadInput(f"input {name[:80]!r}: {value} is no {datatype}")
+    return Tensor(name, datatype, lengths, values)
 
 
 def _round(name: str, datatype: str, values: Sequence[Any]) -> list[Value]:
