@@ -1,12 +1,14 @@
 """A request's body: in one piece, unpacked, and never above the limit."""
 
 import asyncio
+import time
 import zlib
 
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from polydom.features.errors import BadInput
 
+from ..engine.request import Caller
 from ..errors import Abandoned, TooLarge, UnsupportedEncoding
 from ..runtime.admission import HeldBody
 from .headers import Headers
@@ -16,6 +18,12 @@ _WINDOW_BITS = {b"gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
 # How many times the limit may come, to be thrown away: callers who are cut off while
 # they send do not see why.
 _DISCARDED = 8
+
+
+def arrival(scope: Scope) -> tuple[float, Caller]:
+    """Say when a request's first byte was read, and who waits for its answer."""
+    state = scope.get("state", {})
+    return state.get("arrived_s") or time.monotonic(), state.get("caller") or Caller()
 
 
 async def read_body(

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from typing import Any
 
-import msgspec
 from starlette.responses import Response
 
 from ..engine.request import Caller
@@ -31,8 +31,8 @@ class Reply(Response):
         self.raw_headers = [(b"content-type", kind), length, *headers]
 
 
-def in_json(answer: msgspec.Struct, status: int = 200) -> Reply:
-    """Give a structure as JSON."""
+def in_json(answer: Any, status: int = 200) -> Reply:
+    """Give a structure, or what else can be written so, as JSON."""
     return Reply(status, encode(answer))
 
 

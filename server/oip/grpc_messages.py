@@ -48,20 +48,16 @@ FILE = files(__package__).joinpath("inference.binpb").read_bytes()
 _file: Any = DescriptorPool().AddSerializedFile(FILE)
 _service: Any = _file.services_by_name["GRPCInferenceService"]
 METHODS: Mapping[str, Any] = _service.methods_by_name
-_classes = {
+# Classes by name, such as `ModelInferRequest`.
+MESSAGES: Mapping[str, Any] = {
     name: GetMessageClass(descriptor)
     for name, descriptor in _file.message_types_by_name.items()
 }
 
 
-def message_class(name: str) -> Any:
-    """Return the class of a message, such as `ModelInferRequest`."""
-    return _classes[name]
-
-
 def message_of(name: str, facts: Any) -> Message:
     """Fill a message from a struct, or a dict, with the same names."""
-    return ParseDict(msgspec.to_builtins(facts), message_class(name)())
+    return ParseDict(msgspec.to_builtins(facts), MESSAGES[name]())
 
 
 def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
@@ -126,7 +122,7 @@ def _typed(given: Message) -> Tensor:
 
 def response_of(inferred: InferResponse, *, raw: bool) -> Message:
     """Write the answer to an inference request, its outputs raw or typed."""
-    response = message_class("ModelInferResponse")(
+    response = MESSAGES["ModelInferResponse"](
         model_name=inferred.model, model_version=inferred.version, id=inferred.id
     )
     for name, value in inferred.parameters.items():

@@ -18,16 +18,16 @@ from ..http.headers import Headers
 from ..runtime.threads import run_off_loop
 from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 from .grpc_messages import (
+    MESSAGES,
     METHODS,
     SERVICE,
     Message,
     inference_of,
-    message_class,
     message_of,
     parameters_of,
     response_of,
 )
-from .metadata import config_of
+from .metadata import config_of, server_facts
 from .service import InferenceService, InferResponse
 
 # Sending is watched for so long: what a caller makes it wait is not the server's time.
@@ -53,16 +53,16 @@ class GrpcService:
             "ModelReady": lambda asked: {
                 "ready": service.model_ready(asked.name, asked.version)
             },
-            "ServerMetadata": lambda _: service.server_metadata(),
+            "ServerMetadata": lambda _: server_facts(),
             "ModelMetadata": lambda asked: service.model_metadata(
                 asked.name, asked.version
             ),
             "ModelConfig": lambda asked: {
                 "config": config_of(service.model_metadata(asked.name, asked.version))
             },
-            "ModelStatistics": lambda asked: {
-                "model_stats": service.statistics(asked.name, asked.version)
-            },
+            "ModelStatistics": lambda asked: service.statistics(
+                asked.name, asked.version
+            ),
             "RepositoryIndex": lambda asked: {
                 "models": service.index(ready_only=asked.ready)
             },
@@ -102,7 +102,7 @@ class GrpcService:
         self, stream: AsyncIterator["Received"], context: Any
     ) -> AsyncIterator[Message]:
         """Answer one request of a stream after the other; an error ends none."""
-        response = message_class("ModelStreamInferResponse")
+        response = MESSAGES["ModelStreamInferResponse"]
         async for received in stream:
             arrived_s, model, id_ = received.arrived_s, "", ""
             try:
@@ -201,7 +201,7 @@ def _receive(data: bytes) -> Received:
 
 def _decode(name: str, data: bytes) -> Message:
     try:
-        return message_class(METHODS[name].input_type.name).FromString(data)
+        return MESSAGES[METHODS[name].input_type.name].FromString(data)
     except DecodeError as error:
         raise BadInput("the request is no message of its type") from error
 

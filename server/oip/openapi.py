@@ -5,59 +5,11 @@ from typing import Any
 import msgspec
 
 from ..http.openapi import ANY_OBJECT, MEANINGS, RAW, call, in_path, ref
-from .metadata import ModelIndex, ModelMetadata, ServerFacts
-from .rest_body import InferBody
-from .statistics import ModelStatistics
+from .metadata import Live, ModelIndex, ModelMetadata, ModelReady, Ready, ServerFacts
+from .rest_body import InferAnswer, InferBody
+from .statistics import ModelsStatistics
 
 _INFER_ERRORS = (400, 404, 408, 413, 415, 422, 429, 503, 504)
-
-
-class Live(msgspec.Struct):
-    """Answer of `/v2/health/live`."""
-
-    live: bool
-
-
-class Ready(msgspec.Struct):
-    """Answer of `/v2/health/ready`; the specification says `live`, clients `ready`."""
-
-    live: bool
-    ready: bool
-    error: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class ModelReady(msgspec.Struct):
-    """Answer of a model's readiness."""
-
-    name: str
-    ready: bool
-    error: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class OutputTensor(msgspec.Struct):
-    """One output; its data are here, or behind the JSON, of `binary_data_size`."""
-
-    name: str
-    datatype: str
-    shape: list[int]
-    parameters: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-    data: list[float | bool | str] | msgspec.UnsetType = msgspec.UNSET
-
-
-class InferAnswer(msgspec.Struct):
-    """Answer of an inference request."""
-
-    model_name: str
-    model_version: str
-    parameters: dict[str, bool | float | str]
-    outputs: list[OutputTensor]
-    id: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class ModelsStatistics(msgspec.Struct):
-    """Answer of a statistics request."""
-
-    model_stats: list[ModelStatistics]
 
 
 OIP_STRUCTS = (

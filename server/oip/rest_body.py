@@ -1,7 +1,8 @@
 """Bodies of the Open Inference Protocol over HTTP: JSON, and tensors behind it."""
 
 import math
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -48,6 +49,26 @@ class InferBody(msgspec.Struct, forbid_unknown_fields=True):
     model_version: str | None = None
 
 
+class OutputTensor(msgspec.Struct):
+    """One output; its data are here, or behind the JSON, of `binary_data_size`."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    parameters: dict[str, int] | UnsetType = UNSET
+    data: Sequence[float | bool | str] | UnsetType = UNSET
+
+
+class InferAnswer(msgspec.Struct):
+    """Answer of an inference request."""
+
+    model_name: str
+    model_version: str
+    parameters: Mapping[str, bool | float | str]
+    outputs: list[OutputTensor]
+    id: str | UnsetType = UNSET
+
+
 class _LargeInput(msgspec.Struct, forbid_unknown_fields=True):
     """As `InputBody`, with all that may be long left as it is."""
 
@@ -85,25 +106,15 @@ class Decoded:
         """Write the answer; its body, and the JSON's length if tensors follow it."""
         outputs, parts = [], []
         for tensor in inferred.outputs:
-            facts: dict[str, Any] = {
-                "name": tensor.name,
-                "datatype": tensor.datatype,
-                "shape": tensor.shape,
-            }
+            output = OutputTensor(tensor.name, tensor.datatype, tensor.shape)
             if self._binary.get(tensor.name, self._all):
                 parts.append(to_raw(tensor))
-                facts["parameters"] = {"binary_data_size": len(parts[-1])}
+                output.parameters = {"binary_data_size": len(parts[-1])}
             else:
-                facts["data"] = tensor.values
-            outputs.append(facts)
-        answer = {
-            "model_name": inferred.model,
-            "model_version": inferred.version,
-            "parameters": inferred.parameters,
-            "outputs": outputs,
-        }
-        if inferred.id:
-            answer["id"] = inferred.id
+                output.data = cast(Any, tensor.values)
+            outputs.append(output)
+        model, version, id_ = inferred.model, inferred.version, inferred.id or UNSET
+        answer = InferAnswer(model, version, inferred.parameters, outputs, id_)
         head = encode(answer)
         return b"".join((head, *parts)), len(head) if parts else None
 

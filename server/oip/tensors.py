@@ -38,10 +38,11 @@ DTYPES = {
     "FP64": "<f8",
 }
 # Types of their values in JSON and protobuf.
+_FLOATS: set[type] = {int, float, NoneType}
 _HELD: dict[str, set[type]] = {
-    datatype: {int, float, NoneType} if datatype.startswith("FP") else {int}
-    for datatype in DTYPES
-} | {"BOOL": {bool}, BYTES: {str, bytes, NoneType}}
+    name: _FLOATS if name.startswith("FP") else {int} for name in DTYPES
+}
+_HELD |= {"BOOL": {bool}, BYTES: {str, bytes, NoneType}}
 MAX_AXES = 8
 # Bytes of JSON, or values, that are read at a time; and arrays within one of strings.
 PIECE, MAX_NESTED = 1 << 14, 1 << 16

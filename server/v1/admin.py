@@ -6,9 +6,9 @@ from collections.abc import Callable
 from fastapi import Request, Response
 
 from ..http.headers import only_model_in
+from ..http.reply import in_json
 from ..http.tokens import Tokens
 from ..runtime.repository import Repository
-from ..schema.predict import encode
 
 RELOAD = "/v1/admin/reload"
 
@@ -34,16 +34,11 @@ class Admin:
     def __init__(self, repository: Repository, tokens: Tokens) -> None:
         self._repository = repository
         self._tokens = tokens
-        self.notify_others: Callable[[], None] = _nobody
+        self.notify_others: Callable[[], object] = bool
 
     async def reload(self, request: Request) -> Response:
         """Load one model's file again, or all; say then what is served."""
         self._tokens.check(request.headers.raw)
         await self._repository.reload(only_model_in(request.scope["query_string"]))
         self.notify_others()
-        body = encode(self._repository.facts())
-        return Response(body, media_type="application/json")
-
-
-def _nobody() -> None:
-    """Tell nobody: there is one process."""
+        return in_json(self._repository.facts())

@@ -15,9 +15,8 @@ from polydom.features.errors import BadInput, PolydomError
 from polydom.features.wording import describe_decode_error
 
 from ..batch.account import CHUNK
-from ..engine.request import Caller
 from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
-from ..http.body import declared, expects
+from ..http.body import arrival, declared, expects
 from ..http.headers import Headers, content_type_in, read_query
 from ..runtime.admission import HeldBody
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
@@ -138,15 +137,15 @@ class BatchReader:
 
     def __init__(self, scope: Scope, receive: Receive, held: HeldBody) -> None:
         self._held, self._kept = held, 0
-        state = scope.get("state", {})
-        self.arrived_s: float = state.get("arrived_s") or time.monotonic()
-        self.caller: Caller = state.get("caller") or Caller()
+        self.arrived_s, self.caller = arrival(scope)
         self._receive = receive
         self._headers = scope.get("headers", ())
         self._more = True
         self._first: bytes | None = None
         self._coming = 0
-        self._stop_timer: Callable[[], None] = state.get("stop_timer", bool)
+        self._stop_timer: Callable[[], None] = scope.get("state", {}).get(
+            "stop_timer", bool
+        )
 
     async def begin(self) -> None:
         """Wait for the first bytes; a caller who asked whether to send them is told so.

@@ -6,7 +6,6 @@ that is not answered with 200, is answered by a route of the application, as if 
 had looked at it before.
 """
 
-import time
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,8 @@ from starlette.types import Receive, Scope, Send
 
 from polydom.features.items import Item
 
-from ..engine.request import Caller
 from ..errors import NotReady
-from ..http.body import coding_of, read_body
+from ..http.body import arrival, coding_of, read_body
 from ..http.headers import Headers, model_in, read_headers
 from ..http.reply import JSON, Reply, failed, send_and_count
 from ..runtime.admission import HeldBody
@@ -81,9 +79,8 @@ class Predict:
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, held: HeldBody
     ) -> None:
-        repository, state = self._repository, scope.get("state", {})
-        arrived_s = state.get("arrived_s") or time.monotonic()
-        caller = state.get("caller") or Caller()
+        repository = self._repository
+        arrived_s, caller = arrival(scope)
         headers, query = scope["headers"], scope["query_string"]
         served: ServedModel | None = None  # what is blamed for an error
         try:
