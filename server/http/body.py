@@ -27,7 +27,7 @@ def arrival(scope: Scope) -> tuple[float, Caller]:
 
 
 async def read_body(
-    receive: Receive, headers: Headers, limit: int, held: HeldBody
+    receive: Receive, headers: Headers, limit: int, held: HeldBody, hint: str = ""
 ) -> bytes:
     """Read a request's body as it was before it was compressed.
 
@@ -41,6 +41,8 @@ async def read_body(
         Bytes that may come, and that may come of them.
     held
         Told how many are held.
+    hint
+        What to do where there are more.
 
     Raises
     ------
@@ -52,8 +54,8 @@ async def read_body(
         If too many bytes are held.
     """
     coding = coding_of(headers)
-    if expects(headers) and declared(headers) > limit:
-        raise TooLarge(f"the body is over the limit of {limit:,} bytes")
+    if _expects(headers) and _declared(headers) > limit:
+        raise _too_large(limit, hint)
     chunks: list[bytes] = []
     size = 0
     more = True
@@ -68,7 +70,7 @@ async def read_body(
             held.hold(size)
             chunks.append(chunk)
         elif not more or size > _DISCARDED * limit:
-            raise TooLarge(f"the body is over the limit of {limit:,} bytes")
+            raise _too_large(limit, hint)
         else:
             chunks.clear()
             held.hold(0)
@@ -81,7 +83,11 @@ async def read_body(
     return body
 
 
-def expects(headers: Headers) -> bool:
+def _too_large(limit: int, hint: str) -> TooLarge:
+    return TooLarge(f"the body is over the limit of {limit:,} bytes{hint}")
+
+
+def _expects(headers: Headers) -> bool:
     """Say whether the caller sends no body before it was told to go on."""
     return any(
         name == b"expect" and value.lower() == b"100-continue"
@@ -89,7 +95,7 @@ def expects(headers: Headers) -> bool:
     )
 
 
-def declared(headers: Headers) -> int:
+def _declared(headers: Headers) -> int:
     """Bytes that a body has by its header; 0 where none says so."""
     lengths = [value for name, value in headers if name == b"content-length"]
     return int(lengths[0]) if lengths and lengths[0].isdigit() else 0
@@ -134,7 +140,7 @@ def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
             f"the body is not {coding.decode()}, as its content encoding says"
         ) from error
     if len(unpacked) > limit:
-        raise TooLarge(f"the body is over the limit of {limit:,} bytes when unpacked")
+        raise _too_large(limit, " when unpacked")
     if not unpacking.eof or unpacking.unused_data:
         what = "there is more after its end" if unpacking.eof else "it is cut off"
         raise BadInput(f"the body is not one whole {coding.decode()} stream: {what}")

@@ -15,8 +15,8 @@ from polydom.features.errors import BadInput, PolydomError
 from polydom.features.wording import describe_decode_error
 
 from ..batch.account import CHUNK
-from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
-from ..http.body import arrival, declared, expects
+from ..errors import Abandoned, ReceiveTimeout, UnsupportedEncoding
+from ..http.body import arrival, read_body
 from ..http.headers import Headers, content_type_in, read_query
 from ..runtime.admission import HeldBody
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
@@ -177,21 +177,10 @@ class BatchReader:
 
     async def whole(self, limit: int) -> bytes:
         """Read all of a body that may have up to `limit` bytes."""
-        body = bytearray()
-        if expects(self._headers) and declared(self._headers) > limit:
-            raise TooLarge(
-                f"the body is over the limit of {limit:,} bytes; send a stream"
-            )
-        while self._more:
-            body += await self._next()
-            self._coming = len(body)
-            self._held.hold(self._coming)
-            if len(body) > limit:
-                await self.drain()
-                raise TooLarge(
-                    f"the body is over the limit of {limit:,} bytes; send a stream"
-                )
-        return bytes(body)
+        given = (self._receive, self._headers, limit, self._held)
+        body = await read_body(*given, hint="; send a stream")
+        self._more, self._coming = False, len(body)
+        return body
 
     async def chunks(self, splitter: Stream) -> AsyncIterator[list[Raw]]:
         """Give what comes in, item by item in lists of up to `CHUNK`.
