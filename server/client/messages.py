@@ -130,10 +130,7 @@ class HttpResponse:
     def feed(self, data: bytes) -> None:
         """Take what was received; nothing means that the connection is closed.
 
-        Raises
-        ------
-        NoAnswer
-            If this is no HTTP, or ends before it is complete.
+        NoAnswer is raised if that is too early, or what came is no HTTP.
         """
         if not data:
             raise NoAnswer("the connection was closed before the answer was there")
@@ -172,13 +169,7 @@ def patience_s(budget_ms: float | None, grace_s: float) -> float:
 
 
 def body_of(item: AnyItem) -> tuple[bytes, str]:
-    """Write one item down as the body of a request, with its content type.
-
-    Raises
-    ------
-    BadInput
-        If it is none.
-    """
+    """Write one item down as a body, with its content type; BadInput if it is none."""
     if isinstance(item, Path):
         data = item.read_bytes()
         if item.suffix.lower() == ".json":
@@ -195,10 +186,8 @@ def body_of(item: AnyItem) -> tuple[bytes, str]:
 def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
     """Choose how a batch goes over the wire, by its first item.
 
-    Returns
-    -------
-    Content type, and a function that writes one item. Images go as msgpack, which
-    spares the third that base64 adds; texts and records as JSON Lines.
+    That is a content type, and a function that writes one item. Images go as msgpack,
+    which spares the third that base64 adds; texts and records as JSON Lines.
     """
     if isinstance(first, (bytes, bytearray, memoryview, Path)):
         return MSGPACK[0], lambda item: encode_msgpack(_fields(item))
@@ -226,12 +215,8 @@ def _fields(item: AnyItem) -> dict[str, Any]:
 class BatchExchange:
     """One batch: its request in chunks, and the entries of its answer.
 
-    Parameters
-    ----------
-    address, terms
-        Where it goes, and its query.
-    kind
-        Content type of items and entries.
+    It goes to `address` with `terms` as its query; items and entries are of the
+    content type `kind`.
     """
 
     def __init__(self, address: Address, terms: Mapping[str, Any], kind: str) -> None:
@@ -273,13 +258,7 @@ class BatchExchange:
         return self._response.complete or (self._summed_up and not self._sent)
 
     def feed(self, data: bytes) -> Iterator[FromBatch]:
-        """Take what was received, give the entries that are whole now.
-
-        Raises
-        ------
-        NoAnswer
-            As `Response.feed`.
-        """
+        """Take what was received, give the entries that are whole now."""
         self._response.feed(data)
         if self._response.status == 200:
             yield from map(self._entry, self._splitter.feed(self._response.take()))
@@ -306,13 +285,7 @@ def chunk_of(data: bytes) -> bytes:
 
 
 def read_answer(status: int, body: bytes) -> Answer:
-    """Read what `/v1/predict` answered.
-
-    Raises
-    ------
-    PolydomError
-        The class that the answer's code names.
-    """
+    """Read what `/v1/predict` answered, or raise the error that its code names."""
     if status != 200:
         raise error_of(status, body)
     try:

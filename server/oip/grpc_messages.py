@@ -70,13 +70,7 @@ def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
 
 
 def inference_of(request: Message) -> InferRequest:
-    """Read an inference request.
-
-    Raises
-    ------
-    BadInput
-        If a tensor is not what it says, or raw and typed contents are mixed.
-    """
+    """Read an inference request; BadInput where a tensor is not what it says."""
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise BadInput(

@@ -106,13 +106,7 @@ class Items:
         ]
 
     def check(self, outputs: Sequence[Requested]) -> None:
-        """Refuse outputs that are unknown, twice there, or have no classes.
-
-        Raises
-        ------
-        BadInput
-            If there is one.
-        """
+        """Refuse outputs that are unknown, twice there, or have no classes."""
         names = [output.name for output in outputs]
         for name in names:
             if name not in self._datatypes:

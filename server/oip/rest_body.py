@@ -1,4 +1,7 @@
-"""Bodies of the Open Inference Protocol over HTTP: JSON, and tensors behind it."""
+"""Bodies of the Open Inference Protocol over HTTP: JSON, and tensors behind it.
+
+What is malformed, or not what it says, raises BadInput.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -134,11 +137,6 @@ def decode_infer(
         Bytes of JSON; None where it is all.
     widest
         Values of the largest item.
-
-    Raises
-    ------
-    BadInput
-        If it is malformed, or a tensor is not what it says.
     """
     if json_length is not None and not 0 < json_length <= len(body):
         raise BadInput(
@@ -281,13 +279,7 @@ def _read_outputs(
 
 
 def read_requested(name: str, parameters: Parameters) -> Requested:
-    """Read what an output's parameters ask for, but for how it is sent.
-
-    Raises
-    ------
-    BadInput
-        If it is shared memory, or no number of classes.
-    """
+    """Read what an output's parameters ask for, but for how it is sent."""
     refuse_shared_memory(name, parameters)
     classes = parameters.get("classification", 0)
     if type(classes) is not int or classes < 0:
@@ -296,12 +288,6 @@ def read_requested(name: str, parameters: Parameters) -> Requested:
 
 
 def refuse_shared_memory(name: str, parameters: Parameters) -> None:
-    """Refuse a tensor that is in the caller's memory.
-
-    Raises
-    ------
-    BadInput
-        If it is.
-    """
+    """Refuse a tensor that is in the caller's memory."""
     if "shared_memory_region" in parameters:
         raise BadInput(f"tensor {name[:80]!r}: shared memory is not offered")

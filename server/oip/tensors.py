@@ -1,7 +1,7 @@
 """Tensors of the Open Inference Protocol, to and from JSON and raw bytes, checked.
 
-Nothing is allocated because a shape says so: a shape is compared with data that is
-there already.
+What is not as it says raises BadInput. Nothing is allocated because a shape says so: a
+shape is compared with data that is there already.
 """
 
 import itertools
@@ -71,14 +71,7 @@ class Tensor(NamedTuple):
 
 
 def read_shape(name: str, datatype: str, shape: Iterable[int]) -> tuple[int, ...]:
-    """Check what a tensor says of itself before its data is looked at.
-
-    Raises
-    ------
-    BadInput
-        If the datatype is unknown, an axis negative, or there are too many axes or
-        values.
-    """
+    """Check what a tensor says of itself before its data is looked at."""
     if datatype != BYTES and datatype not in DTYPES:
         raise BadInput(
             f"input {name[:80]!r}: datatype {datatype[:20]!r} is none of "
@@ -104,13 +97,7 @@ def read_shape(name: str, datatype: str, shape: Iterable[int]) -> tuple[int, ...
 
 
 def from_raw(name: str, datatype: str, shape: Iterable[int], raw: bytes) -> Tensor:
-    """Read little-endian values, or elements after their lengths of 4 bytes.
-
-    Raises
-    ------
-    BadInput
-        As `read_shape`; also if the bytes are not exactly what the shape needs.
-    """
+    """Read little-endian values, or elements after their lengths of 4 bytes."""
     lengths = read_shape(name, datatype, shape)
     count = math.prod(lengths)
     if datatype == BYTES:
@@ -151,14 +138,7 @@ def _read_elements(name: str, count: int, raw: bytes) -> list[bytes]:
 
 
 def from_json(name: str, datatype: str, shape: Iterable[int], data: Any) -> Tensor:
-    """Read decoded JSON, nested as the shape says or flat.
-
-    Raises
-    ------
-    BadInput
-        As `read_shape`; also if the values are not as many as the shape needs, or not
-        of the datatype.
-    """
+    """Read decoded JSON, nested as the shape says or flat."""
     lengths = read_shape(name, datatype, shape)
     if not isinstance(data, list):
         raise BadInput(f"input {name[:80]!r}: 'data' must be an array")
@@ -176,11 +156,6 @@ def from_raw_json(
         As for `from_json`.
     lengths
         The checked shape, of one or two axes.
-
-    Raises
-    ------
-    BadInput
-        As `from_json`.
     """
     data, count = bytes(raw).strip(), math.prod(lengths)
     if data[:1] != b"[":
@@ -267,11 +242,6 @@ def from_values(
     """Check flat values, as JSON and protobuf hold them, against shape and datatype.
 
     FP16 and FP32 are rounded to those; null is NaN as a float and None in BYTES.
-
-    Raises
-    ------
-    BadInput
-        As `from_json`.
     """
     return _check(name, datatype, read_shape(name, datatype, shape), values)
 

@@ -69,26 +69,14 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def free_port(host: str, port: int) -> int:
-    """Return a port that can be listened at now; another than `port` only for 0.
-
-    Raises
-    ------
-    BadInput
-        If there is none.
-    """
+    """Return a port that can be listened at now, `port` but for 0; as `listen`."""
     with listen(host, port) as probe:
         found: int = probe.getsockname()[1]
         return found
 
 
 def run(app: FastAPI, listener: socket.socket, running: Running = Running()) -> None:
-    """Serve at a listening socket until SIGINT or SIGTERM, then finish and return.
-
-    Raises
-    ------
-    BadInput
-        If certificate and key cannot be used.
-    """
+    """Serve at a listening socket until SIGINT or SIGTERM, then finish and return."""
     ReloadingServer(app, running).run_at(listener)
 
 

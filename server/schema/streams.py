@@ -1,4 +1,8 @@
-"""Streams of JSON Lines and of msgpack, split into their items and not decoded."""
+"""Streams of JSON Lines and of msgpack, split into their items and not decoded.
+
+An item over the limit raises TooLarge, and what is no stream of its kind BadInput; it
+cannot be read on then.
+"""
 
 from collections.abc import Iterator
 
@@ -13,12 +17,9 @@ JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonli
 
 
 class JsonLines:
-    """Splits a stream of bytes at line ends; empty lines count for nothing.
+    """Splits a stream at line ends; `limit` is the longest line's number of bytes.
 
-    Parameters
-    ----------
-    limit
-        Bytes of the longest line.
+    Empty lines count for nothing.
     """
 
     def __init__(self, limit: int) -> None:
@@ -32,13 +33,7 @@ class JsonLines:
         return self._size
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take more of the stream; give the lines that are whole now.
-
-        Raises
-        ------
-        TooLarge
-            If a line is over the limit; the stream cannot be read on then.
-        """
+        """Take more of the stream; give the lines that are whole now."""
         head, end, tail = data.partition(b"\n")
         if end:
             lines = tail.split(b"\n")
@@ -66,13 +61,7 @@ class JsonLines:
 
 
 class MsgpackStream:
-    """Splits a stream of msgpack objects, one after the other.
-
-    Parameters
-    ----------
-    limit
-        Bytes of the largest object.
-    """
+    """Splits a stream of msgpack objects, of at most `limit` bytes each."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -86,15 +75,7 @@ class MsgpackStream:
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take more of the stream; give the objects that are whole now, undecoded.
-
-        Raises
-        ------
-        TooLarge
-            If an object is over the limit.
-        BadInput
-            If the stream is no msgpack. It cannot be read on in either case.
-        """
+        """Take more of the stream; give the objects that are whole now, undecoded."""
         try:
             self._unpacker.feed(data)
             self._fed += len(data)
@@ -116,13 +97,7 @@ class MsgpackStream:
             raise BadInput(f"the stream is no msgpack: {reason}"[:200]) from error
 
     def finish(self) -> Iterator[bytes]:
-        """Make sure that nothing is left.
-
-        Raises
-        ------
-        BadInput
-            If the stream ended within an object.
-        """
+        """Give nothing: an object ends with its last byte, or BadInput is raised."""
         left = self._fed - self._end
         if left:
             raise BadInput(f"the stream ended within an item, after {left:,} bytes")

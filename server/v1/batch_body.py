@@ -36,15 +36,7 @@ Raw = bytes | msgspec.Raw
 
 
 def content_type_of(headers: Headers) -> str:
-    """Say what a batch comes as; "" where nobody said.
-
-    Raises
-    ------
-    UnsupportedEncoding
-        If it is compressed.
-    BadInput
-        As `content_type_in`.
-    """
+    """Say what a batch comes as, "" where nobody said; it must not be compressed."""
     codings = (value for name, value in headers if name == b"content-encoding")
     if any(coding.strip().lower() not in (b"", b"identity") for coding in codings):
         raise UnsupportedEncoding(
@@ -60,12 +52,8 @@ async def read_batch(
 
     Parameters
     ----------
-    reader
-        The request's body.
-    kind
-        Its content type.
-    query
-        The raw query string.
+    reader, kind, query
+        The request's body, its content type and the raw query string.
     limit
         Bytes of one item, or of all that come as one object.
 
@@ -93,13 +81,7 @@ async def read_batch(
 
 
 def read_terms(query: bytes) -> BatchTerms:
-    """Read the query of a batch.
-
-    Raises
-    ------
-    BadInput
-        If a term is unknown, malformed or given twice.
-    """
+    """Read the query of a batch; BadInput where a term cannot be used."""
     given = read_query(query)
     try:
         return msgspec.convert(given, BatchTerms, strict=False)
@@ -218,13 +200,7 @@ class BatchReader:
                 raise broken
 
     def keep(self, size: int) -> None:
-        """Take note of the bytes that are kept of items which have been given.
-
-        Raises
-        ------
-        Overloaded
-            If too many are held.
-        """
+        """Take note of what is kept of items given; Overloaded if that is too much."""
         self._kept = size
         self._held.hold(self._coming + size)
 
@@ -265,13 +241,7 @@ _decode_object = msgspec.json.Decoder(BatchBody).decode
 
 
 def read_object(body: bytes) -> BatchBody:
-    """Read a small batch that came as one JSON object.
-
-    Raises
-    ------
-    BadInput
-        If it is none.
-    """
+    """Read a small batch that came as one JSON object; BadInput if it is none."""
     try:
         if len(body) > LARGE:
             _refuse_many(bytes(_decode_outer(body).items))
@@ -299,13 +269,7 @@ def _refuse_many(items: bytes) -> None:
 
 
 def read_item(raw: Raw, *, packed: bool = False) -> PredictRequest:
-    """Read one item of a batch, in msgpack where it is `packed`.
-
-    Raises
-    ------
-    BadInput
-        If it is no item.
-    """
+    """Read one item of a batch, in msgpack where it is `packed`; or raise BadInput."""
     try:
         ask = (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

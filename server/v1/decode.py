@@ -67,13 +67,7 @@ def decode_request(
 
 
 def check_request(headers: Headers, body: bytes, kind: Kind, columns: int) -> None:
-    """Refuse a long body by what it holds, before it is decoded.
-
-    Raises
-    ------
-    BadInput, BadItem
-        As `check_item`.
-    """
+    """Refuse a long body by what it holds, before it is decoded; as `check_item`."""
     packed = _packed(headers, body)
     if packed is not None:
         check_item(body, packed=packed, kind=kind, columns=columns)
@@ -137,13 +131,7 @@ def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> PredictRe
 def refuse_keys(
     ask: PredictRequest, body: bytes, *, where: str = "body", msgpack: bool = False
 ) -> None:
-    """Refuse what was decoded from an object that has a key twice.
-
-    Raises
-    ------
-    BadInput, BadItem
-        If the body has, or its record.
-    """
+    """Refuse what was decoded from an object with a key twice; as `refuse_twice`."""
     if msgpack:
         # the first byte of a small map counts its keys
         if ask.record is not None or body[0] != 0x80 + _keys_given(ask):
