@@ -39,7 +39,6 @@ _TOLD = ("SIGTERM", "SIGINT", "SIGHUP", "SIGCHLD")
 _TRIAL_FAILED = "SIGUSR1"
 
 log = logging.getLogger("polydom")
-lifecycle = logging.getLogger("polydom.life")
 
 
 def run_workers(

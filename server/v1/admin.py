@@ -1,6 +1,5 @@
 """What only the operator may ask: `POST /v1/admin/reload`."""
 
-import logging
 from collections.abc import Callable
 
 from fastapi import Request, Response
@@ -11,8 +10,6 @@ from ..http.tokens import Tokens
 from ..runtime.repository import Repository
 
 RELOAD = "/v1/admin/reload"
-
-log = logging.getLogger("polydom")
 
 
 class Admin:

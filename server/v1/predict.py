@@ -7,7 +7,6 @@ had looked at it before.
 """
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
 
@@ -16,6 +15,7 @@ from polydom.features.items import Item
 from ..errors import NotReady
 from ..http.body import arrival, coding_of, read_body
 from ..http.headers import Headers, model_in, read_headers
+from ..http.raw_request import RawRequest
 from ..http.reply import JSON, Reply, failed, send_and_count
 from ..runtime.admission import HeldBody
 from ..runtime.codec import Codec
@@ -24,9 +24,6 @@ from ..runtime.repository import Repository
 from ..schema.bounds import LARGE
 from ..schema.predict import MSGPACK, PredictRequest, Terms, encode, encode_msgpack
 from .decode import check_request, decode_request, model_in_body
-
-if TYPE_CHECKING:
-    from ..http.protocol import RawRequest
 
 PREDICT = "/v1/predict"
 # Bytes of the longest body that is read on the event loop without a look beforehand.
@@ -48,7 +45,7 @@ class Predict:
         self._repository = repository
         self._longest = min(LONGEST_BODY, repository.settings.body_limit)
 
-    def at_once(self, request: "RawRequest") -> bytes | None:
+    def at_once(self, request: RawRequest) -> bytes | None:
         """Answer a request if that need not wait; None where the route has to.
 
         Then nothing was counted, and nothing remembers that it came.

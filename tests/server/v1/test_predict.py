@@ -19,7 +19,8 @@ from polydom.server.app import create_app
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
-from polydom.server.http.protocol import REQUEST, HttpProtocol, RawRequest
+from polydom.server.http.protocol import REQUEST, HttpProtocol
+from polydom.server.http.raw_request import RawRequest
 from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.repository import Repository
