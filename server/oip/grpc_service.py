@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-import functools
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import grpc
@@ -74,17 +74,11 @@ class GrpcService:
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
     def _method(self, name: str) -> grpc.RpcMethodHandler:
+        write = MESSAGES[METHODS[name].output_type.name].SerializeToString
         if name == STREAM:
-            return grpc.stream_stream_rpc_method_handler(
-                self._stream,
-                request_deserializer=_receive,
-                response_serializer=_serialize,
-            )
-        return grpc.unary_unary_rpc_method_handler(
-            functools.partial(self._call, name),
-            request_deserializer=_receive,
-            response_serializer=_serialize,
-        )
+            return grpc.stream_stream_rpc_method_handler(self._stream, _receive, write)
+        answer = partial(self._call, name)
+        return grpc.unary_unary_rpc_method_handler(answer, _receive, write)
 
     async def _call(self, name: str, received: "Received", context: Any) -> Message:
         """Answer one request; an error becomes a status."""
@@ -204,11 +198,6 @@ def _decode(name: str, data: bytes) -> Message:
         return MESSAGES[METHODS[name].input_type.name].FromString(data)
     except DecodeError as error:
         raise BadInput("the request is no message of its type") from error
-
-
-def _serialize(message: Message) -> bytes:
-    data: bytes = message.SerializeToString()
-    return data
 
 
 @contextlib.asynccontextmanager

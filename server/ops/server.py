@@ -17,10 +17,8 @@ from fastapi import FastAPI
 from polydom.features.errors import BadInput
 
 from ..errors import ReloadFailed
-from ..http.prometheus import samples_of
 from ..http.protocol import HttpProtocol
 from ..runtime.admission import ACCEPTED, waiting_at
-from ..runtime.metrics import Samples
 from ..runtime.repository import Repository
 from ..runtime.threads import run_in_thread
 from ..settings import DRAIN_S, KEEP_ALIVE_S
@@ -129,10 +127,6 @@ class ReloadingServer(uvicorn.Server):
         self.running = running
         self.when_started: Callable[[], object] = bool
         self._stopping = False
-
-    def samples(self) -> Samples:
-        """Say all that was counted here."""
-        return samples_of(self.repository)
 
     def run_at(self, listener: socket.socket) -> None:
         """Serve until told to stop."""

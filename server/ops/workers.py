@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
 
+from ..http.prometheus import samples_of
 from ..settings import DRAIN_S
 from .file_watch import POLL_S
 from .server import ReloadingServer, Running, run
@@ -263,7 +264,8 @@ class Workers:
     def _share_metrics(self, number: int) -> None:
         peers = WorkerMetrics(self._folder, number, self._count)
         self._app.state.worker, self._app.state.others = number, peers.ask
-        self._server.beside.append(lambda server: peers.telling(server.samples))
+        samples = functools.partial(samples_of, self._server.repository)
+        self._server.beside.append(lambda _: peers.telling(samples))
 
     def _have_others_follow_reloads(self, parent: int) -> None:
         def tell() -> None:

@@ -274,5 +274,5 @@ def read_item(raw: Raw, *, packed: bool = False) -> PredictRequest:
         ask = (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"item: {describe_decode_error(error, BatchItem)}") from error
-    refuse_keys(ask, bytes(raw), where="item", msgpack=packed)
+    refuse_keys(ask, bytes(raw), where="item", packed=packed)
     return ask

@@ -16,10 +16,9 @@ from ..schema.predict import MSGPACK, PredictRequest, Terms
 _TERMS = Terms.__struct_fields__
 # What a request has whose sender did not think of it: nothing, or curl's default.
 _UNSAID = ("", "application/x-www-form-urlencoded")
-_DEFAULTS = {name: getattr(PredictRequest(), name) for name in _TERMS}
-_ALL_DEFAULTS = [
-    (name, getattr(PredictRequest(), name)) for name in PredictRequest.__struct_fields__
-]
+_DEFAULTS = {
+    name: getattr(PredictRequest(), name) for name in PredictRequest.__struct_fields__
+}
 
 
 class _Named(msgspec.Struct):
@@ -68,14 +67,13 @@ def decode_request(
 
 def check_request(headers: Headers, body: bytes, kind: Kind, columns: int) -> None:
     """Refuse a long body by what it holds, before it is decoded; as `check_item`."""
-    packed = _packed(headers, body)
+    packed = _packed(content_type_in(headers), body)
     if packed is not None:
         check_item(body, packed=packed, kind=kind, columns=columns)
 
 
-def _packed(headers: Headers, body: bytes) -> bool | None:
+def _packed(content_type: str, body: bytes) -> bool | None:
     """Say whether an object comes in msgpack, not JSON; None where the item is all."""
-    content_type = content_type_in(headers)
     if content_type in MSGPACK:
         return True
     is_form = content_type in _UNSAID and body.lstrip().startswith(b"{")
@@ -84,7 +82,7 @@ def _packed(headers: Headers, body: bytes) -> bool | None:
 
 def model_in_body(headers: Headers, body: bytes) -> str | None:
     """Return which model a body names, if it does, without decoding its item."""
-    packed = _packed(headers, body)
+    packed = _packed(content_type_in(headers), body)
     if packed is None:
         return None
     try:
@@ -96,19 +94,15 @@ def model_in_body(headers: Headers, body: bytes) -> str | None:
 def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> PredictRequest:
     if not body and content_type != "text/plain":  # a text may be empty
         raise BadInput("the body is empty")
-    if content_type in _UNSAID and body.lstrip().startswith(b"{"):
-        content_type = "application/json"
-    if content_type == "application/json" or content_type in MSGPACK:
+    packed = _packed(content_type, body)
+    if packed is not None:
         try:
-            if content_type in MSGPACK:
-                ask = _decode_msgpack(body)
-            else:
-                ask = _decode_json(body)
+            ask = (_decode_msgpack if packed else _decode_json)(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadInput(
                 f"body: {describe_decode_error(error, PredictRequest)}"
             ) from error
-        refuse_keys(ask, body, msgpack=content_type in MSGPACK)
+        refuse_keys(ask, body, packed=packed)
         return ask
     if content_type == "application/octet-stream" and kind != "record":
         content_type = "text/plain" if kind == "text" else "image/*"
@@ -129,10 +123,10 @@ def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> PredictRe
 
 
 def refuse_keys(
-    ask: PredictRequest, body: bytes, *, where: str = "body", msgpack: bool = False
+    ask: PredictRequest, body: bytes, *, where: str = "body", packed: bool = False
 ) -> None:
     """Refuse what was decoded from an object with a key twice; as `refuse_twice`."""
-    if msgpack:
+    if packed:
         # the first byte of a small map counts its keys
         if ask.record is not None or body[0] != 0x80 + _keys_given(ask):
             refuse_twice(where, twice_in_json(body, packed=True))
@@ -150,7 +144,7 @@ def refuse_keys(
 
 def _keys_given(ask: PredictRequest) -> int:
     """Count the keys that were given for certain: their values are not the default."""
-    return sum(getattr(ask, name) != value for name, value in _ALL_DEFAULTS)
+    return sum(getattr(ask, name) != value for name, value in _DEFAULTS.items())
 
 
 def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> None:
