@@ -51,17 +51,8 @@ class NoAnswer(PolydomError):
 class Address:
     """Where a server is, and what every request to it says.
 
-    Parameters
-    ----------
-    url
-        `http://host:port` or `https://...`, perhaps with a path in front of `/v1`.
-    token
-        Bearer token, where the server asks for one.
-
-    Raises
-    ------
-    BadInput
-        If it is no such URL.
+    `url` is `http://host:port` or `https://...`, perhaps with a path in front of
+    `/v1`, or BadInput is raised; `token` is a bearer token, where one is asked for.
     """
 
     def __init__(self, url: str, token: str | None) -> None:

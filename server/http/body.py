@@ -33,10 +33,8 @@ async def read_body(
 
     Parameters
     ----------
-    receive
-        The request's ASGI messages.
-    headers
-        Names in lower case.
+    receive, headers
+        The request's ASGI messages, and its headers with names in lower case.
     limit
         Bytes that may come, and that may come of them.
     held
@@ -104,10 +102,7 @@ def _declared(headers: Headers) -> int:
 def coding_of(headers: Headers) -> bytes:
     """Say how a body is to be unpacked: as gzip or deflate, or not, which is empty.
 
-    Raises
-    ------
-    UnsupportedEncoding
-        If it is compressed in another way, or more than once.
+    Compressed in another way, or more than once, it raises UnsupportedEncoding.
     """
     codings = [value for name, value in headers if name == b"content-encoding"]
     if not codings:

@@ -79,10 +79,7 @@ def on_the_wire(reply: Reply) -> bytes:
 class RawReplies:
     """Replies as bytes, with uvicorn's own headers; for the event loop alone.
 
-    Parameters
-    ----------
-    count_refused
-        Called for every request that is refused.
+    `count_refused` is called for every request that is refused.
     """
 
     def __init__(self, count_refused: Callable[[], object]) -> None:

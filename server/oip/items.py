@@ -41,11 +41,6 @@ class Requested(NamedTuple):
 class Items:
     """Knows which tensors an index takes and gives.
 
-    Parameters
-    ----------
-    package
-        The index's.
-
     Attributes
     ----------
     inputs, outputs
@@ -125,14 +120,7 @@ class Items:
     ) -> list[Tensor]:
         """Make the tensors that were asked for; label and scores where none were.
 
-        Parameters
-        ----------
-        answers
-            One per item.
-        met
-            Whether all of them came within the budget that they share.
-        outputs
-            Checked.
+        There is an answer per item; `met` says whether all came within one budget.
         """
         wanted = outputs or [Requested(name) for name in DEFAULT_OUTPUTS]
         return [self._output(answers, met, output) for output in wanted]

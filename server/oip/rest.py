@@ -32,10 +32,8 @@ class Exchange:
 
     Attributes
     ----------
-    arrived_s
-        When its first byte came.
-    caller
-        Who waits.
+    arrived_s, caller
+        When its first byte came, and who waits.
     blamed
         Name of the model that is blamed for an error; empty where it is none's.
     when_sent

@@ -36,18 +36,8 @@ SENDABLE = frozenset({bool, int, float, str})
 class InferRequest:
     """One inference request, decoded.
 
-    Attributes
-    ----------
-    model
-        Name of the model.
-    version
-        Version that must be the one served; any where it is empty.
-    id
-        Echoed.
-    parameters
-        The budget and the other terms.
-    inputs, outputs
-        What is given, and what is asked for.
+    Any version is meant where it is empty; `id` is echoed. The parameters are the
+    budget and the other terms.
     """
 
     model: str

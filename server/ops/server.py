@@ -51,13 +51,7 @@ class Running:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a socket that listens at an address; port 0 takes a free one.
-
-    Raises
-    ------
-    BadInput
-        If the address cannot be listened at.
-    """
+    """Open a socket that listens at an address, 0 for a free port; or BadInput."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -81,10 +75,7 @@ def run(app: FastAPI, listener: socket.socket, running: Running = Running()) -> 
 class ReloadingServer(uvicorn.Server):
     """Uvicorn, which also reloads: on SIGHUP, and when a watched file was replaced.
 
-    Raises
-    ------
-    BadInput
-        If certificate and key cannot be used.
+    It raises BadInput if certificate and key cannot be used.
 
     Attributes
     ----------

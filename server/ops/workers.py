@@ -69,14 +69,8 @@ class Workers:
     Before a reload a process forked for that opens the files and runs everything. If it
     dies of them, or does not end, nobody else opens them.
 
-    Parameters
-    ----------
-    app, listener, running
-        As for `run`; the files are watched by this process alone.
-    count
-        How many workers there are.
-    folder
-        Where their sockets are (worker_metrics.py).
+    The files are watched by this process alone; the workers' sockets are in `folder`
+    (worker_metrics.py).
     """
 
     def __init__(
@@ -312,13 +306,7 @@ def _hear_signals() -> None:
 
 
 class SignalSocket:
-    """Hears signals, each once however often it comes, while it is a context.
-
-    Parameters
-    ----------
-    names
-        Of the signals.
-    """
+    """Hears signals, each once however often it comes, while it is a context."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self._signals = _signals(*names)

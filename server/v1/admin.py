@@ -13,14 +13,7 @@ RELOAD = "/v1/admin/reload"
 
 
 class Admin:
-    """Reloads on request.
-
-    Parameters
-    ----------
-    repository
-        What is reloaded.
-    tokens
-        One of which is asked for.
+    """Reloads on request of who has one of the tokens.
 
     Attributes
     ----------

@@ -75,18 +75,9 @@ class BatchEndpoint:
 
 
 class Batch:
-    """One batch on its way.
+    """One batch on its way, which ends where the repository's server is left.
 
-    Parameters
-    ----------
-    repository
-        Of the index that answers; the batch ends where it is left.
-    terms
-        What was asked for.
-    reader, reply
-        Where the items come from, and where the answers go.
-    slot
-        Entered while something of it is computed.
+    A slot is held while something of it is computed.
 
     Raises
     ------

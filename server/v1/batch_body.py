@@ -133,11 +133,6 @@ class BatchReader:
         """Wait for the first bytes; a caller who asked whether to send them is told so.
 
         Nobody is told any more once the answer has begun.
-
-        Raises
-        ------
-        ReceiveTimeout, Abandoned
-            If none come.
         """
         if self._more:
             self._first = await self._next()
@@ -167,10 +162,7 @@ class BatchReader:
     async def chunks(self, splitter: Stream) -> AsyncIterator[list[Raw]]:
         """Give what comes in, item by item in lists of up to `CHUNK`.
 
-        Raises
-        ------
-        BadInput, TooLarge, ReceiveTimeout, Abandoned
-            If the stream cannot be read on, once all before has been given.
+        What keeps the stream from being read on is raised after all before was given.
         """
         self._stop_timer()  # a stream may take longer than other bodies
         chunk: list[Raw] = []

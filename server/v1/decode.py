@@ -40,10 +40,8 @@ def decode_request(
 
     Parameters
     ----------
-    headers
-        Names in lower case.
-    query
-        The raw query string.
+    headers, query
+        Names in lower case; the raw query string.
     body
         JSON, or an image's or text's own bytes, as the content type says. Without one,
         and as a form, what begins like a JSON object is read as one.

@@ -33,13 +33,7 @@ _PLAIN_JSON = [(b"content-type", JSON)]
 
 
 class Predict:
-    """Answers requests for one item; an ASGI application for one path.
-
-    Parameters
-    ----------
-    repository
-        The indexes that answer.
-    """
+    """Answers requests for one item; an ASGI application for one path."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
