@@ -133,6 +133,7 @@ def create_app(
         app.add_api_route(RELOAD, app.state.admin.reload, methods=["POST"])
     if access.tokens is not None:
         # the last to be added is the first that is asked, whatever the path
+        # the page holds nothing; what it shows is asked for with the token typed there
         app.add_middleware(TokenGate, tokens=access.tokens, free=(DOCS,))
     app.openapi = describe_routes  # type: ignore[method-assign]  # as FastAPI advises
     return app

@@ -31,7 +31,9 @@ def plan(
     as_json: AsJson = False,
 ) -> None:
     """Say which feature set a budget buys, and what comes cheaper and dearer."""
-    loaded = Index.load(index)
+    from ..engine.loading import load_index
+
+    loaded, _ = load_index(index)
     facts = explain(loaded, _size_for(loaded, size), budget_ms, budget)
     typer.echo(json.dumps(facts) if as_json else table_of(facts))
 
@@ -75,6 +77,8 @@ def explain(
     ------
     BadInput
         If size or budget are out of range, or the budget is missing.
+    BadIndexFile
+        If the index holds bare candidates.
     """
     from ..engine.budget import read_amount
     from ..engine.loading import package_of

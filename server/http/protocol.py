@@ -430,9 +430,10 @@ class HttpProtocol(HttpToolsProtocol):
         """Say what is wrong in its turn, unless answered already, and close."""
         if self.transport.is_closing():
             return
+        if self._answerer is not None:
+            self._begin_cycle()  # so that it is counted
         said = on_the_wire(failed(status, Failure(error, code), CLOSE))
-        begun = self._next is BODY and self._answerer is None
-        self._next, self._answerer = NOTHING, None
+        begun, self._next = self._next is BODY, NOTHING
         if begun and self.pipeline:
             self.pipeline.popleft()  # the request that is wrong; it waits for others
             begun = False

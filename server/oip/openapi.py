@@ -9,7 +9,9 @@ from .metadata import Live, ModelIndex, ModelMetadata, ModelReady, Ready, Server
 from .rest_body import InferAnswer, InferBody
 from .statistics import ModelsStatistics
 
-_INFER_ERRORS = (400, 404, 408, 413, 415, 422, 429, 503, 504)
+_MEANINGS = MEANINGS | {
+    400: "The request, its tensors or its parameters cannot be used."
+}
 
 
 OIP_STRUCTS = (
@@ -47,13 +49,11 @@ def describe_oip() -> dict[str, Any]:
 
 
 def _model_paths(base: str) -> dict[str, dict[str, Any]]:
-    known, tensors = (404, 503), ref(ModelMetadata)
+    known, tensors = _errors(404, 503), ref(ModelMetadata)
     counted = ref(ModelsStatistics)
     return {
         base: {"get": call("Which tensors a model takes.", tensors, known)},
-        f"{base}/ready": {
-            "get": _ready("Whether a model is ready.", ModelReady, (404,))
-        },
+        f"{base}/ready": {"get": _ready("Whether a model is ready.", ModelReady, 404)},
         f"{base}/config": {"get": call("A model's configuration.", ANY_OBJECT, known)},
         f"{base}/stats": {"get": call("What was counted for a model.", counted, known)},
         f"{base}/infer": {"post": _infer()},
@@ -65,10 +65,10 @@ def _repository_paths() -> dict[str, Any]:
     listed = call(
         "Every model, and whether it answers.",
         {"type": "array", "items": ref(ModelIndex)},
-        (400, 408, 413, 415),
+        _errors(400, 408, 413, 415),
     )
     paths = {"/v2/repository/index": {"post": {**listed, "requestBody": body}}}
-    errors = (400, 401, 403, 404, 408, 413, 415, 422)
+    errors = _errors(400, 401, 403, 404, 408, 413, 415, 422)
     for verb, summary in (
         ("load", "Load a model's file as it is now."),
         ("unload", "Let a model answer no more."),
@@ -84,9 +84,8 @@ def _repository_paths() -> dict[str, Any]:
 
 
 def _infer() -> dict[str, Any]:
-    described = call(
-        "Classify items inside one budget.", ref(InferAnswer), _INFER_ERRORS
-    )
+    errors = _errors(400, 404, 408, 413, 415, 422, 429, 503, 504)
+    described = call("Classify items inside one budget.", ref(InferAnswer), errors)
     described["responses"]["200"]["content"]["application/octet-stream"] = RAW
     described["requestBody"] = {
         "required": True,
@@ -98,10 +97,12 @@ def _infer() -> dict[str, Any]:
     return described
 
 
-def _ready(
-    summary: str, answer: type[msgspec.Struct], errors: tuple[int, ...] = ()
-) -> dict[str, Any]:
-    described = call(summary, ref(answer), errors)
+def _errors(*statuses: int) -> dict[int, str]:
+    return {status: _MEANINGS[status] for status in statuses}
+
+
+def _ready(summary: str, answer: type[msgspec.Struct], *errors: int) -> dict[str, Any]:
+    described = call(summary, ref(answer), _errors(*errors))
     responses = described["responses"]
-    responses["503"] = {**responses["200"], "description": MEANINGS[503]}
+    responses["503"] = {**responses["200"], "description": _MEANINGS[503]}
     return described

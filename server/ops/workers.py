@@ -295,7 +295,7 @@ async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
 
 
 def _stop_as_others_do() -> None:
-    """Stop as a process does that is no parent's; until it serves, when it is told."""
+    """Stop as a process does that has no workers; until it serves, when it is told."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -363,7 +363,7 @@ class SignalSocket:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def _hear(self, number: int, _: object) -> None:
-        """Remember a signal; what a full socket is written to wake `wait` is lost."""
+        """Remember a signal; what finds the socket full to wake `wait` is no loss."""
         self._heard.add(number)
 
 

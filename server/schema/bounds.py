@@ -75,8 +75,8 @@ def check_item(body: bytes | Raw, *, packed: bool, kind: Kind, columns: int) -> 
 def check_record(raw: bytes, *, packed: bool = False, columns: int) -> None:
     """Refuse a long record of more columns than there can be, by BadItem.
 
-    It is an object in JSON, or a map in msgpack where it is `packed`; `columns` are as for
-    `check_item`.
+    It is an object in JSON, or a map in msgpack where it is `packed`; `columns` are as
+    for `check_item`.
     """
     if len(raw) <= LARGE:
         return
