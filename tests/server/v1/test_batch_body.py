@@ -13,7 +13,7 @@ from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
 from polydom.server.runtime.admission import HeldBytes
 from polydom.server.schema.batch import BatchTerms
 from polydom.server.schema.streams import JsonLines
-from polydom.server.v1 import batch_body as batch_source
+from polydom.server.v1 import batch_body
 from polydom.server.v1.batch_body import (
     BatchReader,
     content_type_of,
@@ -26,7 +26,7 @@ HELD = HeldBytes(1 << 20).body()
 
 
 def test_source_waits_no_longer_than_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_source, "RECEIVE_S", 0.01)
+    monkeypatch.setattr(batch_body, "RECEIVE_S", 0.01)
     told: list[int] = []
 
     async def receive() -> Any:
@@ -73,7 +73,7 @@ def test_a_stream_and_one_piece_come_in_chunks_of_the_same_size() -> None:
 def test_source_waits_for_whole_items_and_not_for_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch_source, "RECEIVE_S", 0.05)
+    monkeypatch.setattr(batch_body, "RECEIVE_S", 0.05)
     sent: list[bytes] = []
 
     async def receive() -> Any:
