@@ -18,7 +18,7 @@ from polydom.features.errors import BadInput
 from .parameters import Parameter
 from .rest_body import read_requested, refuse_shared_memory
 from .service import InferRequest, InferResponse
-from .tensors import BYTES, Tensor, elements_of, from_raw, from_values, to_raw
+from .tensors import BYTES, Declared, Tensor, elements_of, to_raw
 
 Message = Any  # protobuf makes its classes while running
 
@@ -87,7 +87,7 @@ def inference_of(request: Message) -> InferRequest:
                 "are there"
             )
         else:
-            inputs.append(from_raw(given.name, given.datatype, given.shape, raw[i]))
+            inputs.append(_declared(given).from_raw(raw[i]))
     return InferRequest(
         model=request.model_name,
         version=request.model_version,
@@ -111,7 +111,11 @@ def _typed(given: Message) -> Tensor:
             f"{where}, not in {min(filled - {wanted})}"
         )
     values: Iterable[Any] = getattr(given.contents, wanted) if wanted else ()
-    return from_values(given.name, given.datatype, given.shape, list(values))
+    return _declared(given).from_values(list(values))
+
+
+def _declared(given: Message) -> Declared:
+    return Declared.read(given.name, given.datatype, given.shape)
 
 
 def response_of(inferred: InferResponse, *, raw: bool) -> Message:

@@ -3,7 +3,6 @@
 What is malformed, or not what it says, raises BadInput.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -19,7 +18,7 @@ from ..schema.predict import encode
 from .items import MAX_ITEMS, Requested
 from .parameters import Parameter
 from .service import InferRequest, InferResponse
-from .tensors import Tensor, from_json, from_raw, from_raw_json, read_shape, to_raw
+from .tensors import Declared, Tensor, to_raw
 
 Parameters = dict[str, Parameter]
 
@@ -212,18 +211,18 @@ def _short(raw: Any, what: str) -> bytes:
 
 def _read_data(given: InputBody, data: Any, widest: int) -> Tensor:
     """Read what is in the JSON; once its shape was found to be possible."""
+    declared = Declared.read(given.name, given.datatype, given.shape)
     if not isinstance(data, Raw):
-        return from_json(given.name, given.datatype, given.shape, data)
-    lengths = read_shape(given.name, given.datatype, given.shape)
-    _refuse_many(given, widest)
-    return from_raw_json(given.name, given.datatype, lengths, data)
+        return declared.from_json(data)
+    _refuse_many(declared, widest)
+    return declared.from_raw_json(data)
 
 
-def _refuse_many(given: InputBody, widest: int) -> None:
+def _refuse_many(declared: Declared, widest: int) -> None:
     """Refuse more values than the most and largest items have."""
-    if len(given.shape) > 2 or math.prod(given.shape) > MAX_ITEMS * widest:
+    if len(declared.shape) > 2 or declared.count > MAX_ITEMS * widest:
         raise BadInput(
-            f"input {given.name[:80]!r} has shape {given.shape[:9]}; up to "
+            f"input {declared.name[:80]!r} has shape {list(declared.shape)}; up to "
             f"{MAX_ITEMS:,} items of up to {widest:,} values can be in a request"
         )
 
@@ -252,11 +251,10 @@ def _read_inputs(
                 f"input {given.name[:80]!r}: binary_data_size is {size!r}; "
                 f"{len(raw) - start:,} bytes are left behind the JSON"
             )
+        declared = Declared.read(given.name, given.datatype, given.shape)
         if size > LARGE:
-            read_shape(given.name, given.datatype, given.shape)
-            _refuse_many(given, widest)
-        piece = bytes(raw[start : start + size])
-        tensors.append(from_raw(given.name, given.datatype, given.shape, piece))
+            _refuse_many(declared, widest)
+        tensors.append(declared.from_raw(bytes(raw[start : start + size])))
         start += size
     if raw is not None and start != len(raw):
         raise BadInput(f"{len(raw) - start:,} bytes behind the JSON belong to no input")
