@@ -35,7 +35,7 @@ from .v1.docs_page import DOCS, show_docs
 from .v1.info import (
     LIVEZ,
     READYZ,
-    Probes,
+    direct_probes,
     livez,
     readyz,
     show_index,
@@ -229,14 +229,11 @@ def _state(app: FastAPI) -> dict[str, Any]:
     Where tokens are asked for there are none but for probes.
     """
     repository: Repository = app.state.repository
-    errors, probes = repository.stray.errors, Probes(repository)
+    errors = repository.stray.errors
     call_soon = asyncio.get_running_loop().call_soon
     admission = Admission(repository.settings.budget_s, call_soon)
     app.state.inference.admission = admission
-    direct: dict[tuple[bytes, bytes], Any] = {
-        (b"GET", LIVEZ.encode()): probes.livez,
-        (b"GET", READYZ.encode()): probes.readyz,
-    }
+    direct = direct_probes(repository)
     if app.state.access.tokens is None:
         direct[b"POST", PREDICT.encode()] = app.state.predict.at_once
     return {

@@ -10,13 +10,12 @@ import functools
 import gc
 import logging
 import os
-import select
 import shutil
 import signal
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from ..http.prometheus import samples_of
 from ..settings import DRAIN_S
 from .file_watch import POLL_S
 from .server import ReloadingServer, Running, run
+from .signal_socket import SignalSocket, signals_of
 from .worker_metrics import WorkerMetrics
 
 # A worker that ends is started anew, but not more often than this.
@@ -219,11 +219,10 @@ class Workers:
 
     def _fork(self, what: str, become: Callable[[], object]) -> int:
         """Start a process that becomes something; signals wait until it is that."""
-        blocked = _signals(*_TOLD, _TRIAL_FAILED)
-        signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _blocked())
         process = os.fork()
         if process:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _blocked())
             return process
         code = 1
         try:
@@ -300,76 +299,11 @@ def _stop_as_others_do() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+def _blocked() -> set[signal.Signals]:
+    """Return what a process does not hear before it is what it was forked for."""
+    return signals_of((*_TOLD, _TRIAL_FAILED))
+
+
 def _hear_signals() -> None:
     """Hear those that were held back since this process was forked."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _signals(*_TOLD, _TRIAL_FAILED))
-
-
-class SignalSocket:
-    """Hears signals, each once however often it comes, while it is a context."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._signals = _signals(*names)
-        self._heard = set[int]()
-
-    def __enter__(self) -> "SignalSocket":
-        """Begin to hear."""
-        self._told, self._wake = socket.socketpair()
-        self._wake.setblocking(False)
-        self._before = {n: signal.signal(n, self._hear) for n in self._signals}
-        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave the signals to whoever heard them before."""
-        signal.set_wakeup_fd(-1)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._told.close()
-        self._wake.close()
-
-    def wait(self, seconds: float) -> set[int]:
-        """Return what was heard, once something was or the time is up."""
-        if select.select([self._told], [], [], seconds)[0]:
-            self._told.recv(4096)
-        heard, self._heard = self._heard, set()
-        return heard
-
-    def run_interruptible(
-        self, names: Iterable[str], work: Callable[[], object]
-    ) -> None:
-        """Do some work, and give it up where one of these comes, once; it is heard."""
-        stops, patient = _signals(*names), [True]
-
-        def interrupt(number: int, frame: object) -> None:
-            self._hear(number, frame)
-            if patient:
-                patient.clear()
-                raise _GiveUp
-
-        with contextlib.suppress(_GiveUp):
-            try:
-                for number in stops:
-                    signal.signal(number, interrupt)
-                work()
-            finally:
-                patient.clear()
-        for number in stops:
-            signal.signal(number, self._hear)
-
-    def leave_to_parent(self) -> None:
-        """Hear nothing any more in a process that was forked meanwhile."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-
-    def _hear(self, number: int, _: object) -> None:
-        """Remember a signal; what finds the socket full to wake `wait` is no loss."""
-        self._heard.add(number)
-
-
-class _GiveUp(BaseException):
-    """Somebody wants the process to stop."""
-
-
-def _signals(*names: str) -> set[signal.Signals]:
-    return {getattr(signal, name) for name in names}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _blocked())

@@ -4,6 +4,7 @@ from fastapi import Request, Response
 
 from ..errors import NotReady, describe, not_ready
 from ..http.headers import only_model_in
+from ..http.raw_request import Direct
 from ..http.reply import failed, in_json
 from ..runtime.repository import Repository
 from ..schema.facts import Health
@@ -28,20 +29,13 @@ async def readyz(request: Request) -> Response:
     return in_json(Health("ok"))
 
 
-class Probes:
-    """Answers probes inside the protocol, while there is nothing wrong to tell."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-        self._well = encode(Health("ok"))
-
-    def livez(self, _: object) -> bytes:
-        """Answer as the function of that name does."""
-        return self._well
-
-    def readyz(self, _: object) -> bytes | None:
-        """Answer as the function of that name does; None where it has to say why."""
-        return self._well if self._repository.ready else None
+def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
+    """Answer probes inside the protocol, while there is nothing wrong to tell."""
+    well = encode(Health("ok"))
+    return {
+        (b"GET", LIVEZ.encode()): lambda _: well,
+        (b"GET", READYZ.encode()): lambda _: well if repository.ready else None,
+    }
 
 
 async def show_index(request: Request) -> Response:
