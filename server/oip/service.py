@@ -28,9 +28,6 @@ from .parameters import Parameter, Parameters
 from .statistics import ModelsStatistics, statistics_of
 from .tensors import Tensor
 
-# What a parameter can hold.
-SENDABLE = frozenset({bool, int, float, str})
-
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
@@ -263,10 +260,7 @@ class InferenceService:
     def refuse_change(self, headers: Headers) -> None:
         """Refuse to load or unload, but for who may: before anything of it is read.
 
-        Raises
-        ------
-        NotAllowed, Unauthorized
-            If the operator lets nobody, or not who sends these headers.
+        NotAllowed is raised if the operator lets nobody, Unauthorized for all others.
         """
         if self.access.admin is None:
             raise NotAllowed(
@@ -294,7 +288,7 @@ def _facts(
         del facts[name]
     facts["features"] = ",".join(answers[0].features)
     facts |= _gaps(answers)
-    return {name: fact for name, fact in facts.items() if type(fact) in SENDABLE}
+    return {name: fact for name, fact in facts.items() if isinstance(fact, Parameter)}
 
 
 def _gaps(answers: Sequence[Answer]) -> dict[str, Parameter]:
