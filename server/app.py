@@ -20,7 +20,7 @@ from polydom.features.errors import BadInput, PolydomError
 
 from .errors import UNEXPECTED, Failure, Overloaded
 from .http.openapi import document
-from .http.reply import RawReplies, failed
+from .http.reply import RawReplies, error_reply
 from .http.tokens import Access, TokenGate
 from .oip.openapi import OIP_STRUCTS, describe_oip
 from .oip.rest import routes_of
@@ -173,12 +173,13 @@ class LastResort:
             if begun:
                 self._repository.stray.errors[UNEXPECTED.code] += 1
                 raise
-            await failed(*self._repository.stray.failed(error))(scope, receive, send)
+            reply = error_reply(*self._repository.stray.failed(error))
+            await reply(scope, receive, send)
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     repository: Repository = request.app.state.repository
-    return failed(*repository.stray.failed(error))
+    return error_reply(*repository.stray.failed(error))
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
@@ -188,7 +189,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     headers, said = error.headers or {}, error.detail
     if "Allow" in headers:
         said = f"only {headers['Allow']} is answered here"
-    reply = failed(error.status_code, Failure(said, code))
+    reply = error_reply(error.status_code, Failure(said, code))
     reply.headers.update(headers)
     return reply
 

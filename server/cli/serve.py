@@ -114,7 +114,7 @@ def serve(
     from ..http.tokens import Access
     from ..ops.file_watch import Watch
     from ..ops.logs import set_up_logs
-    from ..ops.server import Running, free_port, listen
+    from ..ops.server import ServeOptions, free_port, listen
     from ..ops.workers import run_workers
     from ..runtime.model_names import name_files
     from ..settings import GrpcAt, Settings
@@ -131,7 +131,7 @@ def serve(
     if not 0 <= leave_s < math.inf:
         raise BadInput(f"--leave-s {leave_s:g}: a finite number, 0 or more, is needed")
     files = name_files(indexes)
-    running = Running(
+    options = ServeOptions(
         Watch(files) if watch else None, leave_s, ssl_certfile, ssl_keyfile
     )
     access = Access.read(token_file, admin_token_file)
@@ -149,7 +149,7 @@ def serve(
         typer.echo(f"serving {', '.join(files)} at {address}")
         if grpc_at is not None:
             typer.echo(f"serving gRPC at {host}:{grpc_at.port}")
-        run_workers(application, listener, running, workers)
+        run_workers(application, listener, options, workers)
 
 
 def _refuse_budget(option: str, value: float) -> None:

@@ -65,6 +65,6 @@ def content_type_in(headers: Headers) -> str:
     return kind
 
 
-def read_headers(headers: Headers) -> tuple[str, str | None]:
+def type_and_budget_in(headers: Headers) -> tuple[str, str | None]:
     """Content type, and the budget in milliseconds as it came."""
     return content_type_in(headers), only_header(headers, b"x-budget-ms")

@@ -15,7 +15,7 @@ from ..errors import Failure
 from ..runtime.admission import Admission
 from .loop_turn import turn_of
 from .raw_request import GET, Direct, RawRequest, framing_of, is_probe
-from .reply import CLOSE, RawReplies, failed, on_the_wire
+from .reply import CLOSE, RawReplies, error_reply, reply_bytes
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
 # the parser would take such a request's body for the other protocol.
@@ -432,7 +432,7 @@ class HttpProtocol(HttpToolsProtocol):
             return
         if self._answerer is not None:
             self._begin_cycle()  # so that it is counted
-        said = on_the_wire(failed(status, Failure(error, code), CLOSE))
+        said = reply_bytes(error_reply(status, Failure(error, code), CLOSE))
         begun, self._next = self._next is BODY, NOTHING
         if begun and self.pipeline:
             self.pipeline.popleft()  # the request that is wrong; it waits for others

@@ -12,7 +12,7 @@ from polydom.features.errors import BadInput
 
 from ..errors import Failure, Unauthorized
 from .headers import Headers
-from .reply import failed
+from .reply import error_reply
 
 # Probes come from whoever runs the process, and say nothing about what it serves.
 OPEN_PATHS = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
@@ -125,7 +125,7 @@ class TokenGate:
                 self._tokens.check(scope["headers"])
             except Unauthorized as error:
                 # the body that may be on its way is thrown away
-                refused = failed(401, Failure(str(error), error.code))
+                refused = error_reply(401, Failure(str(error), error.code))
                 await refused(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -13,7 +13,7 @@ from polydom.features.wording import describe_decode_error
 
 from ..http.body import arrival, read_body
 from ..http.headers import Headers, only_header
-from ..http.reply import Reply, failed, in_json, send_and_count
+from ..http.reply import Reply, error_reply, json_reply, send_and_count
 from ..runtime.admission import HeldBody
 from ..runtime.threads import run_off_loop
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
@@ -55,11 +55,11 @@ class Exchange:
 
     async def server_metadata(self) -> Reply:
         """Say what this server is."""
-        return in_json(server_facts())
+        return json_reply(server_facts())
 
     async def server_live(self) -> Reply:
         """Say that the process answers."""
-        return in_json(Live(live=True))
+        return json_reply(Live(live=True))
 
     async def server_ready(self) -> Reply:
         """Say whether every model is ready."""
@@ -68,7 +68,7 @@ class Exchange:
 
     async def model_metadata(self) -> Reply:
         """Say which tensors a model takes and gives."""
-        return in_json(self._service.model_metadata(self._name, self._version))
+        return json_reply(self._service.model_metadata(self._name, self._version))
 
     async def model_ready(self) -> Reply:
         """Say whether a model is ready."""
@@ -78,11 +78,11 @@ class Exchange:
     async def model_config(self) -> Reply:
         """Say the same as its metadata, in Triton's words."""
         metadata = self._service.model_metadata(self._name, self._version)
-        return in_json(config_of(metadata))
+        return json_reply(config_of(metadata))
 
     async def statistics(self) -> Reply:
         """Say what was counted for a model, or for all."""
-        return in_json(self._service.statistics(self._name, self._version))
+        return json_reply(self._service.statistics(self._name, self._version))
 
     async def infer(self) -> Reply:
         """Classify items."""
@@ -108,7 +108,7 @@ class Exchange:
         ready = given.get("ready", False)
         if not isinstance(ready, bool):
             raise BadInput("'ready' must be true or false")
-        return in_json(self._service.index(ready_only=ready))
+        return json_reply(self._service.index(ready_only=ready))
 
     async def load(self) -> Reply:
         """Load a model's file as it is now."""
@@ -154,9 +154,8 @@ class Endpoint:
             try:
                 reply = await self._answer(exchange)
             except Exception as error:
-                reply = failed(
-                    *self._service.failure(error, exchange.blamed, arrived_s)
-                )
+                failed = self._service.failure(error, exchange.blamed, arrived_s)
+                reply = error_reply(*failed)
             sending = reply(scope, receive, send)
             await send_and_count(sending, caller, time.monotonic, exchange.when_sent)
 
@@ -211,4 +210,4 @@ def _json_length(headers: Headers) -> int | None:
 def _readiness(answer: Ready | ModelReady) -> Reply:
     if not answer.ready:
         answer.error = "not ready yet"
-    return in_json(answer, 200 if answer.ready else 503)
+    return json_reply(answer, 200 if answer.ready else 503)

@@ -20,7 +20,7 @@ from .parameters import Parameter
 from .service import InferRequest, InferResponse
 from .tensors import Declared, Tensor, to_raw
 
-Parameters = dict[str, Parameter]
+ParameterMap = dict[str, Parameter]
 
 
 class InputBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -29,7 +29,7 @@ class InputBody(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     shape: list[int]
     datatype: str
-    parameters: Parameters | None = None
+    parameters: ParameterMap | None = None
     data: list[Any] | UnsetType = UNSET
 
 
@@ -37,7 +37,7 @@ class OutputBody(msgspec.Struct, forbid_unknown_fields=True):
     """One output that is asked for."""
 
     name: str
-    parameters: Parameters | None = None
+    parameters: ParameterMap | None = None
 
 
 class InferBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -45,7 +45,7 @@ class InferBody(msgspec.Struct, forbid_unknown_fields=True):
 
     inputs: list[InputBody]
     outputs: list[OutputBody] | None = None
-    parameters: Parameters | None = None
+    parameters: ParameterMap | None = None
     id: str = ""
     model_name: str | None = None
     model_version: str | None = None
@@ -91,7 +91,7 @@ class _LargeBody(InferBody, forbid_unknown_fields=True, kw_only=True):
 
 _decode = msgspec.json.Decoder(InferBody).decode
 _decode_large = msgspec.json.Decoder(_LargeBody).decode
-_decode_parameters = msgspec.json.Decoder(Parameters | None).decode
+_decode_parameters = msgspec.json.Decoder(ParameterMap | None).decode
 _decode_outputs = msgspec.json.Decoder(list[OutputBody] | None).decode
 _decode_shape = msgspec.json.Decoder(list[int]).decode
 
@@ -126,7 +126,7 @@ def decode_infer(
 ) -> Decoded:
     """Read the body of one inference request.
 
-    Parameters
+    ParameterMap
     ----------
     model, version
         As the path says.
@@ -276,7 +276,7 @@ def _read_outputs(
     return binary, requested
 
 
-def read_requested(name: str, parameters: Parameters) -> Requested:
+def read_requested(name: str, parameters: ParameterMap) -> Requested:
     """Read what an output's parameters ask for, but for how it is sent."""
     refuse_shared_memory(name, parameters)
     classes = parameters.get("classification", 0)
@@ -285,7 +285,7 @@ def read_requested(name: str, parameters: Parameters) -> Requested:
     return Requested(name, classes)
 
 
-def refuse_shared_memory(name: str, parameters: Parameters) -> None:
+def refuse_shared_memory(name: str, parameters: ParameterMap) -> None:
     """Refuse a tensor that is in the caller's memory."""
     if "shared_memory_region" in parameters:
         raise BadInput(f"tensor {name[:80]!r}: shared memory is not offered")

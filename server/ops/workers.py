@@ -27,7 +27,7 @@ from polydom.features.errors import BadInput
 from ..http.prometheus import samples_of
 from ..settings import DRAIN_S
 from .file_watch import POLL_S
-from .server import ReloadingServer, Running, run
+from .server import ReloadingServer, ServeOptions, run
 from .signal_socket import SignalSocket, signals_of
 from .worker_metrics import WorkerMetrics
 
@@ -43,7 +43,7 @@ log = logging.getLogger("polydom")
 
 
 def run_workers(
-    app: FastAPI, listener: socket.socket, running: Running, count: int
+    app: FastAPI, listener: socket.socket, options: ServeOptions, count: int
 ) -> None:
     """Serve with `count` processes until SIGINT or SIGTERM; SIGHUP makes all reload.
 
@@ -55,12 +55,12 @@ def run_workers(
         If this system cannot fork, or certificate and key cannot be used.
     """
     if count == 1:
-        run(app, listener, running)
+        run(app, listener, options)
         return
     if not hasattr(os, "fork"):
         raise BadInput("--workers above 1 needs a system that can fork")
     with tempfile.TemporaryDirectory(prefix="polydom-") as folder:
-        Workers(app, listener, running, count, Path(folder)).run()
+        Workers(app, listener, options, count, Path(folder)).run()
 
 
 class Workers:
@@ -77,17 +77,17 @@ class Workers:
         self,
         app: FastAPI,
         listener: socket.socket,
-        running: Running,
+        options: ServeOptions,
         count: int,
         folder: Path,
     ) -> None:
         self._app = app
         self._listener = listener
-        self._watch = running.watch
-        self._server = ReloadingServer(app, replace(running, watch=None))
+        self._watch = options.watch
+        self._server = ReloadingServer(app, replace(options, watch=None))
         self._count = count
         self._folder = folder
-        self._patience_s = running.leave_s + DRAIN_S + 5
+        self._patience_s = options.leave_s + DRAIN_S + 5
         self._numbers: dict[int, int] = {}  # of each process that runs
         self._forked_s = [-RESTART_S] * count
         self._stopping_s: float | None = None

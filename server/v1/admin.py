@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fastapi import Request, Response
 
 from ..http.headers import only_model_in
-from ..http.reply import in_json
+from ..http.reply import json_reply
 from ..http.tokens import Tokens
 from ..runtime.repository import Repository
 
@@ -31,4 +31,4 @@ class Admin:
         self._tokens.check(request.headers.raw)
         await self._repository.reload(only_model_in(request.scope["query_string"]))
         self.notify_others()
-        return in_json(self._repository.facts())
+        return json_reply(self._repository.facts())

@@ -8,7 +8,7 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
 
-from ..http.headers import Headers, content_type_in, read_headers, read_query
+from ..http.headers import Headers, content_type_in, read_query, type_and_budget_in
 from ..schema.bounds import check_item
 from ..schema.json_keys import refuse_twice, twice_in_json
 from ..schema.predict import MSGPACK, PredictRequest, Terms
@@ -56,7 +56,7 @@ def decode_request(
     BadItem
         If a text is not UTF-8.
     """
-    content_type, header_budget = read_headers(headers)
+    content_type, header_budget = type_and_budget_in(headers)
     ask = _decode_body(content_type, body, kind)
     if query or header_budget is not None:
         _add_terms(ask, query, header_budget)

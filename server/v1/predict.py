@@ -14,9 +14,9 @@ from polydom.features.items import Item
 
 from ..errors import NotReady
 from ..http.body import arrival, coding_of, read_body
-from ..http.headers import Headers, model_in, read_headers
+from ..http.headers import Headers, model_in, type_and_budget_in
 from ..http.raw_request import RawRequest
-from ..http.reply import JSON, Reply, failed, send_and_count
+from ..http.reply import JSON, Reply, error_reply, send_and_count
 from ..runtime.admission import HeldBody
 from ..runtime.codec import Codec
 from ..runtime.model import ServedModel
@@ -86,9 +86,9 @@ class Predict:
             answer = served.codec.answer(request, outcome)
         except Exception as error:
             metrics = repository.stray if served is None else served.metrics
-            await failed(*metrics.failed(error))(scope, receive, send)
+            await error_reply(*metrics.failed(error))(scope, receive, send)
             return
-        if read_headers(headers)[0] in MSGPACK:
+        if type_and_budget_in(headers)[0] in MSGPACK:
             packed = encode_msgpack(answer)
             reply = Reply(200, packed, kind=MSGPACK[0].encode())
         else:
@@ -129,7 +129,7 @@ def _read(
     telling = [header for header in headers if header[0] in _TELLING]
     is_bare = not query and telling == _PLAIN_JSON
     if not is_bare:
-        content_type, budget = read_headers(telling)
+        content_type, budget = type_and_budget_in(telling)
         if coding_of(telling) or content_type in MSGPACK:
             return None
         is_bare = not query and content_type == "application/json" and budget is None
