@@ -227,16 +227,14 @@ class BatchExchange:
         Pieces of fewer than `ahead` bytes go together.
         """
         yield self._head
-        gathered: list[bytes] = []
-        size = 0
+        gathered = bytearray()
         async for piece in pieces:
-            gathered.append(piece)
-            size += len(piece)
-            if size >= ahead:
-                yield chunk_of(b"".join(gathered))
-                gathered, size = [], 0
+            gathered += piece
+            if len(gathered) >= ahead:
+                yield chunk_of(gathered)
+                gathered.clear()
         if gathered:
-            yield chunk_of(b"".join(gathered))
+            yield chunk_of(gathered)
         self._sent = True
         yield LAST_CHUNK
 
@@ -270,9 +268,9 @@ class BatchExchange:
             raise error_of(self._response.status, self._response.take())
 
 
-def chunk_of(data: bytes) -> bytes:
+def chunk_of(data: bytes | bytearray) -> bytes:
     """Write one of HTTP's chunks; `data` must not be empty."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
+    return b"%x\r\n" % len(data) + data + b"\r\n"
 
 
 def read_answer(status: int, body: bytes) -> Answer:

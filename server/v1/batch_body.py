@@ -71,9 +71,9 @@ async def read_batch(
         return terms, reader.chunks(JsonLines(limit))
     if kind in (JSON, ""):
         body = read_object(await reader.whole(limit))
-        terms = _merge(terms, body)
-        terms.count = len(body.items)
-        return terms, cut(body.items)
+        _merge(body, terms)
+        body.count = len(body.items)
+        return body, cut(body.items)
     raise BadInput(
         f"content type {kind[:80]!r} is not understood; send {MSGPACK[0]}, "
         f"{JSON_LINES[0]} or {JSON}"
@@ -89,21 +89,15 @@ def read_terms(query: bytes) -> BatchTerms:
         raise BadInput(f"query: {describe_decode_error(error, BatchTerms)}") from error
 
 
-def _merge(terms: BatchTerms, body: BatchTerms) -> BatchTerms:
-    """Put together what query and body say, each at most once."""
+def _merge(body: BatchBody, terms: BatchTerms) -> None:
+    """Add to a body's terms those of the query, each of which is said once."""
     default = BatchTerms()
-    merged = BatchTerms()
     for name in BatchTerms.__struct_fields__:
-        given = [
-            value
-            for value in (getattr(terms, name), getattr(body, name))
-            if value != getattr(default, name)
-        ]
-        if len(given) > 1:
-            raise BadInput(f"{name} is given twice")
-        if given:
-            setattr(merged, name, given[0])
-    return merged
+        value, unsaid = getattr(terms, name), getattr(default, name)
+        if value != unsaid:
+            if getattr(body, name) != unsaid:
+                raise BadInput(f"{name} is given twice")
+            setattr(body, name, value)
 
 
 class BatchReader:
