@@ -1,1 +1,1 @@
-"""HTTP/1.1 as it is needed here, from stamps, limits and tokens to texts of metrics."""
+"""HTTP/1.1 as needed here: stamps, limits, bodies, replies, tokens, OpenAPI, counts."""

@@ -1,4 +1,7 @@
-"""What a request's headers and query say, before its body is read; or BadInput."""
+"""What a request's headers and query say, before its body is read.
+
+What cannot be used raises BadInput.
+"""
 
 from collections.abc import Iterable
 from urllib.parse import parse_qsl

@@ -32,7 +32,7 @@ class Reply(Response):
 
 
 def json_reply(answer: Any, status: int = 200) -> Reply:
-    """Give a structure, or what else can be written so, as JSON."""
+    """Write a structure, or other plain data, as JSON."""
     return Reply(status, encode(answer))
 
 

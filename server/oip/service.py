@@ -33,8 +33,8 @@ from .tensors import Tensor
 class InferRequest:
     """One inference request, decoded.
 
-    Any version is meant where it is empty; `id` is echoed. The parameters are the
-    budget and the other terms.
+    An empty version stands for any, and `id` is echoed. The parameters are the budget
+    and the other terms.
     """
 
     model: str
@@ -75,8 +75,8 @@ class InferResponse:
 class InferenceService:
     """Answers what both transports ask; for the event loop alone.
 
-    Any version of a model is meant where it is empty. What is asked of a model raises
-    UnknownModel or NotReady, as `Repository.get`.
+    An empty version stands for any. What is asked of a model raises UnknownModel or
+    NotReady, as `Repository.get`.
 
     Parameters
     ----------

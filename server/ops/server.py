@@ -51,7 +51,10 @@ class ServeOptions:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open a socket that listens at an address, 0 for a free port; or BadInput."""
+    """Open a socket that listens at an address; port 0 takes a free one.
+
+    BadInput is raised where that cannot be.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
@@ -61,7 +64,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def free_port(host: str, port: int) -> int:
-    """Return a port that can be listened at now, `port` but for 0; as `listen`."""
+    """Return a port that can be listened at now: `port`, or for 0 a free one."""
     with listen(host, port) as probe:
         found: int = probe.getsockname()[1]
         return found

@@ -1,4 +1,4 @@
-"""Hearing signals between two waits, not in the middle of what is done."""
+"""Signals that are heard between two pieces of work, not in the middle of one."""
 
 import contextlib
 import select
@@ -65,7 +65,7 @@ class SignalSocket:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def _hear(self, number: int, _: object) -> None:
-        """Remember a signal; what finds the socket full to wake `wait` is no loss."""
+        """Remember a signal; where the socket is full, `wait` wakes all the same."""
         self._heard.add(number)
 
 

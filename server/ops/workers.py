@@ -294,7 +294,7 @@ async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
 
 
 def _stop_as_others_do() -> None:
-    """Stop as a process does that has no workers; until it serves, when it is told."""
+    """Drop the parent's handlers: until it serves, a worker stops once it is told."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 

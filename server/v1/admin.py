@@ -13,7 +13,7 @@ RELOAD = "/v1/admin/reload"
 
 
 class Admin:
-    """Reloads on request of who has one of the tokens.
+    """Reloads at the request of whoever has one of the tokens.
 
     Attributes
     ----------

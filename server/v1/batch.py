@@ -75,7 +75,7 @@ class BatchEndpoint:
 
 
 class Batch:
-    """One batch on its way, which ends where the repository's server is left.
+    """One batch on its way; it ends when the server is told to stop.
 
     A slot is held while something of it is computed.
 
