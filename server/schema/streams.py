@@ -24,40 +24,32 @@ class JsonLines:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._rest: list[bytes] = []
-        self._size = 0
+        self._rest = bytearray()
 
     @property
     def left(self) -> int:
         """Bytes of the item that is not whole yet."""
-        return self._size
+        return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Take more of the stream; give the lines that are whole now."""
-        head, end, tail = data.partition(b"\n")
-        if end:
-            lines = tail.split(b"\n")
-            first = b"".join([*self._rest, head])
-            self._rest, self._size = [lines[-1]], len(lines[-1])
-            for line in (first, *lines[:-1]):
-                self._check(len(line))
-                if line.strip():
-                    yield line
-        else:
-            self._rest.append(head)
-            self._size += len(head)
-        self._check(self._size)
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._rest) + lines[0]
+            self._rest.clear()
+        self._rest += rest
+        for line in lines:
+            _check(len(line), self._limit)
+            if line.strip():
+                yield line
+        _check(len(self._rest), self._limit)
 
     def finish(self) -> Iterator[bytes]:
         """Give the last line, which need not have an end."""
-        line = b"".join(self._rest)
-        self._rest = []
+        line = bytes(self._rest)
+        self._rest.clear()
         if line.strip():
             yield line
-
-    def _check(self, size: int) -> None:
-        if size > self._limit:
-            raise TooLarge(f"an item is over the limit of {self._limit:,} bytes")
 
 
 class MsgpackStream:
@@ -83,15 +75,15 @@ class MsgpackStream:
             while True:
                 self._unpacker.skip()
                 size = self._unpacker.tell() - self._end
-                self._check(self._unpacker.tell())
+                _check(size, self._limit)
                 self._end += size
                 piece = bytes(memoryview(self._rest)[:size])
                 del self._rest[:size]
                 yield piece
         except msgpack.OutOfData:
-            self._check(self._fed)
+            _check(self._fed - self._end, self._limit)
         except msgpack.BufferFull as error:
-            raise self._too_large() from error
+            raise _too_large(self._limit) from error
         except (msgpack.UnpackException, ValueError, TypeError) as error:
             reason = str(error) or "nested too deeply, or a byte that begins nothing"
             raise BadInput(f"the stream is no msgpack: {reason}"[:200]) from error
@@ -103,12 +95,14 @@ class MsgpackStream:
             raise BadInput(f"the stream ended within an item, after {left:,} bytes")
         return iter(())
 
-    def _check(self, at: int) -> None:
-        if at - self._end > self._limit:
-            raise self._too_large()
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"an item is over the limit of {self._limit:,} bytes")
+def _check(size: int, limit: int) -> None:
+    if size > limit:
+        raise _too_large(limit)
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"an item is over the limit of {limit:,} bytes")
 
 
 Stream = JsonLines | MsgpackStream
