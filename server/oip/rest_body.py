@@ -220,7 +220,7 @@ def _read_data(given: InputBody, data: Any, widest: int) -> Tensor:
 
 def _refuse_many(declared: Declared, widest: int) -> None:
     """Refuse more values than the most and largest items have."""
-    if len(declared.shape) > 2 or declared.count > MAX_ITEMS * widest:
+    if len(declared.shape) > 2 or declared.size > MAX_ITEMS * widest:
         raise BadInput(
             f"input {declared.name[:80]!r} has shape {list(declared.shape)}; up to "
             f"{MAX_ITEMS:,} items of up to {widest:,} values can be in a request"

@@ -8,7 +8,6 @@ import itertools
 import math
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from types import NoneType
 from typing import Any, NamedTuple
 
@@ -71,46 +70,44 @@ class Tensor(NamedTuple):
     values: Sequence[Value]
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
+class Declared(NamedTuple):
     """What an input says of itself, found to be possible before its data is looked at.
 
     Attributes
     ----------
     name, datatype, shape
         As of the `Tensor` that it becomes.
+    size
+        How many values that has.
     """
 
     name: str
     datatype: str
     shape: tuple[int, ...]
+    size: int
 
     @classmethod
     def read(cls, name: str, datatype: str, shape: Iterable[int]) -> "Declared":
         """Check the datatype, and how many axes and values there are."""
-        declared = cls(name, datatype, tuple(itertools.islice(shape, MAX_AXES + 1)))
+        lengths = tuple(itertools.islice(shape, MAX_AXES + 1))
+        declared = cls(name, datatype, lengths, math.prod(lengths))
         if datatype != BYTES and datatype not in DTYPES:
             known = f"{', '.join(DTYPES)}, {BYTES}"
             raise declared.wrong(f"datatype {datatype[:20]!r} is none of {known}")
-        if not 1 <= len(declared.shape) <= MAX_AXES:
+        if not 1 <= len(lengths) <= MAX_AXES:
             raise declared.wrong(f"the shape needs 1 to {MAX_AXES} axes")
-        for length in declared.shape:
+        for length in lengths:
             if not 0 <= length <= MAX_ELEMENTS:
                 raise declared.wrong(
                     f"an axis of {length} in the shape; 0 to {MAX_ELEMENTS:,} are "
                     "allowed"
                 )
-        if declared.count > MAX_ELEMENTS:
+        if declared.size > MAX_ELEMENTS:
             raise declared.wrong(
-                f"shape {list(declared.shape)} holds {declared.count:,} values; at "
+                f"shape {list(lengths)} holds {declared.size:,} values; at "
                 f"most {MAX_ELEMENTS:,} are read"
             )
         return declared
-
-    @property
-    def count(self) -> int:
-        """How many values there are."""
-        return math.prod(self.shape)
 
     def wrong(self, said: str) -> BadInput:
         """Make the error for what is wrong with it."""
@@ -121,10 +118,10 @@ class Declared:
         if self.datatype == BYTES:
             return self._tensor(self._elements(raw))
         dtype = np.dtype(DTYPES[self.datatype])
-        if len(raw) != self.count * dtype.itemsize:
+        if len(raw) != self.size * dtype.itemsize:
             raise self.wrong(
                 f"{len(raw):,} bytes of data; {self.datatype} of shape "
-                f"{list(self.shape)} takes {self.count * dtype.itemsize:,}"
+                f"{list(self.shape)} takes {self.size * dtype.itemsize:,}"
             )
         values = np.frombuffer(raw, dtype)
         if self.datatype == "BOOL":
@@ -147,7 +144,7 @@ class Declared:
         data = bytes(raw).strip()
         if data[:1] != b"[":
             raise self.wrong("'data' must be an array")
-        if not self.count and not data[1:-1].strip():
+        if not self.size and not data[1:-1].strip():
             return self._tensor([])
         nested = data[1:].lstrip()[:1] == b"["
         try:
@@ -161,7 +158,7 @@ class Declared:
 
         FP16 and FP32 are rounded to those; null is NaN as a float and None in BYTES.
         """
-        if len(values) != self.count:
+        if len(values) != self.size:
             raise self._mismatch(len(values))
         if len(values) <= PIECE:
             return self._tensor(self._check(values))
@@ -181,7 +178,7 @@ class Declared:
 
     def _elements(self, raw: bytes) -> list[bytes]:
         elements: list[bytes] = []
-        count, start = self.count, 0
+        count, start = self.size, 0
         while start < len(raw) and len(elements) < count:
             end = first = start + _LENGTH.size
             if first <= len(raw):
@@ -214,7 +211,7 @@ class Declared:
         return data
 
     def _strings_in(self, data: bytes, nested: bool) -> Tensor:
-        if strings_at_most(data) > 2 * self.count:
+        if strings_at_most(data) > 2 * self.size:
             raise self.wrong(
                 f"shape {list(self.shape)} does not match what {len(data):,} bytes hold"
             )
@@ -225,7 +222,7 @@ class Declared:
 
     def _numbers_in(self, data: bytes, nested: bool) -> Tensor:
         # there are no strings: each comma is between two numbers
-        if data.count(b",") + 1 != self.count:
+        if data.count(b",") + 1 != self.size:
             raise self._mismatch(data.count(b",") + 1)
         if data.count(b"[") != 1 + nested * self.shape[0]:
             raise self._not_nested()
@@ -236,7 +233,7 @@ class Declared:
         for row in rows:
             for piece in _pieces(row):
                 values += self._check(_decode_values(piece))
-        if len(values) != self.count:  # an empty array has as many commas as one of one
+        if len(values) != self.size:  # an empty array has as many commas as one of one
             raise self._mismatch(len(values))
         return self._tensor(values)
 
