@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from polydom.features.errors import PolydomError
 from polydom.indexer.commands.app import app
 
+from .cli.plan import plan
+from .cli.predict import predict
 from .cli.score import score
-from .cli.serve import plan, polydom, predict, serve
+from .cli.serve import polydom, serve
 
 app.callback()(polydom)
 for command, example in (

@@ -20,7 +20,7 @@ from polydom.features.errors import BadInput, PolydomError
 
 from .errors import UNEXPECTED, Failure, Overloaded
 from .http.openapi import document
-from .http.reply import RawReplies, failed
+from .http.reply import RawReplies, error_reply
 from .http.tokens import Access, TokenGate
 from .oip.openapi import OIP_STRUCTS, describe_oip
 from .oip.rest import routes_of
@@ -35,7 +35,7 @@ from .v1.docs_page import DOCS, show_docs
 from .v1.info import (
     LIVEZ,
     READYZ,
-    Probes,
+    direct_probes,
     livez,
     readyz,
     show_index,
@@ -133,6 +133,7 @@ def create_app(
         app.add_api_route(RELOAD, app.state.admin.reload, methods=["POST"])
     if access.tokens is not None:
         # the last to be added is the first that is asked, whatever the path
+        # the page holds nothing; what it shows is asked for with the token typed there
         app.add_middleware(TokenGate, tokens=access.tokens, free=(DOCS,))
     app.openapi = describe_routes  # type: ignore[method-assign]  # as FastAPI advises
     return app
@@ -172,12 +173,13 @@ class LastResort:
             if begun:
                 self._repository.stray.errors[UNEXPECTED.code] += 1
                 raise
-            await failed(*self._repository.stray.failed(error))(scope, receive, send)
+            reply = error_reply(*self._repository.stray.failed(error))
+            await reply(scope, receive, send)
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     repository: Repository = request.app.state.repository
-    return failed(*repository.stray.failed(error))
+    return error_reply(*repository.stray.failed(error))
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
@@ -187,7 +189,7 @@ async def _answer_http_error(request: Request, error: Exception) -> Response:
     headers, said = error.headers or {}, error.detail
     if "Allow" in headers:
         said = f"only {headers['Allow']} is answered here"
-    reply = failed(error.status_code, Failure(said, code))
+    reply = error_reply(error.status_code, Failure(said, code))
     reply.headers.update(headers)
     return reply
 
@@ -228,14 +230,11 @@ def _state(app: FastAPI) -> dict[str, Any]:
     Where tokens are asked for there are none but for probes.
     """
     repository: Repository = app.state.repository
-    errors, probes = repository.stray.errors, Probes(repository)
+    errors = repository.stray.errors
     call_soon = asyncio.get_running_loop().call_soon
     admission = Admission(repository.settings.budget_s, call_soon)
     app.state.inference.admission = admission
-    direct: dict[tuple[bytes, bytes], Any] = {
-        (b"GET", LIVEZ.encode()): probes.livez,
-        (b"GET", READYZ.encode()): probes.readyz,
-    }
+    direct = direct_probes(repository)
     if app.state.access.tokens is None:
         direct[b"POST", PREDICT.encode()] = app.state.predict.at_once
     return {

@@ -1,19 +1,4 @@
-"""Errors that only a server has, and how each is answered; features/errors.py has more.
-
-PolydomError
-├── Unauthorized       no token came that the server knows
-├── UnsupportedEncoding  a request's body is compressed in a way that is not read
-├── TooLarge           a request's body is over the limit
-├── ReceiveTimeout     what was still to come of a request did not
-├── Overloaded         too many requests wait already
-├── NotReady           the index is still being warmed up, or the server stops
-├── Abandoned          the caller left before there was an answer
-├── UnknownModel       no model has the name, or the version, that was asked for
-├── NotAllowed         the operator lets nobody do what was asked for
-├── ReloadFailed       an index file could not take the place of what is served
-└── NothingFits
-    └── TooLittleLeft  what is left of a request's budget buys nothing it asked for
-"""
+"""Errors that only a server has, and how all are answered; see features/errors.py."""
 
 from typing import NamedTuple
 
@@ -131,7 +116,7 @@ class Status(NamedTuple):
     number
         Over HTTP.
     grpc
-        Name of gRPC's status.
+        Name of gRPC's status; empty where the error is HTTP's alone.
     errors
         Which errors, with those derived from them.
     meaning
@@ -164,15 +149,12 @@ STATUSES = (
         404, "NOT_FOUND", (UnknownModel,), "No model has that name, or that version."
     ),
     Status(
-        408,
-        "DEADLINE_EXCEEDED",
-        (ReceiveTimeout,),
-        "The request did not come in whole within 10 s.",
+        408, "", (ReceiveTimeout,), "The request did not come in whole within 10 s."
     ),
     Status(413, "RESOURCE_EXHAUSTED", (TooLarge,), "The body is over the limit."),
     Status(
         415,
-        "UNIMPLEMENTED",
+        "",
         (UnsupportedEncoding,),
         "The body is compressed in another way than gzip or deflate.",
     ),

@@ -16,9 +16,12 @@ ROOMS = ("features", "models", "indexer", "server")
 # What is on the way of one `/v1/predict`, and of one `polydom build`. One before it
 # imports each, or the picture is refused.
 REQUEST = (
+    "server.cli.serve",
+    "server.ops.server",
+    "server.http.protocol",
+    "server.http.raw_request",
     "server.app",
     "server.v1.predict",
-    "server.http.protocol",
     "server.v1.decode",
     "server.runtime.repository",
     "server.runtime.model",

@@ -1,15 +1,63 @@
-"""What a budget buys at some size, and what comes cheaper and dearer."""
+"""What a budget buys at some size, and what is cheaper and dearer: `polydom plan`."""
 
-from typing import Any
+import json
+from typing import Annotated, Any
+
+import typer
 
 from polydom.features.errors import BadInput, NothingFits, printable
-from polydom.features.sizes import Size, show_size
+from polydom.features.items import SIZE_NAMES
+from polydom.features.sizes import Size, read_size, show_size
 from polydom.features.wording import show_us
+from polydom.indexer.commands.app import AsJson, IndexFile
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
-from ..engine.budget import read_amount
-from ..engine.loading import package_of
+from .options import Budget, BudgetMs
+
+
+def plan(
+    index: IndexFile,
+    size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N or AxB",
+            help="Size of the item: pixels, characters; or width x height, "
+            "words x sentences. A record has none.",
+        ),
+    ] = None,
+    budget_ms: BudgetMs = None,
+    budget: Budget = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say which feature set a budget buys, and what comes cheaper and dearer."""
+    from ..engine.loading import load_index
+
+    loaded, _ = load_index(index)
+    facts = explain(loaded, _size_for(loaded, size), budget_ms, budget)
+    typer.echo(json.dumps(facts) if as_json else table_of(facts))
+
+
+def _size_for(index: Index, text: str | None) -> Size:
+    """Read the size of an item; a record's is 1, and need not be said."""
+    if text is not None:
+        return _read_size(text)
+    package = index.package
+    if package is None or package.kind == "record":
+        return 1.0
+    names = " x ".join(SIZE_NAMES[package.kind][index.pairs])
+    raise BadInput(f"say how large the {package.kind} is: --size, in {names}")
+
+
+def _read_size(text: str) -> Size:
+    try:
+        numbers = [float(number) for number in text.split("x")]
+        return read_size(numbers if len(numbers) > 1 else numbers[0])
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither a number nor two with an x between them",
+            param_hint="--size",
+        ) from None
 
 
 def explain(
@@ -29,7 +77,12 @@ def explain(
     ------
     BadInput
         If size or budget are out of range, or the budget is missing.
+    BadIndexFile
+        If the index holds bare candidates.
     """
+    from ..engine.budget import read_amount
+    from ..engine.loading import package_of
+
     package = package_of(index)
     unit = str(package.meta.get("unit", "s"))
     amount = read_amount(unit, budget_ms, budget)

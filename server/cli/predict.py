@@ -1,23 +1,23 @@
-"""Answers in this process: the server's planner without a server."""
+"""Answers in this process, without a server: `polydom predict`."""
 
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+import typer
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from polydom.features.errors import BadFeature, BadItem, printable
+from polydom.features.errors import BadFeature, BadItem, PolydomError, printable
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
+from polydom.indexer.commands.app import AsJson, IndexFile
 
-from ..engine.execution import execute
-from ..engine.request import Caller
-from ..runtime.codec import Codec
-from ..runtime.record_decoder import decode_content
-from ..runtime.warm_up import open_codec
 from ..schema.predict import Answer, PredictRequest, Reason
+from .options import Budget, BudgetMs, FeatureFiles
 
 STDIN = Path("-")
 BadFile = BadItem | BadFeature
@@ -29,6 +29,40 @@ IN_WORDS: dict[Reason, str] = {
     "overrun": "a feature took longer than planned, so the work was cut short",
     "sure": "the first features were enough to be sure",
 }
+
+
+def predict(
+    index: IndexFile,
+    items: Annotated[
+        list[Path],
+        typer.Argument(
+            help="Images, texts, or records as JSON; - reads one from stdin."
+        ),
+    ],
+    features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
+    budget_ms: BudgetMs = None,
+    budget: Budget = None,
+    as_json: AsJson = False,
+) -> None:
+    """Classify files in this process, each inside the budget.
+
+    With --json there is one line per item, the answer as the server gives it. What is
+    wrong with a file goes to standard error, with --json as JSON too; the others are
+    answered, and the exit code is 1.
+    """
+    failed = False
+    for path, answer in answer_files(index, items, features, budget_ms, budget):
+        if isinstance(answer, PolydomError):
+            failed = True
+            facts = {"file": str(path), "error": str(answer), "code": answer.code}
+            words = f"polydom: {path}: {answer}"
+            typer.echo(json.dumps(facts) if as_json else words, err=True)
+        elif as_json:
+            typer.echo(json.dumps({"item": str(path), **msgspec.to_builtins(answer)}))
+        else:
+            typer.echo(line_of(path, answer))
+    if failed:
+        raise typer.Exit(1)
 
 
 def answer_files(
@@ -48,26 +82,28 @@ def answer_files(
     BadIndexFile, BadFeature, BadInput
         As `create_app` and `Codec.request`.
     """
+    from ..engine.execution import execute
+    from ..engine.request import Caller
+    from ..runtime.warm_up import open_codec
+
     codec = open_codec(index_path, features)
     for path in items:
         try:
             ask = read_request(path, codec.planner.package.kind)
             ask.budget_ms, ask.budget = budget_ms, budget
-            yield path, _answer(codec, ask)
+            arrived_s = codec.planner.now()
+            request = codec.request(ask, codec.item(ask), arrived_s, Caller())
+            outcome = execute(codec.planner, request)
+            at_once = replace(request, read_s=outcome.started_s)  # without a queue
+            yield path, codec.answer(at_once, outcome)
         except (BadItem, BadFeature) as error:
             yield path, error
 
 
-def _answer(codec: Codec, ask: PredictRequest) -> Answer:
-    arrived_s = codec.planner.now()
-    request = codec.request(ask, codec.item(ask), arrived_s, Caller())
-    outcome = execute(codec.planner, request)
-    at_once = replace(request, read_s=outcome.started_s)  # there is no queue here
-    return codec.answer(at_once, outcome)
-
-
 def read_request(path: Path, kind: Kind) -> PredictRequest:
     """Read a file, or standard input where it is called -, as an item of a kind."""
+    from ..runtime.record_decoder import decode_content
+
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()
     except IsADirectoryError as error:

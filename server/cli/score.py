@@ -10,7 +10,7 @@ import typer
 from polydom.features.errors import BadInput
 from polydom.indexer.commands.app import IndexFile
 
-from .serve import FeatureFiles
+from .options import FeatureFiles
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 

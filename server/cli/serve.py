@@ -1,36 +1,15 @@
-"""The online commands: `polydom serve`, `polydom plan`, `polydom predict`."""
+"""The command that answers over HTTP: `polydom serve`."""
 
-import json
 import math
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from polydom.features.errors import BadInput, PolydomError
-from polydom.features.items import SIZE_NAMES
-from polydom.features.sizes import Size, read_size
-from polydom.indexer.commands.app import AsJson, IndexFile
+from polydom.features.errors import BadInput
 
-if TYPE_CHECKING:
-    from polydom.indexer.index.index import Index
-
-FeatureFiles = Annotated[
-    list[Path],
-    typer.Option(
-        "--features",
-        metavar="FILE",
-        help="Python file with features of your own; may be given several times.",
-    ),
-]
-BudgetMs = Annotated[
-    float | None, typer.Option(help="Milliseconds that one item may take.")
-]
-Budget = Annotated[
-    float | None,
-    typer.Option(help="What one item may cost, for an index that counts no time."),
-]
+from .options import FeatureFiles
 
 
 def _show_version(wanted: bool) -> None:
@@ -53,7 +32,7 @@ def polydom(
     """Take the options that go before a command."""
 
 
-# Options of `polydom serve`: where it answers,
+# Where it answers,
 Indexes = Annotated[
     list[str],
     typer.Argument(
@@ -135,7 +114,7 @@ def serve(
     from ..http.tokens import Access
     from ..ops.file_watch import Watch
     from ..ops.logs import set_up_logs
-    from ..ops.server import Running, free_port, listen
+    from ..ops.server import ServeOptions, free_port, listen
     from ..ops.workers import run_workers
     from ..runtime.model_names import name_files
     from ..settings import GrpcAt, Settings
@@ -152,7 +131,7 @@ def serve(
     if not 0 <= leave_s < math.inf:
         raise BadInput(f"--leave-s {leave_s:g}: a finite number, 0 or more, is needed")
     files = name_files(indexes)
-    running = Running(
+    options = ServeOptions(
         Watch(files) if watch else None, leave_s, ssl_certfile, ssl_keyfile
     )
     access = Access.read(token_file, admin_token_file)
@@ -170,93 +149,9 @@ def serve(
         typer.echo(f"serving {', '.join(files)} at {address}")
         if grpc_at is not None:
             typer.echo(f"serving gRPC at {host}:{grpc_at.port}")
-        run_workers(application, listener, running, workers)
+        run_workers(application, listener, options, workers)
 
 
 def _refuse_budget(option: str, value: float) -> None:
     if not 0 < value < math.inf:
         raise BadInput(f"{option} {value:g}: a finite number above 0 is needed")
-
-
-def _size_for(index: "Index", text: str | None) -> Size:
-    """Read the size of an item; a record's is 1, and need not be said."""
-    if text is not None:
-        return _read_size(text)
-    package = index.package
-    if package is None or package.kind == "record":
-        return 1.0
-    names = " x ".join(SIZE_NAMES[package.kind][index.pairs])
-    raise BadInput(f"say how large the {package.kind} is: --size, in {names}")
-
-
-def _read_size(text: str) -> Size:
-    try:
-        numbers = [float(number) for number in text.split("x")]
-        return read_size(numbers if len(numbers) > 1 else numbers[0])
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is neither a number nor two with an x between them",
-            param_hint="--size",
-        ) from None
-
-
-def plan(
-    index: IndexFile,
-    size: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N or AxB",
-            help="Size of the item: pixels, characters; or width x height, "
-            "words x sentences. A record has none.",
-        ),
-    ] = None,
-    budget_ms: BudgetMs = None,
-    budget: Budget = None,
-    as_json: AsJson = False,
-) -> None:
-    """Say which feature set a budget buys, and what comes cheaper and dearer."""
-    from polydom.indexer.index.index import Index
-
-    from .plan import explain, table_of
-
-    loaded = Index.load(index)
-    facts = explain(loaded, _size_for(loaded, size), budget_ms, budget)
-    typer.echo(json.dumps(facts) if as_json else table_of(facts))
-
-
-def predict(
-    index: IndexFile,
-    items: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Images, texts, or records as JSON; - reads one from stdin."
-        ),
-    ],
-    features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
-    budget_ms: BudgetMs = None,
-    budget: Budget = None,
-    as_json: AsJson = False,
-) -> None:
-    """Classify files in this process, each inside the budget.
-
-    With --json there is one line per item, the answer as the server gives it. What is
-    wrong with a file goes to standard error, with --json as JSON too; the others are
-    answered, and the exit code is 1.
-    """
-    import msgspec
-
-    from .predict import answer_files, line_of
-
-    failed = False
-    for path, answer in answer_files(index, items, features, budget_ms, budget):
-        if isinstance(answer, PolydomError):
-            failed = True
-            facts = {"file": str(path), "error": str(answer), "code": answer.code}
-            words = f"polydom: {path}: {answer}"
-            typer.echo(json.dumps(facts) if as_json else words, err=True)
-        elif as_json:
-            typer.echo(json.dumps({"item": str(path), **msgspec.to_builtins(answer)}))
-        else:
-            typer.echo(line_of(path, answer))
-    if failed:
-        raise typer.Exit(1)

@@ -51,17 +51,8 @@ class NoAnswer(PolydomError):
 class Address:
     """Where a server is, and what every request to it says.
 
-    Parameters
-    ----------
-    url
-        `http://host:port` or `https://...`, perhaps with a path in front of `/v1`.
-    token
-        Bearer token, where the server asks for one.
-
-    Raises
-    ------
-    BadInput
-        If it is no such URL.
+    `url` is `http://host:port` or `https://...`, perhaps with a path in front of
+    `/v1`, or BadInput is raised; `token` is a bearer token, where one is asked for.
     """
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -130,10 +121,7 @@ class HttpResponse:
     def feed(self, data: bytes) -> None:
         """Take what was received; nothing means that the connection is closed.
 
-        Raises
-        ------
-        NoAnswer
-            If this is no HTTP, or ends before it is complete.
+        NoAnswer is raised if that is too early, or what came is no HTTP.
         """
         if not data:
             raise NoAnswer("the connection was closed before the answer was there")
@@ -172,13 +160,7 @@ def patience_s(budget_ms: float | None, grace_s: float) -> float:
 
 
 def body_of(item: AnyItem) -> tuple[bytes, str]:
-    """Write one item down as the body of a request, with its content type.
-
-    Raises
-    ------
-    BadInput
-        If it is none.
-    """
+    """Write one item down as a body, with its content type; BadInput if it is none."""
     if isinstance(item, Path):
         data = item.read_bytes()
         if item.suffix.lower() == ".json":
@@ -195,10 +177,8 @@ def body_of(item: AnyItem) -> tuple[bytes, str]:
 def packer_of(first: AnyItem) -> tuple[str, Callable[[AnyItem], bytes]]:
     """Choose how a batch goes over the wire, by its first item.
 
-    Returns
-    -------
-    Content type, and a function that writes one item. Images go as msgpack, which
-    spares the third that base64 adds; texts and records as JSON Lines.
+    That is a content type, and a function that writes one item. Images go as msgpack,
+    which spares the third that base64 adds; texts and records as JSON Lines.
     """
     if isinstance(first, (bytes, bytearray, memoryview, Path)):
         return MSGPACK[0], lambda item: encode_msgpack(_fields(item))
@@ -226,12 +206,8 @@ def _fields(item: AnyItem) -> dict[str, Any]:
 class BatchExchange:
     """One batch: its request in chunks, and the entries of its answer.
 
-    Parameters
-    ----------
-    address, terms
-        Where it goes, and its query.
-    kind
-        Content type of items and entries.
+    It goes to `address` with `terms` as its query; items and entries are of the
+    content type `kind`.
     """
 
     def __init__(self, address: Address, terms: Mapping[str, Any], kind: str) -> None:
@@ -251,16 +227,14 @@ class BatchExchange:
         Pieces of fewer than `ahead` bytes go together.
         """
         yield self._head
-        gathered: list[bytes] = []
-        size = 0
+        gathered = bytearray()
         async for piece in pieces:
-            gathered.append(piece)
-            size += len(piece)
-            if size >= ahead:
-                yield chunk_of(b"".join(gathered))
-                gathered, size = [], 0
+            gathered += piece
+            if len(gathered) >= ahead:
+                yield chunk_of(gathered)
+                gathered.clear()
         if gathered:
-            yield chunk_of(b"".join(gathered))
+            yield chunk_of(gathered)
         self._sent = True
         yield LAST_CHUNK
 
@@ -273,13 +247,7 @@ class BatchExchange:
         return self._response.complete or (self._summed_up and not self._sent)
 
     def feed(self, data: bytes) -> Iterator[FromBatch]:
-        """Take what was received, give the entries that are whole now.
-
-        Raises
-        ------
-        NoAnswer
-            As `Response.feed`.
-        """
+        """Take what was received, give the entries that are whole now."""
         self._response.feed(data)
         if self._response.status == 200:
             yield from map(self._entry, self._splitter.feed(self._response.take()))
@@ -300,19 +268,13 @@ class BatchExchange:
             raise error_of(self._response.status, self._response.take())
 
 
-def chunk_of(data: bytes) -> bytes:
+def chunk_of(data: bytes | bytearray) -> bytes:
     """Write one of HTTP's chunks; `data` must not be empty."""
-    return b"%x\r\n%b\r\n" % (len(data), data)
+    return b"%x\r\n" % len(data) + data + b"\r\n"
 
 
 def read_answer(status: int, body: bytes) -> Answer:
-    """Read what `/v1/predict` answered.
-
-    Raises
-    ------
-    PolydomError
-        The class that the answer's code names.
-    """
+    """Read what `/v1/predict` answered, or raise the error that its code names."""
     if status != 200:
         raise error_of(status, body)
     try:

@@ -1,1 +1,1 @@
-"""HTTP/1.1 as it is needed here: stamps, limits, bodies, replies, tokens."""
+"""HTTP/1.1 as needed here: stamps, limits, bodies, replies, tokens, OpenAPI, counts."""

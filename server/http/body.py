@@ -1,12 +1,14 @@
 """A request's body: in one piece, unpacked, and never above the limit."""
 
 import asyncio
+import time
 import zlib
 
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from polydom.features.errors import BadInput
 
+from ..engine.request import Caller
 from ..errors import Abandoned, TooLarge, UnsupportedEncoding
 from ..runtime.admission import HeldBody
 from .headers import Headers
@@ -18,21 +20,27 @@ _WINDOW_BITS = {b"gzip": 16 + zlib.MAX_WBITS, b"deflate": zlib.MAX_WBITS}
 _DISCARDED = 8
 
 
+def arrival(scope: Scope) -> tuple[float, Caller]:
+    """Say when a request's first byte was read, and who waits for its answer."""
+    state = scope.get("state", {})
+    return state.get("arrived_s") or time.monotonic(), state.get("caller") or Caller()
+
+
 async def read_body(
-    receive: Receive, headers: Headers, limit: int, held: HeldBody
+    receive: Receive, headers: Headers, limit: int, held: HeldBody, hint: str = ""
 ) -> bytes:
     """Read a request's body as it was before it was compressed.
 
     Parameters
     ----------
-    receive
-        The request's ASGI messages.
-    headers
-        Names in lower case.
+    receive, headers
+        The request's ASGI messages, and its headers with names in lower case.
     limit
         Bytes that may come, and that may come of them.
     held
         Told how many are held.
+    hint
+        What to do where there are more.
 
     Raises
     ------
@@ -44,8 +52,8 @@ async def read_body(
         If too many bytes are held.
     """
     coding = coding_of(headers)
-    if expects(headers) and declared(headers) > limit:
-        raise TooLarge(f"the body is over the limit of {limit:,} bytes")
+    if _expects(headers) and _declared(headers) > limit:
+        raise _too_large(limit, hint)
     chunks: list[bytes] = []
     size = 0
     more = True
@@ -60,7 +68,7 @@ async def read_body(
             held.hold(size)
             chunks.append(chunk)
         elif not more or size > _DISCARDED * limit:
-            raise TooLarge(f"the body is over the limit of {limit:,} bytes")
+            raise _too_large(limit, hint)
         else:
             chunks.clear()
             held.hold(0)
@@ -73,7 +81,11 @@ async def read_body(
     return body
 
 
-def expects(headers: Headers) -> bool:
+def _too_large(limit: int, hint: str) -> TooLarge:
+    return TooLarge(f"the body is over the limit of {limit:,} bytes{hint}")
+
+
+def _expects(headers: Headers) -> bool:
     """Say whether the caller sends no body before it was told to go on."""
     return any(
         name == b"expect" and value.lower() == b"100-continue"
@@ -81,7 +93,7 @@ def expects(headers: Headers) -> bool:
     )
 
 
-def declared(headers: Headers) -> int:
+def _declared(headers: Headers) -> int:
     """Bytes that a body has by its header; 0 where none says so."""
     lengths = [value for name, value in headers if name == b"content-length"]
     return int(lengths[0]) if lengths and lengths[0].isdigit() else 0
@@ -90,10 +102,7 @@ def declared(headers: Headers) -> int:
 def coding_of(headers: Headers) -> bytes:
     """Say how a body is to be unpacked: as gzip or deflate, or not, which is empty.
 
-    Raises
-    ------
-    UnsupportedEncoding
-        If it is compressed in another way, or more than once.
+    Compressed in another way, or more than once, it raises UnsupportedEncoding.
     """
     codings = [value for name, value in headers if name == b"content-encoding"]
     if not codings:
@@ -126,7 +135,7 @@ def unpack(body: bytes, coding: bytes, limit: int) -> bytes:
             f"the body is not {coding.decode()}, as its content encoding says"
         ) from error
     if len(unpacked) > limit:
-        raise TooLarge(f"the body is over the limit of {limit:,} bytes when unpacked")
+        raise _too_large(limit, " when unpacked")
     if not unpacking.eof or unpacking.unused_data:
         what = "there is more after its end" if unpacking.eof else "it is cut off"
         raise BadInput(f"the body is not one whole {coding.decode()} stream: {what}")

@@ -1,4 +1,7 @@
-"""What a request's headers and query say, before its body is read."""
+"""What a request's headers and query say, before its body is read.
+
+What cannot be used raises BadInput.
+"""
 
 from collections.abc import Iterable
 from urllib.parse import parse_qsl
@@ -11,13 +14,7 @@ _UTF8 = ("utf-8", "utf8", "us-ascii", "ascii")
 
 
 def read_query(query: bytes) -> dict[str, str]:
-    """Split a query into its names and values.
-
-    Raises
-    ------
-    BadInput
-        If it is not ASCII, or has a name twice.
-    """
+    """Split a query, which is ASCII, into names, each given once, and values."""
     try:
         pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True)
     except UnicodeDecodeError as error:
@@ -31,24 +28,12 @@ def read_query(query: bytes) -> dict[str, str]:
 
 
 def model_in(query: bytes) -> str | None:
-    """Name of the model that a query asks for; None where it asks for none.
-
-    Raises
-    ------
-    BadInput
-        As `read_query`.
-    """
+    """Name of the model that a query asks for; None where it asks for none."""
     return read_query(query).get("model") if b"model" in query else None
 
 
 def only_model_in(query: bytes) -> str | None:
-    """Return the same where a query can ask for nothing else.
-
-    Raises
-    ------
-    BadInput
-        As `read_query`, and if it does.
-    """
+    """Return the same where a query can ask for nothing else; BadInput if it does."""
     found = read_query(query)
     other = next((name for name in found if name != "model"), None)
     if other is not None:
@@ -59,10 +44,7 @@ def only_model_in(query: bytes) -> str | None:
 def only_header(headers: Headers, name: bytes) -> str | None:
     """Value of a header that is no list, without the space around it; None without one.
 
-    Raises
-    ------
-    BadInput
-        If it came more than once (RFC 9110, 5.3).
+    It may come once (RFC 9110, 5.3).
     """
     found = [value for own, value in headers if own == name]
     if len(found) > 1:
@@ -73,10 +55,7 @@ def only_header(headers: Headers, name: bytes) -> str | None:
 def content_type_in(headers: Headers) -> str:
     """Content type in lower case, without parameters; empty where there is none.
 
-    Raises
-    ------
-    BadInput
-        If it came more than once, or with a charset that is not read.
+    A charset is refused that is not read.
     """
     value = only_header(headers, b"content-type") or ""
     kind, _, parameters = value.partition(";")
@@ -89,12 +68,6 @@ def content_type_in(headers: Headers) -> str:
     return kind
 
 
-def read_headers(headers: Headers) -> tuple[str, str | None]:
-    """Content type, and the budget in milliseconds as it came.
-
-    Raises
-    ------
-    BadInput
-        As `content_type_in`, and if the budget came more than once.
-    """
+def type_and_budget_in(headers: Headers) -> tuple[str, str | None]:
+    """Content type, and the budget in milliseconds as it came."""
     return content_type_in(headers), only_header(headers, b"x-budget-ms")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from ..errors import STATUSES, Failure
 
 Schema = dict[str, Any]
-# What each status of an error means.
+# What each status of an error means, where no route says so better.
 MEANINGS = {status.number: status.meaning for status in STATUSES}
 ANY_OBJECT: Schema = {"type": "object"}
 RAW = {"schema": {"type": "string", "format": "binary"}}
@@ -49,7 +50,7 @@ def fields(struct: type[msgspec.Struct]) -> dict[str, Schema]:
 
 
 def call(
-    summary: str, answer: Schema, errors: Iterable[int] | Mapping[int, str] = ()
+    summary: str, answer: Schema, errors: Mapping[int, str] = MappingProxyType({})
 ) -> dict[str, Any]:
     """Describe a call.
 
@@ -60,10 +61,8 @@ def call(
     answer
         Schema of what comes with status 200.
     errors
-        The other statuses; with what they mean where that is not what they always do.
+        The other statuses, with what they mean.
     """
-    if not isinstance(errors, Mapping):
-        errors = {status: MEANINGS[status] for status in errors}
     responses = {"200": response("The answer.", answer)}
     for status, meaning in errors.items():
         responses[str(status)] = response(meaning, ref(Failure))

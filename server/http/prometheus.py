@@ -74,7 +74,7 @@ def _counted(attribute: str) -> Values:
 
 
 def _total(attribute: str) -> Values:
-    """Find what all engines counted that a name ever had."""
+    """Find what all planners counted that a name ever had."""
     return lambda model: [((), getattr(model.metrics.planners.totals(), attribute))]
 
 
@@ -175,12 +175,12 @@ def render(
 
 def samples_of(repository: Repository) -> Samples:
     """Return all that `render` writes down, for another process to do so."""
-    return {
-        metric.name: [
-            (sample.name, sample.labels, sample.value) for sample in metric.samples
-        ]
-        for metric in Families(repository).collect()
-    }
+    metrics = Families(repository).collect()
+    return {metric.name: _samples(metric) for metric in metrics}
+
+
+def _samples(metric: Metric) -> list[tuple[str, dict[str, str], float]]:
+    return [(sample.name, sample.labels, sample.value) for sample in metric.samples]
 
 
 class Families(Collector):
@@ -205,7 +205,7 @@ class Families(Collector):
         """Label what is ours, and add what the others have."""
         if self._worker is None:
             return metric
-        ours = {metric.name: [(s.name, s.labels, s.value) for s in metric.samples]}
+        ours = {metric.name: _samples(metric)}
         metric.samples = []
         for worker, samples in sorted({**self._others, self._worker: ours}.items()):
             for name, labels, value in samples.get(metric.name, ()):

@@ -6,65 +6,22 @@ import time
 from collections.abc import Callable, Mapping
 from enum import Enum, auto
 from typing import Any, ClassVar
-from weakref import WeakKeyDictionary
 
 import httptools
-import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..engine.request import Caller
 from ..errors import Failure
 from ..runtime.admission import Admission
-from .reply import CLOSE, RawReplies, failed, on_the_wire
+from .loop_turn import turn_of
+from .raw_request import GET, Direct, RawRequest, framing_of, is_probe
+from .reply import CLOSE, RawReplies, error_reply, reply_bytes
 
 # Browsers, Java and curl offer other protocols, which may be ignored (RFC 9110, 7.8);
 # the parser would take such a request's body for the other protocol.
 _OFFER = re.compile(rb"\r\n(?:upgrade|http2-settings):[^\r\n]*", re.IGNORECASE)
-# Asked by whoever runs the process, and least to be refused when it has most to do.
-UNREFUSED = frozenset(
-    (b"/livez", b"/readyz", b"/metrics", b"/v2/health/live", b"/v2/health/ready")
-)
-# The first byte of what may be a probe.
-GET = ord("G")
 # Longest wait for a caller who was refused to have read so, and to have gone.
 LINGER_S = 1.0
-# Longer heads are not looked at to find where a request ends that is refused.
-LONGEST_HEAD = 2048
-_PLAIN = re.compile(
-    rb"[A-Z]+ [!-~]+ HTTP/1\.1(?:\r\n[A-Za-z0-9_-]+:[\t -~]*)*",
-)
-_FRAMING = re.compile(
-    rb"\r\n(content-length|connection|transfer-encoding|expect|upgrade)[ \t]*:"
-    rb"[ \t]*([^\r\n]*)",
-    re.IGNORECASE,
-)
-
-
-class RawRequest(msgspec.Struct, frozen=True, gc=False):
-    """A whole request for what answers without an ASGI cycle.
-
-    Attributes
-    ----------
-    query, headers, body
-        As they came; names of headers in lower case.
-    arrived_s
-        When its first byte was read.
-    caller
-        Who waits for the answer.
-    when_written
-        Has something called once the answer was written, if there is one.
-    """
-
-    query: bytes
-    headers: list[tuple[bytes, bytes]]
-    body: bytes
-    arrived_s: float
-    caller: Caller
-    when_written: Callable[[Callable[[], object]], object]
-
-
-# The body of status 200, in JSON; None where the application has to answer.
-Direct = Callable[[RawRequest], bytes | None]
 
 
 class Next(Enum):
@@ -79,47 +36,6 @@ class Next(Enum):
 
 
 REQUEST, HEAD, BODY, WAITING, REFUSED, NOTHING = Next
-
-
-class LoopTurn:
-    """When the event loop began to read what it had found ready.
-
-    It reads one connection after the other, and answers what is quick in between. All
-    that it reads in one turn was there when the turn began, so that is when each
-    request's time begins to run: to wait for others' answers is part of it.
-    """
-
-    __slots__ = ("_at_end", "_began_s", "_is_on")
-
-    def __init__(self) -> None:
-        self._began_s = 0.0
-        self._is_on = False
-        self._at_end: list[Callable[[], object]] = []
-
-    def began_s(self, now_s: float, loop: asyncio.AbstractEventLoop) -> float:
-        """Return when this turn began: `now_s` for what is read first in it."""
-        if not self._is_on:
-            self._is_on, self._began_s = True, now_s
-            loop.call_soon(self._end)  # before anything is read in the next
-        return self._began_s
-
-    def at_end(self, call: Callable[[], object]) -> None:
-        """Call something once this turn is over, and what it gave was written."""
-        self._at_end.append(call)
-
-    def _end(self) -> None:
-        self._is_on = False
-        calls, self._at_end = self._at_end, []
-        for call in calls:
-            call()
-
-
-_TURNS: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopTurn] = WeakKeyDictionary()
-
-
-def turn_of(loop: asyncio.AbstractEventLoop) -> LoopTurn:
-    """Return the one that all connections of an event loop share."""
-    return _TURNS.setdefault(loop, LoopTurn())
 
 
 class HttpProtocol(HttpToolsProtocol):
@@ -219,7 +135,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self._next is REQUEST:
             self.caller.read_s = now_s
             admission = self._admission
-            if admission is not None and not (data[0] == GET and _is_probe(data)):
+            if admission is not None and not (data[0] == GET and is_probe(data)):
                 if not admission.enter(now_s, self._waited_s):
                     self._put_off(admission, data, now_s)
                     return
@@ -514,9 +430,10 @@ class HttpProtocol(HttpToolsProtocol):
         """Say what is wrong in its turn, unless answered already, and close."""
         if self.transport.is_closing():
             return
-        said = on_the_wire(failed(status, Failure(error, code), CLOSE))
-        begun = self._next is BODY and self._answerer is None
-        self._next, self._answerer = NOTHING, None
+        if self._answerer is not None:
+            self._begin_cycle()  # so that it is counted
+        said = reply_bytes(error_reply(status, Failure(error, code), CLOSE))
+        begun, self._next = self._next is BODY, NOTHING
         if begun and self.pipeline:
             self.pipeline.popleft()  # the request that is wrong; it waits for others
             begun = False
@@ -527,35 +444,3 @@ class HttpProtocol(HttpToolsProtocol):
             self.transport.close()
         else:
             self._last_words = said
-
-
-def _is_probe(data: bytes) -> bool:
-    """Say whether this is one probe and nothing else."""
-    target = data[4 : data.find(b" ", 4, 64)]
-    return target in UNREFUSED and data.find(b"\r\n\r\n") == len(data) - 4
-
-
-def framing_of(head: bytes) -> tuple[int, bool] | None:
-    """Read of a head where its request ends; None where that is not simply said.
-
-    Parameters
-    ----------
-    head
-        Request line and headers up to the empty line.
-
-    Returns
-    -------
-    Bytes of the body, and whether another request may follow.
-    """
-    length, keeps = 0, True
-    if len(head) > LONGEST_HEAD or not _PLAIN.fullmatch(head):
-        return None
-    for name, value in _FRAMING.findall(head):
-        name = name.lower()
-        if name == b"content-length" and value.isdigit() and not length:
-            length = int(value[:18])
-        elif name == b"connection" and value.lower() in (b"keep-alive", b"close"):
-            keeps = keeps and value.lower() != b"close"
-        else:
-            return None
-    return length, keeps

@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+from typing import Any
 
-import msgspec
 from starlette.responses import Response
 
 from ..engine.request import Caller
@@ -31,12 +31,12 @@ class Reply(Response):
         self.raw_headers = [(b"content-type", kind), length, *headers]
 
 
-def in_json(answer: msgspec.Struct, status: int = 200) -> Reply:
-    """Give a structure as JSON."""
+def json_reply(answer: Any, status: int = 200) -> Reply:
+    """Write a structure, or other plain data, as JSON."""
     return Reply(status, encode(answer))
 
 
-def failed(status: int, failure: Failure, *headers: Header) -> Reply:
+def error_reply(status: int, failure: Failure, *headers: Header) -> Reply:
     """Say what is wrong, and what to do about it where HTTP has a header for that."""
     more = list(headers)
     if status == 401:
@@ -68,7 +68,7 @@ async def send_and_count(
         count(handed_s)
 
 
-def on_the_wire(reply: Reply) -> bytes:
+def reply_bytes(reply: Reply) -> bytes:
     """Write down a reply, with its status line."""
     status = HTTPStatus(reply.status_code)
     lines = b"".join(b"%b: %b\r\n" % header for header in reply.raw_headers)
@@ -79,10 +79,7 @@ def on_the_wire(reply: Reply) -> bytes:
 class RawReplies:
     """Replies as bytes, with uvicorn's own headers; for the event loop alone.
 
-    Parameters
-    ----------
-    count_refused
-        Called for every request that is refused.
+    `count_refused` is called for every request that is refused.
     """
 
     def __init__(self, count_refused: Callable[[], object]) -> None:
@@ -110,10 +107,10 @@ class RawReplies:
     def _write_down(self, default: list[Header]) -> None:
         """Do so once for many; the date is in the default headers."""
         self._default = default
-        empty = on_the_wire(_with(default, Reply(200, b"")))
+        empty = reply_bytes(_with(default, Reply(200, b"")))
         self._start = empty.removesuffix(b"0\r\n\r\n")
-        self._kept = on_the_wire(_with(default, failed(429, _OVERLOADED)))
-        self._closed = on_the_wire(_with(default, failed(429, _OVERLOADED, CLOSE)))
+        self._kept = reply_bytes(_with(default, error_reply(429, _OVERLOADED)))
+        self._closed = reply_bytes(_with(default, error_reply(429, _OVERLOADED, CLOSE)))
 
 
 def _with(default: list[Header], reply: Reply) -> Reply:

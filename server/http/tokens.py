@@ -12,7 +12,7 @@ from polydom.features.errors import BadInput
 
 from ..errors import Failure, Unauthorized
 from .headers import Headers
-from .reply import failed
+from .reply import error_reply
 
 # Probes come from whoever runs the process, and say nothing about what it serves.
 OPEN_PATHS = ("/livez", "/readyz", "/v2/health/live", "/v2/health/ready")
@@ -56,10 +56,7 @@ class Tokens:
     def read(cls, path: Path) -> "Tokens":
         """Read a file of one token per line; empty lines and those with # are none.
 
-        Raises
-        ------
-        BadInput
-            As for the class, and if the file cannot be read.
+        A file that cannot be read raises BadInput too.
         """
         try:
             lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
@@ -70,15 +67,10 @@ class Tokens:
             raise BadInput(f"{path}: {error}") from error
 
     def check(self, headers: Headers) -> None:
-        """Let a request pass that has one of the tokens.
+        """Let a request pass that has one of the tokens, or raise Unauthorized.
 
         Every token is compared, each in a time that does not depend on where it
-        differs.
-
-        Raises
-        ------
-        Unauthorized
-            If it has none of them, or several `authorization` headers.
+        differs. Several `authorization` headers are none.
         """
         given = [value for name, value in headers if name == b"authorization"]
         value = given[0].strip() if len(given) == 1 else b""
@@ -108,13 +100,7 @@ class Access:
 
     @classmethod
     def read(cls, tokens: Path | None, admin: Path | None) -> "Access":
-        """Read the files of tokens that there are.
-
-        Raises
-        ------
-        BadInput
-            As `Tokens.read`.
-        """
+        """Read the files of tokens that there are."""
         return cls(
             tokens=None if tokens is None else Tokens.read(tokens),
             admin=None if admin is None else Tokens.read(admin),
@@ -139,7 +125,7 @@ class TokenGate:
                 self._tokens.check(scope["headers"])
             except Unauthorized as error:
                 # the body that may be on its way is thrown away
-                refused = failed(401, Failure(str(error), error.code))
+                refused = error_reply(401, Failure(str(error), error.code))
                 await refused(scope, receive, send)
                 return
         await self._app(scope, receive, send)

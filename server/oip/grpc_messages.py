@@ -18,7 +18,7 @@ from polydom.features.errors import BadInput
 from .parameters import Parameter
 from .rest_body import read_requested, refuse_shared_memory
 from .service import InferRequest, InferResponse
-from .tensors import BYTES, Tensor, elements_of, from_raw, from_values, to_raw
+from .tensors import BYTES, Declared, Tensor, elements_of, to_raw
 
 Message = Any  # protobuf makes its classes while running
 
@@ -48,20 +48,16 @@ FILE = files(__package__).joinpath("inference.binpb").read_bytes()
 _file: Any = DescriptorPool().AddSerializedFile(FILE)
 _service: Any = _file.services_by_name["GRPCInferenceService"]
 METHODS: Mapping[str, Any] = _service.methods_by_name
-_classes = {
+# Classes by name, such as `ModelInferRequest`.
+MESSAGES: Mapping[str, Any] = {
     name: GetMessageClass(descriptor)
     for name, descriptor in _file.message_types_by_name.items()
 }
 
 
-def message_class(name: str) -> Any:
-    """Return the class of a message, such as `ModelInferRequest`."""
-    return _classes[name]
-
-
 def message_of(name: str, facts: Any) -> Message:
     """Fill a message from a struct, or a dict, with the same names."""
-    return ParseDict(msgspec.to_builtins(facts), message_class(name)())
+    return ParseDict(msgspec.to_builtins(facts), MESSAGES[name]())
 
 
 def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
@@ -74,13 +70,7 @@ def parameters_of(entries: Mapping[str, Message]) -> dict[str, Parameter]:
 
 
 def inference_of(request: Message) -> InferRequest:
-    """Read an inference request.
-
-    Raises
-    ------
-    BadInput
-        If a tensor is not what it says, or raw and typed contents are mixed.
-    """
+    """Read an inference request; BadInput where a tensor is not what it says."""
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise BadInput(
@@ -97,7 +87,7 @@ def inference_of(request: Message) -> InferRequest:
                 "are there"
             )
         else:
-            inputs.append(from_raw(given.name, given.datatype, given.shape, raw[i]))
+            inputs.append(_declared(given).from_raw(raw[i]))
     return InferRequest(
         model=request.model_name,
         version=request.model_version,
@@ -121,12 +111,16 @@ def _typed(given: Message) -> Tensor:
             f"{where}, not in {min(filled - {wanted})}"
         )
     values: Iterable[Any] = getattr(given.contents, wanted) if wanted else ()
-    return from_values(given.name, given.datatype, given.shape, list(values))
+    return _declared(given).from_values(list(values))
+
+
+def _declared(given: Message) -> Declared:
+    return Declared.read(given.name, given.datatype, given.shape)
 
 
 def response_of(inferred: InferResponse, *, raw: bool) -> Message:
     """Write the answer to an inference request, its outputs raw or typed."""
-    response = message_class("ModelInferResponse")(
+    response = MESSAGES["ModelInferResponse"](
         model_name=inferred.model, model_version=inferred.version, id=inferred.id
     )
     for name, value in inferred.parameters.items():

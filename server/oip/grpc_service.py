@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-import functools
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import grpc
@@ -13,40 +13,28 @@ from google.protobuf.message import DecodeError
 from polydom.features.errors import BadInput
 
 from ..engine.request import Caller
+from ..errors import STATUSES
 from ..http.headers import Headers
 from ..runtime.threads import run_off_loop
 from ..settings import DRAIN_S, KEEP_ALIVE_S, GrpcAt
 from .grpc_messages import (
+    MESSAGES,
     METHODS,
     SERVICE,
     Message,
     inference_of,
-    message_class,
     message_of,
     parameters_of,
     response_of,
 )
-from .metadata import config_of
+from .metadata import config_of, server_facts
 from .service import InferenceService, InferResponse
 
 # Sending is watched for so long: what a caller makes it wait is not the server's time.
 SENDING_S = 1e-3
 # Requests under way at once, as many as connections over HTTP.
 CALL_LIMIT = 4096
-CODES = {
-    400: grpc.StatusCode.INVALID_ARGUMENT,
-    401: grpc.StatusCode.UNAUTHENTICATED,
-    403: grpc.StatusCode.PERMISSION_DENIED,
-    404: grpc.StatusCode.NOT_FOUND,
-    413: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    422: grpc.StatusCode.INVALID_ARGUMENT,
-    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    499: grpc.StatusCode.CANCELLED,
-    503: grpc.StatusCode.UNAVAILABLE,
-    504: grpc.StatusCode.DEADLINE_EXCEEDED,
-}
-
-
+CODES = {s.number: grpc.StatusCode[s.grpc] for s in STATUSES if s.grpc}
 INFER, STREAM = "ModelInfer", "ModelStreamInfer"
 LOAD, UNLOAD = "RepositoryModelLoad", "RepositoryModelUnload"
 # Those need an admin's token, these none.
@@ -65,16 +53,16 @@ class GrpcService:
             "ModelReady": lambda asked: {
                 "ready": service.model_ready(asked.name, asked.version)
             },
-            "ServerMetadata": lambda _: service.server_metadata(),
+            "ServerMetadata": lambda _: server_facts(),
             "ModelMetadata": lambda asked: service.model_metadata(
                 asked.name, asked.version
             ),
             "ModelConfig": lambda asked: {
                 "config": config_of(service.model_metadata(asked.name, asked.version))
             },
-            "ModelStatistics": lambda asked: {
-                "model_stats": service.statistics(asked.name, asked.version)
-            },
+            "ModelStatistics": lambda asked: service.statistics(
+                asked.name, asked.version
+            ),
             "RepositoryIndex": lambda asked: {
                 "models": service.index(ready_only=asked.ready)
             },
@@ -86,17 +74,11 @@ class GrpcService:
         return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
     def _method(self, name: str) -> grpc.RpcMethodHandler:
+        write = MESSAGES[METHODS[name].output_type.name].SerializeToString
         if name == STREAM:
-            return grpc.stream_stream_rpc_method_handler(
-                self._stream,
-                request_deserializer=_receive,
-                response_serializer=_serialize,
-            )
-        return grpc.unary_unary_rpc_method_handler(
-            functools.partial(self._call, name),
-            request_deserializer=_receive,
-            response_serializer=_serialize,
-        )
+            return grpc.stream_stream_rpc_method_handler(self._stream, _receive, write)
+        answer = partial(self._call, name)
+        return grpc.unary_unary_rpc_method_handler(answer, _receive, write)
 
     async def _call(self, name: str, received: "Received", context: Any) -> Message:
         """Answer one request; an error becomes a status."""
@@ -114,7 +96,7 @@ class GrpcService:
         self, stream: AsyncIterator["Received"], context: Any
     ) -> AsyncIterator[Message]:
         """Answer one request of a stream after the other; an error ends none."""
-        response = message_class("ModelStreamInferResponse")
+        response = MESSAGES["ModelStreamInferResponse"]
         async for received in stream:
             arrived_s, model, id_ = received.arrived_s, "", ""
             try:
@@ -213,14 +195,9 @@ def _receive(data: bytes) -> Received:
 
 def _decode(name: str, data: bytes) -> Message:
     try:
-        return message_class(METHODS[name].input_type.name).FromString(data)
+        return MESSAGES[METHODS[name].input_type.name].FromString(data)
     except DecodeError as error:
         raise BadInput("the request is no message of its type") from error
-
-
-def _serialize(message: Message) -> bytes:
-    data: bytes = message.SerializeToString()
-    return data
 
 
 @contextlib.asynccontextmanager

@@ -22,6 +22,8 @@ from .tensors import BYTES, Tensor
 MAX_ITEMS = 1024
 RECORD = "record"
 DEFAULT_OUTPUTS = ("label", "scores")
+# What stands where an answer says none.
+_NOTHING = {"reason": "", "missing": 0}
 
 Record = dict[str, Any]
 
@@ -38,11 +40,6 @@ class Requested(NamedTuple):
 
 class Items:
     """Knows which tensors an index takes and gives.
-
-    Parameters
-    ----------
-    package
-        The index's.
 
     Attributes
     ----------
@@ -104,13 +101,7 @@ class Items:
         ]
 
     def check(self, outputs: Sequence[Requested]) -> None:
-        """Refuse outputs that are unknown, twice there, or have no classes.
-
-        Raises
-        ------
-        BadInput
-            If there is one.
-        """
+        """Refuse outputs that are unknown, twice there, or have no classes."""
         names = [output.name for output in outputs]
         for name in names:
             if name not in self._datatypes:
@@ -129,14 +120,7 @@ class Items:
     ) -> list[Tensor]:
         """Make the tensors that were asked for; label and scores where none were.
 
-        Parameters
-        ----------
-        answers
-            One per item.
-        met
-            Whether all of them came within the budget that they share.
-        outputs
-            Checked.
+        There is an answer per item; `met` says whether all came within one budget.
         """
         wanted = outputs or [Requested(name) for name in DEFAULT_OUTPUTS]
         return [self._output(answers, met, output) for output in wanted]
@@ -144,22 +128,17 @@ class Items:
     def _output(
         self, answers: Sequence[Answer], met: bool, output: Requested
     ) -> Tensor:
-        name, count, values = output.name, len(answers), list[Any]()
+        name = output.name
         if name == "scores":
             return self._scores(answers, output.classes)
-        for answer in answers:
-            if name == "budget_met":
-                values.append(met)
-            elif name == "features":
-                values.append(",".join(answer.features))
-            elif name == "unknown":
-                values.append(",".join(answer.unknown or ()))
-            elif name == "missing":
-                values.append(answer.missing or 0)
-            else:
-                value = getattr(answer, name)
-                values.append("" if value is None else value)
-        return Tensor(name, self._datatypes[name], (count,), values)
+        values: list[Any] = [getattr(answer, name) for answer in answers]
+        if name == "budget_met":
+            values = [met] * len(answers)
+        if name in ("features", "unknown"):
+            values = [",".join(names or ()) for names in values]
+        if name in _NOTHING:
+            values = [value or _NOTHING[name] for value in values]
+        return Tensor(name, self._datatypes[name], (len(answers),), values)
 
     def _scores(self, answers: Sequence[Answer], classes: int) -> Tensor:
         """Scores in the order of the labels; 0 for a class that a model never saw."""

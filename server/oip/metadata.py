@@ -1,8 +1,10 @@
 """What the protocol says of a server and its models."""
 
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from .tensors import BYTES
 
@@ -15,12 +17,12 @@ EXTENSIONS = [
     "statistics",
 ]
 PLATFORM = "polydom"
-# Names and numbers of the datatypes in a configuration.
+# Names of the datatypes in a configuration.
 CONFIG_TYPES = {
-    "BOOL": ("TYPE_BOOL", 1),
-    "FP64": ("TYPE_FP64", 12),
-    BYTES: ("TYPE_STRING", 13),
-    "INT64": ("TYPE_INT64", 9),
+    "BOOL": "TYPE_BOOL",
+    "FP64": "TYPE_FP64",
+    BYTES: "TYPE_STRING",
+    "INT64": "TYPE_INT64",
 }
 
 
@@ -30,6 +32,28 @@ class ServerFacts(msgspec.Struct):
     name: str
     version: str
     extensions: list[str]
+
+
+class Live(msgspec.Struct):
+    """Answer of `/v2/health/live`."""
+
+    live: bool
+
+
+class Ready(msgspec.Struct):
+    """Answer of `/v2/health/ready`; the specification says `live`, clients `ready`."""
+
+    live: bool
+    ready: bool
+    error: str | UnsetType = UNSET
+
+
+class ModelReady(msgspec.Struct):
+    """Answer of a model's readiness."""
+
+    name: str
+    ready: bool
+    error: str | UnsetType = UNSET
 
 
 class TensorFacts(msgspec.Struct):
@@ -60,6 +84,11 @@ class ModelIndex(msgspec.Struct):
     reason: str
 
 
+def server_facts() -> ServerFacts:
+    """Say what this server is."""
+    return ServerFacts("polydom", version("polydom"), EXTENSIONS)
+
+
 def config_of(metadata: ModelMetadata) -> dict[str, Any]:
     """Lay a model's metadata out as a configuration.
 
@@ -70,11 +99,11 @@ def config_of(metadata: ModelMetadata) -> dict[str, Any]:
         "platform": metadata.platform,
         "backend": metadata.platform,
         "max_batch_size": 0,
-        "input": [_tensor(facts) for facts in metadata.inputs],
-        "output": [_tensor(facts) for facts in metadata.outputs],
+        "input": [_configured(facts) for facts in metadata.inputs],
+        "output": [_configured(facts) for facts in metadata.outputs],
     }
 
 
-def _tensor(facts: TensorFacts) -> dict[str, Any]:
-    name = CONFIG_TYPES[facts.datatype][0]
-    return {"name": facts.name, "data_type": name, "dims": facts.shape}
+def _configured(facts: TensorFacts) -> dict[str, Any]:
+    datatype = CONFIG_TYPES[facts.datatype]
+    return {"name": facts.name, "data_type": datatype, "dims": facts.shape}

@@ -5,59 +5,13 @@ from typing import Any
 import msgspec
 
 from ..http.openapi import ANY_OBJECT, MEANINGS, RAW, call, in_path, ref
-from .metadata import ModelIndex, ModelMetadata, ServerFacts
-from .rest_body import InferBody
-from .statistics import ModelStatistics
+from .metadata import Live, ModelIndex, ModelMetadata, ModelReady, Ready, ServerFacts
+from .rest_body import InferAnswer, InferBody
+from .statistics import ModelsStatistics
 
-_INFER_ERRORS = (400, 404, 408, 413, 415, 422, 429, 503, 504)
-
-
-class Live(msgspec.Struct):
-    """Answer of `/v2/health/live`."""
-
-    live: bool
-
-
-class Ready(msgspec.Struct):
-    """Answer of `/v2/health/ready`; the specification says `live`, clients `ready`."""
-
-    live: bool
-    ready: bool
-    error: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class ModelReady(msgspec.Struct):
-    """Answer of a model's readiness."""
-
-    name: str
-    ready: bool
-    error: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class OutputTensor(msgspec.Struct):
-    """One output; its data are here, or behind the JSON, of `binary_data_size`."""
-
-    name: str
-    datatype: str
-    shape: list[int]
-    parameters: dict[str, int] | msgspec.UnsetType = msgspec.UNSET
-    data: list[float | bool | str] | msgspec.UnsetType = msgspec.UNSET
-
-
-class InferAnswer(msgspec.Struct):
-    """Answer of an inference request."""
-
-    model_name: str
-    model_version: str
-    parameters: dict[str, bool | float | str]
-    outputs: list[OutputTensor]
-    id: str | msgspec.UnsetType = msgspec.UNSET
-
-
-class ModelsStatistics(msgspec.Struct):
-    """Answer of a statistics request."""
-
-    model_stats: list[ModelStatistics]
+_MEANINGS = MEANINGS | {
+    400: "The request, its tensors or its parameters cannot be used."
+}
 
 
 OIP_STRUCTS = (
@@ -95,13 +49,11 @@ def describe_oip() -> dict[str, Any]:
 
 
 def _model_paths(base: str) -> dict[str, dict[str, Any]]:
-    known, tensors = (404, 503), ref(ModelMetadata)
+    known, tensors = _errors(404, 503), ref(ModelMetadata)
     counted = ref(ModelsStatistics)
     return {
         base: {"get": call("Which tensors a model takes.", tensors, known)},
-        f"{base}/ready": {
-            "get": _ready("Whether a model is ready.", ModelReady, (404,))
-        },
+        f"{base}/ready": {"get": _ready("Whether a model is ready.", ModelReady, 404)},
         f"{base}/config": {"get": call("A model's configuration.", ANY_OBJECT, known)},
         f"{base}/stats": {"get": call("What was counted for a model.", counted, known)},
         f"{base}/infer": {"post": _infer()},
@@ -113,10 +65,10 @@ def _repository_paths() -> dict[str, Any]:
     listed = call(
         "Every model, and whether it answers.",
         {"type": "array", "items": ref(ModelIndex)},
-        (400, 408, 413, 415),
+        _errors(400, 408, 413, 415),
     )
     paths = {"/v2/repository/index": {"post": {**listed, "requestBody": body}}}
-    errors = (400, 401, 403, 404, 408, 413, 415, 422)
+    errors = _errors(400, 401, 403, 404, 408, 413, 415, 422)
     for verb, summary in (
         ("load", "Load a model's file as it is now."),
         ("unload", "Let a model answer no more."),
@@ -132,9 +84,8 @@ def _repository_paths() -> dict[str, Any]:
 
 
 def _infer() -> dict[str, Any]:
-    described = call(
-        "Classify items inside one budget.", ref(InferAnswer), _INFER_ERRORS
-    )
+    errors = _errors(400, 404, 408, 413, 415, 422, 429, 503, 504)
+    described = call("Classify items inside one budget.", ref(InferAnswer), errors)
     described["responses"]["200"]["content"]["application/octet-stream"] = RAW
     described["requestBody"] = {
         "required": True,
@@ -146,10 +97,12 @@ def _infer() -> dict[str, Any]:
     return described
 
 
-def _ready(
-    summary: str, answer: type[msgspec.Struct], errors: tuple[int, ...] = ()
-) -> dict[str, Any]:
-    described = call(summary, ref(answer), errors)
+def _errors(*statuses: int) -> dict[int, str]:
+    return {status: _MEANINGS[status] for status in statuses}
+
+
+def _ready(summary: str, answer: type[msgspec.Struct], *errors: int) -> dict[str, Any]:
+    described = call(summary, ref(answer), _errors(*errors))
     responses = described["responses"]
-    responses["503"] = {**responses["200"], "description": MEANINGS[503]}
+    responses["503"] = {**responses["200"], "description": _MEANINGS[503]}
     return described

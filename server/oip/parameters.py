@@ -43,13 +43,7 @@ class Parameters:
     def read(
         cls, parameters: Mapping[str, Parameter], patience_s: float | None
     ) -> "Parameters":
-        """Check the parameters.
-
-        Raises
-        ------
-        BadInput
-            If one is unknown, or of another type, or the budget is given twice.
-        """
+        """Check the parameters; BadInput where one cannot be read."""
         named: dict[str, Parameter] = {}
         for name, value in parameters.items():
             if name in _OWN:

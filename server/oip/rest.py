@@ -11,15 +11,13 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput
 from polydom.features.wording import describe_decode_error
 
-from ..engine.request import Caller
-from ..http.body import read_body
+from ..http.body import arrival, read_body
 from ..http.headers import Headers, only_header
-from ..http.reply import Reply, failed, send_and_count
+from ..http.reply import Reply, error_reply, json_reply, send_and_count
 from ..runtime.admission import HeldBody
 from ..runtime.threads import run_off_loop
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
-from ..schema.predict import encode
-from .metadata import config_of
+from .metadata import Live, ModelReady, Ready, config_of, server_facts
 from .rest_body import decode_infer
 from .service import InferenceService
 
@@ -34,14 +32,12 @@ class Exchange:
 
     Attributes
     ----------
-    arrived_s
-        When its first byte came.
-    caller
-        Who waits.
+    arrived_s, caller
+        When its first byte came, and who waits.
     blamed
         Name of the model that is blamed for an error; empty where it is none's.
     when_sent
-        Told when the answer was written; None where nobody wants to know.
+        Told when the answer was written.
     """
 
     def __init__(
@@ -53,45 +49,40 @@ class Exchange:
         self._headers = scope["headers"]
         self._name: str = scope["path_params"].get("name", "")
         self._version: str = scope["path_params"].get("version", "")
-        state = scope.get("state", {})
-        self.arrived_s: float = state.get("arrived_s") or time.monotonic()
-        self.caller: Caller = state.get("caller") or Caller()
+        self.arrived_s, self.caller = arrival(scope)
         self.blamed = ""
-        self.when_sent: Callable[[float], None] | None = None
+        self.when_sent: Callable[[float], object] = bool
 
     async def server_metadata(self) -> Reply:
         """Say what this server is."""
-        return _given(self._service.server_metadata())
+        return json_reply(server_facts())
 
     async def server_live(self) -> Reply:
         """Say that the process answers."""
-        return _given({"live": True})
+        return json_reply(Live(live=True))
 
     async def server_ready(self) -> Reply:
         """Say whether every model is ready."""
         ready = self._service.repository.ready
-        # the specification says "live", its clients read "ready"
-        return _readiness(ready, {"live": True, "ready": ready})
+        return _readiness(Ready(live=True, ready=ready))
 
     async def model_metadata(self) -> Reply:
         """Say which tensors a model takes and gives."""
-        return _given(self._service.model_metadata(self._name, self._version))
+        return json_reply(self._service.model_metadata(self._name, self._version))
 
     async def model_ready(self) -> Reply:
         """Say whether a model is ready."""
         ready = self._service.model_ready(self._name, self._version)
-        return _readiness(ready, {"name": self._name, "ready": ready})
+        return _readiness(ModelReady(self._name, ready))
 
     async def model_config(self) -> Reply:
         """Say the same as its metadata, in Triton's words."""
-        return _given(
-            config_of(self._service.model_metadata(self._name, self._version))
-        )
+        metadata = self._service.model_metadata(self._name, self._version)
+        return json_reply(config_of(metadata))
 
     async def statistics(self) -> Reply:
         """Say what was counted for a model, or for all."""
-        counted = self._service.statistics(self._name, self._version)
-        return _given({"model_stats": counted})
+        return json_reply(self._service.statistics(self._name, self._version))
 
     async def infer(self) -> Reply:
         """Classify items."""
@@ -117,7 +108,7 @@ class Exchange:
         ready = given.get("ready", False)
         if not isinstance(ready, bool):
             raise BadInput("'ready' must be true or false")
-        return _given(self._service.index(ready_only=ready))
+        return json_reply(self._service.index(ready_only=ready))
 
     async def load(self) -> Reply:
         """Load a model's file as it is now."""
@@ -163,16 +154,10 @@ class Endpoint:
             try:
                 reply = await self._answer(exchange)
             except Exception as error:
-                reply = failed(
-                    *self._service.failure(error, exchange.blamed, arrived_s)
-                )
+                failed = self._service.failure(error, exchange.blamed, arrived_s)
+                reply = error_reply(*failed)
             sending = reply(scope, receive, send)
-            if exchange.when_sent is None:
-                await sending
-            else:
-                await send_and_count(
-                    sending, caller, time.monotonic, exchange.when_sent
-                )
+            await send_and_count(sending, caller, time.monotonic, exchange.when_sent)
 
 
 # What is asked most comes first; statistics of all before a model of that name.
@@ -222,11 +207,7 @@ def _json_length(headers: Headers) -> int | None:
     return int(value)
 
 
-def _given(answer: Any) -> Reply:
-    return Reply(200, encode(answer))
-
-
-def _readiness(ready: bool, body: dict[str, Any]) -> Reply:
-    if ready:
-        return _given(body)
-    return Reply(503, encode({**body, "error": "not ready yet"}))
+def _readiness(answer: Ready | ModelReady) -> Reply:
+    if not answer.ready:
+        answer.error = "not ready yet"
+    return json_reply(answer, 200 if answer.ready else 503)

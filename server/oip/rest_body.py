@@ -1,7 +1,10 @@
-"""Bodies of the Open Inference Protocol over HTTP: JSON, and tensors behind it."""
+"""Bodies of the Open Inference Protocol over HTTP: JSON, and tensors behind it.
 
-import math
-from typing import Any
+What is malformed, or not what it says, raises BadInput.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -15,9 +18,9 @@ from ..schema.predict import encode
 from .items import MAX_ITEMS, Requested
 from .parameters import Parameter
 from .service import InferRequest, InferResponse
-from .tensors import Tensor, from_json, from_raw, from_raw_json, read_shape, to_raw
+from .tensors import Declared, Tensor, to_raw
 
-Parameters = dict[str, Parameter]
+ParameterMap = dict[str, Parameter]
 
 
 class InputBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -26,7 +29,7 @@ class InputBody(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     shape: list[int]
     datatype: str
-    parameters: Parameters | None = None
+    parameters: ParameterMap | None = None
     data: list[Any] | UnsetType = UNSET
 
 
@@ -34,7 +37,7 @@ class OutputBody(msgspec.Struct, forbid_unknown_fields=True):
     """One output that is asked for."""
 
     name: str
-    parameters: Parameters | None = None
+    parameters: ParameterMap | None = None
 
 
 class InferBody(msgspec.Struct, forbid_unknown_fields=True):
@@ -42,10 +45,30 @@ class InferBody(msgspec.Struct, forbid_unknown_fields=True):
 
     inputs: list[InputBody]
     outputs: list[OutputBody] | None = None
-    parameters: Parameters | None = None
+    parameters: ParameterMap | None = None
     id: str = ""
     model_name: str | None = None
     model_version: str | None = None
+
+
+class OutputTensor(msgspec.Struct):
+    """One output; its data are here, or behind the JSON, of `binary_data_size`."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    parameters: dict[str, int] | UnsetType = UNSET
+    data: Sequence[float | bool | str] | UnsetType = UNSET
+
+
+class InferAnswer(msgspec.Struct):
+    """Answer of an inference request."""
+
+    model_name: str
+    model_version: str
+    parameters: Mapping[str, bool | float | str]
+    outputs: list[OutputTensor]
+    id: str | UnsetType = UNSET
 
 
 class _LargeInput(msgspec.Struct, forbid_unknown_fields=True):
@@ -68,7 +91,7 @@ class _LargeBody(InferBody, forbid_unknown_fields=True, kw_only=True):
 
 _decode = msgspec.json.Decoder(InferBody).decode
 _decode_large = msgspec.json.Decoder(_LargeBody).decode
-_decode_parameters = msgspec.json.Decoder(Parameters | None).decode
+_decode_parameters = msgspec.json.Decoder(ParameterMap | None).decode
 _decode_outputs = msgspec.json.Decoder(list[OutputBody] | None).decode
 _decode_shape = msgspec.json.Decoder(list[int]).decode
 
@@ -85,25 +108,15 @@ class Decoded:
         """Write the answer; its body, and the JSON's length if tensors follow it."""
         outputs, parts = [], []
         for tensor in inferred.outputs:
-            facts: dict[str, Any] = {
-                "name": tensor.name,
-                "datatype": tensor.datatype,
-                "shape": tensor.shape,
-            }
+            output = OutputTensor(tensor.name, tensor.datatype, tensor.shape)
             if self._binary.get(tensor.name, self._all):
                 parts.append(to_raw(tensor))
-                facts["parameters"] = {"binary_data_size": len(parts[-1])}
+                output.parameters = {"binary_data_size": len(parts[-1])}
             else:
-                facts["data"] = tensor.values
-            outputs.append(facts)
-        answer = {
-            "model_name": inferred.model,
-            "model_version": inferred.version,
-            "parameters": inferred.parameters,
-            "outputs": outputs,
-        }
-        if inferred.id:
-            answer["id"] = inferred.id
+                output.data = cast(Any, tensor.values)
+            outputs.append(output)
+        model, version, id_ = inferred.model, inferred.version, inferred.id or UNSET
+        answer = InferAnswer(model, version, inferred.parameters, outputs, id_)
         head = encode(answer)
         return b"".join((head, *parts)), len(head) if parts else None
 
@@ -113,7 +126,7 @@ def decode_infer(
 ) -> Decoded:
     """Read the body of one inference request.
 
-    Parameters
+    ParameterMap
     ----------
     model, version
         As the path says.
@@ -123,11 +136,6 @@ def decode_infer(
         Bytes of JSON; None where it is all.
     widest
         Values of the largest item.
-
-    Raises
-    ------
-    BadInput
-        If it is malformed, or a tensor is not what it says.
     """
     if json_length is not None and not 0 < json_length <= len(body):
         raise BadInput(
@@ -203,18 +211,18 @@ def _short(raw: Any, what: str) -> bytes:
 
 def _read_data(given: InputBody, data: Any, widest: int) -> Tensor:
     """Read what is in the JSON; once its shape was found to be possible."""
+    declared = Declared.read(given.name, given.datatype, given.shape)
     if not isinstance(data, Raw):
-        return from_json(given.name, given.datatype, given.shape, data)
-    lengths = read_shape(given.name, given.datatype, given.shape)
-    _refuse_many(given, widest)
-    return from_raw_json(given.name, given.datatype, lengths, data)
+        return declared.from_json(data)
+    _refuse_many(declared, widest)
+    return declared.from_raw_json(data)
 
 
-def _refuse_many(given: InputBody, widest: int) -> None:
+def _refuse_many(declared: Declared, widest: int) -> None:
     """Refuse more values than the most and largest items have."""
-    if len(given.shape) > 2 or math.prod(given.shape) > MAX_ITEMS * widest:
+    if len(declared.shape) > 2 or declared.size > MAX_ITEMS * widest:
         raise BadInput(
-            f"input {given.name[:80]!r} has shape {given.shape[:9]}; up to "
+            f"input {declared.name[:80]!r} has shape {list(declared.shape)}; up to "
             f"{MAX_ITEMS:,} items of up to {widest:,} values can be in a request"
         )
 
@@ -243,11 +251,10 @@ def _read_inputs(
                 f"input {given.name[:80]!r}: binary_data_size is {size!r}; "
                 f"{len(raw) - start:,} bytes are left behind the JSON"
             )
+        declared = Declared.read(given.name, given.datatype, given.shape)
         if size > LARGE:
-            read_shape(given.name, given.datatype, given.shape)
-            _refuse_many(given, widest)
-        piece = bytes(raw[start : start + size])
-        tensors.append(from_raw(given.name, given.datatype, given.shape, piece))
+            _refuse_many(declared, widest)
+        tensors.append(declared.from_raw(bytes(raw[start : start + size])))
         start += size
     if raw is not None and start != len(raw):
         raise BadInput(f"{len(raw) - start:,} bytes behind the JSON belong to no input")
@@ -269,14 +276,8 @@ def _read_outputs(
     return binary, requested
 
 
-def read_requested(name: str, parameters: Parameters) -> Requested:
-    """Read what an output's parameters ask for, but for how it is sent.
-
-    Raises
-    ------
-    BadInput
-        If it is shared memory, or no number of classes.
-    """
+def read_requested(name: str, parameters: ParameterMap) -> Requested:
+    """Read what an output's parameters ask for, but for how it is sent."""
     refuse_shared_memory(name, parameters)
     classes = parameters.get("classification", 0)
     if type(classes) is not int or classes < 0:
@@ -284,13 +285,7 @@ def read_requested(name: str, parameters: Parameters) -> Requested:
     return Requested(name, classes)
 
 
-def refuse_shared_memory(name: str, parameters: Parameters) -> None:
-    """Refuse a tensor that is in the caller's memory.
-
-    Raises
-    ------
-    BadInput
-        If it is.
-    """
+def refuse_shared_memory(name: str, parameters: ParameterMap) -> None:
+    """Refuse a tensor that is in the caller's memory."""
     if "shared_memory_region" in parameters:
         raise BadInput(f"tensor {name[:80]!r}: shared memory is not offered")

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -24,31 +23,18 @@ from ..runtime.repository import Repository
 from ..runtime.threads import run_off_loop
 from ..schema.predict import Answer
 from .items import Items, Requested
-from .metadata import EXTENSIONS, PLATFORM, ModelIndex, ModelMetadata, ServerFacts
+from .metadata import PLATFORM, ModelIndex, ModelMetadata
 from .parameters import Parameter, Parameters
-from .statistics import ModelStatistics, statistics_of
+from .statistics import ModelsStatistics, statistics_of
 from .tensors import Tensor
-
-# What a parameter can hold.
-SENDABLE = frozenset({bool, int, float, str})
 
 
 @dataclass(frozen=True, slots=True)
 class InferRequest:
     """One inference request, decoded.
 
-    Attributes
-    ----------
-    model
-        Name of the model.
-    version
-        Version that must be the one served; any where it is empty.
-    id
-        Echoed.
-    parameters
-        The budget and the other terms.
-    inputs, outputs
-        What is given, and what is asked for.
+    An empty version stands for any, and `id` is echoed. The parameters are the budget
+    and the other terms.
     """
 
     model: str
@@ -89,6 +75,9 @@ class InferResponse:
 class InferenceService:
     """Answers what both transports ask; for the event loop alone.
 
+    An empty version stands for any. What is asked of a model raises UnknownModel or
+    NotReady, as `Repository.get`.
+
     Parameters
     ----------
     repository
@@ -112,48 +101,25 @@ class InferenceService:
         self.admission: Admission | None = None
         self._items: WeakKeyDictionary[ServedModel, Items] = WeakKeyDictionary()
 
-    def server_metadata(self) -> ServerFacts:
-        """Say what this server is."""
-        return ServerFacts("polydom", version("polydom"), EXTENSIONS)
-
-    def served(self, model: str, version: str) -> ServedModel:
-        """Return what answers for a model; any version where it is empty.
-
-        Raises
-        ------
-        UnknownModel, NotReady
-            As `Repository.get`.
-        """
+    def _served(self, model: str, version: str) -> ServedModel:
         return self.repository.get(model, version or None)
 
     def widest(self, model: str, version: str) -> int:
-        """Say how many values an item of a model may have in one input.
-
-        Raises
-        ------
-        UnknownModel, NotReady
-            As `Repository.get`.
-        """
-        return self._items_of(self.served(model, version)).widest
+        """Say how many values an item of a model may have in one input."""
+        return self._items_of(self._served(model, version)).widest
 
     def model_ready(self, model: str, version: str) -> bool:
-        """Say whether a model answers.
-
-        Raises
-        ------
-        UnknownModel
-            If it, or this version of it, is unknown.
-        """
+        """Say whether a model answers."""
         if version:
             try:
-                return self.served(model, version).ready
+                return self._served(model, version).ready
             except NotReady:  # nothing is loaded under that name
                 return False
         return self.repository.state(model).state == "READY"
 
     def model_metadata(self, model: str, version: str) -> ModelMetadata:
         """Say which tensors a model takes and gives."""
-        served = self.served(model, version)
+        served = self._served(model, version)
         items, codec = self._items_of(served), served.codec
         return ModelMetadata(
             name=model,
@@ -168,20 +134,15 @@ class InferenceService:
             },
         )
 
-    def statistics(self, model: str, version: str) -> list[ModelStatistics]:
-        """Say what was counted for a model; for every model where it is empty.
-
-        Raises
-        ------
-        UnknownModel
-            If it, or this version of it, is unknown.
-        """
+    def statistics(self, model: str, version: str) -> ModelsStatistics:
+        """Say what was counted for a model; for every model where it is empty."""
         if version:
-            self.served(model, version)
-        return [
+            self._served(model, version)
+        counted = [
             statistics_of(name, self._version(name), self.repository.metrics(name))
             for name in ([model] if model else self.repository.names())
         ]
+        return ModelsStatistics(counted)
 
     def index(self, *, ready_only: bool = False) -> list[ModelIndex]:
         """List every model, whether it answers now or not."""
@@ -205,14 +166,7 @@ class InferenceService:
     ) -> tuple[int, Failure]:
         """Count a request that failed, and say so: as HTTP's status and body.
 
-        Parameters
-        ----------
-        error
-            Why; what nobody expected goes to the log.
-        model
-            Which model was asked for, if that is known; it may not exist.
-        arrived_s
-            When its first byte came.
+        What nobody expected goes to the log. `model` need not exist, nor be known.
         """
         known = model in self.repository.names()
         metrics = self.repository.metrics(model) if known else self.repository.stray
@@ -220,13 +174,7 @@ class InferenceService:
         return metrics.failed(error)
 
     async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
-        """Load a model's file as it is now, for who passed `refuse_change`.
-
-        Raises
-        ------
-        UnknownModel, ReloadFailed
-            As `Repository.load`.
-        """
+        """Load a model's file as it is now, for who passed `refuse_change`."""
         if parameters:
             raise BadInput(
                 "a model is loaded from the operator's own file: no configuration and "
@@ -237,15 +185,7 @@ class InferenceService:
             self.notify_others()
 
     async def unload(self, model: str) -> None:
-        """Let a model answer no more, for who passed `refuse_change`.
-
-        Raises
-        ------
-        NotAllowed
-            If other processes would go on answering.
-        UnknownModel
-            As `Repository.unload`.
-        """
+        """Let a model answer no more, for who passed `refuse_change`."""
         if self.notify_others is not None:
             raise NotAllowed("one of several workers cannot unload a model for all")
         await self.repository.unload(model)
@@ -262,12 +202,8 @@ class InferenceService:
 
         Parameters
         ----------
-        inference
-            The request.
-        arrived_s
-            When its first byte came.
-        caller
-            Who waits for the answer.
+        inference, arrived_s, caller
+            The request, when its first byte came, and who waits for the answer.
         patience_s
             Seconds from then on that the caller waits at most, where that is known.
         transport
@@ -279,7 +215,7 @@ class InferenceService:
             As `ServedModel.answer`; also BadInput where inputs, outputs or parameters
             cannot be used, and UnknownModel.
         """
-        served = self.served(inference.model, inference.version)
+        served = self._served(inference.model, inference.version)
         items, codec = self._items_of(served), served.codec
         items.check(inference.outputs)
         terms = Parameters.read(inference.parameters, patience_s)
@@ -324,10 +260,7 @@ class InferenceService:
     def refuse_change(self, headers: Headers) -> None:
         """Refuse to load or unload, but for who may: before anything of it is read.
 
-        Raises
-        ------
-        NotAllowed, Unauthorized
-            If the operator lets nobody, or not who sends these headers.
+        NotAllowed is raised if the operator lets nobody, Unauthorized for all others.
         """
         if self.access.admin is None:
             raise NotAllowed(
@@ -355,7 +288,7 @@ def _facts(
         del facts[name]
     facts["features"] = ",".join(answers[0].features)
     facts |= _gaps(answers)
-    return {name: fact for name, fact in facts.items() if type(fact) in SENDABLE}
+    return {name: fact for name, fact in facts.items() if isinstance(fact, Parameter)}
 
 
 def _gaps(answers: Sequence[Answer]) -> dict[str, Parameter]:

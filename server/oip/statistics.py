@@ -48,6 +48,12 @@ class ModelStatistics(msgspec.Struct):
     batch_stats: list[BatchStatistics]
 
 
+class ModelsStatistics(msgspec.Struct):
+    """Answer of a statistics request."""
+
+    model_stats: list[ModelStatistics]
+
+
 def statistics_of(name: str, version: str, metrics: Metrics) -> ModelStatistics:
     """Say what was counted for a model, through all its versions and on all routes.
 

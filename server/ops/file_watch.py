@@ -13,12 +13,8 @@ class Watch:
 
     A file counts as changed when its inode, size or time of change differs from what
     was reported last, and has been the same for two polls: one that is still being
-    written is left alone. One that is absent is waited for.
-
-    Parameters
-    ----------
-    paths
-        A file for each name; as they are now they count as known.
+    written is left alone. One that is absent is waited for. As they are at first the
+    files count as known.
     """
 
     def __init__(self, paths: Mapping[str, Path]) -> None:

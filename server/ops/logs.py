@@ -36,17 +36,7 @@ def set_up_logs(log_format: str) -> None:
     """Send what happens to standard error; replaces what was set up before.
 
     People see warnings, errors and reloads. In JSON there are the start and the stop
-    too, which a terminal shows anyway.
-
-    Parameters
-    ----------
-    log_format
-        One of `LogFormat`.
-
-    Raises
-    ------
-    BadInput
-        If it is none.
+    too, which a terminal shows anyway. BadInput is raised for any other format.
     """
     if log_format not in get_args(LogFormat):
         raise BadInput(f"--log-format {log_format}: text or json is needed")

@@ -17,10 +17,8 @@ from fastapi import FastAPI
 from polydom.features.errors import BadInput
 
 from ..errors import ReloadFailed
-from ..http.prometheus import samples_of
 from ..http.protocol import HttpProtocol
 from ..runtime.admission import ACCEPTED, waiting_at
-from ..runtime.metrics import Samples
 from ..runtime.repository import Repository
 from ..runtime.threads import run_in_thread
 from ..settings import DRAIN_S, KEEP_ALIVE_S
@@ -32,7 +30,7 @@ lifecycle = logging.getLogger("polydom.life")
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class ServeOptions:
     """How to serve.
 
     Attributes
@@ -55,10 +53,7 @@ class Running:
 def listen(host: str, port: int) -> socket.socket:
     """Open a socket that listens at an address; port 0 takes a free one.
 
-    Raises
-    ------
-    BadInput
-        If the address cannot be listened at.
+    BadInput is raised where that cannot be.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -69,36 +64,23 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def free_port(host: str, port: int) -> int:
-    """Return a port that can be listened at now; another than `port` only for 0.
-
-    Raises
-    ------
-    BadInput
-        If there is none.
-    """
+    """Return a port that can be listened at now: `port`, or for 0 a free one."""
     with listen(host, port) as probe:
         found: int = probe.getsockname()[1]
         return found
 
 
-def run(app: FastAPI, listener: socket.socket, running: Running = Running()) -> None:
-    """Serve at a listening socket until SIGINT or SIGTERM, then finish and return.
-
-    Raises
-    ------
-    BadInput
-        If certificate and key cannot be used.
-    """
-    ReloadingServer(app, running).run_at(listener)
+def run(
+    app: FastAPI, listener: socket.socket, options: ServeOptions = ServeOptions()
+) -> None:
+    """Serve at a listening socket until SIGINT or SIGTERM, then finish and return."""
+    ReloadingServer(app, options).run_at(listener)
 
 
 class ReloadingServer(uvicorn.Server):
     """Uvicorn, which also reloads: on SIGHUP, and when a watched file was replaced.
 
-    Raises
-    ------
-    BadInput
-        If certificate and key cannot be used.
+    It raises BadInput if certificate and key cannot be used.
 
     Attributes
     ----------
@@ -108,7 +90,7 @@ class ReloadingServer(uvicorn.Server):
         Called once it takes connections and hears signals.
     """
 
-    def __init__(self, app: FastAPI, running: Running) -> None:
+    def __init__(self, app: FastAPI, options: ServeOptions) -> None:
         config = uvicorn.Config(
             app,
             http=HttpProtocol,
@@ -119,17 +101,17 @@ class ReloadingServer(uvicorn.Server):
             server_header=False,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=DRAIN_S,
-            ssl_certfile=running.certificate,
-            ssl_keyfile=running.key,
+            ssl_certfile=options.certificate,
+            ssl_keyfile=options.key,
         )
-        if running.key is not None and running.certificate is None:
+        if options.key is not None and options.certificate is None:
             raise BadInput("--ssl-keyfile needs --ssl-certfile")
         try:
             config.load()
         except (OSError, ValueError) as error:  # SSLError is an OSError
-            key = f", --ssl-keyfile {running.key}" if running.key else ""
+            key = f", --ssl-keyfile {options.key}" if options.key else ""
             raise BadInput(
-                f"--ssl-certfile {running.certificate}{key}: {error}; a certificate "
+                f"--ssl-certfile {options.certificate}{key}: {error}; a certificate "
                 "and its key, as PEM, are needed"
             ) from error
         super().__init__(config)
@@ -138,13 +120,9 @@ class ReloadingServer(uvicorn.Server):
         self.beside: list[
             Callable[[ReloadingServer], contextlib.AbstractAsyncContextManager[None]]
         ] = []
-        self.running = running
+        self.options = options
         self.when_started: Callable[[], object] = bool
         self._stopping = False
-
-    def samples(self) -> Samples:
-        """Say all that was counted here."""
-        return samples_of(self.repository)
 
     def run_at(self, listener: socket.socket) -> None:
         """Serve until told to stop."""
@@ -164,8 +142,8 @@ class ReloadingServer(uvicorn.Server):
                 stack.callback(loop.remove_signal_handler, signal.SIGHUP)
                 reloading = asyncio.create_task(self._reload_when_told(told))
                 stack.callback(reloading.cancel)
-            if self.running.watch is not None:
-                watching = self._reload_replaced(self.running.watch)
+            if self.options.watch is not None:
+                watching = self._reload_replaced(self.options.watch)
                 stack.callback(asyncio.create_task(watching).cancel)
             for context in self.beside:
                 await stack.enter_async_context(context(self))
@@ -203,11 +181,11 @@ class ReloadingServer(uvicorn.Server):
         """
         self.repository.leaving = True
         stop = partial(super().handle_exit, sig, frame)
-        if self._stopping or not self.running.leave_s:
+        if self._stopping or not self.options.leave_s:
             stop()
         else:
             self._stopping = True
-            later = partial(self._loop.call_later, self.running.leave_s, stop)
+            later = partial(self._loop.call_later, self.options.leave_s, stop)
             self._loop.call_soon_threadsafe(later)
 
     async def reload(self, names: Iterable[str | None]) -> None:

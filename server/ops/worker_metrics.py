@@ -22,14 +22,9 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class WorkerMetrics:
-    """One worker's way to the others.
+    """One worker's way to the others: the `number`th of `count`, from 0.
 
-    Parameters
-    ----------
-    folder
-        Where the sockets are; the same for all.
-    number, count
-        Which worker this is, of how many; from 0.
+    Their sockets are in one folder.
     """
 
     def __init__(self, folder: Path, number: int, count: int) -> None:

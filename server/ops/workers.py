@@ -10,13 +10,12 @@ import functools
 import gc
 import logging
 import os
-import select
 import shutil
 import signal
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,9 +24,11 @@ from threadpoolctl import threadpool_limits
 
 from polydom.features.errors import BadInput
 
+from ..http.prometheus import samples_of
 from ..settings import DRAIN_S
 from .file_watch import POLL_S
-from .server import ReloadingServer, Running, run
+from .server import ReloadingServer, ServeOptions, run
+from .signal_socket import SignalSocket, signals_of
 from .worker_metrics import WorkerMetrics
 
 # A worker that ends is started anew, but not more often than this.
@@ -39,11 +40,10 @@ _TOLD = ("SIGTERM", "SIGINT", "SIGHUP", "SIGCHLD")
 _TRIAL_FAILED = "SIGUSR1"
 
 log = logging.getLogger("polydom")
-lifecycle = logging.getLogger("polydom.life")
 
 
 def run_workers(
-    app: FastAPI, listener: socket.socket, running: Running, count: int
+    app: FastAPI, listener: socket.socket, options: ServeOptions, count: int
 ) -> None:
     """Serve with `count` processes until SIGINT or SIGTERM; SIGHUP makes all reload.
 
@@ -55,12 +55,12 @@ def run_workers(
         If this system cannot fork, or certificate and key cannot be used.
     """
     if count == 1:
-        run(app, listener, running)
+        run(app, listener, options)
         return
     if not hasattr(os, "fork"):
         raise BadInput("--workers above 1 needs a system that can fork")
     with tempfile.TemporaryDirectory(prefix="polydom-") as folder:
-        Workers(app, listener, running, count, Path(folder)).run()
+        Workers(app, listener, options, count, Path(folder)).run()
 
 
 class Workers:
@@ -69,31 +69,25 @@ class Workers:
     Before a reload a process forked for that opens the files and runs everything. If it
     dies of them, or does not end, nobody else opens them.
 
-    Parameters
-    ----------
-    app, listener, running
-        As for `run`; the files are watched by this process alone.
-    count
-        How many workers there are.
-    folder
-        Where their sockets are (worker_metrics.py).
+    The files are watched by this process alone; the workers' sockets are in `folder`
+    (worker_metrics.py).
     """
 
     def __init__(
         self,
         app: FastAPI,
         listener: socket.socket,
-        running: Running,
+        options: ServeOptions,
         count: int,
         folder: Path,
     ) -> None:
         self._app = app
         self._listener = listener
-        self._watch = running.watch
-        self._server = ReloadingServer(app, replace(running, watch=None))
+        self._watch = options.watch
+        self._server = ReloadingServer(app, replace(options, watch=None))
         self._count = count
         self._folder = folder
-        self._patience_s = running.leave_s + DRAIN_S + 5
+        self._patience_s = options.leave_s + DRAIN_S + 5
         self._numbers: dict[int, int] = {}  # of each process that runs
         self._forked_s = [-RESTART_S] * count
         self._stopping_s: float | None = None
@@ -225,11 +219,10 @@ class Workers:
 
     def _fork(self, what: str, become: Callable[[], object]) -> int:
         """Start a process that becomes something; signals wait until it is that."""
-        blocked = _signals(*_TOLD, _TRIAL_FAILED)
-        signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _blocked())
         process = os.fork()
         if process:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _blocked())
             return process
         code = 1
         try:
@@ -264,7 +257,8 @@ class Workers:
     def _share_metrics(self, number: int) -> None:
         peers = WorkerMetrics(self._folder, number, self._count)
         self._app.state.worker, self._app.state.others = number, peers.ask
-        self._server.beside.append(lambda server: peers.telling(server.samples))
+        samples = functools.partial(samples_of, self._server.repository)
+        self._server.beside.append(lambda _: peers.telling(samples))
 
     def _have_others_follow_reloads(self, parent: int) -> None:
         def tell() -> None:
@@ -300,87 +294,16 @@ async def _hear_of_trials(server: ReloadingServer) -> AsyncIterator[None]:
 
 
 def _stop_as_others_do() -> None:
-    """Stop as a process does that is no parent's; until it serves, when it is told."""
+    """Drop the parent's handlers: until it serves, a worker stops once it is told."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
+def _blocked() -> set[signal.Signals]:
+    """Return what a process does not hear before it is what it was forked for."""
+    return signals_of((*_TOLD, _TRIAL_FAILED))
+
+
 def _hear_signals() -> None:
     """Hear those that were held back since this process was forked."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _signals(*_TOLD, _TRIAL_FAILED))
-
-
-class SignalSocket:
-    """Hears signals, each once however often it comes, while it is a context.
-
-    Parameters
-    ----------
-    names
-        Of the signals.
-    """
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._signals = _signals(*names)
-        self._heard = set[int]()
-
-    def __enter__(self) -> "SignalSocket":
-        """Begin to hear."""
-        self._told, self._wake = socket.socketpair()
-        self._wake.setblocking(False)
-        self._before = {n: signal.signal(n, self._hear) for n in self._signals}
-        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Leave the signals to whoever heard them before."""
-        signal.set_wakeup_fd(-1)
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        self._told.close()
-        self._wake.close()
-
-    def wait(self, seconds: float) -> set[int]:
-        """Return what was heard, once something was or the time is up."""
-        if select.select([self._told], [], [], seconds)[0]:
-            self._told.recv(4096)
-        heard, self._heard = self._heard, set()
-        return heard
-
-    def run_interruptible(
-        self, names: Iterable[str], work: Callable[[], object]
-    ) -> None:
-        """Do some work, and give it up where one of these comes, once; it is heard."""
-        stops, patient = _signals(*names), [True]
-
-        def interrupt(number: int, frame: object) -> None:
-            self._hear(number, frame)
-            if patient:
-                patient.clear()
-                raise _GiveUp
-
-        with contextlib.suppress(_GiveUp):
-            try:
-                for number in stops:
-                    signal.signal(number, interrupt)
-                work()
-            finally:
-                patient.clear()
-        for number in stops:
-            signal.signal(number, self._hear)
-
-    def leave_to_parent(self) -> None:
-        """Hear nothing any more in a process that was forked meanwhile."""
-        signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-
-    def _hear(self, number: int, _: object) -> None:
-        """Remember a signal; what a full socket is written to wake `wait` is lost."""
-        self._heard.add(number)
-
-
-class _GiveUp(BaseException):
-    """Somebody wants the process to stop."""
-
-
-def _signals(*names: str) -> set[signal.Signals]:
-    return {getattr(signal, name) for name in names}
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _blocked())

@@ -1,1 +1,1 @@
-"""What goes over the wire: structures, nothing else."""
+"""What goes over the wire: structures, and what splits and checks bytes beforehand."""

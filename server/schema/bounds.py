@@ -39,10 +39,9 @@ def check_item(body: bytes | Raw, *, packed: bool, kind: Kind, columns: int) -> 
     ----------
     body
         JSON, or msgpack where it is `packed`.
-    kind
-        What the index classifies.
-    columns
-        How many columns it knows; 0 where it knows none beforehand.
+    kind, columns
+        What the index classifies, and how many columns it knows; 0 where it knows none
+        beforehand.
 
     Raises
     ------
@@ -74,19 +73,10 @@ def check_item(body: bytes | Raw, *, packed: bool, kind: Kind, columns: int) -> 
 
 
 def check_record(raw: bytes, *, packed: bool = False, columns: int) -> None:
-    """Refuse a long record of more columns than there can be.
+    """Refuse a long record of more columns than there can be, by BadItem.
 
-    Parameters
-    ----------
-    raw
-        An object in JSON, or a map in msgpack where it is `packed`.
-    columns
-        As for `check_item`.
-
-    Raises
-    ------
-    BadItem
-        If it has more.
+    It is an object in JSON, or a map in msgpack where it is `packed`; `columns` are as
+    for `check_item`.
     """
     if len(raw) <= LARGE:
         return

@@ -38,15 +38,8 @@ class _Pairs:
 def twice_in_json(document: bytes, *, packed: bool = False) -> Twice:
     """Find keys given twice in what has been decoded without an error.
 
-    Parameters
-    ----------
-    document
-        JSON, or msgpack where it is `packed`.
-
-    Raises
-    ------
-    BadInput
-        If it is nested more deeply than can be looked at.
+    It is JSON, or msgpack where it is `packed`; BadInput is raised where it is nested
+    more deeply than can be looked at.
     """
     pairs = _Pairs()
     try:
@@ -66,14 +59,9 @@ def twice_in_json(document: bytes, *, packed: bool = False) -> Twice:
 
 
 def refuse_twice(where: str, twice: Twice) -> None:
-    """Raise if a key was given twice.
+    """Raise if a key was given twice: BadInput for one of the outermost object.
 
-    Raises
-    ------
-    BadInput
-        If it is one of the outermost object, which `where` names.
-    BadItem
-        If it is one of an object in that: a record's column.
+    That is what `where` names. An object in it is a record, its key a column: BadItem.
     """
     if twice.outside is not None:
         raise BadInput(f"{where}: {twice.outside[:80]!r} is given twice")

@@ -1,4 +1,8 @@
-"""Streams of JSON Lines and of msgpack, split into their items and not decoded."""
+"""Streams of JSON Lines and of msgpack, split into their items and not decoded.
+
+An item over the limit raises TooLarge, and what is no stream of its kind BadInput; it
+cannot be read on then.
+"""
 
 from collections.abc import Iterator
 
@@ -13,66 +17,43 @@ JSON_LINES = ("application/jsonl", "application/x-ndjson", "application/x-jsonli
 
 
 class JsonLines:
-    """Splits a stream of bytes at line ends; empty lines count for nothing.
+    """Splits a stream at line ends; `limit` is the longest line's number of bytes.
 
-    Parameters
-    ----------
-    limit
-        Bytes of the longest line.
+    Empty lines count for nothing.
     """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._rest: list[bytes] = []
-        self._size = 0
+        self._rest = bytearray()
 
     @property
     def left(self) -> int:
         """Bytes of the item that is not whole yet."""
-        return self._size
+        return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take more of the stream; give the lines that are whole now.
-
-        Raises
-        ------
-        TooLarge
-            If a line is over the limit; the stream cannot be read on then.
-        """
-        head, end, tail = data.partition(b"\n")
-        if end:
-            lines = tail.split(b"\n")
-            first = b"".join([*self._rest, head])
-            self._rest, self._size = [lines[-1]], len(lines[-1])
-            for line in (first, *lines[:-1]):
-                self._check(len(line))
-                if line.strip():
-                    yield line
-        else:
-            self._rest.append(head)
-            self._size += len(head)
-        self._check(self._size)
+        """Take more of the stream; give the lines that are whole now."""
+        *lines, rest = data.split(b"\n")
+        if lines:
+            lines[0] = bytes(self._rest) + lines[0]
+            self._rest.clear()
+        self._rest += rest
+        for line in lines:
+            _check(len(line), self._limit)
+            if line.strip():
+                yield line
+        _check(len(self._rest), self._limit)
 
     def finish(self) -> Iterator[bytes]:
         """Give the last line, which need not have an end."""
-        line = b"".join(self._rest)
-        self._rest = []
+        line = bytes(self._rest)
+        self._rest.clear()
         if line.strip():
             yield line
 
-    def _check(self, size: int) -> None:
-        if size > self._limit:
-            raise TooLarge(f"an item is over the limit of {self._limit:,} bytes")
-
 
 class MsgpackStream:
-    """Splits a stream of msgpack objects, one after the other.
-
-    Parameters
-    ----------
-    limit
-        Bytes of the largest object.
-    """
+    """Splits a stream of msgpack objects, of at most `limit` bytes each."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -86,15 +67,7 @@ class MsgpackStream:
         return len(self._rest)
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        """Take more of the stream; give the objects that are whole now, undecoded.
-
-        Raises
-        ------
-        TooLarge
-            If an object is over the limit.
-        BadInput
-            If the stream is no msgpack. It cannot be read on in either case.
-        """
+        """Take more of the stream; give the objects that are whole now, undecoded."""
         try:
             self._unpacker.feed(data)
             self._fed += len(data)
@@ -102,38 +75,34 @@ class MsgpackStream:
             while True:
                 self._unpacker.skip()
                 size = self._unpacker.tell() - self._end
-                self._check(self._unpacker.tell())
+                _check(size, self._limit)
                 self._end += size
                 piece = bytes(memoryview(self._rest)[:size])
                 del self._rest[:size]
                 yield piece
         except msgpack.OutOfData:
-            self._check(self._fed)
+            _check(self._fed - self._end, self._limit)
         except msgpack.BufferFull as error:
-            raise self._too_large() from error
+            raise _too_large(self._limit) from error
         except (msgpack.UnpackException, ValueError, TypeError) as error:
             reason = str(error) or "nested too deeply, or a byte that begins nothing"
             raise BadInput(f"the stream is no msgpack: {reason}"[:200]) from error
 
     def finish(self) -> Iterator[bytes]:
-        """Make sure that nothing is left.
-
-        Raises
-        ------
-        BadInput
-            If the stream ended within an object.
-        """
+        """Give nothing: an object ends with its last byte, or BadInput is raised."""
         left = self._fed - self._end
         if left:
             raise BadInput(f"the stream ended within an item, after {left:,} bytes")
         return iter(())
 
-    def _check(self, at: int) -> None:
-        if at - self._end > self._limit:
-            raise self._too_large()
 
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"an item is over the limit of {self._limit:,} bytes")
+def _check(size: int, limit: int) -> None:
+    if size > limit:
+        raise _too_large(limit)
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"an item is over the limit of {limit:,} bytes")
 
 
 Stream = JsonLines | MsgpackStream

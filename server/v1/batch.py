@@ -7,6 +7,7 @@ go between.
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 
 from starlette.types import Receive, Scope, Send
@@ -33,73 +34,50 @@ TURN_S = 0.001
 RUNNING = 8
 
 
-class Slots:
-    """Counts the batches of which something is computed now, or is about to be.
-
-    Those that wait for more of their items, or for their answers to be read, take none.
-
-    Attributes
-    ----------
-    taken
-        How many.
-    """
-
-    def __init__(self) -> None:
-        self.taken = 0
-
-    def __enter__(self) -> None:
-        """Take one."""
-        self.taken += 1
-
-    def __exit__(self, *_: object) -> None:
-        """Give it back."""
-        self.taken -= 1
-
-
 class BatchEndpoint:
     """Answers batches; an ASGI application for one path.
 
-    Parameters
+    Attributes
     ----------
-    repository
-        The indexes that answer.
+    running
+        How many there are of which something is computed now, or is about to be.
     """
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self.slots = Slots()
+        self.running = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one batch."""
-        if self.slots.taken >= RUNNING:
-            raise Overloaded(f"{self.slots.taken} batches are being answered already")
+        if self.running >= RUNNING:
+            raise Overloaded(f"{self.running} batches are being answered already")
         with self._repository.held_bytes.body() as held:
             await self._answer(scope, BatchReader(scope, receive, held), send)
+
+    @contextmanager
+    def _slot(self) -> Iterator[None]:
+        """Count a batch; one that waits for items, or to be read, takes no slot."""
+        self.running += 1
+        try:
+            yield
+        finally:
+            self.running -= 1
 
     async def _answer(self, scope: Scope, reader: BatchReader, send: Send) -> None:
         kind = content_type_of(scope["headers"])
         limit = self._repository.settings.body_limit
         terms, chunks = await read_batch(reader, kind, scope["query_string"], limit)
         reply = BatchReply(send, kind)
-        batch = Batch(self._repository, terms, reader, reply, self.slots)
+        batch = Batch(self._repository, terms, reader, reply, self._slot)
         await reader.begin()
         await reply.start()
         await batch.run(chunks)
 
 
 class Batch:
-    """One batch on its way.
+    """One batch on its way; it ends when the server is told to stop.
 
-    Parameters
-    ----------
-    repository
-        Of the index that answers; the batch ends where it is left.
-    terms
-        What was asked for.
-    reader, reply
-        Where the items come from, and where the answers go.
-    slots
-        Of all batches.
+    A slot is held while something of it is computed.
 
     Raises
     ------
@@ -115,7 +93,7 @@ class Batch:
         terms: BatchTerms,
         reader: BatchReader,
         reply: BatchReply,
-        slots: Slots,
+        slot: Callable[[], AbstractContextManager[None]],
     ) -> None:
         served = repository.get(terms.model)
         if not served.ready:
@@ -131,7 +109,7 @@ class Batch:
         self._served = served
         self._reader = reader
         self._reply = reply
-        self._slots = slots
+        self._slot = slot
         self._stops = terms.on_bad_item == "stop"
         self._stopped = False
         self._number = 0
@@ -178,7 +156,7 @@ class Batch:
             soonest_s = now_s + self._served.codec.settings.max_budget_s
             due_s = max(self._account.due_s, soonest_s)
             turn = partial(_turn, work, now_s=self._served.now)
-            with self._slots:
+            with self._slot():
                 encoded, done = await self._served.queue.compute(turn, due_s)
             # between two turns the computing thread writes none of this
             self._served.metrics.answers.update(self._told)

@@ -15,9 +15,8 @@ from polydom.features.errors import BadInput, PolydomError
 from polydom.features.wording import describe_decode_error
 
 from ..batch.account import CHUNK
-from ..engine.request import Caller
-from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
-from ..http.body import declared, expects
+from ..errors import Abandoned, ReceiveTimeout, UnsupportedEncoding
+from ..http.body import arrival, read_body
 from ..http.headers import Headers, content_type_in, read_query
 from ..runtime.admission import HeldBody
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
@@ -37,15 +36,7 @@ Raw = bytes | msgspec.Raw
 
 
 def content_type_of(headers: Headers) -> str:
-    """Say what a batch comes as; "" where nobody said.
-
-    Raises
-    ------
-    UnsupportedEncoding
-        If it is compressed.
-    BadInput
-        As `content_type_in`.
-    """
+    """Say what a batch comes as, "" where nobody said; it must not be compressed."""
     codings = (value for name, value in headers if name == b"content-encoding")
     if any(coding.strip().lower() not in (b"", b"identity") for coding in codings):
         raise UnsupportedEncoding(
@@ -61,12 +52,8 @@ async def read_batch(
 
     Parameters
     ----------
-    reader
-        The request's body.
-    kind
-        Its content type.
-    query
-        The raw query string.
+    reader, kind, query
+        The request's body, its content type and the raw query string.
     limit
         Bytes of one item, or of all that come as one object.
 
@@ -84,9 +71,9 @@ async def read_batch(
         return terms, reader.chunks(JsonLines(limit))
     if kind in (JSON, ""):
         body = read_object(await reader.whole(limit))
-        terms = _merge(terms, body)
-        terms.count = len(body.items)
-        return terms, cut(body.items)
+        _merge(body, terms)
+        body.count = len(body.items)
+        return body, cut(body.items)
     raise BadInput(
         f"content type {kind[:80]!r} is not understood; send {MSGPACK[0]}, "
         f"{JSON_LINES[0]} or {JSON}"
@@ -94,13 +81,7 @@ async def read_batch(
 
 
 def read_terms(query: bytes) -> BatchTerms:
-    """Read the query of a batch.
-
-    Raises
-    ------
-    BadInput
-        If a term is unknown, malformed or given twice.
-    """
+    """Read the query of a batch; BadInput where a term cannot be used."""
     given = read_query(query)
     try:
         return msgspec.convert(given, BatchTerms, strict=False)
@@ -108,21 +89,15 @@ def read_terms(query: bytes) -> BatchTerms:
         raise BadInput(f"query: {describe_decode_error(error, BatchTerms)}") from error
 
 
-def _merge(terms: BatchTerms, body: BatchTerms) -> BatchTerms:
-    """Put together what query and body say, each at most once."""
+def _merge(body: BatchBody, terms: BatchTerms) -> None:
+    """Add to a body's terms those of the query, each of which is said once."""
     default = BatchTerms()
-    merged = BatchTerms()
     for name in BatchTerms.__struct_fields__:
-        given = [
-            value
-            for value in (getattr(terms, name), getattr(body, name))
-            if value != getattr(default, name)
-        ]
-        if len(given) > 1:
-            raise BadInput(f"{name} is given twice")
-        if given:
-            setattr(merged, name, given[0])
-    return merged
+        value, unsaid = getattr(terms, name), getattr(default, name)
+        if value != unsaid:
+            if getattr(body, name) != unsaid:
+                raise BadInput(f"{name} is given twice")
+            setattr(body, name, value)
 
 
 class BatchReader:
@@ -138,25 +113,20 @@ class BatchReader:
 
     def __init__(self, scope: Scope, receive: Receive, held: HeldBody) -> None:
         self._held, self._kept = held, 0
-        state = scope.get("state", {})
-        self.arrived_s: float = state.get("arrived_s") or time.monotonic()
-        self.caller: Caller = state.get("caller") or Caller()
+        self.arrived_s, self.caller = arrival(scope)
         self._receive = receive
         self._headers = scope.get("headers", ())
         self._more = True
         self._first: bytes | None = None
         self._coming = 0
-        self._stop_timer: Callable[[], None] = state.get("stop_timer", bool)
+        self._stop_timer: Callable[[], None] = scope.get("state", {}).get(
+            "stop_timer", bool
+        )
 
     async def begin(self) -> None:
         """Wait for the first bytes; a caller who asked whether to send them is told so.
 
         Nobody is told any more once the answer has begun.
-
-        Raises
-        ------
-        ReceiveTimeout, Abandoned
-            If none come.
         """
         if self._more:
             self._first = await self._next()
@@ -178,29 +148,15 @@ class BatchReader:
 
     async def whole(self, limit: int) -> bytes:
         """Read all of a body that may have up to `limit` bytes."""
-        body = bytearray()
-        if expects(self._headers) and declared(self._headers) > limit:
-            raise TooLarge(
-                f"the body is over the limit of {limit:,} bytes; send a stream"
-            )
-        while self._more:
-            body += await self._next()
-            self._coming = len(body)
-            self._held.hold(self._coming)
-            if len(body) > limit:
-                await self.drain()
-                raise TooLarge(
-                    f"the body is over the limit of {limit:,} bytes; send a stream"
-                )
-        return bytes(body)
+        given = (self._receive, self._headers, limit, self._held)
+        body = await read_body(*given, hint="; send a stream")
+        self._more, self._coming = False, len(body)
+        return body
 
     async def chunks(self, splitter: Stream) -> AsyncIterator[list[Raw]]:
         """Give what comes in, item by item in lists of up to `CHUNK`.
 
-        Raises
-        ------
-        BadInput, TooLarge, ReceiveTimeout, Abandoned
-            If the stream cannot be read on, once all before has been given.
+        What keeps the stream from being read on is raised after all before was given.
         """
         self._stop_timer()  # a stream may take longer than other bodies
         chunk: list[Raw] = []
@@ -230,13 +186,7 @@ class BatchReader:
                 raise broken
 
     def keep(self, size: int) -> None:
-        """Take note of the bytes that are kept of items which have been given.
-
-        Raises
-        ------
-        Overloaded
-            If too many are held.
-        """
+        """Take note of what is kept of items given; Overloaded if that is too much."""
         self._kept = size
         self._held.hold(self._coming + size)
 
@@ -277,13 +227,7 @@ _decode_object = msgspec.json.Decoder(BatchBody).decode
 
 
 def read_object(body: bytes) -> BatchBody:
-    """Read a small batch that came as one JSON object.
-
-    Raises
-    ------
-    BadInput
-        If it is none.
-    """
+    """Read a small batch that came as one JSON object; BadInput if it is none."""
     try:
         if len(body) > LARGE:
             _refuse_many(bytes(_decode_outer(body).items))
@@ -311,16 +255,10 @@ def _refuse_many(items: bytes) -> None:
 
 
 def read_item(raw: Raw, *, packed: bool = False) -> PredictRequest:
-    """Read one item of a batch, in msgpack where it is `packed`.
-
-    Raises
-    ------
-    BadInput
-        If it is no item.
-    """
+    """Read one item of a batch, in msgpack where it is `packed`; or raise BadInput."""
     try:
         ask = (_decode_packed if packed else _decode_item)(raw).ask()
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"item: {describe_decode_error(error, BatchItem)}") from error
-    refuse_keys(ask, bytes(raw), where="item", msgpack=packed)
+    refuse_keys(ask, bytes(raw), where="item", packed=packed)
     return ask

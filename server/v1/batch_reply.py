@@ -13,12 +13,7 @@ from ..schema.streams import JSON
 
 
 class BatchReply:
-    """Sends entries in the form in which the items came.
-
-    Parameters
-    ----------
-    kind
-        Content type of the request.
+    """Sends entries in the form in which the items came, of content type `kind`.
 
     Attributes
     ----------

@@ -8,7 +8,7 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
 
-from ..http.headers import Headers, content_type_in, read_headers, read_query
+from ..http.headers import Headers, content_type_in, read_query, type_and_budget_in
 from ..schema.bounds import check_item
 from ..schema.json_keys import refuse_twice, twice_in_json
 from ..schema.predict import MSGPACK, PredictRequest, Terms
@@ -16,10 +16,9 @@ from ..schema.predict import MSGPACK, PredictRequest, Terms
 _TERMS = Terms.__struct_fields__
 # What a request has whose sender did not think of it: nothing, or curl's default.
 _UNSAID = ("", "application/x-www-form-urlencoded")
-_DEFAULTS = {name: getattr(PredictRequest(), name) for name in _TERMS}
-_ALL_DEFAULTS = [
-    (name, getattr(PredictRequest(), name)) for name in PredictRequest.__struct_fields__
-]
+_DEFAULTS = {
+    name: getattr(PredictRequest(), name) for name in PredictRequest.__struct_fields__
+}
 
 
 class _Named(msgspec.Struct):
@@ -41,10 +40,8 @@ def decode_request(
 
     Parameters
     ----------
-    headers
-        Names in lower case.
-    query
-        The raw query string.
+    headers, query
+        Names in lower case; the raw query string.
     body
         JSON, or an image's or text's own bytes, as the content type says. Without one,
         and as a form, what begins like a JSON object is read as one.
@@ -59,7 +56,7 @@ def decode_request(
     BadItem
         If a text is not UTF-8.
     """
-    content_type, header_budget = read_headers(headers)
+    content_type, header_budget = type_and_budget_in(headers)
     ask = _decode_body(content_type, body, kind)
     if query or header_budget is not None:
         _add_terms(ask, query, header_budget)
@@ -67,21 +64,14 @@ def decode_request(
 
 
 def check_request(headers: Headers, body: bytes, kind: Kind, columns: int) -> None:
-    """Refuse a long body by what it holds, before it is decoded.
-
-    Raises
-    ------
-    BadInput, BadItem
-        As `check_item`.
-    """
-    packed = _packed(headers, body)
+    """Refuse a long body by what it holds, before it is decoded; as `check_item`."""
+    packed = _packed(content_type_in(headers), body)
     if packed is not None:
         check_item(body, packed=packed, kind=kind, columns=columns)
 
 
-def _packed(headers: Headers, body: bytes) -> bool | None:
+def _packed(content_type: str, body: bytes) -> bool | None:
     """Say whether an object comes in msgpack, not JSON; None where the item is all."""
-    content_type = content_type_in(headers)
     if content_type in MSGPACK:
         return True
     is_form = content_type in _UNSAID and body.lstrip().startswith(b"{")
@@ -90,7 +80,7 @@ def _packed(headers: Headers, body: bytes) -> bool | None:
 
 def model_in_body(headers: Headers, body: bytes) -> str | None:
     """Return which model a body names, if it does, without decoding its item."""
-    packed = _packed(headers, body)
+    packed = _packed(content_type_in(headers), body)
     if packed is None:
         return None
     try:
@@ -102,19 +92,15 @@ def model_in_body(headers: Headers, body: bytes) -> str | None:
 def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> PredictRequest:
     if not body and content_type != "text/plain":  # a text may be empty
         raise BadInput("the body is empty")
-    if content_type in _UNSAID and body.lstrip().startswith(b"{"):
-        content_type = "application/json"
-    if content_type == "application/json" or content_type in MSGPACK:
+    packed = _packed(content_type, body)
+    if packed is not None:
         try:
-            if content_type in MSGPACK:
-                ask = _decode_msgpack(body)
-            else:
-                ask = _decode_json(body)
+            ask = (_decode_msgpack if packed else _decode_json)(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadInput(
                 f"body: {describe_decode_error(error, PredictRequest)}"
             ) from error
-        refuse_keys(ask, body, msgpack=content_type in MSGPACK)
+        refuse_keys(ask, body, packed=packed)
         return ask
     if content_type == "application/octet-stream" and kind != "record":
         content_type = "text/plain" if kind == "text" else "image/*"
@@ -135,16 +121,10 @@ def _decode_body(content_type: str, body: bytes, kind: Kind | None) -> PredictRe
 
 
 def refuse_keys(
-    ask: PredictRequest, body: bytes, *, where: str = "body", msgpack: bool = False
+    ask: PredictRequest, body: bytes, *, where: str = "body", packed: bool = False
 ) -> None:
-    """Refuse what was decoded from an object that has a key twice.
-
-    Raises
-    ------
-    BadInput, BadItem
-        If the body has, or its record.
-    """
-    if msgpack:
+    """Refuse what was decoded from an object with a key twice; as `refuse_twice`."""
+    if packed:
         # the first byte of a small map counts its keys
         if ask.record is not None or body[0] != 0x80 + _keys_given(ask):
             refuse_twice(where, twice_in_json(body, packed=True))
@@ -162,7 +142,7 @@ def refuse_keys(
 
 def _keys_given(ask: PredictRequest) -> int:
     """Count the keys that were given for certain: their values are not the default."""
-    return sum(getattr(ask, name) != value for name, value in _ALL_DEFAULTS)
+    return sum(getattr(ask, name) != value for name, value in _DEFAULTS.items())
 
 
 def _add_terms(ask: PredictRequest, query: bytes, header_budget: str | None) -> None:

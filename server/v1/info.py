@@ -4,7 +4,8 @@ from fastapi import Request, Response
 
 from ..errors import NotReady, describe, not_ready
 from ..http.headers import only_model_in
-from ..http.reply import failed, in_json
+from ..http.raw_request import Direct
+from ..http.reply import error_reply, json_reply
 from ..runtime.repository import Repository
 from ..schema.facts import Health
 from ..schema.predict import encode
@@ -14,7 +15,7 @@ LIVEZ, READYZ = "/livez", "/readyz"
 
 async def livez() -> Response:
     """Say that the process answers."""
-    return in_json(Health("ok"))
+    return json_reply(Health("ok"))
 
 
 async def readyz(request: Request) -> Response:
@@ -24,37 +25,30 @@ async def readyz(request: Request) -> Response:
         why = not_ready(repository.queue.begun)
         if repository.leaving:
             why = NotReady("the server is about to stop")
-        return failed(*describe(why))  # not counted: whoever probes wants to know
-    return in_json(Health("ok"))
+        return error_reply(*describe(why))  # not counted: whoever probes wants to know
+    return json_reply(Health("ok"))
 
 
-class Probes:
-    """Answers probes inside the protocol, while there is nothing wrong to tell."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-        self._well = encode(Health("ok"))
-
-    def livez(self, _: object) -> bytes:
-        """Answer as the function of that name does."""
-        return self._well
-
-    def readyz(self, _: object) -> bytes | None:
-        """Answer as the function of that name does; None where it has to say why."""
-        return self._well if self._repository.ready else None
+def direct_probes(repository: Repository) -> dict[tuple[bytes, bytes], Direct]:
+    """Answer probes inside the protocol, while there is nothing wrong to tell."""
+    well = encode(Health("ok"))
+    return {
+        (b"GET", LIVEZ.encode()): lambda _: well,
+        (b"GET", READYZ.encode()): lambda _: well if repository.ready else None,
+    }
 
 
 async def show_index(request: Request) -> Response:
     """Say what is being served under a name."""
     repository: Repository = request.app.state.repository
     served = repository.get(only_model_in(request.scope["query_string"]))
-    return in_json(served.facts())
+    return json_reply(served.facts())
 
 
 async def show_models(request: Request) -> Response:
     """Say which names are served, and whether they answer."""
     repository: Repository = request.app.state.repository
-    return in_json(repository.facts())
+    return json_reply(repository.facts())
 
 
 async def show_metrics(request: Request) -> Response:

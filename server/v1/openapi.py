@@ -16,7 +16,15 @@ _TERMS = {
     "on_infeasible": "What to answer when nothing that was asked for fits.",
     "min_accuracy": "Expected accuracy below which an answer is of no use.",
 }
-_PREDICT_ERRORS = (400, 408, 401, 404, 413, 415, 422, 429, 503, 504)
+_MEANINGS = MEANINGS | {
+    404: "No model has that name.",
+    422: "A feature cannot be computed on this item.",
+    503: "The index is still being warmed up, or the server stops.",
+}
+_PREDICT_ERRORS = {
+    status: _MEANINGS[status]
+    for status in (400, 408, 401, 404, 413, 415, 422, 429, 503, 504)
+}
 _NOTHING_ELSE = "The query has something else than `model`, or that twice."
 _ENTRIES = (Entry, ErrorEntry, Totals)
 V1_STRUCTS = (
@@ -44,7 +52,7 @@ _METRICS = {
 
 def describe_v1() -> dict[str, Any]:
     """Return the paths of all routes but those below `/v2`."""
-    models, live = ref(ModelsFacts), ref(Health)
+    models, live, cold = ref(ModelsFacts), ref(Health), {503: _MEANINGS[503]}
     return {
         "/v1/predict": {"post": _predict()},
         "/v1/batch": {"post": _batch()},
@@ -53,7 +61,7 @@ def describe_v1() -> dict[str, Any]:
         "/v1/admin/reload": {"post": _reload()},
         "/metrics": {"get": _METRICS},
         "/livez": {"get": call("Whether the process answers.", live)},
-        "/readyz": {"get": call("Whether the index is warm.", live, (503,))},
+        "/readyz": {"get": call("Whether the index is warm.", live, cold)},
     }
 
 
@@ -100,8 +108,8 @@ def _batch() -> dict[str, Any]:
             "totals": ref(Totals),
         },
     }
-    errors = {n: MEANINGS[n] for n in _PREDICT_ERRORS if n != 422}
-    errors[415] = "The body is compressed."
+    errors = _PREDICT_ERRORS | {415: "The body is compressed."}
+    del errors[422]
     described = call(
         "Classify many items under one budget, as they stream in.", whole, errors
     )
@@ -127,7 +135,7 @@ def _reload() -> dict[str, Any]:
         "Load the files of all models again, or of one; the old answer meanwhile.",
         ref(ModelsFacts),
         {
-            401: MEANINGS[401],
+            401: _MEANINGS[401],
             404: "No model has that name; or the server has no admin token, and this "
             "route does not exist.",
             422: "A file cannot be served; what answered before still does.",
@@ -136,7 +144,7 @@ def _reload() -> dict[str, Any]:
 
 
 def _show_index() -> dict[str, Any]:
-    errors = {404: MEANINGS[404], 503: MEANINGS[503]}
+    errors = {404: _MEANINGS[404], 503: _MEANINGS[503]}
     return _of_a_model("What is being served under a name.", ref(IndexFacts), errors)
 
 

@@ -6,19 +6,17 @@ that is not answered with 200, is answered by a route of the application, as if 
 had looked at it before.
 """
 
-import time
 from functools import partial
-from typing import TYPE_CHECKING
 
 from starlette.types import Receive, Scope, Send
 
 from polydom.features.items import Item
 
-from ..engine.request import Caller
 from ..errors import NotReady
-from ..http.body import coding_of, read_body
-from ..http.headers import Headers, model_in, read_headers
-from ..http.reply import JSON, Reply, failed, send_and_count
+from ..http.body import arrival, coding_of, read_body
+from ..http.headers import Headers, model_in, type_and_budget_in
+from ..http.raw_request import RawRequest
+from ..http.reply import JSON, Reply, error_reply, send_and_count
 from ..runtime.admission import HeldBody
 from ..runtime.codec import Codec
 from ..runtime.model import ServedModel
@@ -26,9 +24,6 @@ from ..runtime.repository import Repository
 from ..schema.bounds import LARGE
 from ..schema.predict import MSGPACK, PredictRequest, Terms, encode, encode_msgpack
 from .decode import check_request, decode_request, model_in_body
-
-if TYPE_CHECKING:
-    from ..http.protocol import RawRequest
 
 PREDICT = "/v1/predict"
 # Bytes of the longest body that is read on the event loop without a look beforehand.
@@ -38,19 +33,13 @@ _PLAIN_JSON = [(b"content-type", JSON)]
 
 
 class Predict:
-    """Answers requests for one item; an ASGI application for one path.
-
-    Parameters
-    ----------
-    repository
-        The indexes that answer.
-    """
+    """Answers requests for one item; an ASGI application for one path."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._longest = min(LONGEST_BODY, repository.settings.body_limit)
 
-    def at_once(self, request: "RawRequest") -> bytes | None:
+    def at_once(self, request: RawRequest) -> bytes | None:
         """Answer a request if that need not wait; None where the route has to.
 
         Then nothing was counted, and nothing remembers that it came.
@@ -81,9 +70,8 @@ class Predict:
     async def _answer(
         self, scope: Scope, receive: Receive, send: Send, held: HeldBody
     ) -> None:
-        repository, state = self._repository, scope.get("state", {})
-        arrived_s = state.get("arrived_s") or time.monotonic()
-        caller = state.get("caller") or Caller()
+        repository = self._repository
+        arrived_s, caller = arrival(scope)
         headers, query = scope["headers"], scope["query_string"]
         served: ServedModel | None = None  # what is blamed for an error
         try:
@@ -98,9 +86,9 @@ class Predict:
             answer = served.codec.answer(request, outcome)
         except Exception as error:
             metrics = repository.stray if served is None else served.metrics
-            await failed(*metrics.failed(error))(scope, receive, send)
+            await error_reply(*metrics.failed(error))(scope, receive, send)
             return
-        if read_headers(headers)[0] in MSGPACK:
+        if type_and_budget_in(headers)[0] in MSGPACK:
             packed = encode_msgpack(answer)
             reply = Reply(200, packed, kind=MSGPACK[0].encode())
         else:
@@ -141,7 +129,7 @@ def _read(
     telling = [header for header in headers if header[0] in _TELLING]
     is_bare = not query and telling == _PLAIN_JSON
     if not is_bare:
-        content_type, budget = read_headers(telling)
+        content_type, budget = type_and_budget_in(telling)
         if coding_of(telling) or content_type in MSGPACK:
             return None
         is_bare = not query and content_type == "application/json" and budget is None

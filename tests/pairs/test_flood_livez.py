@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from polydom.server.http.protocol import LONGEST_HEAD, framing_of
+from polydom.server.http.raw_request import LONGEST_HEAD, framing_of
 from polydom.server.runtime.admission import LEAST
 from tests.support import records
 from tests.support.raw_http import statuses

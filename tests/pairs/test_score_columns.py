@@ -21,7 +21,7 @@ from polydom.server import Scorer, score_items
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
 from polydom.server.engine.request import Caller
-from polydom.server.http.protocol import RawRequest
+from polydom.server.http.raw_request import RawRequest
 from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt
 from tests.support import records

@@ -10,8 +10,8 @@ from starlette.testclient import TestClient
 
 from polydom.features.errors import BadFeature, BadIndexFile, BadInput
 from polydom.indexer.index.index import Index
-from polydom.models.trees import self_test as trial
 from polydom.models.trees.kernels.avx512 import VECTORS
+from polydom.models.trees.self_test import TRUST
 from polydom.server.app import create_app
 from polydom.server.settings import Settings
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
@@ -199,7 +199,7 @@ def test_app_says_what_it_serves(client: TestClient) -> None:
 def test_app_says_that_vector_kernels_are_not_used(
     client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trial.TRUST, "held", False)
+    monkeypatch.setattr(TRUST, "held", False)
     assert client.get("/v1/index").json()["kernels"] == "portable"
 
 

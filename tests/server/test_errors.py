@@ -12,28 +12,59 @@ from polydom.features.errors import (
     NothingFits,
     PolydomError,
 )
-from polydom.server.errors import NotReady, Overloaded, TooLarge, describe
+from polydom.server.errors import (
+    STATUSES,
+    Abandoned,
+    NotAllowed,
+    NotReady,
+    Overloaded,
+    ReceiveTimeout,
+    ReloadFailed,
+    TooLarge,
+    Unauthorized,
+    UnknownModel,
+    UnsupportedEncoding,
+    describe,
+)
+from polydom.server.oip.grpc_service import CODES
 from polydom.server.schema.predict import encode
 
+ERRORS: list[tuple[PolydomError, int, str, str | None]] = [
+    (BadInput("x"), 400, "bad_input", "INVALID_ARGUMENT"),
+    (BadItem("x"), 400, "bad_item", "INVALID_ARGUMENT"),
+    (Unauthorized("x"), 401, "unauthorized", "UNAUTHENTICATED"),
+    (NotAllowed("x"), 403, "not_allowed", "PERMISSION_DENIED"),
+    (UnknownModel("x"), 404, "unknown_model", "NOT_FOUND"),
+    (ReceiveTimeout("x"), 408, "receive_timeout", None),
+    (TooLarge("x"), 413, "too_large", "RESOURCE_EXHAUSTED"),
+    (UnsupportedEncoding("x"), 415, "unsupported_encoding", None),
+    (BadFeature("x"), 422, "bad_feature", "INVALID_ARGUMENT"),
+    (ReloadFailed("x"), 422, "reload_failed", "INVALID_ARGUMENT"),
+    (Overloaded("x"), 429, "overloaded", "RESOURCE_EXHAUSTED"),
+    (Abandoned("x"), 499, "abandoned", "CANCELLED"),
+    (NotReady("x"), 503, "not_ready", "UNAVAILABLE"),
+    (
+        NothingFits(budget_s=1, cheapest_s=2, size=3),
+        504,
+        "nothing_fits",
+        "DEADLINE_EXCEEDED",
+    ),
+    (BadIndexFile("/etc/secret.pdx is damaged"), 500, "internal", None),
+]
 
-@pytest.mark.parametrize(
-    ("error", "status", "code"),
-    [
-        (BadInput("x"), 400, "bad_input"),
-        (BadItem("x"), 400, "bad_item"),
-        (TooLarge("x"), 413, "too_large"),
-        (BadFeature("x"), 422, "bad_feature"),
-        (Overloaded("x"), 429, "overloaded"),
-        (NotReady("x"), 503, "not_ready"),
-        (NothingFits(budget_s=1, cheapest_s=2, size=3), 504, "nothing_fits"),
-        (BadIndexFile("/etc/secret.pdx is damaged"), 500, "internal"),
-    ],
-)
+
+def test_every_error_of_the_table_is_tried() -> None:
+    listed = {kind for status in STATUSES for kind in status.errors}
+    assert listed == {type(error) for error, *_ in ERRORS} - {BadIndexFile}
+
+
+@pytest.mark.parametrize(("error", "status", "code", "grpc"), ERRORS)
 def test_table_maps_each_error_to_its_status(
-    error: PolydomError, status: int, code: str
+    error: PolydomError, status: int, code: str, grpc: str | None
 ) -> None:
     found, failure = describe(error)
     assert (found, failure.code) == (status, code)
+    assert (CODES[status].name if status in CODES else None) == grpc
     assert "secret" not in failure.error
     assert set(msgspec.json.decode(encode(failure))) == {"error", "code"}
 

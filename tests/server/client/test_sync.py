@@ -57,6 +57,20 @@ def test_client_asks_again_where_an_idle_connection_was_closed(url: str) -> None
         assert client.predict(HAM, budget_ms=900).label == "ham"
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_client_counts_the_items_where_it_can(listed: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        client = Client(f"http://127.0.0.1:{listener.getsockname()[1]}", grace_s=0.1)
+        items = [SPAM, HAM] if listed else iter([SPAM, HAM])
+        with contextlib.suppress(NoAnswer):
+            next(client.predict_batch(items, total_budget_ms=5.0))
+        with listener.accept()[0] as connection:
+            head = connection.recv(4096).partition(b"\r\n\r\n")[0]
+    query = b"budget_ms=5.0&count=2" if listed else b"budget_ms=5.0"
+    assert head.startswith(b"POST /v1/batch?%b HTTP/1.1\r\n" % query)
+    assert b"transfer-encoding: chunked" in head
+
+
 def test_client_raises_what_the_server_raised(url: str) -> None:
     with Client(url) as client:
         with pytest.raises(BadInput, match="must be a finite number"):

@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from polydom.server.http.protocol import HttpProtocol, turn_of
+from polydom.server.http.loop_turn import turn_of
+from polydom.server.http.protocol import HttpProtocol
 from tests.support.served import FEATURES_FILE, HAM, make_index
 from tests.support.servers import ask, serving
 

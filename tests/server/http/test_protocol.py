@@ -13,7 +13,7 @@ from polydom.server.engine.request import Caller
 from polydom.server.http.protocol import HttpProtocol
 
 HEAD = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n"
-PredictRequest = Callable[[Any, Any, Any], Awaitable[Any]]
+Talk = Callable[[Any, Any, Any], Awaitable[Any]]
 
 
 class Echo:
@@ -39,7 +39,7 @@ class Echo:
 
 
 async def talk(
-    app: Echo, ask: PredictRequest, protocol: type[HttpProtocol] = HttpProtocol
+    app: Echo, ask: Talk, protocol: type[HttpProtocol] = HttpProtocol
 ) -> Any:
     """Run a server with `app`, connect to it and let `ask` do the talking."""
     config = uvicorn.Config(

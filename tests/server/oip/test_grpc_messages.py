@@ -13,8 +13,8 @@ from polydom.features.errors import BadInput
 from polydom.server.oip.grpc_messages import (
     CONTENTS,
     FILE,
+    MESSAGES,
     inference_of,
-    message_class,
     message_of,
     parameters_of,
     response_of,
@@ -75,12 +75,11 @@ def test_numbers_are_those_of_triton() -> None:
     assert {name: theirs.get(name) for name in ours.keys() - properties} == {
         name: ours[name] for name in ours.keys() - properties
     }
-    for name, number in CONFIG_TYPES.values():
-        assert ours[f"DataType.{name}"] == (number,)
+    assert ours.keys() >= {f"DataType.{name}" for name in CONFIG_TYPES.values()}
 
 
 def request_of(**fields: Any) -> Any:
-    return message_class("ModelInferRequest")(**fields)
+    return MESSAGES["ModelInferRequest"](**fields)
 
 
 def test_every_datatype_but_fp16_comes_typed() -> None:

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput
-from polydom.server.oip import rest_body as oip_body
-from polydom.server.oip import tensors
+from polydom.server.oip import rest_body, tensors
 from polydom.server.oip.items import Requested
 from polydom.server.oip.rest_body import decode_infer
 from polydom.server.oip.service import InferResponse
@@ -209,7 +208,7 @@ def test_long_data_is_read_like_short(
 
     short = read()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(oip_body, "LARGE", 0)
+        patch.setattr(rest_body, "LARGE", 0)
         patch.setattr(tensors, "PIECE", 1)
         long = read()
     if len(shape) < 3:

@@ -15,16 +15,26 @@ from polydom.server.oip.tensors import (
     BYTES,
     DTYPES,
     MAX_ELEMENTS,
+    Declared,
     Tensor,
     elements_of,
-    from_json,
-    from_raw,
-    from_values,
     to_raw,
 )
 
 SHAPES = arrays.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4)
 NUMBERS = sorted(set(DTYPES) - {"BOOL"})
+
+
+def from_raw(name: str, datatype: str, shape: Any, raw: bytes) -> Tensor:
+    return Declared.read(name, datatype, shape).from_raw(raw)
+
+
+def from_json(name: str, datatype: str, shape: Any, data: Any) -> Tensor:
+    return Declared.read(name, datatype, shape).from_json(data)
+
+
+def from_values(name: str, datatype: str, shape: Any, values: Any) -> Tensor:
+    return Declared.read(name, datatype, shape).from_values(values)
 
 
 @st.composite

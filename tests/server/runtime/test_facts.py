@@ -1,13 +1,14 @@
 """What a server says of an index's early exits."""
 
 import copy
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from polydom.models.trees.self_test import Kind
 from polydom.server.engine.planner import Planner
 from polydom.server.runtime.facts import facts_of, read_exits
-from polydom.server.schema.facts import ExitFacts, PlanExitFacts, Rescaling
+from polydom.server.schema.facts import ExitFacts, Kernels, PlanExitFacts, Rescaling
 from tests.support.planners import BUILT, extractor_of, index_that_says
 from tests.support.served import make_index
 
@@ -18,6 +19,10 @@ def read(built: Any) -> ExitFacts | None:
     package = index_that_says(built).package
     assert package is not None
     return read_exits(package, NAMES)
+
+
+def test_kernels_on_the_wire_are_those_there_are() -> None:
+    assert get_args(Kernels) == get_args(Kind)
 
 
 def test_facts_are_those_of_the_build_with_their_means() -> None:

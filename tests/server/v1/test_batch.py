@@ -302,7 +302,7 @@ def test_batches_are_refused_while_many_are_computed(tmp_path: Path) -> None:
     with TestClient(app) as client:
         until_ready(client)
         for _ in range(RUNNING):
-            endpoint.slots.taken += 1
+            endpoint.running += 1
         sent: dict[str, Any] = {
             "content": lines_of([HAM]),
             "headers": {"content-type": JSON_LINES},
@@ -310,9 +310,9 @@ def test_batches_are_refused_while_many_are_computed(tmp_path: Path) -> None:
         reply = client.post("/v1/batch?budget_ms=900", **sent)
         assert (reply.status_code, reply.headers["retry-after"]) == (429, "1")
         assert reply.json()["code"] == "overloaded"
-        endpoint.slots.taken -= 1
+        endpoint.running -= 1
         assert client.post("/v1/batch?budget_ms=900", **sent).status_code == 200
-        assert endpoint.slots.taken == RUNNING - 1
+        assert endpoint.running == RUNNING - 1
 
 
 def test_batch_ends_when_the_server_is_told_to_stop(tmp_path: Path) -> None:

@@ -9,15 +9,16 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.server.batch.account import CHUNK
-from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
+from polydom.server.errors import ReceiveTimeout, TooLarge, UnsupportedEncoding
 from polydom.server.runtime.admission import HeldBytes
 from polydom.server.schema.batch import BatchTerms
 from polydom.server.schema.streams import JsonLines
-from polydom.server.v1 import batch_body as batch_source
+from polydom.server.v1 import batch_body
 from polydom.server.v1.batch_body import (
     BatchReader,
     content_type_of,
     cut,
+    read_batch,
     read_item,
     read_terms,
 )
@@ -26,7 +27,7 @@ HELD = HeldBytes(1 << 20).body()
 
 
 def test_source_waits_no_longer_than_it_should(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_source, "RECEIVE_S", 0.01)
+    monkeypatch.setattr(batch_body, "RECEIVE_S", 0.01)
     told: list[int] = []
 
     async def receive() -> Any:
@@ -73,7 +74,7 @@ def test_a_stream_and_one_piece_come_in_chunks_of_the_same_size() -> None:
 def test_source_waits_for_whole_items_and_not_for_bytes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(batch_source, "RECEIVE_S", 0.05)
+    monkeypatch.setattr(batch_body, "RECEIVE_S", 0.05)
     sent: list[bytes] = []
 
     async def receive() -> Any:
@@ -122,6 +123,26 @@ def test_terms_are_read_from_the_query() -> None:
     for bad in (b"top=0", b"top=x", b"what=1", b"count=1&count=1", b"label=\xff"):
         with pytest.raises(BadInput):
             read_terms(bad)
+
+
+def test_terms_of_one_object_are_in_it_or_in_the_query() -> None:
+    body = b'{"items": [{"text": "a"}], "budget_ms": 5, "on_bad_item": "stop"}'
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": body}
+
+    def read(query: bytes) -> tuple[Any, ...]:
+        reader = BatchReader({}, receive, HELD)
+        terms, _ = asyncio.run(read_batch(reader, "application/json", query, 99))
+        return terms.budget_ms, terms.on_bad_item, terms.model, terms.count
+
+    assert read(b"model=m&on_bad_item=skip") == (5.0, "stop", "m", 1)
+    with pytest.raises(BadInput, match=r"^budget_ms is given twice$"):
+        read(b"budget_ms=5")
+    with pytest.raises(TooLarge, match=r"limit of 9 bytes; send a stream$"):
+        asyncio.run(
+            read_batch(BatchReader({}, receive, HELD), "application/json", b"", 9)
+        )
 
 
 def test_content_type_is_read_without_its_parameters() -> None:

@@ -19,7 +19,8 @@ from polydom.server.app import create_app
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
-from polydom.server.http.protocol import REQUEST, HttpProtocol, RawRequest
+from polydom.server.http.protocol import REQUEST, HttpProtocol
+from polydom.server.http.raw_request import RawRequest
 from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.repository import Repository
@@ -377,6 +378,44 @@ def test_who_leaves_before_the_body_is_counted(tmp_path: Path) -> None:
             assert errors == {"abandoned": 1}
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+UNSIZED = b"POST /v1/predict HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "status"),
+    [
+        ([post(PERSON)[: -len(PERSON)]], 408),
+        ([post(PERSON)[:-1]], 408),
+        ([UNSIZED, b"no size\r\n"], 400),
+        ([UNSIZED + b"no size\r\n"], 400),
+    ],
+    ids=["no body", "half a body", "broken later", "broken at once"],
+)
+def test_who_is_refused_before_the_body_is_there_is_counted(
+    tmp_path: Path, pieces: list[bytes], status: int
+) -> None:
+    class Impatient(HttpProtocol):
+        receive_s = 0.5
+
+    async def main() -> bytes:
+        async with running(Impatient, tmp_path) as (app, server):
+            port = server.servers[0].sockets[0].getsockname()[1]
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for piece in pieces:
+                writer.write(piece)
+                await asyncio.sleep(0.05)
+            said = await reader.read()
+            writer.close()
+            errors = app.state.repository.stray.errors
+            while not errors:
+                await asyncio.sleep(0)
+            assert errors == {"abandoned": 1}
+            return said
+
+    said = asyncio.run(asyncio.wait_for(main(), 60))
+    assert said.startswith(b"HTTP/1.1 %d " % status)
 
 
 def test_answers_without_a_cycle_are_one_a_read(tmp_path: Path) -> None:

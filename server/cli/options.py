@@ -1,0 +1,22 @@
+"""Options that several of the online commands have."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+FeatureFiles = Annotated[
+    list[Path],
+    typer.Option(
+        "--features",
+        metavar="FILE",
+        help="Python file with features of your own; may be given several times.",
+    ),
+]
+BudgetMs = Annotated[
+    float | None, typer.Option(help="Milliseconds that one item may take.")
+]
+Budget = Annotated[
+    float | None,
+    typer.Option(help="What one item may cost, for an index that counts no time."),
+]

@@ -1,0 +1,78 @@
+"""Signals that are heard between two pieces of work, not in the middle of one."""
+
+import contextlib
+import select
+import signal
+import socket
+from collections.abc import Callable, Iterable
+
+
+class SignalSocket:
+    """Hears signals, each once however often it comes, while it is a context."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._signals = signals_of(names)
+        self._heard = set[int]()
+
+    def __enter__(self) -> "SignalSocket":
+        """Begin to hear."""
+        self._told, self._wake = socket.socketpair()
+        self._wake.setblocking(False)
+        self._before = {n: signal.signal(n, self._hear) for n in self._signals}
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the signals to whoever heard them before."""
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._told.close()
+        self._wake.close()
+
+    def wait(self, seconds: float) -> set[int]:
+        """Return what was heard, once something was or the time is up."""
+        if select.select([self._told], [], [], seconds)[0]:
+            self._told.recv(4096)
+        heard, self._heard = self._heard, set()
+        return heard
+
+    def run_interruptible(
+        self, names: Iterable[str], work: Callable[[], object]
+    ) -> None:
+        """Do some work, and give it up where one of these comes, once; it is heard."""
+        stops, patient = signals_of(names), [True]
+
+        def interrupt(number: int, frame: object) -> None:
+            self._hear(number, frame)
+            if patient:
+                patient.clear()
+                raise _GiveUp
+
+        with contextlib.suppress(_GiveUp):
+            try:
+                for number in stops:
+                    signal.signal(number, interrupt)
+                work()
+            finally:
+                patient.clear()
+        for number in stops:
+            signal.signal(number, self._hear)
+
+    def leave_to_parent(self) -> None:
+        """Hear nothing any more in a process that was forked meanwhile."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+    def _hear(self, number: int, _: object) -> None:
+        """Remember a signal; where the socket is full, `wait` wakes all the same."""
+        self._heard.add(number)
+
+
+class _GiveUp(BaseException):
+    """Somebody wants the process to stop."""
+
+
+def signals_of(names: Iterable[str]) -> set[signal.Signals]:
+    """Look signals up by their names."""
+    return {getattr(signal, name) for name in names}

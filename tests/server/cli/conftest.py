@@ -1,0 +1,12 @@
+"""What tests of the online commands share."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.served import save_index
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    return save_index(tmp_path)

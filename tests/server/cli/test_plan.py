@@ -1,0 +1,158 @@
+"""`polydom plan` as it is typed, and the facts behind it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from polydom.indexer.index.index import Index
+from polydom.server.cli.plan import explain
+from tests.support.commands import run
+from tests.support.records import make_index as record_index
+from tests.support.served import make_index, make_pair_index, save_index
+
+
+def test_plan_prints_what_is_bought_cheaper_and_dearer(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "plan", index, "--size", 100, "--budget-ms", 6)
+    assert code == 0
+    assert out.splitlines() == [
+        "size 100, budget 6,000 us",
+        "            predicted  accuracy  features, in order",
+        "cheaper      1,200 us    0.7000  length",
+        "bought       5,200 us    0.8000  length, marks",
+        "dearer       9,200 us    0.9500  length, marks, words",
+        "without HTTP; a server also keeps some time for answering",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("unit", "option"), [("s", "--budget-ms"), ("usd", "--budget")]
+)
+def test_plan_gives_the_prior_when_nothing_fits_as_predict_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], unit: str, option: str
+) -> None:
+    index = save_index(tmp_path, unit=unit)
+    code, out, _ = run(capsys, "plan", index, "--size", 100, option, 0)
+    assert code == 0
+    assert "(none: the prior)" in out.splitlines()[3]
+    assert "the budget buys nothing, so the prior answers" in out.splitlines()
+    assert ("without HTTP" in out) == (unit == "s")
+    code, out, _ = run(capsys, "plan", index, "--size", 100, option, 0, "--json")
+    facts = json.loads(out)
+    assert (code, facts["fits"], facts["bought"]["features"]) == (0, False, [])
+    assert (facts["cheaper"], facts["dearer"]["features"]) == (None, ["length"])
+
+
+def test_plan_is_short_for_a_size_that_is_very_large(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "plan", index, "--size", 1e300, "--budget-ms", 6)
+    assert code == 0
+    assert out.splitlines()[0] == "size 1e+300, budget 6,000 us"
+    assert out.splitlines()[4].startswith("dearer      1e+301 us ")
+    assert max(map(len, out.splitlines())) < 60
+
+
+def test_plan_takes_both_numbers_of_a_size(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    make_pair_index().save(tmp_path / "pairs.pdx")
+    arguments = ("plan", tmp_path / "pairs.pdx", "--budget-ms", 9.8, "--size")
+    code, out, _ = run(capsys, *arguments, "100x21")
+    assert code == 0
+    assert out.splitlines()[0] == "size 100 x 21, budget 9,800 us"
+    assert out.splitlines()[3:5] == [
+        "bought       5,200 us    0.8000  length, marks",
+        "dearer      19,700 us    0.9500  length, marks, words",
+    ]
+    code, out, _ = run(capsys, *arguments, "100x1", "--json")
+    facts = json.loads(out)
+    assert (facts["size"], facts["bought"]["predicted_us"]) == ([100, 1], 9700)
+    code, _, error = run(capsys, *arguments, "100")
+    assert (code, "size is 100.0; 2 numbers, finite" in error) == (1, True)
+    for wrong in ("100x", "1x2x3", "large"):
+        code, _, error = run(capsys, *arguments, wrong)
+        assert (code, f"'{wrong}' is neither a number" in error) == (2, True)
+
+
+def test_plan_gives_a_prior_that_is_never_worth_buying() -> None:
+    tiny = make_index()
+    costs = np.vstack([tiny.coefficients[1], tiny.coefficients[1:]])
+    index = Index.from_candidates(costs, tiny.accuracies, tiny.sizes, tiny.package)
+    facts = explain(index, 100, 0.0, None)
+    assert (facts["fits"], facts["bought"]["features"]) == (False, [])
+    assert facts["dearer"]["features"] == ["length"]
+
+
+def test_plan_gives_the_same_facts_as_json(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("plan", index, "--size", 100, "--budget-ms", 1, "--json")
+    code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    facts = json.loads(out)
+    assert (facts["budget_us"], facts["fits"]) == (1000, True)
+    assert facts["cheaper"] is None
+    assert facts["bought"] == {
+        "features": [],
+        "predicted_us": 200,
+        "expected_accuracy": 0.5,
+    }
+    assert facts["dearer"]["features"] == ["length"]
+
+
+def test_plan_counts_money_where_the_index_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = save_index(tmp_path, unit="usd")
+    code, out, _ = run(capsys, "plan", index, "--size", 100, "--budget", 0.006)
+    assert code == 0
+    assert "bought     0.0052 usd    0.8000  length, marks" in out
+
+
+def test_plan_needs_no_size_of_a_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is always 1."""
+    path = tmp_path / "records.pdx"
+    record_index().save(path)
+    said = run(capsys, "plan", path, "--budget-ms", 6)
+    assert said[0] == 0
+    assert said[1].startswith("size 1, budget")
+    assert run(capsys, "plan", path, "--size", 1, "--budget-ms", 6) == said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--budget-ms", 1), "say how large the text is: --size, in characters"),
+        (("--size", 100), "say how much the item may cost: --budget-ms"),
+        (("--size", 0, "--budget-ms", 1), "size is 0.0"),
+        (("--size", 100, "--budget-ms", "nan"), "budget_ms is nan"),
+        (("--size", 100, "--budget", 1), "counts time"),
+    ],
+)
+def test_plan_says_in_one_line_what_is_wrong(
+    index: Path,
+    capsys: pytest.CaptureFixture[str],
+    arguments: tuple[object, ...],
+    message: str,
+) -> None:
+    code, out, err = run(capsys, "plan", index, *arguments)
+    assert (code, out) == (1, "")
+    assert err.startswith("polydom: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_plan_names_the_file_that_holds_no_models(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "bare.pdx"
+    replace(make_index(), package=None).save(path)
+    code, _, err = run(capsys, "plan", path, "--budget-ms", 1)
+    assert (code, err) == (1, f"polydom: {path}: candidates without models\n")

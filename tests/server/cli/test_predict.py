@@ -1,0 +1,115 @@
+"""`polydom predict` as it is typed."""
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from polydom.server.cli.predict import IN_WORDS
+from polydom.server.schema.predict import Reason
+from tests.support.commands import run
+from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
+
+OWN = ["--features", str(FEATURES_FILE)]
+
+
+def test_predict_answers_for_each_file(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / "ham.txt", tmp_path / "spam.txt"]
+    for path, text in zip(paths, (HAM, SPAM), strict=True):
+        path.write_text(text)
+    code, out, _ = run(capsys, "predict", index, *paths, *OWN, "--budget-ms", 900)
+    assert code == 0
+    lines = out.splitlines()
+    assert [line.split(" (")[0] for line in lines] == [
+        f"{paths[0]}: ham",
+        f"{paths[1]}: spam",
+    ]
+    assert "by length, marks, words; expected accuracy 0.9500" in lines[0]
+
+
+def test_predict_prints_the_servers_answer_as_json(
+    index: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "spam.txt").write_text(SPAM)
+    with (tmp_path / "spam.txt").open() as file:
+        monkeypatch.setattr("sys.stdin", file)
+        arguments = ("predict", index, "-", *OWN, "--budget-ms", 0, "--json")
+        code, out, _ = run(capsys, *arguments)
+    assert code == 0
+    answer = json.loads(out)
+    assert (answer["item"], answer["label"], answer["features"]) == ("-", "ham", [])
+    assert (answer["reason"], answer["budget_met"]) == ("infeasible", False)
+
+
+def test_predict_refuses_files_that_are_no_item(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noise = tmp_path / "noise.txt"
+    noise.write_bytes(b"\xff\xfe")
+    for path, message in (
+        (tmp_path / "none.txt", "none.txt: No such file"),
+        (tmp_path, "this is a folder; name its files, or use `polydom score`"),
+        (noise, "noise.txt: it is not UTF-8 (byte 0); a text in UTF-8 is needed"),
+    ):
+        code, _, err = run(capsys, "predict", index, path, *OWN)
+        assert (code, err.count("\n")) == (1, 1)
+        assert message in err
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_predict_answers_for_the_other_files_where_one_is_unusable(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], as_json: bool
+) -> None:
+    texts = {"a.txt": HAM, "b.txt": "a\x00", "d.txt": SPAM}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    paths = [tmp_path / name for name in ("a.txt", "b.txt", "none.txt", "d.txt")]
+    options = [*OWN, "--budget-ms", 900, *["--json"] * as_json]
+    code, out, err = run(capsys, "predict", index, *paths, *options)
+    assert code == 1
+    if as_json:
+        answers = [json.loads(line) for line in out.splitlines()]
+        assert [(a["item"], a["label"]) for a in answers] == [
+            (str(paths[0]), "ham"),
+            (str(paths[3]), "spam"),
+        ]
+        errors = [json.loads(line) for line in err.splitlines()]
+        assert [e["file"] for e in errors] == [str(paths[1]), str(paths[2])]
+        assert "'words'" in errors[0]["error"]
+        assert errors[1]["error"] == "No such file or directory"
+        return
+    lines = [line.split(" (")[0] for line in out.splitlines()]
+    assert lines == [f"{paths[0]}: ham", f"{paths[3]}: spam"]
+    words, none = err.splitlines()
+    assert words.startswith(f"polydom: {paths[1]}: ")
+    assert none == f"polydom: {paths[2]}: No such file or directory"
+
+
+def test_predict_says_in_words_why_it_is_not_the_best_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    index = save_index(tmp_path, unit="usd")
+    (tmp_path / "a.txt").write_text(HAM)
+    arguments = ("predict", index, tmp_path / "a.txt", *OWN, "--budget")
+    _, out, _ = run(capsys, *arguments, 0.005)
+    assert out.rstrip().endswith("; a larger budget would buy a better model")
+    _, out, _ = run(capsys, *arguments, 0)
+    assert "; the budget buys nothing that was asked for; budget missed" in out
+
+
+def test_predict_has_words_for_every_reason() -> None:
+    assert IN_WORDS.keys() == set(get_args(Reason))
+
+
+def test_predict_needs_the_file_that_defines_the_users_own_features(
+    index: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "predict", index, tmp_path)
+    assert code == 1
+    assert "--features FILE" in err
