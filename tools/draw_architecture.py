@@ -29,7 +29,7 @@ REQUEST = (
     "server.engine.execution",
     "server.engine.planner",
     "server.engine.anytime",
-    "server.engine.drift",
+    "server.engine.cost_drift",
     "indexer.index.index",
     "indexer.index.lookup",
     "indexer.index.package",

@@ -16,7 +16,7 @@ from polydom.indexer.index.stored_features import StoredFeature
 from ..errors import Abandoned
 from ..schema.predict import Reason
 from .anytime import AnytimePath
-from .drift import LEAST_S
+from .cost_drift import LEAST_S
 from .outcome import Outcome
 from .planner import Choice, Planner
 from .request import Request

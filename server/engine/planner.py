@@ -18,7 +18,7 @@ from polydom.indexer.index.package import Package
 from ..errors import TooLittleLeft
 from ..schema.predict import Reason
 from .anytime import make_anytime
-from .drift import LEAST_S, Drift
+from .cost_drift import LEAST_S, CostDrift
 from .exit_audit import ExitAudit
 from .plan import Plan, make_plans
 from .request import Request
@@ -119,7 +119,7 @@ class Planner:
         self.extractor = extractor
         self.now = now
         self.busy = busy or (busy_clock() if now is time.monotonic else now)
-        self.drift = Drift(float(index.package.meta.get("quantile", 0.99)))
+        self.drift = CostDrift(float(index.package.meta.get("quantile", 0.99)))
         self.unit = str(index.package.meta.get("unit", "s"))
         self.corrects = corrects and self.unit == "s"
         self.suspects = False

@@ -12,7 +12,7 @@ from math import inf
 from typing import NamedTuple
 from weakref import ref
 
-from ..engine.drift import Drift
+from ..engine.cost_drift import CostDrift
 from ..engine.exit_audit import ExitAudit
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
@@ -56,7 +56,7 @@ class Histogram:
 
 
 class EngineTotals(NamedTuple):
-    """Sums of what `Drift` and `ExitAudit` count."""
+    """Sums of what `CostDrift` and `ExitAudit` count."""
 
     bound_hits: int = 0
     exits: int = 0
@@ -73,7 +73,7 @@ class EngineCounts:
 
     def __init__(self) -> None:
         self._gone = EngineTotals()
-        self._known: list[tuple[ref[Planner], Drift, ExitAudit]] = []
+        self._known: list[tuple[ref[Planner], CostDrift, ExitAudit]] = []
 
     def add(self, planner: Planner) -> None:
         """Count what a planner counts, too."""

@@ -10,7 +10,7 @@ from polydom.features.extract import Extractor
 from polydom.indexer.index.index import Index
 from polydom.server.engine.anytime import AnytimePath, make_anytime
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.engine.drift import Drift
+from polydom.server.engine.cost_drift import CostDrift
 from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned
@@ -103,7 +103,7 @@ def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
 
 def test_course_tells_the_drift_what_all_that_was_computed_should_take() -> None:
     planner = typical_planner(FAST)
-    planner.drift = Drift(0.5)
+    planner.drift = CostDrift(0.5)
     execute(planner, request(4.5e-3))
     assert (planner.drift.factor, planner.drift.plans) == (1.0, 1)
     late = typical_planner((5e-3, 9.0, 9.0))

@@ -23,7 +23,7 @@ HOLD_S, FORGET_S = 0.5, 1.0
 CONFIRMED = 0.125
 
 
-class Drift:
+class CostDrift:
     """A factor on every predicted time, so that 1 - q of the plans exceed it.
 
     The logarithm of the factor rises by `step * q` for every plan that took longer
