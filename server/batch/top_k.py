@@ -17,7 +17,7 @@ from polydom.features.items import ReadRecord
 
 from ..engine.request import Caller
 from ..errors import TooLarge
-from .account import Account, Answered, Assignment, carry_out
+from .ledger import Answered, Assignment, Ledger, carry_out
 
 # What is kept from the first round: the best plans of so many items for each place on
 # the list, but no more than this share of the budget (bench_batch).
@@ -39,8 +39,8 @@ class TopK:
 
     Parameters
     ----------
-    account
-        The books; a part of the budget is kept from the first round.
+    ledger
+        Of the batch; a part of the budget is kept from the first round.
     label
         The class asked for.
     top
@@ -52,14 +52,14 @@ class TopK:
         If there is no such class, or the list has no place.
     """
 
-    def __init__(self, account: Account, label: str, top: int) -> None:
-        labels = account.planner.package.labels
+    def __init__(self, ledger: Ledger, label: str, top: int) -> None:
+        labels = ledger.planner.package.labels
         if label not in labels:
             known = ", ".join(labels[:20])
             raise BadInput(f"there is no class {label[:80]!r}; the index has {known}")
         if top < 1:
             raise BadInput(f"top is {top}; it must be 1 or more")
-        self._account = account
+        self._ledger = ledger
         self._label = label
         self._top = top
         # the least likely first; of equals the last to come: no two numbers are equal
@@ -68,7 +68,7 @@ class TopK:
         self._best_cost = 0.0
         self.kept_bytes = 0
         self._offered = 0
-        account.kept = MOST * account.amount
+        ledger.kept = MOST * ledger.amount
 
     def offer(self, candidate: Answered) -> None:
         """Take a candidate and what the first round said of it.
@@ -79,7 +79,7 @@ class TopK:
             If the list alone would take more than `KEPT_BYTES`.
         """
         self._offered += 1
-        menu = self._account.menus.of(candidate.item.size)
+        menu = self._ledger.menus.of(candidate.item.size)
         self._best_cost += float(menu.costs[-1])
         heapq.heappush(
             self._heap, (self._score(candidate), -candidate.number, candidate)
@@ -95,9 +95,9 @@ class TopK:
             _, _, out = heapq.heappop(self._heap)
             self.kept_bytes -= _bytes_of(out)
         cost = IMPROVED * self._top * self._best_cost / self._offered
-        account = self._account
-        account.kept = min(
-            MOST * account.amount, account.spent_by(cost, IMPROVED * self._top)
+        ledger = self._ledger
+        ledger.kept = min(
+            MOST * ledger.amount, ledger.spent_by(cost, IMPROVED * self._top)
         )
 
     def improve(self, caller: Caller | None = None) -> Iterator[Answered]:
@@ -110,18 +110,18 @@ class TopK:
         Abandoned
             If the caller has gone.
         """
-        account = self._account
-        account.kept = 0.0
+        ledger = self._ledger
+        ledger.kept = 0.0
         self._heap.sort()
         while self._heap:
             number, item, outcome = candidate = self._heap[-1][2]
-            menu = account.menus.of(item.size)
+            menu = ledger.menus.of(item.size)
             row = int(menu.rows[-1])
             if row != outcome.row:
-                if float(menu.costs[-1]) > account.left_for_plans(1):
+                if float(menu.costs[-1]) > ledger.left_for_plans(1):
                     return
-                better = carry_out(account.planner, Assignment(item, row), caller)
-                account.improve(outcome, better)
+                better = carry_out(ledger.planner, Assignment(item, row), caller)
+                ledger.improve(outcome, better)
                 candidate = Answered(number, item, better)
             self._improved.append(candidate)
             self._heap.pop()

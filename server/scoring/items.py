@@ -12,7 +12,7 @@ from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import Gaps, Item
 from polydom.indexer.index.index import Index
 
-from ..batch.account import CHUNK, Account, Answered, Failed, Numbered, Result
+from ..batch.ledger import CHUNK, Answered, Failed, Ledger, Numbered, Result
 from ..batch.top_k import TopK
 from ..runtime.codec import Codec
 from ..runtime.warm_up import open_codec
@@ -88,15 +88,15 @@ def score_items(
     if count is None and isinstance(items, Sized):
         count = len(items)
     codec = open_codec(index, features)
-    account = make_account(codec, total_budget_s, total_budget, count, workers)
+    ledger = make_ledger(codec, total_budget_s, total_budget, count, workers)
     if workers > 1 and isinstance(index, Index):
         raise BadInput("several workers need the index as a file")
 
     def answers(items: Iterable[Numbered]) -> Iterator[Result]:
         if workers == 1 or isinstance(index, Index):
-            return _answer(account, items)
+            return _answer(ledger, items)
         opened = (os.fspath(index), tuple(features))
-        return answer_by_many(account, opened, workers, _chunks(items))
+        return answer_by_many(ledger, opened, workers, _chunks(items))
 
     numbered = enumerate(_as_item(codec, item) for item in items)
     if label is None and top is None:
@@ -105,16 +105,16 @@ def score_items(
     elif label is None or top is None:
         raise BadInput("label and top go together: the likeliest items of a class")
     else:
-        yield from _best_of(codec, TopK(account, label, top), answers, numbered)
+        yield from _best_of(codec, TopK(ledger, label, top), answers, numbered)
 
 
-def make_account(
+def make_ledger(
     codec: Codec,
     total_budget_s: float | None,
     total_budget: float | None,
     count: int | None,
     workers: int,
-) -> Account:
+) -> Ledger:
     """Begin to spend a budget given in one of two ways.
 
     Raises
@@ -134,7 +134,7 @@ def make_account(
         raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
     if workers < 1:
         raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Account(codec.planner, wanted, count=count, workers=workers)
+    return Ledger(codec.planner, wanted, count=count, workers=workers)
 
 
 def scored(codec: Codec, result: Result) -> Scored:
@@ -166,9 +166,9 @@ def _as_item(codec: Codec, item: ScorableItem) -> Item | PolydomError:
         return error
 
 
-def _answer(account: Account, items: Iterable[Numbered]) -> Iterator[Result]:
+def _answer(ledger: Ledger, items: Iterable[Numbered]) -> Iterator[Result]:
     for chunk in _chunks(items):
-        yield from account.answers(chunk)
+        yield from ledger.answers(chunk)
 
 
 def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
@@ -239,7 +239,7 @@ class Scorer:
         """
         partition = list(items)
         codec, count = codec_of(self._opened), len(partition)
-        account = make_account(
+        ledger = make_ledger(
             codec,
             None if self._item_budget_s is None else self._item_budget_s * count,
             None if self._item_budget is None else self._item_budget * count,
@@ -247,5 +247,5 @@ class Scorer:
             workers=1,
         )
         numbered = enumerate(_as_item(codec, item) for item in partition)
-        rows = [scored(codec, result) for result in _answer(account, numbered)]
+        rows = [scored(codec, result) for result in _answer(ledger, numbered)]
         return [msgspec.structs.asdict(row) for row in rows]

@@ -11,7 +11,7 @@ from pathlib import Path
 from polydom.features.errors import PolydomError, WorkerLost
 from polydom.features.items import Item
 
-from ..batch.account import Account, Assignment, Chunk, Numbered, Result, try_each
+from ..batch.ledger import Assignment, Chunk, Ledger, Numbered, Result, try_each
 from ..engine.outcome import Outcome
 from ..runtime.codec import Codec
 from ..runtime.warm_up import open_codec
@@ -23,7 +23,7 @@ Worked = tuple[list[Outcome | PolydomError], float]
 
 
 def answer_by_many(
-    account: Account, opened: Opened, workers: int, chunks: Iterable[Items]
+    ledger: Ledger, opened: Opened, workers: int, chunks: Iterable[Items]
 ) -> Iterator[Result]:
     """Plan here, and have every chunk carried out by one of several processes.
 
@@ -36,7 +36,7 @@ def answer_by_many(
     under_way: deque[tuple[Items, Chunk, Future[Worked]]] = deque()
     try:
         for items in chunks:
-            chunk = account.plan([item for _, item in items if isinstance(item, Item)])
+            chunk = ledger.plan([item for _, item in items if isinstance(item, Item)])
             under_way.append(
                 (items, chunk, pool.submit(_work, opened, chunk.assignments))
             )

@@ -7,7 +7,7 @@ from pathlib import Path
 from polydom.features.errors import BadInput
 from polydom.indexer.progress import OnProgress
 
-from ..batch.account import CHUNK
+from ..batch.ledger import CHUNK
 from ..engine.loading import load_index
 from .items import ScorableItem, Scored, score_items
 from .output import PartialOutput

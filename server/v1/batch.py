@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item
 
-from ..batch.account import Account, Answered, Failed
+from ..batch.ledger import Answered, Failed, Ledger
 from ..batch.top_k import TopK
 from ..engine.budget import Allowance, read_amount
 from ..engine.request import Request
@@ -136,12 +136,12 @@ class Batch:
         self._stopped = False
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
-        self._account = Account(
+        self._ledger = Ledger(
             codec.planner, amount, count=terms.count, started_s=reader.arrived_s
         )
         self._top_k: TopK | None = None
         if terms.label is not None and terms.top is not None:
-            self._top_k = TopK(self._account, terms.label, terms.top)
+            self._top_k = TopK(self._ledger, terms.label, terms.top)
 
     async def run(self, chunks: AsyncIterator[list[Raw]]) -> None:
         """Answer chunk by chunk, and sum up at the end."""
@@ -157,7 +157,7 @@ class Batch:
             return
         except Exception as error:
             broken = error
-        totals = self._account.totals()
+        totals = self._ledger.totals()
         if broken is not None:
             _, failure = self._served.metrics.failed(broken, "a batch failed")
             totals.error, totals.code = failure.error, failure.code
@@ -176,7 +176,7 @@ class Batch:
             # never before a request: those are due within the largest budget
             now_s = self._served.now()
             soonest_s = now_s + self._served.codec.settings.max_budget_s
-            due_s = max(self._account.due_s, soonest_s)
+            due_s = max(self._ledger.due_s, soonest_s)
             turn = partial(_turn, work, now_s=self._served.now)
             with self._slots:
                 encoded, done = await self._served.queue.compute(turn, due_s)
@@ -193,7 +193,7 @@ class Batch:
         items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
         self._number += len(items)
         yield None
-        for result in self._account.answers(items, self._reader.caller):
+        for result in self._ledger.answers(items, self._reader.caller):
             if isinstance(result, Failed):
                 self._stopped = self._stops
                 yield self._reply.encode(error_entry(result.number, result.error))
@@ -228,7 +228,7 @@ class Batch:
         read_s = min(read_s, result.outcome.started_s)
         request = Request(result.item, budget, arrived_s=read_s, read_s=read_s)
         answer = self._served.codec.answer(request, result.outcome)
-        answer.budget_met = self._account.spent <= self._account.amount
+        answer.budget_met = self._ledger.spent <= self._ledger.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1
         return self._reply.encode(entry_of(result.number, answer))

@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.wording import describe_decode_error
 
-from ..batch.account import CHUNK
+from ..batch.ledger import CHUNK
 from ..engine.request import Caller
 from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
 from ..http.body import declared, expects

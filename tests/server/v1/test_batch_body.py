@@ -8,7 +8,7 @@ import msgpack
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.batch.account import CHUNK
+from polydom.server.batch.ledger import CHUNK
 from polydom.server.errors import ReceiveTimeout, UnsupportedEncoding
 from polydom.server.runtime.admission import HeldBytes
 from polydom.server.schema.batch import BatchTerms

@@ -77,8 +77,8 @@ class PlanTiming:
         self._known = True
 
 
-class Account:
-    """The books of one budget for many items; for one thread at a time.
+class Ledger:
+    """What one budget for many items was spent on; for one thread at a time.
 
     Parameters
     ----------
@@ -226,9 +226,9 @@ class Account:
 
 
 class Chunk:
-    """Items that were planned together, on the books until all have been entered.
+    """Items that were planned together, under way until all have been entered.
 
-    In a `with` what became of each is entered; then the books are closed.
+    In a `with` what became of each is entered.
 
     Attributes
     ----------
@@ -244,7 +244,7 @@ class Chunk:
 
     def __init__(
         self,
-        account: Account,
+        ledger: Ledger,
         assignments: list[Assignment],
         cost: float,
         planned_s: float,
@@ -253,12 +253,12 @@ class Chunk:
         self.cost = cost
         self.times: list[tuple[float, float]] = []
         self.all_s: float | None = None
-        self._account = account
+        self._ledger = ledger
         self._planned_s = planned_s
 
     def enter(self, result: Outcome | PolydomError) -> None:
         """Book what became of the next item."""
-        self._account.enter(result)
+        self._ledger.enter(result)
         if isinstance(result, Outcome):
             took_s = result.finished_s - result.started_s
             # menus are of the curves, and the pace is what corrects them here
@@ -287,8 +287,8 @@ class Chunk:
     def __exit__(self, *_: object) -> None:
         all_s = self.all_s
         if all_s is None:
-            all_s = self._account.planner.now() - self._planned_s
-        self._account.close(self, all_s)
+            all_s = self._ledger.planner.now() - self._planned_s
+        self._ledger.close(self, all_s)
 
 
 def carry_out(
