@@ -18,7 +18,7 @@ from ..errors import Overloaded, not_ready
 from ..schema.facts import IndexFacts
 from ..schema.predict import PredictRequest, Terms, encode
 from .codec import Codec
-from .facts import facts_of
+from .describe_index import describe_index
 from .job import Job
 from .metrics import Metrics
 from .warm_up import WarmUp
@@ -85,7 +85,7 @@ class ServedModel:
 
     def facts(self) -> IndexFacts:
         """Say what is being served."""
-        return facts_of(self.codec.planner, self.warm_up.rescaling)
+        return describe_index(self.codec.planner, self.warm_up.rescaling)
 
     async def start(self, old: "ServedModel | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.

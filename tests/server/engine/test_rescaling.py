@@ -18,7 +18,7 @@ from polydom.server.app import create_app
 from polydom.server.engine.plan import make_plans
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.rescaling import read_machine_times, rescale
-from polydom.server.runtime.facts import facts_of
+from polydom.server.runtime.describe_index import describe_index
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling
 from tests.support.clock import Clock
@@ -114,7 +114,7 @@ def test_warm_up_rescales_an_index_that_knows_its_pace() -> None:
     # the features take microseconds, whatever the index says
     assert warm_up.rescaling.features["words"] < 0.5
     assert planner.index.cost_s(3, 100) < built.cost_s(3, 100)
-    facts = facts_of(planner, warm_up.rescaling)
+    facts = describe_index(planner, warm_up.rescaling)
     assert facts.rescaling == warm_up.rescaling
     assert facts.sets[3].cost == planner.index.coefficients[3].tolist()
 

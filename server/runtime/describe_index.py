@@ -39,7 +39,7 @@ class _Built(msgspec.Struct):
     confidence: Share | None = None
 
 
-def facts_of(planner: Planner, rescaling: Rescaling) -> IndexFacts:
+def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
     """Say what a planner answers with, and with what costs."""
     index, package = planner.index, planner.package
     accuracies = planner.accuracies
