@@ -72,7 +72,7 @@ def score(
 
     from polydom.indexer.commands.progress_bars import ProgressBars
 
-    from ..scoring.run import ScoreRun
+    from ..offline_scoring.run import ScoreRun
 
     run = ScoreRun(
         index, items, output, features, resume, label, top, separator, encoding

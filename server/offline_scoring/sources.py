@@ -23,7 +23,7 @@ from polydom.indexer.index.package import Package
 from ..runtime.known_columns import KnownColumns
 from ..runtime.record_decoder import decode_content
 from ..schema.json_keys import twice_in_json, twice_in_record
-from .items import ScorableItem
+from .scorer import ScorableItem
 
 IMAGE_COLUMNS = ("image", "image_base64")
 SHOWN = 20

@@ -9,8 +9,8 @@ from polydom.indexer.progress import OnProgress
 
 from ..batch.ledger import CHUNK
 from ..engine.loading import load_index
-from .items import ScorableItem, Scored, score_items
 from .output import PartialOutput
+from .scorer import ScorableItem, Scored, score_items
 from .sources import read_items
 
 
