@@ -22,7 +22,7 @@ REQUEST = (
     "server.v1.decode",
     "server.runtime.repository",
     "server.runtime.model",
-    "server.runtime.codec",
+    "server.runtime.translator",
     "server.runtime.record_decoder",
     "server.runtime.work_queue",
     "server.runtime.job",

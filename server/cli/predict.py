@@ -14,9 +14,9 @@ from polydom.features.wording import describe_decode_error
 
 from ..engine.execution import execute
 from ..engine.request import Caller
-from ..runtime.codec import Codec
 from ..runtime.record_decoder import decode_content
-from ..runtime.warm_up import open_codec
+from ..runtime.translator import Translator
+from ..runtime.warm_up import open_translator
 from ..schema.predict import Answer, PredictRequest, Reason
 
 STDIN = Path("-")
@@ -46,24 +46,24 @@ def answer_files(
     Raises
     ------
     BadIndexFile, BadFeature, BadInput
-        As `create_app` and `Codec.request`.
+        As `create_app` and `Translator.request`.
     """
-    codec = open_codec(index_path, features)
+    translator = open_translator(index_path, features)
     for path in items:
         try:
-            ask = read_request(path, codec.planner.package.kind)
+            ask = read_request(path, translator.planner.package.kind)
             ask.budget_ms, ask.budget = budget_ms, budget
-            yield path, _answer(codec, ask)
+            yield path, _answer(translator, ask)
         except (BadItem, BadFeature) as error:
             yield path, error
 
 
-def _answer(codec: Codec, ask: PredictRequest) -> Answer:
-    arrived_s = codec.planner.now()
-    request = codec.request(ask, codec.item(ask), arrived_s, Caller())
-    outcome = execute(codec.planner, request)
+def _answer(translator: Translator, ask: PredictRequest) -> Answer:
+    arrived_s = translator.planner.now()
+    request = translator.request(ask, translator.item(ask), arrived_s, Caller())
+    outcome = execute(translator.planner, request)
     at_once = replace(request, read_s=outcome.started_s)  # there is no queue here
-    return codec.answer(at_once, outcome)
+    return translator.answer(at_once, outcome)
 
 
 def read_request(path: Path, kind: Kind) -> PredictRequest:

@@ -99,7 +99,7 @@ def _rescale(model: Model) -> Iterator[Value]:
 
 
 def _drift(served: ServedModel) -> float:
-    planner = served.codec.planner
+    planner = served.planner
     return planner.drift.at(planner.now())
 
 
@@ -108,7 +108,7 @@ def _version(served: ServedModel) -> dict[str, str]:
 
 
 def _alarm(served: ServedModel) -> float:
-    return float(served.codec.planner.audit.alarm)
+    return float(served.planner.audit.alarm)
 
 
 COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily

@@ -13,8 +13,8 @@ from polydom.features.items import Item
 
 from ..batch.ledger import Assignment, Chunk, Ledger, Numbered, Result, try_each
 from ..engine.outcome import Outcome
-from ..runtime.codec import Codec
-from ..runtime.warm_up import open_codec
+from ..runtime.translator import Translator
+from ..runtime.warm_up import open_translator
 
 # An index's file, and those with features of one's own.
 Opened = tuple[str, tuple[Path, ...]]
@@ -58,13 +58,13 @@ def _finish(items: Items, chunk: Chunk, future: "Future[Worked]") -> Iterator[Re
 
 def _work(opened: Opened, assignments: list[Assignment]) -> Worked:
     """Carry out a chunk; for the other processes."""
-    planner = codec_of(opened).planner
+    planner = translator_of(opened).planner
     began_s = planner.now()
     outcomes = list(try_each(planner, assignments))
     return outcomes, planner.now() - began_s
 
 
 @functools.lru_cache(maxsize=4)
-def codec_of(opened: Opened) -> Codec:
+def translator_of(opened: Opened) -> Translator:
     """Keep an opened index for the next call in this process."""
-    return open_codec(*opened)
+    return open_translator(*opened)

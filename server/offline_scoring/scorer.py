@@ -14,9 +14,9 @@ from polydom.indexer.index.index import Index
 
 from ..batch.ledger import CHUNK, Answered, Failed, Ledger, Numbered, Result
 from ..batch.top_k import TopK
-from ..runtime.codec import Codec
-from ..runtime.warm_up import open_codec
-from .pool import Items, Opened, answer_by_many, codec_of
+from ..runtime.translator import Translator
+from ..runtime.warm_up import open_translator
+from .pool import Items, Opened, answer_by_many, translator_of
 
 ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 
@@ -87,8 +87,8 @@ def score_items(
     """
     if count is None and isinstance(items, Sized):
         count = len(items)
-    codec = open_codec(index, features)
-    ledger = make_ledger(codec, total_budget_s, total_budget, count, workers)
+    translator = open_translator(index, features)
+    ledger = make_ledger(translator, total_budget_s, total_budget, count, workers)
     if workers > 1 and isinstance(index, Index):
         raise BadInput("several workers need the index as a file")
 
@@ -98,18 +98,18 @@ def score_items(
         opened = (os.fspath(index), tuple(features))
         return answer_by_many(ledger, opened, workers, _chunks(items))
 
-    numbered = enumerate(_as_item(codec, item) for item in items)
+    numbered = enumerate(_as_item(translator, item) for item in items)
     if label is None and top is None:
         for result in answers(numbered):
-            yield scored(codec, result)
+            yield scored(translator, result)
     elif label is None or top is None:
         raise BadInput("label and top go together: the likeliest items of a class")
     else:
-        yield from _best_of(codec, TopK(ledger, label, top), answers, numbered)
+        yield from _best_of(translator, TopK(ledger, label, top), answers, numbered)
 
 
 def make_ledger(
-    codec: Codec,
+    translator: Translator,
     total_budget_s: float | None,
     total_budget: float | None,
     count: int | None,
@@ -124,32 +124,32 @@ def make_ledger(
     """
     wanted, other = total_budget_s, total_budget
     name = "total_budget_s"
-    if codec.unit != "s":
+    if translator.unit != "s":
         wanted, other, name = total_budget, total_budget_s, "total_budget"
     if wanted is None or other is not None:
         raise BadInput(
-            f"this index counts costs in {codec.unit}: give {name}, and only that"
+            f"this index counts costs in {translator.unit}: give {name}, and only that"
         )
     if not 0 <= wanted < float("inf"):
         raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
     if workers < 1:
         raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Ledger(codec.planner, wanted, count=count, workers=workers)
+    return Ledger(translator.planner, wanted, count=count, workers=workers)
 
 
-def scored(codec: Codec, result: Result) -> Scored:
+def scored(translator: Translator, result: Result) -> Scored:
     """Write a result as a row."""
     if isinstance(result, Failed):
         return Scored(result.number, error=str(result.error))
     outcome, gaps = result.outcome, result.item.gaps or Gaps()
     cost = outcome.predicted
-    if codec.unit == "s":
+    if translator.unit == "s":
         cost = outcome.finished_s - outcome.started_s
     return Scored(
         result.number,
         outcome.label,
         outcome.scores,
-        codec.names[outcome.row],
+        translator.names[outcome.row],
         outcome.accuracy,
         cost,
         unknown=gaps.unknown or None,
@@ -157,11 +157,11 @@ def scored(codec: Codec, result: Result) -> Scored:
     )
 
 
-def _as_item(codec: Codec, item: ScorableItem) -> Item | PolydomError:
+def _as_item(translator: Translator, item: ScorableItem) -> Item | PolydomError:
     if isinstance(item, PolydomError):
         return item
     try:
-        return codec.read(item.payload if isinstance(item, Item) else item)
+        return translator.read(item.payload if isinstance(item, Item) else item)
     except BadItem as error:
         return error
 
@@ -178,7 +178,7 @@ def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
 
 
 def _best_of(
-    codec: Codec,
+    translator: Translator,
     top_k: TopK,
     answers: Callable[[Iterable[Numbered]], Iterator[Result]],
     items: Iterator[Numbered],
@@ -190,7 +190,7 @@ def _best_of(
     for _ in top_k.improve():
         pass
     for result in top_k.ranking():
-        yield scored(codec, result)
+        yield scored(translator, result)
 
 
 class Scorer:
@@ -238,14 +238,14 @@ class Scorer:
             As `score_items`.
         """
         partition = list(items)
-        codec, count = codec_of(self._opened), len(partition)
+        translator, count = translator_of(self._opened), len(partition)
         ledger = make_ledger(
-            codec,
+            translator,
             None if self._item_budget_s is None else self._item_budget_s * count,
             None if self._item_budget is None else self._item_budget * count,
             count,
             workers=1,
         )
-        numbered = enumerate(_as_item(codec, item) for item in partition)
-        rows = [scored(codec, result) for result in _answer(ledger, numbered)]
+        numbered = enumerate(_as_item(translator, item) for item in partition)
+        rows = [scored(translator, result) for result in _answer(ledger, numbered)]
         return [msgspec.structs.asdict(row) for row in rows]

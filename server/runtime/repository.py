@@ -17,11 +17,11 @@ from ..errors import NotReady, ReloadFailed, UnknownModel
 from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
 from .admission import HeldBytes
-from .codec import Codec
 from .metrics import Metrics
 from .model import ServedModel
 from .model_names import AnyPath, name_paths
 from .threads import run_in_thread
+from .translator import Translator
 from .work_queue import WorkQueue
 
 # Longest that opening a file may take; one that takes longer is left alone.
@@ -379,6 +379,8 @@ class Repository:
     def _open(self, place: _Place) -> ServedModel:
         planner = load_planner(place.path, self._features, self.settings)
         try:
-            return ServedModel(Codec(planner, self.settings), self.queue, place.metrics)
+            return ServedModel(
+                Translator(planner, self.settings), self.queue, place.metrics
+            )
         except (BadIndexFile, BadItem) as error:  # its samples are items, too
             raise BadIndexFile(f"{place.path}: {error}") from error

@@ -15,7 +15,7 @@ from ..engine.planner import Planner
 from ..engine.rescaling import first_state, read_machine_times, rescale
 from ..schema.facts import Rescaling
 from ..settings import Settings
-from .codec import Codec
+from .translator import Translator
 
 WARM_UP_ROUNDS = 3
 
@@ -86,9 +86,9 @@ class WarmUp:
             self.rescaling = yield from rescale(planner, self._pace, items, list(whole))
 
 
-def open_codec(
+def open_translator(
     index: str | os.PathLike[str] | Index, features: Sequence[Path]
-) -> Codec:
+) -> Translator:
     """Load an index and make it ready to answer in this process.
 
     Raises
@@ -98,4 +98,4 @@ def open_codec(
     """
     planner = load_planner(index, features)
     WarmUp(planner).run()
-    return Codec(planner, Settings())
+    return Translator(planner, Settings())

@@ -120,10 +120,10 @@ class Batch:
         served = repository.get(terms.model)
         if not served.ready:
             raise not_ready(served.queue.begun)
-        codec = served.codec
-        amount = read_amount(codec.unit, terms.budget_ms, terms.budget)
+        translator = served.translator
+        amount = read_amount(translator.unit, terms.budget_ms, terms.budget)
         if amount is None:
-            name = "budget_ms" if codec.unit == "s" else "budget"
+            name = "budget_ms" if translator.unit == "s" else "budget"
             raise BadInput(f"say with {name!r} what all items may cost together")
         if (terms.label is None) != (terms.top is None):
             raise BadInput("label and top go together: the likeliest items of a class")
@@ -137,7 +137,7 @@ class Batch:
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
         self._ledger = Ledger(
-            codec.planner, amount, count=terms.count, started_s=reader.arrived_s
+            translator.planner, amount, count=terms.count, started_s=reader.arrived_s
         )
         self._top_k: TopK | None = None
         if terms.label is not None and terms.top is not None:
@@ -175,7 +175,7 @@ class Batch:
                 raise NotReady("the server is about to stop")
             # never before a request: those are due within the largest budget
             now_s = self._served.now()
-            soonest_s = now_s + self._served.codec.settings.max_budget_s
+            soonest_s = now_s + self._served.translator.settings.max_budget_s
             due_s = max(self._ledger.due_s, soonest_s)
             turn = partial(_turn, work, now_s=self._served.now)
             with self._slots:
@@ -216,10 +216,10 @@ class Batch:
 
     def _read(self, raw: Raw) -> Item | PolydomError:
         try:
-            codec, packed = self._served.codec, self._reply.packed
-            kind, columns = codec.planner.package.kind, codec.columns
+            translator, packed = self._served.translator, self._reply.packed
+            kind, columns = translator.planner.package.kind, translator.columns
             check_item(raw, packed=packed, kind=kind, columns=columns)
-            return codec.item(read_item(raw, packed=packed))
+            return translator.item(read_item(raw, packed=packed))
         except PolydomError as error:
             return error
 
@@ -227,7 +227,7 @@ class Batch:
         budget = Allowance(result.outcome.predicted)
         read_s = min(read_s, result.outcome.started_s)
         request = Request(result.item, budget, arrived_s=read_s, read_s=read_s)
-        answer = self._served.codec.answer(request, result.outcome)
+        answer = self._served.translator.answer(request, result.outcome)
         answer.budget_met = self._ledger.spent <= self._ledger.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1

@@ -17,9 +17,9 @@ from polydom.server.engine.execution import begin
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
-from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.job import Job
 from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import LATE_SHARE, WorkQueue
 from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
@@ -192,7 +192,7 @@ def test_what_no_deadline_drives_waits_no_longer_than_the_largest_budget() -> No
     async def main() -> None:
         queue = Queue(now=clock)
         planner = Planner(index, extractor_of(index), now=clock)
-        one = ServedModel(Codec(planner, Settings(max_budget_s=2.0)), queue)
+        one = ServedModel(Translator(planner, Settings(max_budget_s=2.0)), queue)
         queue.start()
         await one.start()
         await one.answer(PredictRequest(text="x", budget=1.0), clock(), Caller())

@@ -54,7 +54,7 @@ async def use(repository: Repository) -> None:
         await serving.answer(
             PredictRequest(text="hi", budget_ms=900), serving.now(), Caller()
         )
-    planner = serving.codec.planner
+    planner = serving.planner
     for _ in range(100):
         planner.drift.add(True, serving.now())
     for changed in (None, False, True):

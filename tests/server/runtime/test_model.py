@@ -18,9 +18,9 @@ from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Overloaded
-from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.job import Job
 from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
@@ -69,7 +69,7 @@ async def started(
     queue = WorkQueue()
     queue.start()
     settings = Settings(max_budget_s=5, queue_limit=queue_limit)
-    served = ServedModel(Codec(planner, settings), queue)
+    served = ServedModel(Translator(planner, settings), queue)
     await served.start()
     yield served
     await asyncio.to_thread(queue.stop)
@@ -79,7 +79,7 @@ async def ask(served: ServedModel) -> int:
     """Ask with 5 s of time; how many features were computed."""
     request = PredictRequest(text="x" * 100, budget_ms=5000)
     _, outcome = await served.answer(request, served.now(), Caller())
-    return len(served.codec.names[outcome.row])
+    return len(served.translator.names[outcome.row])
 
 
 def one() -> int:

@@ -21,7 +21,7 @@ async def ask(repository: Repository, name: str | None = None) -> Answer:
     serving = repository.get(name)
     request = PredictRequest(text="hello", budget_ms=900)
     answered = await serving.answer(request, serving.now(), Caller())
-    return serving.codec.answer(*answered)
+    return serving.translator.answer(*answered)
 
 
 def test_repository_serves_the_first_where_no_name_is_given(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_repository_forgets_an_index_that_was_replaced(tmp_path: Path) -> None:
     async def main() -> None:
         async with started(path) as repository:
             await ask(repository)
-            old = weakref.ref(repository.get().codec.planner)
+            old = weakref.ref(repository.get().planner)
             save(path, 0.9)
             gc.disable()
             try:

@@ -20,7 +20,7 @@ from .known_columns import KnownColumns
 from .record_decoder import RecordDecoder
 
 
-class Codec:
+class Translator:
     """Makes requests of what was sent, and answers of outcomes.
 
     Parameters
