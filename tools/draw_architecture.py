@@ -28,7 +28,7 @@ REQUEST = (
     "server.runtime.job",
     "server.engine.execution",
     "server.engine.planner",
-    "server.engine.anytime",
+    "indexer.index.anytime",
     "server.engine.cost_drift",
     "indexer.index.index",
     "indexer.index.lookup",

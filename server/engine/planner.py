@@ -12,12 +12,12 @@ from polydom.features.costs.polynomials import costs_at
 from polydom.features.costs.stopwatch import busy_clock
 from polydom.features.extract import Extractor
 from polydom.features.sizes import Size
+from polydom.indexer.index.anytime import Anytime
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
 
 from ..errors import TooLittleLeft
 from ..schema.predict import Reason
-from .anytime import make_anytime
 from .cost_drift import LEAST_S, CostDrift
 from .exit_audit import ExitAudit
 from .plan import Plan, make_plans
@@ -193,6 +193,8 @@ class Planner:
         if choice.reason is None:
             return True
         row = choice.plan.row
+        if not self._serves(row, request):
+            return False
         return choice.reason == self._falls_short(row, request, now_s, drift)
 
     def choose_row(self, row: int, size: Size, now_s: float) -> Choice:
@@ -317,6 +319,20 @@ def promised_alpha(index: Index) -> float | None:
     facts = index.package.meta.get("exits") if index.package else None
     alpha = facts.get("alpha") if isinstance(facts, dict) else None
     return float(alpha) if isinstance(alpha, int | float) and 0 <= alpha < 1 else None
+
+
+def make_anytime(index: Index, unit: str) -> Anytime | None:
+    """Make the rule by which an execution goes on; None where plans are kept to.
+
+    It needs to know typical times; costs that time does not reduce never leave
+    anything over; and the exits of an index belong to its plans.
+    """
+    package = index.package
+    assert package is not None
+    if unit != "s" or not len(package.typical) or package.margins:
+        return None
+    quantile = float(package.meta.get("quantile", 0.99))
+    return Anytime.of(package, index.accuracies, quantile)
 
 
 def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:

@@ -195,7 +195,7 @@ def test_engine_never_answers_less_accurately_for_a_larger_budget(
     terms=st.fixed_dictionaries(
         {
             "on_infeasible": st.sampled_from(["prior", "cheapest"]),
-            "min_accuracy": st.sampled_from([0.0, 0.6, 1.0]),
+            "min_accuracy": st.sampled_from([0.0, 0.6, 0.75, 1.0]),
             "waits_since_s": st.sampled_from([50.0, math.inf]),
         }
     ),
