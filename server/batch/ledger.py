@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from polydom.features.errors import BadFeature, PolydomError
+from polydom.features.errors import BadFeature, BadItem, PolydomError
 from polydom.features.items import Item
 
 from ..engine.budget import Allowance
@@ -18,7 +18,7 @@ from .stream_budget import StreamBudget
 
 # Items that are planned together.
 CHUNK = 64
-# Weight of the latest chunk in what is believed of the pace.
+# Weight of the latest chunk in what is believed of the timing.
 LATEST = 0.3
 
 
@@ -195,6 +195,10 @@ class Ledger:
         self._spent += result.predicted
         self._hoped += result.accuracy
 
+    def waste(self, cost: float) -> None:
+        """Book what was planned for an item that failed: some of it was bought."""
+        self._spent += cost
+
     def improve(self, before: Outcome, after: Outcome) -> None:
         """Book a second, better answer to an item."""
         self.planner.audit.answered(after)
@@ -261,22 +265,25 @@ class Chunk:
         self._ledger.enter(result)
         if isinstance(result, Outcome):
             took_s = result.finished_s - result.started_s
-            # menus are of the curves, and the pace is what corrects them here
+            # menus are of the curves, and the timing is what corrects them here
             self.times.append((result.predicted / result.drift, took_s))
 
     def results(
         self, items: Iterable[Numbered], outcomes: Iterator[Outcome | PolydomError]
     ) -> Iterator[Result]:
         """Book what became of all items, in order; `outcomes` are of those planned."""
+        ledger = self._ledger
+        planned = zip(self.assignments, outcomes, strict=True)
         with self:
             for number, item in items:
                 if isinstance(item, PolydomError):
                     self.enter(item)
                     yield Failed(number, item)
                     continue
-                outcome = next(outcomes)
+                (_, row), outcome = next(planned)
                 self.enter(outcome)
                 if isinstance(outcome, PolydomError):
+                    ledger.waste(ledger.planner.index.cost_s(row, item.size))
                     yield Failed(number, outcome)
                 else:
                     yield Answered(number, item, outcome)
@@ -301,10 +308,8 @@ def carry_out(
 
     Raises
     ------
-    BadFeature
-        If a feature cannot be computed on this item.
-    Abandoned
-        If the caller has gone.
+    BadFeature, BadItem, Abandoned
+        As `Execution.run`.
     """
     now_s = planner.now()
     choice = planner.choose_row(assignment.row, assignment.item.size, now_s)
@@ -315,10 +320,10 @@ def carry_out(
 def try_each(
     planner: Planner, assignments: Iterable[Assignment], caller: Caller | None = None
 ) -> Iterator[Outcome | PolydomError]:
-    """Carry out all, one when it is asked for; BadFeature is what an item gets."""
+    """Carry out all, one when it is asked for; an item that fails gets its error."""
     for assignment in assignments:
         try:
             outcome: Outcome | PolydomError = carry_out(planner, assignment, caller)
-        except BadFeature as error:
+        except (BadFeature, BadItem) as error:
             outcome = error
         yield outcome

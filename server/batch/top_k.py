@@ -12,7 +12,7 @@ import heapq
 import math
 from collections.abc import Iterator, Mapping
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadFeature, BadInput, BadItem
 from polydom.features.items import ReadRecord
 
 from ..engine.request import Caller
@@ -118,11 +118,16 @@ class TopK:
             menu = ledger.menus.of(item.size)
             row = int(menu.rows[-1])
             if row != outcome.row:
-                if float(menu.costs[-1]) > ledger.left_for_plans(1):
+                cost = float(menu.costs[-1])
+                if cost > ledger.left_for_plans(1):
                     return
-                better = carry_out(ledger.planner, Assignment(item, row), caller)
-                ledger.improve(outcome, better)
-                candidate = Answered(number, item, better)
+                try:
+                    better = carry_out(ledger.planner, Assignment(item, row), caller)
+                except (BadFeature, BadItem):  # it has an answer
+                    ledger.waste(cost)
+                else:
+                    ledger.improve(outcome, better)
+                    candidate = Answered(number, item, better)
             self._improved.append(candidate)
             self._heap.pop()
             yield candidate

@@ -141,6 +141,9 @@ def test_bulk_keeps_errors_in_their_places() -> None:
     assert kinds == ["BadItem", "Outcome", "BadFeature", "Outcome"]
     totals = ledger.totals()
     assert (totals.items, totals.errors) == (4, 2)
+    # what was computed before the failure is paid for as the whole plan
+    failed = ledger.planner.index.cost_s(3, 2)
+    assert totals.spent == pytest.approx(2 * 9.2e-3 + failed)
     assert list(ledger.answers([])) == []
 
 

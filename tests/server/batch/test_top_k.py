@@ -52,6 +52,22 @@ def test_finalists_get_their_best_plans_under_a_budget_for_few() -> None:
     assert totals.items == len(ITEMS)
 
 
+def test_top_k_keeps_the_first_answer_of_what_fails_at_its_best_plan() -> None:
+    ledger = Ledger(PLANNER, 0.025)
+    top_k = TopK(ledger, "spam", 2)
+    items = [text_item("$$ \x00"), text_item("$$")]  # of the first no words are found
+    for number, item in enumerate(items):
+        outcome = carry_out(PLANNER, Assignment(item, 1))
+        ledger.enter(outcome)
+        top_k.offer(Answered(number, item, outcome))
+    spent = ledger.spent
+    list(top_k.improve())
+    ranking = {result.number: result.outcome.row for result in top_k.ranking()}
+    assert ranking == {0: 1, 1: BEST}
+    costs = [PLANNER.index.cost_s(BEST, item.size) for item in items]
+    assert ledger.spent == pytest.approx(spent + sum(costs))
+
+
 def test_finalists_without_a_budget_are_ranked_by_the_prior() -> None:
     _, ranking = find(0.0, top=3)
     assert [result.number for result in ranking] == [0, 1, 2]
