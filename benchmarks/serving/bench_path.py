@@ -66,7 +66,7 @@ def measure(folder: Path) -> dict[str, float]:
     asks = [{"record": record_index.record(row), "budget_ms": 50} for row in rows]
     bodies = [json.dumps(ask).encode() for ask in asks]
     now, caller = time.monotonic, Caller()
-    reader = translator.reader
+    reader = translator.record_decoder
     assert reader is not None
 
     def quick(body: bytes) -> bytes:

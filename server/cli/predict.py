@@ -14,7 +14,7 @@ from polydom.features.wording import describe_decode_error
 
 from ..engine.execution import execute
 from ..engine.request import Caller
-from ..runtime.record_decoder import decode_content
+from ..offline_scoring.sources import decode_content
 from ..runtime.translator import Translator
 from ..runtime.warm_up import open_translator
 from ..schema.predict import Answer, PredictRequest, Reason

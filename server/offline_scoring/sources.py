@@ -21,8 +21,7 @@ from polydom.features.wording import describe_decode_error, listed
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
-from ..runtime.record_decoder import decode_content
-from ..schema.json_keys import twice_in_json, twice_in_record
+from ..schema.json_keys import decode_record, twice_in_json, twice_in_record
 from .scorer import ScorableItem
 
 IMAGE_COLUMNS = ("image", "image_base64")
@@ -89,6 +88,21 @@ def _file(folder: Path, path: Path, kind: Kind) -> Named:
         return name, error
     except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors
         return name, BadItem(f"this is no {kind}: {describe_decode_error(error)}")
+
+
+def decode_content(data: bytes, kind: Kind) -> Any:
+    """Read a file's bytes as what an item of a kind is made of.
+
+    Raises
+    ------
+    UnicodeDecodeError, msgspec.DecodeError, RecursionError
+        If it is no text or no JSON.
+    BadItem
+        As `decode_record`.
+    """
+    if kind == "image":
+        return data
+    return data.decode() if kind == "text" else decode_record(data)
 
 
 def _lines(path: Path, encoding: str | None, reader: "_Reader") -> Iterator[Named]:

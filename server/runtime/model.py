@@ -170,7 +170,7 @@ class ServedModel:
     ) -> tuple[Request, Outcome] | None:
         """Answer as `answer` does if that need not wait for anything, else do nothing.
 
-        `ask` may also be what the translator's reader made of a request.
+        `ask` may also be what the record decoder made of a request.
 
         Raises
         ------

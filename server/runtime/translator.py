@@ -3,9 +3,6 @@
 import math
 from collections.abc import Mapping
 
-import msgspec
-
-from polydom.features.columns import Columns
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Item, make_item
 
@@ -38,9 +35,9 @@ class Translator:
         What the index's costs are counted in; "s" or a currency.
     columns
         How many columns of records it knows; 0 where it cannot know.
-    reader
+    record_decoder
         Reads usual requests about records faster; None where items are no records, or
-        features other than columns.
+        features read more of them than columns.
     """
 
     def __init__(self, planner: Planner, settings: Settings) -> None:
@@ -50,9 +47,12 @@ class Translator:
         self.unit = planner.unit
         self._columns = KnownColumns(package.features)
         self.columns = len(self._columns.names)
-        self.reader = RecordDecoder.of(planner.extractor)
+        is_record = package.kind == "record"
+        self._records = RecordDecoder(planner.extractor)
+        has_faster = is_record and self._records.whole
+        self.record_decoder = self._records if has_faster else None
         # every record has the same size
-        self._one_size = package.kind == "record" and planner.index.covers(1.0)
+        self._one_size = is_record and planner.index.covers(1.0)
         self.names = tuple(package.names(row) for row in range(len(planner.plans)))
 
     def request(
@@ -144,8 +144,8 @@ class Translator:
     def read(self, payload: object) -> Item:
         """Make the item of bytes, a string or a mapping of columns.
 
-        Whatever way a record comes, this or `reader` reads it: it is refused for the
-        same reasons, whatever plan it would get, and has the same gaps.
+        A record is refused for the same reasons whatever plan it would get, and
+        whether this or `record_decoder` reads it.
 
         Raises
         ------
@@ -160,15 +160,10 @@ class Translator:
         if not isinstance(record, Mapping):
             return item
         self._columns.check(record)
-        if self.reader is not None:
-            return self.reader.item(record)
-        for feature in self.planner.extractor.features:
-            if isinstance(feature.function, Columns):
-                feature.function.check(record)
-        return msgspec.structs.replace(item, gaps=self._columns.gaps(record))
+        return self._records.item(record)
 
-    def _budget(self, ask: Terms, arrived_s: float, reserve_s: float) -> Budget:
-        amount = read_amount(self.unit, ask.budget_ms, ask.budget)
+    def _budget(self, terms: Terms, arrived_s: float, reserve_s: float) -> Budget:
+        amount = read_amount(self.unit, terms.budget_ms, terms.budget)
         if self.unit == "s":
             allowed_s = self.settings.budget_s if amount is None else amount
             allowed_s = min(allowed_s, self.settings.max_budget_s)

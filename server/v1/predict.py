@@ -145,8 +145,8 @@ def _read(
         if coding_of(telling) or content_type in MSGPACK:
             return None
         is_bare = not query and content_type == "application/json" and budget is None
-    if translator.reader is not None and is_bare:
-        read = translator.reader.read(body)
+    if translator.record_decoder is not None and is_bare:
+        read = translator.record_decoder.read(body)
         return None if read is None or read[0].model is not None else read
     kind = translator.planner.package.kind
     if kind == "image":

@@ -154,8 +154,7 @@ def test_a_record_that_was_read_at_once_is_answered_as_any_other(margin: float) 
     package = replace(index.package, margins=(*never, (math.inf, margin, math.inf)))
     index = replace(index, package=package)
     planner = Planner(index, package.extractor(), now=Clock())
-    reader = RecordDecoder.of(planner.extractor)
-    assert reader is not None
+    reader = RecordDecoder(planner.extractor)
     reasons = set()
     for person in records.PEOPLE:
         for budget_s in (1e-6, 35e-6, 1.0):
@@ -172,8 +171,7 @@ def test_a_record_that_was_read_at_once_keeps_its_row() -> None:
     index = records.make_index()
     assert index.package is not None
     planner = Planner(index, index.package.extractor(), now=(clock := Clock()))
-    reader = RecordDecoder.of(planner.extractor)
-    assert reader is not None
+    reader = RecordDecoder(planner.extractor)
     item = reader.item(records.PEOPLE[0])
     execution = begin(planner, Request(item, Deadline(50.0, 1.0)))
     assert execution.conclude().reason == "overrun"
