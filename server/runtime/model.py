@@ -246,25 +246,16 @@ class ServedModel:
     ) -> Outcome:
         if self.waiting >= self.translator.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
-        queue, due_s = self.queue, request.budget.due_s
-        planner, defer = self.planner, queue.defer if self._time_counts else None
-        job = Job(planner, request, self._pressure, self._one_less, defer, choice)
-        queue.waiting += 1
-        queue.post(due_s if due_s < math.inf else self._in_the_end_s(), job.compute)
+        due_s = request.budget.due_s
+        job = Job(self.planner, request, self.queue, choice)
+        job.post(due_s if due_s < math.inf else self._in_the_end_s())
         outcome = await job.result()
-        planner.audit.answered(outcome)
+        self.planner.audit.answered(outcome)
         return outcome
 
     def _in_the_end_s(self) -> float:
         """When work that no deadline drives is due: behind every request of now."""
         return self.now() + self.translator.settings.max_budget_s
-
-    def _pressure(self) -> int:
-        """How many wait for others' sake; none where time is not what costs count."""
-        return self.waiting - self.queue.late if self._time_counts else 0
-
-    def _one_less(self) -> None:
-        self.queue.waiting -= 1
 
     async def _measure(self, *, by_thread: bool) -> SendTime:
         """Find what a way of asking takes from a plan's end to the encoded answer."""

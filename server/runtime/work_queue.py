@@ -38,8 +38,8 @@ class WorkQueue:
     Attributes
     ----------
     waiting
-        How many requests were posted and are not done yet. Whoever posts them counts
-        them, on the event loop; what goes through `compute` is none.
+        How many jobs were posted and are not done yet. They count themselves, on the
+        event loop.
     late
         How many pieces of late work wait behind what can be in time.
     busy

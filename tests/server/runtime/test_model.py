@@ -82,9 +82,16 @@ async def ask(served: ServedModel) -> int:
     return len(served.translator.names[outcome.row])
 
 
-def one() -> int:
-    """As many jobs as there are in most tests."""
-    return 1
+def queue_of(waiting: int = 1) -> WorkQueue:
+    """A queue whose thread never begins."""
+    queue = WorkQueue()
+    queue.waiting = waiting
+    return queue
+
+
+async def until_computed(queue: WorkQueue) -> None:
+    while queue.waiting:
+        await asyncio.sleep(1e-3)
 
 
 def in_time(planner: Planner, amount_s: float) -> Deadline:
@@ -95,15 +102,15 @@ def test_job_answers_from_what_is_complete_when_the_budget_is_up() -> None:
     planner, gate = gated_planner()
 
     async def main() -> Any:
-        computed = asyncio.Event()
-        job = Job(planner, Request(TEXT, in_time(planner, 0.1)), one, computed.set)
+        queue = queue_of()
+        job = Job(planner, Request(TEXT, in_time(planner, 0.1)), queue)
         thread = threading.Thread(target=job.compute)
         thread.start()
         outcome = await job.result()
         assert gate.inside.is_set()
-        assert not computed.is_set()
+        assert queue.waiting == 1
         gate.open.set()
-        await computed.wait()
+        await until_computed(queue)
         thread.join()
         return outcome
 
@@ -116,11 +123,11 @@ def test_job_that_never_began_is_answered_with_the_prior_and_costs_nothing() -> 
     planner, gate = gated_planner()
 
     async def main() -> Any:
-        computed = asyncio.Event()
-        job = Job(planner, Request(TEXT, in_time(planner, 0.02)), one, computed.set)
+        queue = queue_of()
+        job = Job(planner, Request(TEXT, in_time(planner, 0.02)), queue)
         outcome = await job.result()
         job.compute()
-        await computed.wait()
+        await until_computed(queue)
         return outcome
 
     outcome = run(main())
@@ -133,7 +140,7 @@ def test_job_that_never_began_is_refused_where_that_was_asked_for() -> None:
 
     async def main() -> None:
         request = Request(TEXT, in_time(planner, 0.02), on_infeasible="error")
-        await Job(planner, request, one, lambda: None).result()
+        await Job(planner, request, queue_of()).result()
 
     with pytest.raises(NothingFits, match="below the cheapest"):
         run(main())
@@ -148,11 +155,14 @@ def test_job_without_a_deadline_of_its_own_waits_for_its_turn(patient: str) -> N
         request = Request(TEXT, Allowance(0.0053))
         if patient == "cheapest":
             request = Request(TEXT, in_time(planner, 0.0), on_infeasible="cheapest")
-        job = Job(planner, request, one, lambda: None)
+        queue = WorkQueue()
+        job = Job(planner, request, queue)
+        job.post(0.0)
         waiting = asyncio.ensure_future(job.result())
         await asyncio.sleep(0)
         assert not waiting.done()
-        await asyncio.to_thread(job.compute)
+        queue.start()
+        await asyncio.to_thread(queue.stop)
         return await waiting
 
     assert run(main()).row == {"cheapest": 1, "money": 2}[patient]
@@ -173,7 +183,7 @@ def test_job_plans_again_only_where_others_wait(others: int, chosen: int) -> Non
     async def main() -> Any:
         request = Request(TEXT, in_time(planner, WAIT_S))
         choice = planner.choose(request, planner.now())
-        job = Job(planner, request, lambda: others, lambda: None, None, choice)
+        job = Job(planner, request, queue_of(others), choice)
         await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
         return await job.result()
 
@@ -188,14 +198,14 @@ def test_job_hands_errors_over() -> None:
     async def main() -> None:
         item = text_item("a\x00b")
         request = Request(item, Allowance(1.0))
-        job = Job(planner, request, one, lambda: None)
+        job = Job(planner, request, queue_of())
         await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
 
     with pytest.raises(BadFeature, match="'words'"):
         run(main())
 
 
-def test_serving_computes_quick_plans_on_the_loop_and_others_beside_it() -> None:
+def test_a_served_model_computes_quick_plans_on_the_loop_and_others_beside_it() -> None:
     where = {}
     for name, scale in (("quick", 0.01), ("slow", 1.0)):
         planner, gate = gated_planner(scale)
@@ -211,7 +221,7 @@ def test_serving_computes_quick_plans_on_the_loop_and_others_beside_it() -> None
     assert where == {"quick": True, "slow": False}
 
 
-def test_serving_turns_away_what_exceeds_its_queue() -> None:
+def test_a_served_model_turns_away_what_exceeds_its_queue() -> None:
     planner, gate = gated_planner()
 
     async def main() -> list[int]:
@@ -230,7 +240,7 @@ def test_serving_turns_away_what_exceeds_its_queue() -> None:
     assert run(main()) == [3, 3, 3]
 
 
-def test_serving_answers_those_that_wait_before_it_stops() -> None:
+def test_a_served_model_answers_those_that_wait_before_it_stops() -> None:
     planner, gate = gated_planner()
     gate.open.set()
 
