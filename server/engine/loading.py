@@ -29,7 +29,7 @@ def package_of(index: Index, name: _AnyPath = "this index") -> Package:
 
 
 def load_index(path: _AnyPath) -> tuple[Index, Package]:
-    """Map and check an index file that can answer.
+    """Read and check an index file that can answer.
 
     Raises
     ------

@@ -93,6 +93,8 @@ class Planner:
         Gives the most accurate row at a size, and its cost by the curves.
     labels
         Names of the classes of each row's model.
+    feature_names
+        Of each row's set, in computing order.
     anytime
         How to go on while time is left; None where plans are kept to.
     drift
@@ -131,6 +133,7 @@ class Planner:
         self.index = index
         self.package = package
         self.plans = make_plans(index)
+        self.feature_names = tuple(map(package.names, range(len(self.plans))))
         self.anytime = make_anytime(index, self.unit)
         self.prior = self.package.masks.tolist().index(0)
         self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)

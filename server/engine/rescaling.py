@@ -65,14 +65,14 @@ def read_machine_times(planner: Planner) -> MachineTimes | None:
 
 
 def first_state(
-    planner: Planner, pace: MachineTimes | None, wanted: bool
+    planner: Planner, build_times: MachineTimes | None, wanted: bool
 ) -> RescalingState:
     """Say whether the costs of an index are to be rescaled, or why they cannot be."""
     if not wanted:
         return "off"
     if not _weights(planner.package).get("s"):
         return "no_time"
-    return "no_samples" if pace is None else "not_yet"
+    return "no_samples" if build_times is None else "not_yet"
 
 
 def rescale(

@@ -74,7 +74,7 @@ def _counted(attribute: str) -> Values:
 
 
 def _total(attribute: str) -> Values:
-    """Find what all engines counted that a name ever had."""
+    """Find what all planners counted that a name ever had."""
     return lambda model: [((), getattr(model.metrics.planners.totals(), attribute))]
 
 

@@ -73,7 +73,7 @@ class ScoreRun:
         self.count = source.number
         self._items = source.items
         self.remarks = source.remarks
-        self._index, self._loaded, self._features = index, loaded, features
+        self._index, self._features = index, features
         self._label, self._top = label, top
         self._facts = {
             "index": loaded.version,
@@ -125,7 +125,7 @@ class ScoreRun:
 
         counts_time = self.unit == "s"
         rows = score_items(
-            self._loaded if workers == 1 else self._index,
+            self._index,
             items(),
             amount if counts_time else None,
             total_budget=None if counts_time else amount,

@@ -149,7 +149,7 @@ def scored(translator: Translator, result: Result) -> Scored:
         result.number,
         outcome.label,
         outcome.scores,
-        translator.names[outcome.row],
+        translator.planner.feature_names[outcome.row],
         outcome.accuracy,
         cost,
         unknown=gaps.unknown or None,

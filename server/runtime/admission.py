@@ -254,14 +254,14 @@ class HeldBody:
 
     Parameters
     ----------
-    intake
+    held_bytes
         Counts all of them.
     """
 
-    __slots__ = ("_intake", "_size")
+    __slots__ = ("_held_bytes", "_size")
 
     def __init__(self, held_bytes: HeldBytes) -> None:
-        self._intake = held_bytes
+        self._held_bytes = held_bytes
         self._size = 0
 
     def __enter__(self) -> "HeldBody":
@@ -275,7 +275,7 @@ class HeldBody:
         trace: TracebackType | None,
     ) -> None:
         """Let go of all."""
-        self._intake.held -= self._size
+        self._held_bytes.held -= self._size
         self._size = 0
 
     def hold(self, size: int) -> None:
@@ -286,7 +286,7 @@ class HeldBody:
         Overloaded
             If that is more than before, and too many are held by all then.
         """
-        held_bytes, more = self._intake, size - self._size
+        held_bytes, more = self._held_bytes, size - self._size
         if more > 0 and held_bytes.held + more > held_bytes.limit:
             raise Overloaded(
                 f"requests under way hold {held_bytes.held:,} bytes; at most "

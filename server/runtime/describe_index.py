@@ -42,8 +42,7 @@ class _Built(msgspec.Struct):
 def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
     """Say what a planner answers with, and with what costs."""
     index, package = planner.index, planner.package
-    accuracies = planner.accuracies
-    names = tuple(package.names(row) for row in range(len(planner.plans)))
+    accuracies, names = planner.accuracies, planner.feature_names
     return IndexFacts(
         version=index.version,
         kind=package.kind,

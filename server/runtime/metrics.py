@@ -55,7 +55,7 @@ class Histogram:
         self.total += value
 
 
-class EngineTotals(NamedTuple):
+class PlannerTotals(NamedTuple):
     """Sums of what `CostDrift` and `ExitAudit` count."""
 
     bound_hits: int = 0
@@ -64,15 +64,15 @@ class EngineTotals(NamedTuple):
     changed: int = 0
 
 
-class EngineCounts:
-    """Sums what engines count over all that ever answered for one model.
+class PlannerCounts:
+    """Sums what planners count, over all that ever answered for one model.
 
     One that was replaced goes on counting while those who asked it before are being
     answered. Once it is gone its counts stay, and nothing else of it.
     """
 
     def __init__(self) -> None:
-        self._gone = EngineTotals()
+        self._gone = PlannerTotals()
         self._known: list[tuple[ref[Planner], CostDrift, ExitAudit]] = []
 
     def add(self, planner: Planner) -> None:
@@ -80,7 +80,7 @@ class EngineCounts:
         self.totals()  # forget those that are gone
         self._known.append((ref(planner), planner.drift, planner.audit))
 
-    def totals(self) -> EngineTotals:
+    def totals(self) -> PlannerTotals:
         """Sum up to now."""
         total, known = self._gone, []
         for one in self._known:
@@ -96,8 +96,8 @@ class EngineCounts:
         return total
 
 
-def _added(totals: EngineTotals, own: tuple[int, ...]) -> EngineTotals:
-    return EngineTotals(*(a + b for a, b in zip(totals, own, strict=True)))
+def _added(totals: PlannerTotals, own: tuple[int, ...]) -> PlannerTotals:
+    return PlannerTotals(*(a + b for a, b in zip(totals, own, strict=True)))
 
 
 class Metrics:
@@ -137,7 +137,7 @@ class Metrics:
         self.failed_s = 0.0
         self.answered_s = 0.0
         self.reloads = Counter({"ok": 0, "failed": 0})
-        self.planners = EngineCounts()
+        self.planners = PlannerCounts()
 
     def answered(
         self,

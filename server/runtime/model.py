@@ -143,7 +143,7 @@ class ServedModel:
             If too many wait already.
         BadInput, BadItem
             If the request's terms or its item cannot be used.
-        BadFeature, NothingFits, Abandoned
+        BadFeature, TooLittleLeft, Abandoned
             As `execution.execute`.
         """
         if not self.ready:
@@ -199,7 +199,7 @@ class ServedModel:
     def count(self, request: Request, outcome: Outcome, sent_s: float) -> None:
         """Count one of several answers that are sent together."""
         self.metrics.answered(
-            request, outcome, self.translator.names[outcome.row], sent_s
+            request, outcome, self.planner.feature_names[outcome.row], sent_s
         )
 
     def _request(

@@ -81,7 +81,7 @@ class Repository:
         is answered.
     stray
         Counts the errors of requests that reached no model.
-    intake
+    held_bytes
         Counts the bytes of requests under way.
     """
 
@@ -108,7 +108,7 @@ class Repository:
         features: Sequence[Path] = (),
         settings: Settings | None = None,
     ) -> "Repository":
-        """Map and check every index; `start` makes them answer.
+        """Read and check every index; `start` makes them answer.
 
         Parameters
         ----------

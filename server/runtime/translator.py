@@ -29,8 +29,6 @@ class Translator:
 
     Attributes
     ----------
-    names
-        Names of the features in each row's set, in computing order.
     unit
         What the index's costs are counted in; "s" or a currency.
     columns
@@ -53,7 +51,6 @@ class Translator:
         self.record_decoder = self._records if has_faster else None
         # every record has the same size
         self._one_size = is_record and planner.index.covers(1.0)
-        self.names = tuple(package.names(row) for row in range(len(planner.plans)))
 
     def request(
         self,
@@ -94,22 +91,23 @@ class Translator:
         Whether its budget is met is foreseen: what follows the plan takes as long as
         usual, or as it has taken by now.
         """
-        now_s, budget = self.planner.now(), request.budget
+        planner, budget = self.planner, request.budget
+        now_s = planner.now()
         out_s = max(now_s, request.out_s(outcome.finished_s))
         answer = Answer(
             label=outcome.label,
             scores=outcome.scores,
-            features=self.names[outcome.row],
+            features=planner.feature_names[outcome.row],
             expected_accuracy=outcome.accuracy,
             reason=outcome.reason,
             budget_met=out_s <= budget.due_s,
             actual_us=_us(outcome.finished_s - outcome.started_s),
             queue_us=_us(outcome.started_s - request.read_s),
             elapsed_us=_us(now_s - request.arrived_s),
-            index_version=self.planner.index.version,
+            index_version=planner.index.version,
         )
         item = request.item
-        if not (self._one_size or self.planner.index.covers(item.size)):
+        if not (self._one_size or planner.index.covers(item.size)):
             answer.size_in_range = False
         if item.gaps is not None:
             answer.tell(item.gaps)

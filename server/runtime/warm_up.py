@@ -53,8 +53,8 @@ class WarmUp:
             make_item(payload, package.kind, pair=planner.index.pairs)
             for payload in package.meta.get("samples", [])
         ]
-        self._pace = read_machine_times(planner)
-        self.rescaling = Rescaling(first_state(planner, self._pace, rescales))
+        self._build_times = read_machine_times(planner)
+        self.rescaling = Rescaling(first_state(planner, self._build_times, rescales))
 
     def run(self) -> None:
         """Do all of it."""
@@ -82,8 +82,10 @@ class WarmUp:
                 model.scores(whole[-1])
                 model.choose(whole[-1])
                 yield
-        if rescales and self._pace is not None:
-            self.rescaling = yield from rescale(planner, self._pace, items, list(whole))
+        if rescales and self._build_times is not None:
+            self.rescaling = yield from rescale(
+                planner, self._build_times, items, list(whole)
+            )
 
 
 def open_translator(

@@ -44,19 +44,19 @@ def test_a_plan_that_is_abandoned_tells_what_it_took() -> None:
     clock = Clock()
     planner = slow_planner(clock, (12e-3, 0.0, 0.0))
     request = Request(TEXT_100, Deadline(50.0, 20e-3))
-    attempt = begin(planner, request)
+    execution = begin(planner, request)
     first = planner.extractor.features[0]
-    stop = replace(first, function=lambda *x: _then(first.function(*x), attempt))
+    stop = replace(first, function=lambda *x: _then(first.function(*x), execution))
     others = planner.extractor.features[1:]
     planner.extractor = Extractor([stop, *others], WIDTHS)
     with pytest.raises(Abandoned):
-        attempt.run()
+        execution.run()
     assert planner.drift.at(clock()) > 1
     assert planner.drift.plans == 1
 
 
-def _then(values: Any, attempt: Execution) -> Any:
-    attempt.stopped = True
+def _then(values: Any, execution: Execution) -> Any:
+    execution.stopped = True
     return values
 
 
@@ -77,10 +77,10 @@ def test_an_answer_given_meanwhile_is_no_second_plan() -> None:
     """The event loop concludes; the thread goes on, and what it took counts once."""
     clock = Clock()
     planner = slow_planner(clock, (1e-3, 12e-3, 0.0))
-    attempt = begin(planner, Request(TEXT_100, Allowance(5.3e-3)))
-    attempt.conclude()
+    execution = begin(planner, Request(TEXT_100, Allowance(5.3e-3)))
+    execution.conclude()
     assert planner.drift.plans == 0
-    attempt.run()
+    execution.run()
     assert planner.drift.plans == 1
 
 

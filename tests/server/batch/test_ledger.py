@@ -7,7 +7,6 @@ import pytest
 
 from polydom.features.errors import BadItem, PolydomError
 from polydom.features.items import Item, text_item
-from polydom.indexer.index.index import Index
 from polydom.server.batch.ledger import (
     Answered,
     Assignment,
@@ -18,15 +17,14 @@ from polydom.server.batch.ledger import (
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from tests.support.clock import Clock
-from tests.support.planners import extractor_of, slow_planner, with_margins
-from tests.support.served import make_index
+from tests.support.planners import (
+    extractor_of,
+    money_planner,
+    slow_planner,
+    with_margins,
+)
 
 TEXT = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
-
-
-def money_planner() -> Planner:
-    index: Index = make_index("usd")
-    return Planner(index, extractor_of(index))
 
 
 def run(ledger: Ledger, count: int, chunk: int = 10) -> list[Outcome]:
@@ -46,7 +44,7 @@ def run(ledger: Ledger, count: int, chunk: int = 10) -> list[Outcome]:
 @pytest.mark.parametrize(
     ("amount", "accuracy"), [(0.0041, 0.5), (0.0241, 0.7), (0.1841, 0.95), (9.0, 0.95)]
 )
-def test_bulk_spends_money_as_the_optimum_does(amount: float, accuracy: float) -> None:
+def test_ledger_spends_money_as_the_best_would(amount: float, accuracy: float) -> None:
     ledger = Ledger(money_planner(), amount, count=20)
     outcomes = run(ledger, 20)
     totals = ledger.totals()
@@ -56,7 +54,7 @@ def test_bulk_spends_money_as_the_optimum_does(amount: float, accuracy: float) -
     assert (totals.items, totals.errors, ledger.due_s) == (20, 0, float("inf"))
 
 
-def test_bulk_spends_what_plans_leave_of_the_time_they_were_to_take() -> None:
+def test_ledger_spends_what_plans_leave_of_the_time_they_were_to_take() -> None:
     """Features that take a fifth of what was predicted let more items have them."""
     found: list[float] = []
     for seconds in ((1e-3, 3e-3, 4e-3), (2e-4, 6e-4, 8e-4)):
@@ -73,7 +71,7 @@ def test_bulk_spends_what_plans_leave_of_the_time_they_were_to_take() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_exits_in_bulk_are_counted_and_audited(share: float) -> None:
+def test_exits_in_batches_are_counted_and_audited(share: float) -> None:
     """An audit costs what the plan was given: the money, or its predicted time."""
     index = with_margins(0.0)
     for unit in ("s", "usd"):
@@ -103,7 +101,7 @@ def test_a_second_answer_that_exits_is_audited_too() -> None:
     assert (planner.audit.exits, planner.audit.audited) == (1, 1)
 
 
-def test_bulk_gives_the_cheapest_plans_when_the_time_is_up() -> None:
+def test_ledger_gives_the_cheapest_plans_when_the_time_is_up() -> None:
     clock = Clock()
     ledger = Ledger(slow_planner(clock, (1.0, 1.0, 1.0)), 0.5, count=40)
     outcomes = run(ledger, 40)
@@ -129,7 +127,7 @@ def test_chunks_that_others_carry_out_are_paid_from_when_they_are_planned() -> N
     assert ledger.left_for_plans(0) == pytest.approx(0.1 - 0.01 - ledger.spent)
 
 
-def test_bulk_keeps_errors_in_their_places() -> None:
+def test_ledger_keeps_errors_in_their_places() -> None:
     ledger = Ledger(money_planner(), 1.0)
     items: list[tuple[int, Any]] = [
         (0, BadItem("no text")),
@@ -147,11 +145,11 @@ def test_bulk_keeps_errors_in_their_places() -> None:
     assert list(ledger.answers([])) == []
 
 
-def test_bulk_of_nothing_expects_nothing() -> None:
+def test_ledger_of_nothing_expects_nothing() -> None:
     assert Ledger(money_planner(), 1.0).totals().expected_accuracy is None
 
 
-def test_pace_starts_at_the_first_chunk_and_follows_the_others() -> None:
+def test_timing_starts_at_the_first_chunk_and_follows_the_others() -> None:
     timing = PlanTiming()
     timing.add(10, predicted_s=1.0, actual_s=0.5, all_s=0.6)
     assert timing.ratio == 0.5

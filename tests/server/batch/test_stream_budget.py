@@ -41,7 +41,7 @@ def give_out(
 
 @pytest.mark.parametrize("chunk", [7, 64, 5000])
 @pytest.mark.parametrize("part", [0.05, 0.2, 0.6])
-def test_ration_comes_near_the_optimum_where_the_number_is_known(
+def test_stream_budget_comes_near_the_optimum_where_the_number_is_known(
     chunk: int, part: float
 ) -> None:
     menus = draw_menus(2000, seed=chunk)
@@ -50,7 +50,7 @@ def test_ration_comes_near_the_optimum_where_the_number_is_known(
     assert give_out(StreamBudget(len(menus)), menus, budget, chunk) >= 0.97 * best
 
 
-def test_ration_serves_a_stream_of_unknown_length_better_than_the_first_come() -> None:
+def test_stream_budget_of_an_unknown_length_is_better_than_the_first_come() -> None:
     menus = draw_menus(2000, seed=1)
     budget = 0.2 * sum(float(menu.costs[-1]) for menu in menus)
     found = give_out(StreamBudget(), menus, budget, 64)
@@ -63,7 +63,7 @@ def test_ration_serves_a_stream_of_unknown_length_better_than_the_first_come() -
     assert found >= 0.7 * most_right(menus, budget)
 
 
-def test_ration_gives_the_last_chunk_all_that_is_left() -> None:
+def test_stream_budget_gives_the_last_chunk_all_that_is_left() -> None:
     (menu,) = draw_menus(1, seed=0)
     stream_budget = StreamBudget(3)
     assert stream_budget.choose([menu, menu], 0.0).places.tolist() == [0, 0]
@@ -73,13 +73,13 @@ def test_ration_gives_the_last_chunk_all_that_is_left() -> None:
     assert stream_budget.to_come() == 0
 
 
-def test_ration_of_no_items_changes_nothing() -> None:
+def test_stream_budget_of_no_items_changes_nothing() -> None:
     stream_budget = StreamBudget()
     assert stream_budget.choose([], 1.0).places.tolist() == []
     assert (stream_budget.seen, stream_budget.to_come()) == (0, 0)
 
 
-def test_ration_remembers_no_more_than_a_sample() -> None:
+def test_stream_budget_remembers_no_more_than_a_sample() -> None:
     stream_budget = StreamBudget()
     stream_budget.choose(draw_menus(3 * SAMPLE, seed=0), 1.0)
     assert stream_budget.seen == 3 * SAMPLE

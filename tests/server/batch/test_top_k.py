@@ -9,7 +9,7 @@ from polydom.server.batch.ledger import Answered, Assignment, Ledger, carry_out
 from polydom.server.batch.top_k import AT_LEAST, KEPT, TopK, _bytes_of
 from polydom.server.engine.outcome import Outcome
 from polydom.server.errors import TooLarge
-from tests.server.batch.test_ledger import money_planner
+from tests.support.planners import money_planner
 
 PLANNER = money_planner()
 TEXTS = [f"{'free $$ ' * (k % 7)}{'word ' * (k % 5)}" for k in range(300)]
@@ -33,7 +33,7 @@ def spam(outcome: object) -> float:
     return outcome.scores["spam"]
 
 
-def test_finalists_are_the_likeliest_where_the_budget_allows_all() -> None:
+def test_top_k_are_the_likeliest_where_the_budget_allows_all() -> None:
     _, ranking = find(99.0, top=10)
     scores = [spam(carry_out(PLANNER, Assignment(item, BEST))) for item in ITEMS]
     expected = sorted(range(len(ITEMS)), key=lambda k: (-scores[k], k))[:10]
@@ -41,7 +41,7 @@ def test_finalists_are_the_likeliest_where_the_budget_allows_all() -> None:
     assert all(ITEMS[result.number] is result.item for result in ranking)
 
 
-def test_finalists_get_their_best_plans_under_a_budget_for_few() -> None:
+def test_top_k_get_their_best_plans_under_a_budget_for_few() -> None:
     # everyone's best plan costs 2.7 and more, everyone's cheapest 0.06
     ledger, ranking = find(1.0, top=10)
     assert [result.outcome.row for result in ranking] == [BEST] * 10
@@ -68,12 +68,12 @@ def test_top_k_keeps_the_first_answer_of_what_fails_at_its_best_plan() -> None:
     assert ledger.spent == pytest.approx(spent + sum(costs))
 
 
-def test_finalists_without_a_budget_are_ranked_by_the_prior() -> None:
+def test_top_k_without_a_budget_are_ranked_by_the_prior() -> None:
     _, ranking = find(0.0, top=3)
     assert [result.number for result in ranking] == [0, 1, 2]
 
 
-def test_finalists_keep_no_more_than_they_may_need() -> None:
+def test_top_k_keep_no_more_than_they_may_need() -> None:
     top_k = TopK(Ledger(PLANNER, 0.0), "spam", 2)
     outcome = carry_out(PLANNER, Assignment(ITEMS[0], 0))
     for number in range(500):
@@ -81,7 +81,7 @@ def test_finalists_keep_no_more_than_they_may_need() -> None:
     assert len(top_k._heap) == 2 * KEPT + AT_LEAST
 
 
-def test_finalists_keep_no_more_bytes_than_they_may(
+def test_top_k_keep_no_more_bytes_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("polydom.server.batch.top_k.KEPT_BYTES", 300_000)
@@ -100,14 +100,14 @@ def test_finalists_keep_no_more_bytes_than_they_may(
         top_k.offer(Answered(99, text_item("x" * 300_000), sure))
 
 
-def test_finalists_count_what_records_hold() -> None:
+def test_top_k_count_what_records_hold() -> None:
     records = [record_item({f"c{k}": "x" * 100 for k in range(n)}) for n in (1, 1000)]
     outcome = carry_out(PLANNER, Assignment(ITEMS[0], 0))
     few, many = (_bytes_of(Answered(0, record, outcome)) for record in records)
     assert many - few >= 999 * 200
 
 
-def test_finalists_are_fewer_where_there_are_fewer_items() -> None:
+def test_top_k_are_fewer_where_there_are_fewer_items() -> None:
     ledger = Ledger(PLANNER, 1.0)
     top_k = TopK(ledger, "ham", 5)
     assert list(top_k.improve()) == []
@@ -118,6 +118,6 @@ def test_finalists_are_fewer_where_there_are_fewer_items() -> None:
     ("label", "top", "message"),
     [("eggs", 3, "no class 'eggs'"), ("ham", 0, "top is 0")],
 )
-def test_finalists_refuse_what_is_no_list(label: str, top: int, message: str) -> None:
+def test_top_k_refuse_what_is_no_list(label: str, top: int, message: str) -> None:
     with pytest.raises(BadInput, match=message):
         TopK(Ledger(PLANNER, 1.0), label, top)

@@ -266,7 +266,7 @@ def test_answers_say_what_a_plan_costs_with_the_drift() -> None:
     ],
     ids=["exceeds", "exactly at", "too cheap", "not as cheap as it said"],
 )
-def test_engine_learns_from_plans_that_tell_something(
+def test_planner_learns_from_plans_that_tell_something(
     charged_s: float, busy_s: float, rises: bool, tells: bool
 ) -> None:
     planner = make_engine()

@@ -73,11 +73,11 @@ def test_execution_can_be_concluded_from_elsewhere_while_a_feature_runs() -> Non
         replace(own.features[2], function=stuck(own.features[2].function)),
     ]
     planner = Planner(INDEX, Extractor(features, WIDTHS))
-    attempt = begin(planner, Request(TEXT_100, Allowance(1.0)))
-    thread = threading.Thread(target=attempt.run)
+    execution = begin(planner, Request(TEXT_100, Allowance(1.0)))
+    thread = threading.Thread(target=execution.run)
     thread.start()
     assert inside.wait(10)
-    outcome = attempt.conclude()
+    outcome = execution.conclude()
     go_on.set()
     thread.join()
     assert (outcome.row, outcome.reason) == (2, "overrun")
@@ -115,13 +115,13 @@ def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
     slow = replace(package, models=(prior, *package.models[1:]))
     features = [replace(length, function=stuck), *others]
     planner = Planner(replace(index, package=slow), Extractor(features, WIDTHS))
-    attempt = begin(planner, Request(TEXT_100, Allowance(1.0)))
-    thread = threading.Thread(target=attempt.run)
+    execution = begin(planner, Request(TEXT_100, Allowance(1.0)))
+    thread = threading.Thread(target=execution.run)
     thread.start()
-    outcome = attempt.conclude()
+    outcome = execution.conclude()
     assert (outcome.row, outcome.reason) == (0, "overrun")
     assert outcome.accuracy == ACCURACIES[0]
-    assert attempt.conclude().reason == "sure"
+    assert execution.conclude().reason == "sure"
 
 
 def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:

@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 import pytest
@@ -24,11 +24,10 @@ from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
+from tests.support.repositories import WAIT_S, run
 from tests.support.served import FEATURES_FILE, WIDTHS, make_index, save_index
 
-T = TypeVar("T")
 TEXT = text_item("x" * 100)
-WAIT_S = 20
 
 
 class Gate:
@@ -57,10 +56,6 @@ def gated_planner(scale: float = 1.0) -> tuple[Planner, Gate]:
     return Planner(index, Extractor(gated, WIDTHS)), gate
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(asyncio.wait_for(main, WAIT_S))
-
-
 @asynccontextmanager
 async def started(
     planner: Planner, queue_limit: int = 1024
@@ -79,7 +74,7 @@ async def ask(served: ServedModel) -> int:
     """Ask with 5 s of time; how many features were computed."""
     request = PredictRequest(text="x" * 100, budget_ms=5000)
     _, outcome = await served.answer(request, served.now(), Caller())
-    return len(served.translator.names[outcome.row])
+    return len(served.planner.feature_names[outcome.row])
 
 
 def queue_of(waiting: int = 1) -> WorkQueue:

@@ -18,10 +18,10 @@ from tests.support.served import save
 
 
 async def ask(repository: Repository, name: str | None = None) -> Answer:
-    serving = repository.get(name)
+    served = repository.get(name)
     request = PredictRequest(text="hello", budget_ms=900)
-    answered = await serving.answer(request, serving.now(), Caller())
-    return serving.translator.answer(*answered)
+    answered = await served.answer(request, served.now(), Caller())
+    return served.translator.answer(*answered)
 
 
 def test_repository_serves_the_first_where_no_name_is_given(tmp_path: Path) -> None:
@@ -109,9 +109,9 @@ def test_repository_opens_no_file_twice_that_has_not_changed(tmp_path: Path) -> 
 
     async def main() -> None:
         async with started(path) as repository:
-            serving = repository.get()
-            assert await repository.reload("a") == {"a": serving.version}
-            assert repository.get() is serving
+            served = repository.get()
+            assert await repository.reload("a") == {"a": served.version}
+            assert repository.get() is served
 
     run(main())
 
