@@ -22,8 +22,7 @@ from polydom.indexer.index.index import Index
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Rounds in which what is left after the greedy is spent on steps further down; each
-# round takes all that fit in order, so few are ever needed.
+# Rounds in which what the greedy leaves is spent on steps further down.
 ROUNDS = 16
 KEPT_MENUS = 1 << 16
 
@@ -153,14 +152,8 @@ def solve(menus: Sequence[Menu], budget: float) -> Solution:
     """Choose everyone's plan so that together they are as accurate as `budget` allows.
 
     Where the budget is below the sum of all cheapest plans, those are what everyone
-    gets, and `cost` is above it. O(T log T) for T plans on all menus.
-
-    Parameters
-    ----------
-    menus : (N,)
-        What there is for each item; items may share a menu.
-    budget
-        What all may cost together, in the unit of the menus' costs.
+    gets, and `cost` is above it. O(T log T) for T plans on all menus, of which items
+    may share some.
     """
     if not menus:
         return Solution(np.zeros(0, np.int64), 0.0)
@@ -202,9 +195,7 @@ def share_of(
 
     Relaxed means that the last step may be taken in part; steps worth exactly the price
     at which the budget runs out are all taken to the same part, be they these items'
-    or those to come. First everyone gets the cheapest plan; then the price is found at
-    which the steps that are worth more use up what is left; then these items' part of
-    those steps is summed up.
+    or those to come.
 
     Examples
     --------

@@ -23,7 +23,7 @@ LATEST = 0.3
 
 
 class Assignment(NamedTuple):
-    """One item and the row of the index that it gets."""
+    """An item, and the row of the index that it gets."""
 
     item: Item
     row: int
@@ -68,7 +68,7 @@ class PlanTiming:
     def add(
         self, count: int, predicted_s: float, actual_s: float, all_s: float
     ) -> None:
-        """Take a chunk into account: its items, and the sums over them."""
+        """Learn from a chunk of so many items; the seconds are sums over them."""
         ratio = min(max(actual_s / predicted_s, 0.05), 5.0) if predicted_s else 1.0
         overhead_s = max(all_s - actual_s, 0.0) / count
         part = LATEST if self._known else 1.0
@@ -85,12 +85,11 @@ class Ledger:
     planner
         Of the index that answers.
     amount
-        The whole budget: seconds from `started_s` on where the index counts time, so
-        that waiting counts too, else an amount in its unit.
+        The whole budget: seconds from `started_s` on, or in an index's own unit.
     count
         How many items come; None where nobody knows.
     started_s
-        When the budget began to run, on the planner's clock.
+        When the budget began to run, on the planner's clock; by default now.
     workers
         How many plans are carried out at a time.
 
@@ -171,9 +170,7 @@ class Ledger:
         items: Iterable[Numbered],
         caller: Caller | None = None,
     ) -> Iterator[Result]:
-        """Answer some numbered items in their order, planned together.
-
-        An error stays one.
+        """Answer some numbered items in their order, planned together; errors stay.
 
         Raises
         ------
@@ -196,7 +193,7 @@ class Ledger:
         self._hoped += result.accuracy
 
     def waste(self, cost: float) -> None:
-        """Book what was planned for an item that failed: some of it was bought."""
+        """Book what was planned for an item that failed: some of it may be spent."""
         self._spent += cost
 
     def improve(self, before: Outcome, after: Outcome) -> None:
@@ -239,7 +236,7 @@ class Chunk:
     assignments
         What each item gets.
     cost
-        What that is predicted to cost together, by the curves.
+        Of all together, by the curves.
     times
         Predicted and actual seconds of each plan that was carried out.
     all_s
@@ -302,9 +299,6 @@ def carry_out(
     planner: Planner, assignment: Assignment, caller: Caller | None = None
 ) -> Outcome:
     """Answer an item with the row that it got, however long that takes.
-
-    What a plan saves or overruns is the other items', so it is neither stretched nor
-    cut short.
 
     Raises
     ------

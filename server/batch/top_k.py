@@ -2,10 +2,8 @@
 
 ICSP leaves this question open. Every item gets a plan by the knapsack, which leaves as
 much as the best plans of a list's worth of items cost; then, from the top of the list
-by its score, items get their best plans while the budget lasts, and the list is made of
-those. It is successive halving with two rounds, whose second spends everything on the
-few that can still be on the list: a cascade (Viola, Jones 2001) whose threshold the
-budget sets.
+by its score, items get their best plans while the budget lasts. It is a cascade (Viola,
+Jones 2001) whose threshold the budget sets.
 """
 
 import heapq
@@ -24,8 +22,8 @@ from .ledger import Answered, Assignment, Ledger, carry_out
 IMPROVED, MOST = 1, 0.5
 # Candidates kept for each place on the list, and at least this many more.
 KEPT, AT_LEAST = 8, 64
-# Bytes of all candidates; with more, the least likely are not kept, but for a list's
-# worth. A number or a name in a record, and a class's score, take about EACH.
+# Bytes of all candidates. A number or a name in a record, and a class's score, take
+# about EACH.
 KEPT_BYTES, EACH = 128 << 20, 128
 
 
@@ -71,7 +69,7 @@ class TopK:
         ledger.kept = MOST * ledger.amount
 
     def offer(self, candidate: Answered) -> None:
-        """Take a candidate and what the first round said of it.
+        """Take a candidate, and let the least likely go where there are too many.
 
         Raises
         ------
@@ -101,9 +99,7 @@ class TopK:
         )
 
     def improve(self, caller: Caller | None = None) -> Iterator[Answered]:
-        """Carry out the best plans of the candidates, the likeliest first.
-
-        Ends when the budget or the candidates do.
+        """Carry out the candidates' best plans, the likeliest first, within the budget.
 
         Raises
         ------

@@ -79,9 +79,9 @@ def _may_fall_short(request: Request, choice: Choice) -> bool:
 class Execution(ABC):
     """One request being answered.
 
-    One thread runs it. Others may `conclude` it at any time, from the features that
-    are complete by then: the running one only writes columns that no model of an
-    earlier checkpoint reads. Setting `stopped` ends it at its next checkpoint.
+    One thread runs it. Others may `conclude` it at any time, as the running one only
+    writes columns that no model of an earlier checkpoint reads. Setting `stopped` ends
+    it at its next checkpoint.
 
     Attributes
     ----------
@@ -173,10 +173,7 @@ class Execution(ABC):
 
     @abstractmethod
     def _begun(self, *, failed: bool) -> float:
-        """Sum up what the curves say of the features begun, with drift.
-
-        That is of those complete, and of one more if it `failed`; 0 where none was.
-        """
+        """Sum up what the curves say of the features begun, the last if it `failed`."""
 
     @abstractmethod
     def _is_charged(self) -> bool:
@@ -233,11 +230,7 @@ class Execution(ABC):
 
 
 def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
-    """Say which feature of an item leaves a model without an answer.
-
-    `column` is the position in the full row of what is missing, None if what is there
-    is too large.
-    """
+    """Say which column of the full row a model misses; None if one is too large."""
     first = 0
     for feature in features:
         if column is not None and column < first + feature.width:
@@ -252,11 +245,10 @@ def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
 
 
 class Reached(NamedTuple):
-    """How far a plan's computing is, as one value that other threads may read.
+    """How far a plan is, as one value that other threads may read.
 
-    `done` features are complete, and their model is `sure` or not; `audit` and `passed`
-    are as in `Outcome`. `uncharged` says that an audit was cut short, so that more was
-    computed than is charged.
+    `done` features are complete, `audit` and `passed` are as in `Outcome`; `uncharged`
+    says that an audit was cut short, so that more was computed than is charged.
     """
 
     done: int = 0
@@ -342,14 +334,13 @@ class PlanExecution(Execution):
     def _check_exit(self, done: int, extraction: Extraction) -> None:
         """Go on with some plans that are sure, where nobody waits and time is left.
 
-        What is answered is the whole plan's then; where the time runs out after all,
-        what was sure. A late plan that has no deadline is a batch's, which has set
-        aside what the whole of it takes.
+        Where it runs out after all, what was sure is answered.
         """
         planner, request, plan = self._planner, self._request, self.choice.plan
         if not self._audits or not planner.audit.due():
             return
         size = request.item.size
+        # a batch has set aside what the whole plan takes
         paid = self.choice.late and request.budget.due_s == math.inf
         for k in range(done, len(plan.features)):
             out = self.stopped or request.caller.gone or self._others()

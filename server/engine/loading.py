@@ -47,14 +47,7 @@ def load_planner(
 ) -> Planner:
     """Make the planner of an index, or of its file.
 
-    Parameters
-    ----------
-    index
-        With models.
-    features
-        Python files with the operator's own features; an index never names any.
-    settings
-        The operator's limits.
+    `features` are Python files with the operator's own features.
 
     Raises
     ------

@@ -1,10 +1,4 @@
-"""Making an index's costs those of the machine that serves it.
-
-`index.machine_times` times the samples, once for the build and again here;
-`index.machine_factors` makes factors of the two times; here a planner gets to plan with
-what they make of its index's costs; and `Rescaling` in `schema.facts` says what came of
-it.
-"""
+"""Making an index's costs those of the machine that serves it."""
 
 import logging
 from collections.abc import Callable, Generator, Sequence
@@ -85,9 +79,8 @@ def rescale(
 ) -> Generator[None, None, Rescaling]:
     """Time the samples, and let the planner plan with what everything costs here.
 
-    To be carried out before anything is asked of this planner. Between calls it yields,
-    so that others may be answered meanwhile. Processor time is compared, which does not
-    run while probes of a server that is not ready yet, or other programs, do.
+    Before anything is asked of this planner. It yields between calls, so that others
+    may be answered meanwhile.
 
     Parameters
     ----------

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,9 @@ ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 class Scored(msgspec.Struct, repr_omit_defaults=True):
     """What became of one item; `error` or what was answered is None.
 
-    `item` is its position or name. `cost` is what was spent on it, in the index's
-    unit: measured seconds of features and model, or what the plan costs. `unknown` and
-    `missing` are as in `Answer`, None where there is nothing to tell.
+    `item` is its position or name. `cost` is the measured seconds of features and
+    model, or what the plan costs in the index's unit. `unknown` and `missing` are as in
+    `Answer`, None where there is nothing to tell.
     """
 
     item: int | str
@@ -92,20 +92,18 @@ def score_items(
     if workers > 1 and isinstance(index, Index):
         raise BadInput("several workers need the index as a file")
 
-    def answers(items: Iterable[Numbered]) -> Iterator[Result]:
-        if workers == 1 or isinstance(index, Index):
-            return _answer(ledger, items)
-        opened = (os.fspath(index), tuple(features))
-        return answer_by_many(ledger, opened, workers, _chunks(items))
-
     numbered = enumerate(_as_item(translator, item) for item in items)
-    if label is None and top is None:
-        for result in answers(numbered):
-            yield scored(translator, result)
-    elif label is None or top is None:
-        raise BadInput("label and top go together: the likeliest items of a class")
+    if workers == 1 or isinstance(index, Index):
+        results = _answer(ledger, numbered)
     else:
-        yield from _best_of(translator, TopK(ledger, label, top), answers, numbered)
+        opened = (os.fspath(index), tuple(features))
+        results = answer_by_many(ledger, opened, workers, _chunks(numbered))
+    if label is not None and top is not None:
+        results = _best_of(TopK(ledger, label, top), results)
+    elif label is not None or top is not None:
+        raise BadInput("label and top go together: the likeliest items of a class")
+    for result in results:
+        yield scored(translator, result)
 
 
 def make_ledger(
@@ -177,27 +175,20 @@ def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
         yield chunk
 
 
-def _best_of(
-    translator: Translator,
-    top_k: TopK,
-    answers: Callable[[Iterable[Numbered]], Iterator[Result]],
-    items: Iterator[Numbered],
-) -> Iterator[Scored]:
-    """Offer all that can be answered; the others are not listed."""
-    for result in answers(items):
+def _best_of(top_k: TopK, results: Iterable[Result]) -> Iterator[Result]:
+    """Offer all that were answered; the others are not listed."""
+    for result in results:
         if isinstance(result, Answered):
             top_k.offer(result)
     for _ in top_k.improve():
         pass
-    for result in top_k.ranking():
-        yield scored(translator, result)
+    yield from top_k.ranking()
 
 
 class Scorer:
     """Classifies partitions of items: for whoever spreads them over a cluster.
 
-    It holds a path and a number, so it can be sent anywhere; where it is called, the
-    index is opened once for each process.
+    It can be sent anywhere; each process in which it is called opens the index once.
 
     Parameters
     ----------

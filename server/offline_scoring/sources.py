@@ -50,9 +50,8 @@ def read_items(
     """Read a folder, a `.jsonl`, a `.csv` or a `.parquet` file, as it is needed.
 
     Rows are named by their number from 0, files by their path in the folder. Of tables
-    only the columns that the index knows are read, and of rows that have none of them
-    all, so that they are refused; `separator` and `encoding` are those of a CSV file,
-    found where None, and `encoding` also that of JSON Lines.
+    only the columns that the index knows are read. `separator` and `encoding` are those
+    of a CSV file, found where None, and `encoding` also that of JSON Lines.
 
     Raises
     ------
@@ -95,10 +94,8 @@ def decode_content(data: bytes, kind: Kind) -> Any:
 
     Raises
     ------
-    UnicodeDecodeError, msgspec.DecodeError, RecursionError
-        If it is no text or no JSON.
-    BadItem
-        As `decode_record`.
+    UnicodeDecodeError, msgspec.DecodeError, RecursionError, BadItem
+        If it is no text, or as `decode_record`.
     """
     if kind == "image":
         return data
@@ -190,7 +187,7 @@ class _Reader:
                 return own
             self._note(row)
             known = {name: row[name] for name in row if name in self._known}
-            return known or dict(row)
+            return known or dict(row)  # which is refused
         if self.kind == "text":
             return _needed(row, "text")
         data = row.get("image") or row.get("image_base64")

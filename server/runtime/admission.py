@@ -1,11 +1,9 @@
 """Which requests begin at once, which wait a moment, and which are refused.
 
-By time: `Admission`. By bytes that are held: `HeldBytes`.
-
-The event loop works in turns: it reads from every connection on which something came,
-then goes on with what that began. What comes meanwhile waits in the kernel, unseen, for
-as long as the turn takes; so a turn begins few requests, and others wait here, where it
-is known how long that will be.
+By time: `Admission`. By bytes that are held: `HeldBytes`. The event loop works in
+turns: it reads from every connection on which something came, then goes on with what
+that began. What comes meanwhile waits in the kernel, unseen; so a turn begins few
+requests, and others wait here, where it is known how long that will be.
 """
 
 import asyncio
@@ -81,11 +79,7 @@ class Admission:
         self._held: deque[Callable[[], None]] = deque()
 
     def accept(self) -> float:
-        """Count a connection that was taken; return about how long it waited for that.
-
-        In seconds, by those that wait now, and by how long it took to take others while
-        some were waiting.
-        """
+        """Count a connection that was taken; about the seconds it waited for that."""
         if not self._accepted:
             self._call_soon(self._when_accepted)
         self._accepted += 1
@@ -142,10 +136,7 @@ class Admission:
         await turn
 
     def _look(self, read_s: float) -> None:
-        """See to it that the turn is ended, unless its requests came one by one.
-
-        To know the end of each turn would cost every quick request a fiftieth more.
-        """
+        """See to it that the turn is ended, unless its requests came one by one."""
         if read_s - self._learned_s > FORGET_S:
             self._learned_s, self._knows = read_s, False
             self._believe(FIRST_COST_S, FIRST_COST_S)
@@ -210,7 +201,7 @@ class Admission:
         self._quota = max(LEAST, int(self._longest_s / cost_s))
 
     def _follow(self, before_s: float, latest_s: float) -> float:
-        """Move towards the latest; whatever a stalled machine makes of it, not far."""
+        """Move towards the latest, not far: a machine may have stalled."""
         if not self._knows:
             return min(max(latest_s, before_s / FIRST_MOST), before_s * FIRST_MOST)
         latest_s = min(max(latest_s, before_s / MOST), before_s * MOST)
@@ -227,18 +218,7 @@ def waiting_at(listeners: Iterable[socket.socket]) -> int:
 
 
 class HeldBytes:
-    """Counts the bytes of all bodies under way; for the event loop alone.
-
-    Parameters
-    ----------
-    limit
-        Bytes at most.
-
-    Attributes
-    ----------
-    held
-        Bytes now.
-    """
+    """Counts the bytes of all bodies under way, `held`; for the event loop alone."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -250,13 +230,7 @@ class HeldBytes:
 
 
 class HeldBody:
-    """The bytes of one request that are held.
-
-    Parameters
-    ----------
-    held_bytes
-        Counts all of them.
-    """
+    """The bytes of one request that are held, counted in `held_bytes` with all."""
 
     __slots__ = ("_held_bytes", "_size")
 

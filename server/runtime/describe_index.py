@@ -68,10 +68,9 @@ def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
 def read_exits(
     package: Package, names: tuple[tuple[str, ...], ...]
 ) -> ExitFacts | None:
-    """Read what a package's report says of its exits; None where there are none.
+    """Read what a build reported of its exits; None where that is none or damaged.
 
-    `names` (C,) are the features of each candidate's set. A report that says less, or
-    something else than a build writes, counts as none.
+    `names` (C,) are the features of each candidate's set.
     """
     if not package.margins:
         return None

@@ -17,11 +17,8 @@ class Job:
     """Computed by one thread, awaited on the event loop, and never late for long.
 
     When the budget is up before the thread is done, or has begun, the event loop itself
-    answers from the features that are complete, and the thread's work is in vain.
-
-    Where it turns out to be too late when its turn comes, it waits again, once, behind
-    those that can be in time. Where time is not what costs count, neither that nor how
-    many others wait matters.
+    answers from the features that are complete. Where it is too late when its turn
+    comes, it waits again, once, behind those that can be in time.
 
     Parameters
     ----------

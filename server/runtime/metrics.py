@@ -1,7 +1,6 @@
 """What a server counts, on the event loop; http/prometheus.py shows it to Prometheus.
 
-Requests only add to plain numbers, which costs them well under a microsecond each; the
-Prometheus library's own counters take locks and several times as long.
+Requests only add to plain numbers, without the locks of the Prometheus library's own.
 """
 
 import logging
@@ -67,8 +66,7 @@ class PlannerTotals(NamedTuple):
 class PlannerCounts:
     """Sums what planners count, over all that ever answered for one model.
 
-    One that was replaced goes on counting while those who asked it before are being
-    answered. Once it is gone its counts stay, and nothing else of it.
+    One that was replaced goes on counting until it is gone; then its counts stay.
     """
 
     def __init__(self) -> None:
@@ -148,8 +146,7 @@ class Metrics:
     ) -> None:
         """Count an answer by some features, whose last byte was written at `sent_s`.
 
-        Where time counts, whether the budget was met is judged by that, and no longer
-        by what the answer could foresee.
+        Where time counts, that decides whether the budget was met.
         """
         took_s = outcome.finished_s - outcome.started_s
         self.answered_s = sent_s
@@ -168,10 +165,7 @@ class Metrics:
     def failed(
         self, error: Exception, what: str = "a request failed"
     ) -> tuple[int, Failure]:
-        """Count what got an error, and say so: as HTTP's status and body.
-
-        What nobody expected goes to the log.
-        """
+        """Count an error; HTTP's status and body. What nobody expected is logged."""
         status, failure = describe(error)
         self.errors[failure.code] += 1
         if failure is UNEXPECTED:

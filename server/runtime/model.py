@@ -91,11 +91,10 @@ class ServedModel:
     async def start(self, old: "ServedModel | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
 
-        The warming is done in small pieces while no request waits, or once those of
-        a whole largest budget were answered meanwhile. With an `old` one,
-        whose place this will take under load, there is a rest after each piece, since
-        a request that comes meanwhile waits for its end; and the reserves are the old
-        one's: to measure them now would tell of the load and add to it.
+        The warming is done in small pieces while no request waits, or once those of a
+        whole largest budget were answered. With an `old` one, whose place this will
+        take under load, there is a rest after each piece, and the reserves are its own:
+        to measure them now would tell of the load and add to it.
         """
         self.metrics.planners.add(self.planner)
         steps = self.warm_up.steps()
@@ -170,12 +169,8 @@ class ServedModel:
     ) -> tuple[Request, Outcome] | None:
         """Answer as `answer` does if that need not wait for anything, else do nothing.
 
-        `ask` may also be what the record decoder made of a request.
-
-        Raises
-        ------
-        PolydomError
-            As `answer`, which is to be asked then too, and answers for what it raises.
+        `ask` may also be what the record decoder made of a request. Errors as `answer`,
+        which is to be asked then, too.
         """
         if not self.ready:
             return None

@@ -43,7 +43,7 @@ class ModelState(NamedTuple):
 class _Place:
     """Where one name's index comes from, and what answers for it now, if anything.
 
-    `next` is a reload that has not begun; whoever wants one meanwhile waits for it too.
+    `next` is a reload that has not begun: whoever wants one meanwhile shares it.
     """
 
     name: str
@@ -58,8 +58,8 @@ class _Place:
 class Repository:
     """Names, and the index that answers for each; for the event loop alone.
 
-    All indexes share one computing thread and one count of what waits, so that they do
-    not fight for the core and each feels the pressure of all.
+    All indexes share one computing thread and one count of what waits, so that each
+    feels the pressure of all.
 
     Parameters
     ----------
@@ -74,8 +74,6 @@ class Repository:
     ----------
     queue
         Of the computing thread that all indexes share.
-    settings
-        The operator's limits.
     leaving
         Whether the process was told to stop; nothing is ready then, though what comes
         is answered.
@@ -110,24 +108,14 @@ class Repository:
     ) -> "Repository":
         """Read and check every index; `start` makes them answer.
 
-        Parameters
-        ----------
-        paths
-            Index files, each called as its file without `.pdx`, or a file for each
-            name.
-        features
-            Python files with the operator's own features; an index never names any.
-        settings
-            The operator's limits.
+        Each file in `paths` is called as it is without `.pdx`, where it has no name.
 
         Raises
         ------
         BadInput
             If there is no file, or two have one name, or a name cannot be in a URL.
-        BadIndexFile
-            If a file is damaged or foreign, or holds no models.
-        BadFeature
-            If a feature's code is not there, or is not what was indexed.
+        BadIndexFile, BadFeature
+            As `load_planner`.
         """
         repository = cls(name_paths(paths), features, settings or Settings())
         for place in repository._places.values():
@@ -150,12 +138,7 @@ class Repository:
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
         """Return what answers for a name; for None, the default's.
 
-        Parameters
-        ----------
-        name
-            As in `names`.
-        version
-            Checksum of the index that must be the one being served; None takes any.
+        `version` is the checksum that its index must have; None takes any.
 
         Raises
         ------
@@ -260,15 +243,7 @@ class Repository:
                 place.served = self._open(place)
 
     async def load(self, name: str) -> None:
-        """Load a name's file as it is now; what it had before answers until then.
-
-        Raises
-        ------
-        UnknownModel
-            If the name is unknown.
-        ReloadFailed
-            If the file cannot be served; what answered before still does.
-        """
+        """Load a name's file as it is now; errors as `reload`."""
         await self._replace(self._place(name))
 
     async def unload(self, name: str) -> None:
@@ -287,8 +262,7 @@ class Repository:
     async def reload(self, name: str | None = None) -> dict[str, str]:
         """Load a name's file again, or all that are loaded; the versions served then.
 
-        A file that has not changed takes nobody's place: nothing is to be done then.
-        Whoever asks while a reload of the name waits for its turn gets the same one.
+        What is loaded answers until then, and goes on where the file has not changed.
 
         Raises
         ------

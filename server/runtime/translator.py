@@ -62,8 +62,6 @@ class Translator:
     ) -> Request:
         """Ask about an item, in a request whose first byte came at `arrived_s`.
 
-        Of its budget, what `send_time` says is kept for what follows the plan.
-
         Raises
         ------
         BadInput
@@ -86,11 +84,7 @@ class Translator:
         )
 
     def answer(self, request: Request, outcome: Outcome) -> Answer:
-        """Say what came of a request.
-
-        Whether its budget is met is foreseen: what follows the plan takes as long as
-        usual, or as it has taken by now.
-        """
+        """Say what came of a request; it is foreseen whether its budget is met."""
         planner, budget = self.planner, request.budget
         now_s = planner.now()
         out_s = max(now_s, request.out_s(outcome.finished_s))
