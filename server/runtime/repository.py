@@ -64,11 +64,19 @@ class Repository:
     Parameters
     ----------
     paths
-        An index file for each name, at least one; the first name is the default.
+        Index files, each called as its file without `.pdx`, or a file for each name;
+        the first is the default.
     features
-        Python files with the operator's own features.
+        Python files with the operator's own features; an index never names any.
     settings
         The operator's limits, the same for every index.
+
+    Raises
+    ------
+    BadInput
+        If there is no file, or two have one name, or a name cannot be in a URL.
+    BadIndexFile, BadFeature
+        As `load_planner`.
 
     Attributes
     ----------
@@ -84,52 +92,31 @@ class Repository:
     """
 
     def __init__(
-        self, paths: Mapping[str, Path], features: Sequence[Path], settings: Settings
-    ) -> None:
-        self.queue = WorkQueue()
-        self.settings = settings
-        self.leaving = False
-        self.stray = Metrics()
-        self.held_bytes = HeldBytes(settings.intake_limit)
-        self._features = tuple(features)
-        self._places = {
-            name: _Place(name, path, Metrics()) for name, path in paths.items()
-        }
-        self._first = next(iter(self._places.values()))
-        self._one_at_a_time = asyncio.Lock()
-
-    @classmethod
-    def open(
-        cls,
+        self,
         paths: Iterable[AnyPath] | Mapping[str, AnyPath],
         *,
         features: Sequence[Path] = (),
         settings: Settings | None = None,
-    ) -> "Repository":
-        """Read and check every index; `start` makes them answer.
-
-        Each file in `paths` is called as it is without `.pdx`, where it has no name.
-
-        Raises
-        ------
-        BadInput
-            If there is no file, or two have one name, or a name cannot be in a URL.
-        BadIndexFile, BadFeature
-            As `load_planner`.
-        """
-        repository = cls(name_paths(paths), features, settings or Settings())
-        for place in repository._places.values():
-            place.served = repository._open(place)
-        return repository
+    ) -> None:
+        self.queue = WorkQueue()
+        self.settings = settings or Settings()
+        self.leaving = False
+        self.stray = Metrics()
+        self.held_bytes = HeldBytes(self.settings.intake_limit)
+        self._features = tuple(features)
+        self._places = {
+            name: _Place(name, path, Metrics())
+            for name, path in name_paths(paths).items()
+        }
+        self._first = next(iter(self._places.values()))
+        self._one_at_a_time = asyncio.Lock()
+        for place in self._places.values():
+            place.served = self._open(place)
 
     @property
     def ready(self) -> bool:
         """Whether every index that is loaded answers, and will for a while."""
-        return not self.leaving and all(
-            place.served.ready
-            for place in self._places.values()
-            if place.served is not None
-        )
+        return not self.leaving and all(served.ready for served in self._served())
 
     def names(self) -> tuple[str, ...]:
         """Every name, the default one first, whether it answers now or not."""
@@ -176,10 +163,9 @@ class Repository:
     def facts(self) -> ModelsFacts:
         """Say of every name whether it answers, and with which version."""
         facts = []
-        for place in self._places.values():
-            state, reason = self.state(place.name)
-            version = None if place.served is None else place.served.version
-            facts.append(ModelFacts(place.name, version, state, reason))
+        for name, place in self._places.items():
+            version = place.served.version if place.served else None
+            facts.append(ModelFacts(name, version, *self.state(name)))
         return ModelsFacts(facts)
 
     def metrics(self, name: str) -> Metrics:
@@ -219,9 +205,8 @@ class Repository:
 
     async def stop(self) -> None:
         """Take no more requests, and finish those that wait."""
-        for place in self._places.values():
-            if place.served is not None:
-                place.served.ready = False
+        for served in self._served():
+            served.ready = False
         gc.unfreeze()
         await asyncio.get_running_loop().run_in_executor(None, self.queue.stop)
 
@@ -232,7 +217,7 @@ class Repository:
 
     def run_once(self) -> None:
         """Run everything once, before anything is started: for a process that forks."""
-        for served in filter(None, (place.served for place in self._places.values())):
+        for served in self._served():
             served.warm_up.run()
 
     def reopen(self) -> None:
@@ -296,6 +281,9 @@ class Repository:
 
     def _loaded(self) -> list[_Place]:
         return [place for place in self._places.values() if place.served is not None]
+
+    def _served(self) -> list[ServedModel]:
+        return [place.served for place in self._places.values() if place.served]
 
     async def _replace(self, place: _Place) -> None:
         """Have a file loaded as it is from now on, by a reload that has not begun."""

@@ -42,7 +42,7 @@ def test_repository_serves_the_first_where_no_name_is_given(tmp_path: Path) -> N
 
 
 def test_repository_refuses_what_it_does_not_serve(tmp_path: Path) -> None:
-    repository = Repository.open([save(tmp_path / "a.pdx")], features=OWN)
+    repository = Repository([save(tmp_path / "a.pdx")], features=OWN)
     with pytest.raises(UnknownModel, match="no model is called 'b'; served: 'a'"):
         repository.get("b")
     with pytest.raises(UnknownModel, match="model 'a' has no version '1'"):
@@ -54,14 +54,14 @@ def test_repository_refuses_what_it_does_not_serve(tmp_path: Path) -> None:
 
 def test_repository_opens_nothing_that_cannot_be_served(tmp_path: Path) -> None:
     with pytest.raises(BadIndexFile, match="No such file"):
-        Repository.open([tmp_path / "none.pdx"])
+        Repository([tmp_path / "none.pdx"])
 
 
 def test_repository_says_how_far_each_model_is(tmp_path: Path) -> None:
     path = save(tmp_path / "a.pdx")
 
     async def main() -> None:
-        repository = Repository.open([path], features=OWN)
+        repository = Repository([path], features=OWN)
         assert repository.state("a").state == "LOADING"
         assert not repository.ready
         await repository.start()
@@ -171,7 +171,7 @@ def test_repository_counts_together_what_waits_for_any_of_its_indexes(
     paths = [save(tmp_path / "a.pdx"), save(tmp_path / "b.pdx")]
 
     async def main() -> None:
-        repository = Repository.open(paths, features=OWN)
+        repository = Repository(paths, features=OWN)
         for name in repository.names():
             repository.get(name).ready = True
         # nobody computes yet
