@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from polydom.features.errors import BadFeature, BadItem, PolydomError
@@ -157,18 +158,15 @@ class Ledger:
         menus = [self.menus.of(item.size) for item in items]
         come = len(items) + self._stream_budget.to_come(len(items))
         found = self._stream_budget.choose(menus, self.left_for_plans(come))
-        places = found.places.tolist()
-        rows = [int(menu.rows[at]) for menu, at in zip(menus, places, strict=True)]
         assignments = [
-            Assignment(item, row) for item, row in zip(items, rows, strict=True)
+            Assignment(item, int(menu.rows[place]))
+            for item, menu, place in zip(items, menus, found.places, strict=True)
         ]
         self._under_way += found.cost
         return Chunk(self, assignments, found.cost, planned_s)
 
     def answers(
-        self,
-        items: Iterable[Numbered],
-        caller: Caller | None = None,
+        self, items: Iterable[Numbered], caller: Caller | None = None
     ) -> Iterator[Result]:
         """Answer some numbered items in their order, planned together; errors stay.
 
@@ -226,6 +224,7 @@ class Ledger:
         return totals
 
 
+@dataclass
 class Chunk:
     """Items that were planned together, under way until all have been entered.
 
@@ -243,23 +242,16 @@ class Chunk:
         How long all of it took; None where that is since it was planned.
     """
 
-    def __init__(
-        self,
-        ledger: Ledger,
-        assignments: list[Assignment],
-        cost: float,
-        planned_s: float,
-    ) -> None:
-        self.assignments = assignments
-        self.cost = cost
-        self.times: list[tuple[float, float]] = []
-        self.all_s: float | None = None
-        self._ledger = ledger
-        self._planned_s = planned_s
+    ledger: Ledger
+    assignments: list[Assignment]
+    cost: float
+    planned_s: float
+    times: list[tuple[float, float]] = field(default_factory=list)
+    all_s: float | None = None
 
     def enter(self, result: Outcome | PolydomError) -> None:
         """Book what became of the next item."""
-        self._ledger.enter(result)
+        self.ledger.enter(result)
         if isinstance(result, Outcome):
             took_s = result.finished_s - result.started_s
             # menus are of the curves, and the timing is what corrects them here
@@ -269,7 +261,7 @@ class Chunk:
         self, items: Iterable[Numbered], outcomes: Iterator[Outcome | PolydomError]
     ) -> Iterator[Result]:
         """Book what became of all items, in order; `outcomes` are of those planned."""
-        ledger = self._ledger
+        ledger = self.ledger
         planned = zip(self.assignments, outcomes, strict=True)
         with self:
             for number, item in items:
@@ -291,8 +283,8 @@ class Chunk:
     def __exit__(self, *_: object) -> None:
         all_s = self.all_s
         if all_s is None:
-            all_s = self._ledger.planner.now() - self._planned_s
-        self._ledger.close(self, all_s)
+            all_s = self.ledger.planner.now() - self.planned_s
+        self.ledger.close(self, all_s)
 
 
 def carry_out(

@@ -24,8 +24,6 @@ class StreamBudget:
     ----------
     count
         How many items come in all; None where nobody knows.
-    seed
-        Decides which items are in the sample.
 
     Attributes
     ----------
@@ -33,10 +31,10 @@ class StreamBudget:
         Items that had their turn.
     """
 
-    def __init__(self, count: int | None = None, seed: int = 0) -> None:
+    def __init__(self, count: int | None = None) -> None:
         self._count = count
         self._sample: list[Menu] = []
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(0)
         self.seen = 0
 
     def to_come(self, now: int = 0) -> float:

@@ -18,12 +18,13 @@ from polydom.models.scoring.prior import Prior
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Request
+from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned
 from polydom.server.runtime.record_decoder import RecordDecoder
 from tests.support import records
 from tests.support.clock import Clock
 from tests.support.planners import (
+    AS_PROMISED,
     INDEX,
     TEXT_100,
     ask,
@@ -38,6 +39,34 @@ def test_execution_names_the_feature_that_cannot_be_computed() -> None:
     planner = Planner(INDEX, extractor_of(INDEX))
     with pytest.raises(BadFeature, match="'words'"):
         execute(planner, Request(text_item("a\x00b"), Allowance(1.0)))
+
+
+def test_execution_falls_back_to_what_is_computed_when_a_feature_overruns() -> None:
+    clock = Clock()
+    outcome = ask(slow_planner(clock, (1e-3, 8e-3, 4e-3)), Deadline(50.0, 10e-3))
+    assert (outcome.row, outcome.reason) == (2, "overrun")
+    assert outcome.finished_s == pytest.approx(50.009)
+    assert outcome.predicted == pytest.approx(9.2e-3)
+
+
+def test_execution_goes_on_when_an_overrun_still_leaves_enough() -> None:
+    outcome = ask(slow_planner(Clock(), (2e-3, 4e-3, 4e-3)), Deadline(50.0, 10.2e-3))
+    assert (outcome.row, outcome.reason) == (3, None)
+
+
+def test_execution_never_falls_back_where_money_is_counted() -> None:
+    clock = Clock()
+    outcome = ask(slow_planner(clock, (100.0, 100.0, 100.0)), Allowance(9.3e-3))
+    assert (outcome.row, outcome.reason) == (3, None)
+
+
+def test_execution_stops_at_the_next_checkpoint_when_the_caller_is_gone() -> None:
+    clock, caller = Clock(), Caller()
+    planner = slow_planner(clock, AS_PROMISED)
+    caller.gone = True
+    with pytest.raises(Abandoned, match="nobody waits"):
+        ask(planner, Deadline(50.0, 1.0), caller=caller)
+    assert clock.now_s == 50.0
 
 
 @given(

@@ -13,8 +13,8 @@ from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.execution import execute
 from polydom.server.engine.plan import make_plans
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Caller, Request
-from polydom.server.errors import Abandoned, TooLittleLeft
+from polydom.server.engine.request import Request
+from polydom.server.errors import TooLittleLeft
 from tests.support.clock import Clock
 from tests.support.planners import (
     AS_PROMISED,
@@ -76,19 +76,6 @@ def test_planner_keeps_the_reserve_out_of_the_plan() -> None:
     planner = slow_planner(Clock(), IDLE)
     outcome = ask(planner, Deadline(50.0, 9.5e-3, reserve_s=1e-3))
     assert (outcome.row, outcome.reason) == (2, "budget")
-
-
-def test_planner_falls_back_to_what_is_computed_when_a_feature_overruns() -> None:
-    clock = Clock()
-    outcome = ask(slow_planner(clock, (1e-3, 8e-3, 4e-3)), Deadline(50.0, 10e-3))
-    assert (outcome.row, outcome.reason) == (2, "overrun")
-    assert outcome.finished_s == pytest.approx(50.009)
-    assert outcome.predicted == pytest.approx(9.2e-3)
-
-
-def test_planner_goes_on_when_an_overrun_still_leaves_enough() -> None:
-    outcome = ask(slow_planner(Clock(), (2e-3, 4e-3, 4e-3)), Deadline(50.0, 10.2e-3))
-    assert (outcome.row, outcome.reason) == (3, None)
 
 
 def test_planner_answers_with_the_prior_at_once_when_too_late() -> None:
@@ -162,21 +149,6 @@ def test_planner_takes_a_min_accuracy_that_fits_as_a_bound_only() -> None:
     planner = slow_planner(Clock(), IDLE)
     outcome = ask(planner, Deadline(50.0, 5.5e-3), min_accuracy=0.8)
     assert (outcome.row, outcome.reason) == (2, "budget")
-
-
-def test_planner_never_falls_back_where_money_is_counted() -> None:
-    clock = Clock()
-    outcome = ask(slow_planner(clock, (100.0, 100.0, 100.0)), Allowance(9.3e-3))
-    assert (outcome.row, outcome.reason) == (3, None)
-
-
-def test_planner_stops_at_the_next_checkpoint_when_the_caller_is_gone() -> None:
-    clock, caller = Clock(), Caller()
-    planner = slow_planner(clock, AS_PROMISED)
-    caller.gone = True
-    with pytest.raises(Abandoned, match="nobody waits"):
-        ask(planner, Deadline(50.0, 1.0), caller=caller)
-    assert clock.now_s == 50.0
 
 
 @given(budgets=st.tuples(st.floats(0, 0.02), st.floats(0, 0.02)))
