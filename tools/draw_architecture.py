@@ -21,7 +21,7 @@ REQUEST = (
     "server.http.protocol",
     "server.v1.decode",
     "server.runtime.repository",
-    "server.runtime.model",
+    "server.runtime.served_model",
     "server.runtime.translator",
     "server.runtime.record_decoder",
     "server.runtime.work_queue",

@@ -26,7 +26,7 @@ from polydom.models.trees.self_test import TRUST
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.runtime.metrics import Metrics
-from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.runtime.work_queue import WorkQueue

@@ -16,8 +16,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from ..runtime.metrics import Histogram, Metrics, Samples
-from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
+from ..runtime.served_model import ServedModel
 
 # Values of the labels but the first, which is the model's; and what is counted.
 Value = tuple[tuple[str, ...], Any]

@@ -15,7 +15,7 @@ from ..engine.request import Caller
 from ..http.body import read_body
 from ..http.headers import Headers, only_header
 from ..http.reply import Reply, failed, send_and_count
-from ..runtime.admission import HeldBody
+from ..runtime.held_bytes import HeldBody
 from ..runtime.threads import run_off_loop
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
 from ..schema.predict import encode

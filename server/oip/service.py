@@ -19,8 +19,8 @@ from ..errors import Failure, NotAllowed, NotReady
 from ..http.headers import Headers
 from ..http.tokens import Access
 from ..runtime.admission import Admission
-from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
+from ..runtime.served_model import ServedModel
 from ..runtime.threads import run_off_loop
 from ..schema.predict import Answer
 from .items import Items, Requested

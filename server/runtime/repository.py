@@ -16,10 +16,10 @@ from ..engine.loading import load_planner
 from ..errors import NotReady, ReloadFailed, UnknownModel
 from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
-from .admission import HeldBytes
+from .held_bytes import HeldBytes
 from .metrics import Metrics
-from .model import ServedModel
 from .model_names import AnyPath, name_paths
+from .served_model import ServedModel
 from .threads import run_in_thread
 from .translator import Translator
 from .work_queue import WorkQueue

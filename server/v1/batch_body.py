@@ -19,7 +19,7 @@ from ..engine.request import Caller
 from ..errors import Abandoned, ReceiveTimeout, TooLarge, UnsupportedEncoding
 from ..http.body import declared, expects
 from ..http.headers import Headers, content_type_in, read_query
-from ..runtime.admission import HeldBody
+from ..runtime.held_bytes import HeldBody
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
 from ..schema.bounds import LARGE
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json

@@ -19,9 +19,9 @@ from ..errors import NotReady
 from ..http.body import coding_of, read_body
 from ..http.headers import Headers, model_in, read_headers
 from ..http.reply import JSON, Reply, failed, send_and_count
-from ..runtime.admission import HeldBody
-from ..runtime.model import ServedModel
+from ..runtime.held_bytes import HeldBody
 from ..runtime.repository import Repository
+from ..runtime.served_model import ServedModel
 from ..runtime.translator import Translator
 from ..schema.bounds import LARGE
 from ..schema.predict import MSGPACK, PredictRequest, Terms, encode, encode_msgpack

@@ -18,7 +18,7 @@ from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.runtime.job import Job
-from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import LATE_SHARE, WorkQueue
 from polydom.server.schema.predict import PredictRequest

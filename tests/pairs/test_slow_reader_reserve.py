@@ -16,7 +16,7 @@ from polydom.server.engine.request import Caller
 from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.reply import send_and_count
 from polydom.server.oip.grpc_service import SENDING_S, _written_s
-from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.settings import Settings

@@ -17,7 +17,7 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import SendTime, SendTimes
 from polydom.server.runtime.metrics import SECONDS, Histogram
-from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import PredictRequest

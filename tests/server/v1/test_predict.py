@@ -20,8 +20,8 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
 from polydom.server.http.protocol import REQUEST, HttpProtocol, RawRequest
-from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.repository import Repository
+from polydom.server.runtime.served_model import ServedModel
 from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import encode

@@ -1,4 +1,4 @@
-"""Requests wait for the computing thread, and their tasks for the answers."""
+"""One index that is served: its requests begin at once, or wait for their turn."""
 
 import asyncio
 import functools
