@@ -88,7 +88,7 @@ def score_items(
     if count is None and isinstance(items, Sized):
         count = len(items)
     translator = open_translator(index, features)
-    ledger = make_ledger(translator, total_budget_s, total_budget, count, workers)
+    ledger = _make_ledger(translator, total_budget_s, total_budget, count, workers)
     if workers > 1 and isinstance(index, Index):
         raise BadInput("several workers need the index as a file")
 
@@ -103,23 +103,17 @@ def score_items(
     elif label is not None or top is not None:
         raise BadInput("label and top go together: the likeliest items of a class")
     for result in results:
-        yield scored(translator, result)
+        yield _row_of(translator, result)
 
 
-def make_ledger(
+def _make_ledger(
     translator: Translator,
     total_budget_s: float | None,
     total_budget: float | None,
     count: int | None,
     workers: int,
 ) -> Ledger:
-    """Begin to spend a budget given in one of two ways.
-
-    Raises
-    ------
-    BadInput
-        If it is given in none, in both or in the wrong one, or is out of its range.
-    """
+    """Begin to spend a budget that must be given in the index's unit, and only so."""
     wanted, other = total_budget_s, total_budget
     name = "total_budget_s"
     if translator.unit != "s":
@@ -135,8 +129,7 @@ def make_ledger(
     return Ledger(translator.planner, wanted, count=count, workers=workers)
 
 
-def scored(translator: Translator, result: Result) -> Scored:
-    """Write a result as a row."""
+def _row_of(translator: Translator, result: Result) -> Scored:
     if isinstance(result, Failed):
         return Scored(result.number, error=str(result.error))
     outcome, gaps = result.outcome, result.item.gaps or Gaps()
@@ -230,7 +223,7 @@ class Scorer:
         """
         partition = list(items)
         translator, count = translator_of(self._opened), len(partition)
-        ledger = make_ledger(
+        ledger = _make_ledger(
             translator,
             None if self._item_budget_s is None else self._item_budget_s * count,
             None if self._item_budget is None else self._item_budget * count,
@@ -238,5 +231,5 @@ class Scorer:
             workers=1,
         )
         numbered = enumerate(_as_item(translator, item) for item in partition)
-        rows = [scored(translator, result) for result in _answer(ledger, numbered)]
+        rows = [_row_of(translator, result) for result in _answer(ledger, numbered)]
         return [msgspec.structs.asdict(row) for row in rows]

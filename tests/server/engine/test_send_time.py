@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.server.engine.send_time import CHANCES, RESTING, WINDOW, SendTime
-from tests.support.oracles.engine import reserve_after
+from tests.support.oracles.engine import send_times_after
 
 PAUSES = st.sampled_from([0.0, 1e-3, 0.02, 0.2, 0.5, 1.0, 1.5])
 
@@ -27,7 +27,7 @@ def test_send_time_agrees_with_its_slow_twin(
         send_time.add(seconds, now_s)
         timed.append((now_s, seconds))
     now_s += pause_s
-    usual, levels = reserve_after(measured_s, timed, now_s, CHANCES)
+    usual, levels = send_times_after(measured_s, timed, now_s, CHANCES)
     assert send_time.usual == pytest.approx(usual)
     assert send_time.at(now_s) == pytest.approx(levels[0])
     found = send_time.levels(now_s)
