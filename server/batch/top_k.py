@@ -142,6 +142,15 @@ class TopK:
         return candidate.outcome.scores.get(self._label, -math.inf)
 
 
+def make_top_k(ledger: Ledger, label: str | None, top: int | None) -> TopK | None:
+    """Begin a list if a class and its length are given; BadInput for one alone."""
+    if label is not None and top is not None:
+        return TopK(ledger, label, top)
+    if label is not None or top is not None:
+        raise BadInput("label and top go together: the likeliest items of a class")
+    return None
+
+
 def _bytes_of(candidate: Answered) -> int:
     """Bytes that a candidate takes, about."""
     size = EACH * (8 + len(candidate.outcome.scores))

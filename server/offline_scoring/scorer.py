@@ -13,7 +13,7 @@ from polydom.features.items import Gaps, Item
 from polydom.indexer.index.index import Index
 
 from ..batch.ledger import CHUNK, Answered, Failed, Ledger, Numbered, Result
-from ..batch.top_k import TopK
+from ..batch.top_k import TopK, make_top_k
 from ..runtime.translator import Translator
 from ..runtime.warm_up import open_translator
 from .pool import Items, Opened, answer_by_many, translator_of
@@ -98,10 +98,9 @@ def score_items(
     else:
         opened = (os.fspath(index), tuple(features))
         results = answer_by_many(ledger, opened, workers, _chunks(numbered))
-    if label is not None and top is not None:
-        results = _best_of(TopK(ledger, label, top), results)
-    elif label is not None or top is not None:
-        raise BadInput("label and top go together: the likeliest items of a class")
+    top_k = make_top_k(ledger, label, top)
+    if top_k is not None:
+        results = _best_of(top_k, results)
     for result in results:
         yield _row_of(translator, result)
 

@@ -15,7 +15,7 @@ from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item
 
 from ..batch.ledger import Answered, Failed, Ledger
-from ..batch.top_k import TopK
+from ..batch.top_k import make_top_k
 from ..engine.budget import Allowance, read_amount
 from ..engine.request import Request
 from ..errors import Abandoned, NotReady, Overloaded, not_ready
@@ -125,8 +125,6 @@ class Batch:
         if amount is None:
             name = "budget_ms" if translator.unit == "s" else "budget"
             raise BadInput(f"say with {name!r} what all items may cost together")
-        if (terms.label is None) != (terms.top is None):
-            raise BadInput("label and top go together: the likeliest items of a class")
         self._repository = repository
         self._served = served
         self._reader = reader
@@ -139,9 +137,7 @@ class Batch:
         self._ledger = Ledger(
             translator.planner, amount, count=terms.count, started_s=reader.arrived_s
         )
-        self._top_k: TopK | None = None
-        if terms.label is not None and terms.top is not None:
-            self._top_k = TopK(self._ledger, terms.label, terms.top)
+        self._top_k = make_top_k(self._ledger, terms.label, terms.top)
 
     async def run(self, chunks: AsyncIterator[list[Raw]]) -> None:
         """Answer chunk by chunk, and sum up at the end."""
