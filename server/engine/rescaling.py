@@ -79,21 +79,9 @@ def rescale(
 ) -> Generator[None, None, Rescaling]:
     """Time the samples, and let the planner plan with what everything costs here.
 
-    Before anything is asked of this planner. It yields between calls, so that others
-    may be answered meanwhile.
-
-    Parameters
-    ----------
-    planner
-        With the index as it was built, everything of which has run before.
-    build_times
-        What the same calls took where it was built.
-    items
-        The samples.
-    rows
-        Their full rows.
-    now
-        A clock in seconds; by default the thread's processor time.
+    Before anything is asked of this planner, and after all has run once. It yields
+    between calls, so that others may be answered meanwhile. `items` are the samples,
+    `rows` their full rows; `now` is by default the thread's processor time.
     """
     extractor, package = planner.extractor, planner.package
     models = [package.models[row] for row in compared_models(len(package.models))]

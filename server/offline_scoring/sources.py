@@ -189,7 +189,8 @@ class _Reader:
             known = {name: row[name] for name in row if name in self._known}
             return known or dict(row)  # which is refused
         if self.kind == "text":
-            return _needed(row, "text")
+            text = row.get("text")
+            return text if isinstance(text, str) else BadItem("the row holds no 'text'")
         data = row.get("image") or row.get("image_base64")
         if isinstance(data, Mapping):  # as Hugging Face's data sets have them
             data = data.get("bytes")
@@ -206,8 +207,3 @@ class _Reader:
             return float(cell) if cell.strip() else None
         except ValueError:
             return cell
-
-
-def _needed(row: Mapping[str, Any], name: str) -> ScorableItem:
-    value = row.get(name)
-    return value if isinstance(value, str) else BadItem(f"the row holds no {name!r}")

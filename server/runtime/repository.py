@@ -146,13 +146,7 @@ class Repository:
         return served
 
     def state(self, name: str) -> ModelState:
-        """Say whether a name answers.
-
-        Raises
-        ------
-        UnknownModel
-            If the name is unknown.
-        """
+        """Say whether a name answers; UnknownModel if it is unknown."""
         place = self._place(name)
         if place.served is not None and place.served.ready:
             return ModelState("READY", "")
@@ -169,13 +163,7 @@ class Repository:
         return ModelsFacts(facts)
 
     def metrics(self, name: str) -> Metrics:
-        """Return what was counted for a name, through all its versions.
-
-        Raises
-        ------
-        UnknownModel
-            If the name is unknown.
-        """
+        """Return what all versions of a name counted; UnknownModel if it is unknown."""
         return self._place(name).metrics
 
     async def start(self) -> None:
@@ -232,13 +220,7 @@ class Repository:
         await self._replace(self._place(name))
 
     async def unload(self, name: str) -> None:
-        """Let a name answer no more, but for the requests that are under way.
-
-        Raises
-        ------
-        UnknownModel
-            If the name is unknown.
-        """
+        """Let a name answer no new requests; UnknownModel if it is unknown."""
         place = self._place(name)
         async with self._one_at_a_time:
             place.served, place.reason = None, "it was unloaded"
@@ -266,11 +248,7 @@ class Repository:
                 failures.append(error)
         if failures:
             raise ReloadFailed("; ".join(map(str, failures)))
-        return {
-            place.name: place.served.version
-            for place in wanted
-            if place.served is not None
-        }
+        return {place.name: place.served.version for place in wanted if place.served}
 
     def _place(self, name: str) -> _Place:
         place = self._places.get(name)
