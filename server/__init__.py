@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .app import create_app
     from .client.aio import AsyncClient
     from .client.sync import Client
-    from .scoring.items import Scorer, score_items
+    from .offline_scoring.scorer import Scorer, score_items
     from .settings import Settings
 
 __all__ = [
@@ -26,10 +26,10 @@ __all__ = [
 _LAZY = {
     "AsyncClient": ".client.aio",
     "Client": ".client.sync",
-    "Scorer": ".scoring.items",
+    "Scorer": ".offline_scoring.scorer",
     "Settings": ".settings",
     "create_app": ".app",
-    "score_items": ".scoring.items",
+    "score_items": ".offline_scoring.scorer",
 }
 
 

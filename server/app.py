@@ -79,7 +79,7 @@ def create_app(
     Raises
     ------
     BadInput, BadIndexFile, BadFeature
-        As `Repository.open`.
+        As `Repository`.
 
     Notes
     -----
@@ -104,7 +104,7 @@ def create_app(
     if grpc_at is not None and find_spec("grpc") is None:
         raise BadInput("gRPC needs grpcio: pip install 'polydom[grpc]'")
     paths = [index_path] if isinstance(index_path, (str, os.PathLike)) else index_path
-    repository = Repository.open(paths, features=features, settings=settings)
+    repository = Repository(paths, features=features, settings=settings)
 
     app = FastAPI(title="polydom", lifespan=_lifespan, docs_url=None, redoc_url=None)
     app.state.repository, app.state.access = repository, access

@@ -28,8 +28,8 @@ from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.read_items import load_data
-from polydom.server.batch.account import Account, Answered, Assignment, carry_out
 from polydom.server.batch.knapsack import Menus, solve
+from polydom.server.batch.ledger import Answered, Assignment, Ledger, carry_out
 from polydom.server.batch.top_k import TopK
 from polydom.server.client.sync import Client
 from polydom.server.engine.outcome import Outcome
@@ -90,12 +90,10 @@ class Held:
 
     def streamed(self, amount: float, *, count: bool) -> list[Outcome]:
         """The knapsack along a stream in chunks of 64."""
-        account = Account(
-            self.planner, amount, count=len(self.items) if count else None
-        )
+        ledger = Ledger(self.planner, amount, count=len(self.items) if count else None)
         found: list[Outcome] = []
         for start in range(0, len(self.items), 64):
-            with account.plan(self.items[start : start + 64]) as chunk:
+            with ledger.plan(self.items[start : start + 64]) as chunk:
                 for assignment in chunk.assignments:
                     outcome = self.outcome(len(found), assignment.row)
                     chunk.enter(outcome)
@@ -114,11 +112,11 @@ class Held:
 
     def precision_in_rounds(self, amount: float, label: str) -> float:
         """Share of the class among those listed by two rounds."""
-        account = Account(self.planner, amount, count=len(self.items))
-        top_k = TopK(account, label, LISTED)
+        ledger = Ledger(self.planner, amount, count=len(self.items))
+        top_k = TopK(ledger, label, LISTED)
         numbered = list(enumerate(self.items))
         for start in range(0, len(numbered), 64):
-            for result in account.answers(numbered[start : start + 64]):
+            for result in ledger.answers(numbered[start : start + 64]):
                 assert isinstance(result, Answered)
                 top_k.offer(result)
         for _ in top_k.improve():

@@ -25,9 +25,9 @@ from polydom.indexer import Index
 from polydom.models.trees.self_test import TRUST
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller
-from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.metrics import Metrics
-from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.served_model import ServedModel
+from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import encode
@@ -59,14 +59,14 @@ def measure(folder: Path) -> dict[str, float]:
     assert index.package is not None
     planner = Planner(index, index.package.extractor())
     WarmUp(planner).run()
-    codec = Codec(planner, Settings())
-    served = ServedModel(codec, WorkQueue(), Metrics())
+    translator = Translator(planner, Settings())
+    served = ServedModel(translator, WorkQueue(), Metrics())
     served.ready = True
     rows = json.loads((folder / record_index.ROWS).read_text())
     asks = [{"record": record_index.record(row), "budget_ms": 50} for row in rows]
     bodies = [json.dumps(ask).encode() for ask in asks]
     now, caller = time.monotonic, Caller()
-    reader = codec.reader
+    reader = translator.record_decoder
     assert reader is not None
 
     def quick(body: bytes) -> bytes:
@@ -74,13 +74,13 @@ def measure(folder: Path) -> dict[str, float]:
         assert read is not None
         answered = served.answer_at_once(read, now(), caller)
         assert answered is not None
-        return encode(codec.answer(*answered))
+        return encode(translator.answer(*answered))
 
     def ordinary(body: bytes) -> bytes:
         ask = decode_request(HEADERS, b"", body, "record")
         answered = served.answer_at_once(ask, now(), caller)
         assert answered is not None
-        return encode(codec.answer(*answered))
+        return encode(translator.answer(*answered))
 
     model: Any = index.package.models[1]
     packed = model.scorer.packed
@@ -98,7 +98,7 @@ def measure(folder: Path) -> dict[str, float]:
         f"{TRUST.kernels} kernel": kernel_us,
         "model": least_us(model.answer, singles),
         "read": least_us(reader.read, bodies),
-        "encode": least_us(encode, [codec.answer(*one) for one in outcomes]),
+        "encode": least_us(encode, [translator.answer(*one) for one in outcomes]),
         "whole": least_us(quick, bodies),
         "ordinary": least_us(ordinary, bodies),
         "counting": least_us(lambda one: served.sent(*one), outcomes),

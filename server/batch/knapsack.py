@@ -5,7 +5,7 @@ budget, and their expected accuracies to as much as possible. Solved by the gree
 concave hulls (Dyer 1984; Zemel 1984; Kellerer, Pferschy, Pisinger: *Knapsack Problems*,
 2004, section 11.2): start with everyone's cheapest plan and take the steps to the next
 plan on each hull in the order of accuracy gained per cost. What it misses of the
-optimum is less than the gain of one step. ICSP leaves this request open.
+optimum is less than the gain of one step. ICSP leaves this question open.
 """
 
 from collections.abc import Sequence
@@ -22,8 +22,7 @@ from polydom.indexer.index.index import Index
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-# Rounds in which what is left after the greedy is spent on steps further down; each
-# round takes all that fit in order, so few are ever needed.
+# Rounds in which what the greedy leaves is spent on steps further down.
 ROUNDS = 16
 KEPT_MENUS = 1 << 16
 
@@ -53,16 +52,12 @@ class Solution(NamedTuple):
     ----------
     places : (N,) int64
         Position in each item's menu.
-    cost, accuracy
-        Sums over the items; the latter is the expected number of right answers.
-    bound
-        No choice within the budget has a higher `accuracy` (linear programming bound).
+    cost
+        Of all items together.
     """
 
     places: Ints
     cost: float
-    accuracy: float
-    bound: float
 
 
 def make_menu(rows: Ints, costs: Floats, accuracies: Floats) -> Menu:
@@ -118,13 +113,11 @@ class Menus:
         if menu is None:
             if len(self._made) >= KEPT_MENUS:
                 self._made.clear()
-            menu = self._made[size] = self._make(size)
+            rows = self._index.skyline(size)
+            costs = costs_at(self._index.coefficients[rows], size)
+            menu = make_menu(rows, costs, self._index.accuracies[rows])
+            self._made[size] = menu
         return menu
-
-    def _make(self, size: Size) -> Menu:
-        rows = self._index.skyline(size)
-        costs = costs_at(self._index.coefficients[rows], size)
-        return make_menu(rows, costs, self._index.accuracies[rows])
 
 
 class _Steps:
@@ -134,9 +127,9 @@ class _Steps:
     ----------
     item, place : (T,) int64
         Whose step, and the position in the menu that it leads to.
-    costs, gains, slopes : (T,) float64
-        What it adds to cost and accuracy, and the latter per cost.
-    base_cost, base_accuracy : (N,) float64
+    costs, slopes : (T,) float64
+        What it adds to the cost, and to the accuracy per cost.
+    base_costs : (N,) float64
         Of the cheapest plans.
     """
 
@@ -151,51 +144,39 @@ class _Steps:
         self.item = np.repeat(np.arange(len(menus)), lengths - 1)
         self.place = at - starts[self.item]
         self.costs = costs[at] - costs[at - 1]
-        self.gains = accuracies[at] - accuracies[at - 1]
-        self.slopes = self.gains / self.costs
-        self.base_cost = costs[starts]
-        self.base_accuracy = accuracies[starts]
+        self.slopes = (accuracies[at] - accuracies[at - 1]) / self.costs
+        self.base_costs = costs[starts]
 
 
 def solve(menus: Sequence[Menu], budget: float) -> Solution:
     """Choose everyone's plan so that together they are as accurate as `budget` allows.
 
     Where the budget is below the sum of all cheapest plans, those are what everyone
-    gets, and `cost` is above it. O(T log T) for T plans on all menus.
-
-    Parameters
-    ----------
-    menus : (N,)
-        What there is for each item; items may share a menu.
-    budget
-        What all may cost together, in the unit of the menus' costs.
+    gets, and `cost` is above it. O(T log T) for T plans on all menus, of which items
+    may share some.
     """
     if not menus:
-        return Solution(np.zeros(0, np.int64), 0.0, 0.0, 0.0)
+        return Solution(np.zeros(0, np.int64), 0.0)
     steps = _Steps(menus)
-    left = budget - float(steps.base_cost.sum())
+    left = budget - float(steps.base_costs.sum())
     order = np.argsort(-steps.slopes, kind="stable")
     spent = np.cumsum(steps.costs[order])
     count = int(np.searchsorted(spent, left, side="right")) if left > 0 else 0
     taken = np.zeros(len(order), bool)
     taken[order[:count]] = True
-    bound = float(steps.base_accuracy.sum() + steps.gains[taken].sum())
     if left > 0 and count < len(order):
         left -= float(spent[count - 1]) if count else 0.0
-        split = order[count]
-        bound += float(steps.slopes[split] * left)
         _fill(steps, order, taken, left)
     places = np.bincount(steps.item[taken], minlength=len(menus))
-    cost = steps.base_cost.sum() + steps.costs[taken].sum()
-    accuracy = steps.base_accuracy.sum() + steps.gains[taken].sum()
-    return Solution(places, float(cost), float(accuracy), bound)
+    cost = steps.base_costs.sum() + steps.costs[taken].sum()
+    return Solution(places, float(cost))
 
 
 def _fill(steps: _Steps, order: Ints, taken: NDArray[np.bool_], left: float) -> None:
     """Spend what is left on later steps that fit, never skipping one of an item's."""
     for _ in range(ROUNDS):
         too_dear = ~taken & (steps.costs > left)
-        limit = np.full(len(steps.base_cost), np.iinfo(np.int64).max)
+        limit = np.full(len(steps.base_costs), np.iinfo(np.int64).max)
         np.minimum.at(limit, steps.item[too_dear], steps.place[too_dear])
         fits = ~taken & (steps.place < limit[steps.item])
         ahead = order[fits[order]]
@@ -214,9 +195,7 @@ def share_of(
 
     Relaxed means that the last step may be taken in part; steps worth exactly the price
     at which the budget runs out are all taken to the same part, be they these items'
-    or those to come. First everyone gets the cheapest plan; then the price is found at
-    which the steps that are worth more use up what is left; then these items' part of
-    those steps is summed up.
+    or those to come.
 
     Examples
     --------
@@ -244,8 +223,8 @@ def share_of(
     steps = _Steps([*menus, *sample])
     counts = np.ones(len(menus) + len(sample))  # how many items each menu stands for
     counts[len(menus) :] = to_come / len(sample)
-    cheapest = float(steps.base_cost[: len(menus)].sum())
-    left -= float(counts @ steps.base_cost)
+    cheapest = float(steps.base_costs[: len(menus)].sum())
+    left -= float(counts @ steps.base_costs)
     if left <= 0 or not len(steps.item):
         return cheapest
     costs = steps.costs * counts[steps.item]

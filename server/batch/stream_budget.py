@@ -8,8 +8,8 @@ from .knapsack import Menu, Solution, share_of, solve
 
 SAMPLE = 512
 SLACK = 1 + 1e-9
-# Items expected for each of those seen, where nobody knows how many come. More keeps
-# longer streams from being answered badly in the end, and short ones from spending all.
+# Items expected for each of those seen, where nobody knows how many come. With more,
+# longer streams end well, and short ones spend less.
 LASTING = 2.0
 
 
@@ -18,15 +18,12 @@ class StreamBudget:
 
     Those to come are taken to be like a sample of those seen, and as many as `count`
     says, or `LASTING` times as many as were seen. A chunk gets the share that it would
-    have if all were solved at once: the steps worth more than the price at which the
-    budget is used up. What a chunk leaves is there for the next.
+    have if all were solved at once. What it leaves is there for the next.
 
     Parameters
     ----------
     count
         How many items come in all; None where nobody knows.
-    seed
-        Decides which items are in the sample.
 
     Attributes
     ----------
@@ -34,10 +31,10 @@ class StreamBudget:
         Items that had their turn.
     """
 
-    def __init__(self, count: int | None = None, seed: int = 0) -> None:
+    def __init__(self, count: int | None = None) -> None:
         self._count = count
         self._sample: list[Menu] = []
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(0)
         self.seen = 0
 
     def to_come(self, now: int = 0) -> float:
@@ -47,15 +44,7 @@ class StreamBudget:
         return max(self._count - self.seen - now, 0)
 
     def choose(self, menus: Sequence[Menu], left: float) -> Solution:
-        """Choose the plans of the next items of the stream.
-
-        Parameters
-        ----------
-        menus
-            Theirs.
-        left
-            What is left of the budget for these and all that come after.
-        """
+        """Choose the plans of the next items, by what is `left` for all to come."""
         if not menus:
             return solve(menus, left)
         self._remember(menus)

@@ -2,30 +2,28 @@
 
 ICSP leaves this question open. Every item gets a plan by the knapsack, which leaves as
 much as the best plans of a list's worth of items cost; then, from the top of the list
-by its score, items get their best plans while the budget lasts, and the list is made of
-those. It is successive halving with two rounds, whose second spends everything on the
-few that can still be on the list: a cascade (Viola, Jones 2001) whose threshold the
-budget sets.
+by its score, items get their best plans while the budget lasts. It is a cascade (Viola,
+Jones 2001) whose threshold the budget sets.
 """
 
 import heapq
 import math
 from collections.abc import Iterator, Mapping
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import BadFeature, BadInput, BadItem
 from polydom.features.items import ReadRecord
 
 from ..engine.request import Caller
 from ..errors import TooLarge
-from .account import Account, Answered, Assignment, carry_out
+from .ledger import Answered, Assignment, Ledger, carry_out
 
 # What is kept from the first round: the best plans of so many items for each place on
 # the list, but no more than this share of the budget (bench_batch).
 IMPROVED, MOST = 1, 0.5
 # Candidates kept for each place on the list, and at least this many more.
 KEPT, AT_LEAST = 8, 64
-# Bytes of all candidates; with more, the least likely are not kept, but for a list's
-# worth. A number or a name in a record, and a class's score, take about EACH.
+# Bytes of all candidates. A number or a name in a record, and a class's score, take
+# about EACH.
 KEPT_BYTES, EACH = 128 << 20, 128
 
 
@@ -39,8 +37,8 @@ class TopK:
 
     Parameters
     ----------
-    account
-        The books; a part of the budget is kept from the first round.
+    ledger
+        Of the batch; a part of the budget is kept from the first round.
     label
         The class asked for.
     top
@@ -52,14 +50,14 @@ class TopK:
         If there is no such class, or the list has no place.
     """
 
-    def __init__(self, account: Account, label: str, top: int) -> None:
-        labels = account.planner.package.labels
+    def __init__(self, ledger: Ledger, label: str, top: int) -> None:
+        labels = ledger.planner.package.labels
         if label not in labels:
             known = ", ".join(labels[:20])
             raise BadInput(f"there is no class {label[:80]!r}; the index has {known}")
         if top < 1:
             raise BadInput(f"top is {top}; it must be 1 or more")
-        self._account = account
+        self._ledger = ledger
         self._label = label
         self._top = top
         # the least likely first; of equals the last to come: no two numbers are equal
@@ -68,10 +66,10 @@ class TopK:
         self._best_cost = 0.0
         self.kept_bytes = 0
         self._offered = 0
-        account.kept = MOST * account.amount
+        ledger.kept = MOST * ledger.amount
 
     def offer(self, candidate: Answered) -> None:
-        """Take a candidate and what the first round said of it.
+        """Take a candidate, and let the least likely go where there are too many.
 
         Raises
         ------
@@ -79,7 +77,7 @@ class TopK:
             If the list alone would take more than `KEPT_BYTES`.
         """
         self._offered += 1
-        menu = self._account.menus.of(candidate.item.size)
+        menu = self._ledger.menus.of(candidate.item.size)
         self._best_cost += float(menu.costs[-1])
         heapq.heappush(
             self._heap, (self._score(candidate), -candidate.number, candidate)
@@ -95,34 +93,37 @@ class TopK:
             _, _, out = heapq.heappop(self._heap)
             self.kept_bytes -= _bytes_of(out)
         cost = IMPROVED * self._top * self._best_cost / self._offered
-        account = self._account
-        account.kept = min(
-            MOST * account.amount, account.spent_by(cost, IMPROVED * self._top)
+        ledger = self._ledger
+        ledger.kept = min(
+            MOST * ledger.amount, ledger.spent_by(cost, IMPROVED * self._top)
         )
 
     def improve(self, caller: Caller | None = None) -> Iterator[Answered]:
-        """Carry out the best plans of the candidates, the likeliest first.
-
-        Ends when the budget or the candidates do.
+        """Carry out the candidates' best plans, the likeliest first, within the budget.
 
         Raises
         ------
         Abandoned
             If the caller has gone.
         """
-        account = self._account
-        account.kept = 0.0
+        ledger = self._ledger
+        ledger.kept = 0.0
         self._heap.sort()
         while self._heap:
             number, item, outcome = candidate = self._heap[-1][2]
-            menu = account.menus.of(item.size)
+            menu = ledger.menus.of(item.size)
             row = int(menu.rows[-1])
             if row != outcome.row:
-                if float(menu.costs[-1]) > account.left_for_plans(1):
+                cost = float(menu.costs[-1])
+                if cost > ledger.left_for_plans(1):
                     return
-                better = carry_out(account.planner, Assignment(item, row), caller)
-                account.improve(outcome, better)
-                candidate = Answered(number, item, better)
+                try:
+                    better = carry_out(ledger.planner, Assignment(item, row), caller)
+                except (BadFeature, BadItem):  # it has an answer
+                    ledger.waste(cost)
+                else:
+                    ledger.improve(outcome, better)
+                    candidate = Answered(number, item, better)
             self._improved.append(candidate)
             self._heap.pop()
             yield candidate
@@ -139,6 +140,15 @@ class TopK:
 
     def _score(self, candidate: Answered) -> float:
         return candidate.outcome.scores.get(self._label, -math.inf)
+
+
+def make_top_k(ledger: Ledger, label: str | None, top: int | None) -> TopK | None:
+    """Begin a list if a class and its length are given; BadInput for one alone."""
+    if label is not None and top is not None:
+        return TopK(ledger, label, top)
+    if label is not None or top is not None:
+        raise BadInput("label and top go together: the likeliest items of a class")
+    return None
 
 
 def _bytes_of(candidate: Answered) -> int:

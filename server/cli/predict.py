@@ -80,29 +80,29 @@ def answer_files(
     Raises
     ------
     BadIndexFile, BadFeature, BadInput
-        As `create_app` and `Codec.request`.
+        As `create_app` and `Translator.request`.
     """
     from ..engine.execution import execute
     from ..engine.request import Caller
-    from ..runtime.warm_up import open_codec
+    from ..runtime.warm_up import open_translator
 
-    codec = open_codec(index_path, features)
+    translator = open_translator(index_path, features)
     for path in items:
         try:
-            ask = read_request(path, codec.planner.package.kind)
+            ask = read_request(path, translator.planner.package.kind)
             ask.budget_ms, ask.budget = budget_ms, budget
-            arrived_s = codec.planner.now()
-            request = codec.request(ask, codec.item(ask), arrived_s, Caller())
-            outcome = execute(codec.planner, request)
+            arrived_s = translator.planner.now()
+            request = translator.request(ask, translator.item(ask), arrived_s, Caller())
+            outcome = execute(translator.planner, request)
             at_once = replace(request, read_s=outcome.started_s)  # without a queue
-            yield path, codec.answer(at_once, outcome)
+            yield path, translator.answer(at_once, outcome)
         except (BadItem, BadFeature) as error:
             yield path, error
 
 
 def read_request(path: Path, kind: Kind) -> PredictRequest:
     """Read a file, or standard input where it is called -, as an item of a kind."""
-    from ..runtime.record_decoder import decode_content
+    from ..offline_scoring.sources import decode_content
 
     try:
         data = sys.stdin.buffer.read() if path == STDIN else path.read_bytes()

@@ -72,7 +72,7 @@ def score(
 
     from polydom.indexer.commands.progress_bars import ProgressBars
 
-    from ..scoring.run import ScoreRun
+    from ..offline_scoring.run import ScoreRun
 
     run = ScoreRun(
         index, items, output, features, resume, label, top, separator, encoding
@@ -80,7 +80,7 @@ def score(
     amount = _amount(total_budget, run.unit)
     try:
         with ProgressBars(Console(stderr=True)).stage(
-            "scoring", run.count
+            "scoring", run.source.number
         ) as on_progress:
             errors = run.carry_out(
                 amount, workers, on_error is OnError.STOP, on_progress
@@ -88,7 +88,7 @@ def score(
     except KeyboardInterrupt:
         typer.echo("\ninterrupted; --resume goes on where it stopped", err=True)
         raise typer.Exit(130) from None
-    for remark in run.remarks():
+    for remark in run.source.remarks():
         typer.echo(remark, err=True)
     typer.echo(f"wrote {output}: {run.rows:,} rows, {errors:,} of them errors")
 

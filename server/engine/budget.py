@@ -44,26 +44,26 @@ class Deadline(msgspec.Struct, frozen=True, gc=False):
 
 
 class Allowance(msgspec.Struct, frozen=True, gc=False):
-    """Money, or whatever else an index counts: waiting does not reduce it."""
+    """Money, or whatever else an index counts: time does not reduce it."""
 
     amount: float
 
     @property
     def whole(self) -> float:
-        """Return the whole amount."""
+        """All of it."""
         return self.amount
 
     @property
     def due_s(self) -> float:
-        """Return infinity: time does not make such an answer late."""
+        """Infinity: it never is."""
         return math.inf
 
     def left(self, now_s: float) -> float:
-        """Return the whole amount, at any time."""
+        """Return all of it, at any time."""
         return self.amount
 
     def keeping(self, reserve_s: float) -> "Allowance":
-        """Return this: no time is kept of what time does not reduce."""
+        """Return this; no time is kept of it."""
         return self
 
 
@@ -74,16 +74,7 @@ Budget = Deadline | Allowance
 def read_amount(
     unit: str, budget_ms: float | None, budget: float | None
 ) -> float | None:
-    """Amount that was asked for in an index's own unit; None where none was.
-
-    Parameters
-    ----------
-    unit
-        "s" for an index that counts time, or a currency.
-    budget_ms
-        Milliseconds, for the former.
-    budget
-        An amount in `unit`, for the others.
+    """Amount asked for in an index's own unit, "s" or a currency; None where none was.
 
     Raises
     ------

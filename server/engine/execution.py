@@ -11,12 +11,12 @@ from polydom.features.costs.polynomials import costs_at
 from polydom.features.errors import BadFeature, BadItem, BadRow
 from polydom.features.extract import Extraction
 from polydom.features.items import ReadRecord
+from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.stored_features import StoredFeature
 
 from ..errors import Abandoned
 from ..schema.predict import Reason
-from .anytime import AnytimePath
-from .drift import LEAST_S
+from .cost_drift import LEAST_S
 from .outcome import Outcome
 from .planner import Choice, Planner
 from .request import Request
@@ -29,10 +29,8 @@ def execute(planner: Planner, request: Request) -> Outcome:
     ------
     TooLittleLeft
         If the request asks for an error rather than a poor or late answer.
-    BadFeature
-        If a feature cannot be computed on this item.
-    Abandoned
-        If the caller has gone.
+    BadFeature, BadItem, Abandoned
+        As `Execution.run`.
     """
     return begin(planner, request).run()
 
@@ -63,32 +61,27 @@ def begin(
     now_s = planner.now()
     if choice is None or waiting or not planner.holds(choice, request, now_s):
         choice = planner.choose(request, now_s, waiting)
-    if not waiting:
-        path = _set_out(planner, request, choice, now_s)
-        if path is not None:
-            return AnytimeExecution(planner, request, choice, now_s, path, others)
+    anytime = planner.anytime
+    if not waiting and anytime is not None and _may_fall_short(request, choice):
+        execution = AnytimeExecution(planner, anytime, request, choice, now_s, others)
+        if execution.worthwhile:
+            return execution
     return PlanExecution(planner, request, choice, now_s, others, audits=not waiting)
 
 
-def _set_out(
-    planner: Planner, request: Request, choice: Choice, now_s: float
-) -> AnytimePath | None:
-    """Steer by the time that is left, unless the best plan there is surely fits."""
-    if planner.anytime is None or choice.late or choice.reason is None:
-        return None
-    if request.budget.due_s == math.inf:  # it would never run out
-        return None
-    path = AnytimePath(planner.anytime, request.item.size)
-    left = request.budget.left(now_s) / choice.drift
-    return path if path.next(left) >= 0 else None
+def _may_fall_short(request: Request, choice: Choice) -> bool:
+    """Say whether the best plan does not surely fit into a budget that runs out."""
+    if choice.late or choice.reason is None:
+        return False
+    return request.budget.due_s < math.inf
 
 
 class Execution(ABC):
     """One request being answered.
 
-    One thread runs it. Others may `conclude` it at any time, from the features that
-    are complete by then: the running one only writes columns that no model of an
-    earlier checkpoint reads. Setting `stopped` ends it at its next checkpoint.
+    One thread runs it. Others may `conclude` it at any time, as the running one only
+    writes columns that no model of an earlier checkpoint reads. Setting `stopped` ends
+    it at its next checkpoint.
 
     Attributes
     ----------
@@ -143,6 +136,8 @@ class Execution(ABC):
         ------
         BadFeature
             If a feature cannot be computed on this item.
+        BadItem
+            If the item turns out to be damaged, or has a gap that a model cannot take.
         Abandoned
             If the caller has gone, or it was stopped.
         """
@@ -156,8 +151,8 @@ class Execution(ABC):
         began_s = planner.busy()
         try:
             self._compute()
-        except (Abandoned, BadFeature) as error:
-            failed = isinstance(error, BadFeature)
+        except (Abandoned, BadFeature, BadItem) as error:
+            failed = not isinstance(error, Abandoned)
             charged_s, busy_s = self._begun(failed=failed), planner.busy() - began_s
             # what failed may have done so at its very beginning
             if (charged_s and not failed) or busy_s > charged_s:
@@ -178,10 +173,7 @@ class Execution(ABC):
 
     @abstractmethod
     def _begun(self, *, failed: bool) -> float:
-        """Sum up what the curves say of the features begun, with drift.
-
-        That is of those complete, and of one more if it `failed`; 0 where none was.
-        """
+        """Sum up what the curves say of the features begun, the last if it `failed`."""
 
     @abstractmethod
     def _is_charged(self) -> bool:
@@ -238,11 +230,7 @@ class Execution(ABC):
 
 
 def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
-    """Say which feature of an item leaves a model without an answer.
-
-    `column` is the position in the full row of what is missing, None if what is there
-    is too large.
-    """
+    """Say which column of the full row a model misses; None if one is too large."""
     first = 0
     for feature in features:
         if column is not None and column < first + feature.width:
@@ -257,11 +245,10 @@ def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
 
 
 class Reached(NamedTuple):
-    """How far a plan's computing is, as one value that other threads may read.
+    """How far a plan is, as one value that other threads may read.
 
-    `done` features are complete, and their model is `sure` or not; `audit` and `passed`
-    are as in `Outcome`. `uncharged` says that an audit was cut short, so that more was
-    computed than is charged.
+    `done` features are complete, `audit` and `passed` are as in `Outcome`; `uncharged`
+    says that an audit was cut short, so that more was computed than is charged.
     """
 
     done: int = 0
@@ -347,14 +334,13 @@ class PlanExecution(Execution):
     def _check_exit(self, done: int, extraction: Extraction) -> None:
         """Go on with some plans that are sure, where nobody waits and time is left.
 
-        What is answered is the whole plan's then; where the time runs out after all,
-        what was sure. A late plan that has no deadline is a batch's, which has set
-        aside what the whole of it takes.
+        Where it runs out after all, what was sure is answered.
         """
         planner, request, plan = self._planner, self._request, self.choice.plan
         if not self._audits or not planner.audit.due():
             return
         size = request.item.size
+        # a batch has set aside what the whole plan takes
         paid = self.choice.late and request.budget.due_s == math.inf
         for k in range(done, len(plan.features)):
             out = self.stopped or request.caller.gone or self._others()
@@ -391,45 +377,70 @@ class AnytimeExecution(Execution):
     at the beginning is reached.
     """
 
-    __slots__ = ("_path", "_yielded")
+    __slots__ = ("_anytime", "_computed", "_costs", "_next", "_reached", "_yielded")
 
     def __init__(
         self,
         planner: Planner,
+        anytime: AnytimeRule,
         request: Request,
         choice: Choice,
         started_s: float,
-        path: AnytimePath,
         others: Callable[[], int] = int,
     ) -> None:
         super().__init__(planner, request, choice, started_s, others)
         left = request.budget.left(started_s) / choice.drift
         self.longest = max(choice.cost, left)
-        self._path = path
+        self._anytime = anytime
+        self._costs = anytime.at(request.item.size)
+        self._computed = 0  # the features, as a mask
+        # The row that answers with these, and their high seconds: one value, since
+        # any thread may read it at any time.
+        self._reached = anytime.answer(0), anytime.overhead_s(request.item.size)
         self._yielded = False
+        self._aim(left)
+
+    @property
+    def worthwhile(self) -> bool:
+        """Whether there is a feature to begin with."""
+        return self._next >= 0
 
     def conclude(self) -> Outcome:
         """Answer with the best model whose features are complete."""
-        row, features = self._path.reached
+        row, features = self._reached
         accuracy = self._planner.accuracies[row]
         charged = self._with_model(features, row)
         return self._outcome(row, self._reason(accuracy), accuracy, charged)
 
     def _compute(self) -> None:
-        path, request = self._path, self._request
-        extraction = self._planner.extractor.begin(request.item, self._row)
-        while (feature := path.next(self._left())) >= 0:
+        extraction = self._planner.extractor.begin(self._request.item, self._row)
+        self._aim(self._left())
+        while self.worthwhile:
             self._refuse_in_vain()
             if self._others() and self._has_enough():
                 self._yielded = True
                 return
-            extraction.compute(feature)
-            path.computed(feature)
+            extraction.compute(self._next)
+            reached_s = self._high_s()
+            self._computed |= 1 << self._next
+            self._reached = self._anytime.answer(self._computed), reached_s
+            self._aim(self._left())
+
+    def _aim(self, left: float) -> None:
+        """Choose the feature to compute with so much time left; -1 for none."""
+        self._next = self._anytime.target(self._costs, self._computed, left)
+        if self._next >= 0:
+            self._next = self._anytime.next(self._next, self._computed)
+
+    def _high_s(self) -> float:
+        """High seconds of all that is computed and of the next feature."""
+        next_s = self._anytime.high_s(self._costs, self._computed, self._next)
+        return self._reached[1] + next_s
 
     def _has_enough(self) -> bool:
         """Say whether what was chosen at the beginning is reached."""
         accuracies = self._planner.accuracies
-        return accuracies[self._path.reached[0]] >= accuracies[self.choice.plan.row]
+        return accuracies[self._reached[0]] >= accuracies[self.choice.plan.row]
 
     def _reason(self, accuracy: float) -> Reason | None:
         """Compare what is reached with what was chosen at the beginning."""
@@ -447,7 +458,8 @@ class AnytimeExecution(Execution):
         return "waited" if choice.reason == "waited" else "budget"
 
     def _begun(self, *, failed: bool) -> float:
-        return self._path.spent(failed=failed) * self.choice.drift
+        begun_s = self._reached[1] if self._computed else 0.0
+        return (self._high_s() if failed else begun_s) * self.choice.drift
 
     def _is_charged(self) -> bool:
-        return self._path.done > 0
+        return self._computed > 0

@@ -20,17 +20,14 @@ TIMES = (1.5, 2.0, 4.0, 8.0)
 class ExitAudit:
     """Computes a share of the sure answers' plans whole, and counts what changes.
 
-    Calibration items promise that at most `alpha` of a plan's answers differ from the
-    whole plan's, for items like them. Those asked about later may be others. What is
-    promised is a share of all answers, early or not, and more of the early ones may
-    change: so a share of all is drawn, of which those that passed every exit are whole
+    Calibration items promise that at most `alpha` of a plan's answers, early or not,
+    differ from the whole plan's, for items like them. Those asked about later may be
+    others. So a share of all answers is drawn; those that passed every exit are whole
     and cost nothing. Each drawn answer bets on a rate of `TIMES` alpha against one of
     alpha; a Shiryaev and Roberts sum of these likelihood ratios begins a bet at every
     one, so that a change is noticed whenever it comes. While none has a chance above
     alpha of being changed, the sum of n is n at most in expectation, and the mean time
-    to an alarm at least `quiet` (Shin, Ramdas and Rinaldo, E-detectors, 2022). A lower
-    bound of the rate alone, looked at after every audit, would be exceeded sooner or
-    later on any stream.
+    to an alarm at least `quiet` (Shin, Ramdas and Rinaldo, E-detectors, 2022).
 
     Safe to share between threads: single answers and batches come from several.
 
@@ -101,14 +98,14 @@ class ExitAudit:
         return self.share > 0 and self._draw() < self.share
 
     def answered(self, outcome: Outcome) -> None:
-        """Take an answer into account, if it came of an early exit or was drawn."""
+        """Count an answer, if it came of an early exit or was drawn."""
         if outcome.passed:
             self.add_passed()
         elif outcome.reason == "sure" or outcome.audit is not None:
             self.add(outcome.audit)
 
     def add(self, changed: bool | None) -> None:
-        """Take one more exit into account; None where it was not audited."""
+        """Count an exit; None where it was not audited."""
         with self._lock:
             self.exits += 1
             if changed is not None:
@@ -117,7 +114,7 @@ class ExitAudit:
                 self._bet(changed)
 
     def add_passed(self) -> None:
-        """Take a drawn answer into account whose plan passed all its exits."""
+        """Count a drawn answer whose plan passed all its exits."""
         with self._lock:
             self.passed += 1
             self._bet(changed=False)

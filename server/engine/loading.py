@@ -29,7 +29,7 @@ def package_of(index: Index, name: _AnyPath = "this index") -> Package:
 
 
 def load_index(path: _AnyPath) -> tuple[Index, Package]:
-    """Map and check an index file that can answer.
+    """Read and check an index file that can answer.
 
     Raises
     ------
@@ -47,14 +47,7 @@ def load_planner(
 ) -> Planner:
     """Make the planner of an index, or of its file.
 
-    Parameters
-    ----------
-    index
-        With models.
-    features
-        Python files with the operator's own features; an index never names any.
-    settings
-        The operator's limits.
+    `features` are Python files with the operator's own features.
 
     Raises
     ------

@@ -46,17 +46,7 @@ class Plan:
     exits: bool
 
     def worth_going_on(self, k: int, size: Size, left: float) -> bool:
-        """Say whether `left` still covers a better answer than stopping at k.
-
-        Parameters
-        ----------
-        k
-            Checkpoint, below K.
-        size
-            Size of the item.
-        left
-            What remains of the budget now, in the unit of the costs.
-        """
+        """Say whether `left` still covers a better answer than stopping at k < K."""
         ahead = self.ahead[k]
         return ahead is not None and cost_at(ahead, size) <= left
 

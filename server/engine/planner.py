@@ -13,12 +13,12 @@ from polydom.features.costs.stopwatch import busy_clock
 from polydom.features.extract import Extractor
 from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
+from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import Package
 
 from ..errors import TooLittleLeft
 from ..schema.predict import Reason
-from .anytime import make_anytime
-from .drift import LEAST_S, Drift
+from .cost_drift import LEAST_S, CostDrift
 from .exit_audit import ExitAudit
 from .plan import Plan, make_plans
 from .request import Request
@@ -47,8 +47,6 @@ class Choice(msgspec.Struct, frozen=True):
         the budget buys no better; "waited" where it would have, had the request not
         waited for others; "pressure" where others wait and a cheaper one was taken for
         their sake; "infeasible" where what was left buys nothing that was asked for.
-        What was left is without the reserve for what follows the plan, and without the
-        time that the request took to come in and to be read.
     drift
         That correction.
     late
@@ -93,6 +91,8 @@ class Planner:
         Gives the most accurate row at a size, and its cost by the curves.
     labels
         Names of the classes of each row's model.
+    feature_names
+        Of each row's set, in computing order.
     anytime
         How to go on while time is left; None where plans are kept to.
     drift
@@ -119,7 +119,7 @@ class Planner:
         self.extractor = extractor
         self.now = now
         self.busy = busy or (busy_clock() if now is time.monotonic else now)
-        self.drift = Drift(float(index.package.meta.get("quantile", 0.99)))
+        self.drift = CostDrift(float(index.package.meta.get("quantile", 0.99)))
         self.unit = str(index.package.meta.get("unit", "s"))
         self.corrects = corrects and self.unit == "s"
         self.suspects = False
@@ -131,6 +131,7 @@ class Planner:
         self.index = index
         self.package = package
         self.plans = make_plans(index)
+        self.feature_names = tuple(map(package.names, range(len(self.plans))))
         self.anytime = make_anytime(index, self.unit)
         self.prior = self.package.masks.tolist().index(0)
         self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)
@@ -143,16 +144,12 @@ class Planner:
     def choose(self, request: Request, now_s: float, waiting: int = 0) -> Choice:
         """Pick the plan for what the request's budget still allows at `now_s`.
 
-        Three rows are compared: the best of all at this size, the best that what is
-        left buys, and the best that it would have bought had nobody been in the way.
-
         Parameters
         ----------
         waiting
-            How many other requests wait for this planner. The more, the higher the
-            price of a second, and the plan is the one of best accuracy minus price
-            times cost (drift plus penalty: Neely, Stochastic Network Optimization,
-            2010, with the number that waits as the backlog).
+            How many other requests wait. The more, the higher the price of a second;
+            the plan is the one of best accuracy minus price times cost (drift plus
+            penalty: Neely, Stochastic Network Optimization, 2010).
 
         Raises
         ------
@@ -180,11 +177,7 @@ class Planner:
         return self._choice(row, size, reason, drift, left=remaining)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
-        """Say whether `choose` would choose the same now, were nobody waiting.
-
-        What was the best that a budget buys is so as long as it fits into what is left
-        of it. Why it is not the best of all may be another reason by then.
-        """
+        """Say whether `choose` would choose the same now, were nobody waiting."""
         left, drift = request.budget.left(now_s), choice.drift
         if choice.late or not choice.cost <= left <= choice.left:
             return False
@@ -193,6 +186,8 @@ class Planner:
         if choice.reason is None:
             return True
         row = choice.plan.row
+        if not self._serves(row, request):
+            return False
         return choice.reason == self._falls_short(row, request, now_s, drift)
 
     def choose_row(self, row: int, size: Size, now_s: float) -> Choice:
@@ -288,15 +283,8 @@ class Planner:
     def learn(self, charged_s: float, busy_s: float) -> None:
         """Learn from what was computed whether the curves still hold.
 
-        What counts is the processor's time: a thread that had to wait for a processor
-        is late however cheap its plan is, and the checkpoints see to that.
-
-        Parameters
-        ----------
-        charged_s
-            What the curves say of it, with the correction it was begun with.
-        busy_s
-            What it took of a processor.
+        `charged_s` is what they say of it, with drift; `busy_s` what it took of a
+        processor: a thread that waits for one is late however cheap its plan is.
         """
         exceeded = busy_s > max(charged_s, LEAST_S)
         self.suspects = exceeded
@@ -317,6 +305,17 @@ def promised_alpha(index: Index) -> float | None:
     facts = index.package.meta.get("exits") if index.package else None
     alpha = facts.get("alpha") if isinstance(facts, dict) else None
     return float(alpha) if isinstance(alpha, int | float) and 0 <= alpha < 1 else None
+
+
+def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
+    """Make the rule by which an execution goes on; None where plans are kept to."""
+    package = index.package
+    assert package is not None
+    # costs that time does not reduce leave nothing over, and exits are plans' own
+    if unit != "s" or not len(package.typical) or package.margins:
+        return None
+    quantile = float(package.meta.get("quantile", 0.99))
+    return AnytimeRule.of(package, index.accuracies, quantile)
 
 
 def remember_tops(index: Index) -> Callable[[Size], tuple[int, float]]:

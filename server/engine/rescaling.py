@@ -1,10 +1,4 @@
-"""Making an index's costs those of the machine that serves it.
-
-`index.machine_times` times the samples, once for the build and again here;
-`index.machine_factors` makes factors of the two times; here a planner gets to plan with
-what they make of its index's costs; and `Rescaling` in `schema.facts` says what came of
-it.
-"""
+"""Making an index's costs those of the machine that serves it."""
 
 import logging
 from collections.abc import Callable, Generator, Sequence
@@ -65,14 +59,14 @@ def read_machine_times(planner: Planner) -> MachineTimes | None:
 
 
 def first_state(
-    planner: Planner, pace: MachineTimes | None, wanted: bool
+    planner: Planner, build_times: MachineTimes | None, wanted: bool
 ) -> RescalingState:
     """Say whether the costs of an index are to be rescaled, or why they cannot be."""
     if not wanted:
         return "off"
     if not _weights(planner.package).get("s"):
         return "no_time"
-    return "no_samples" if pace is None else "not_yet"
+    return "no_samples" if build_times is None else "not_yet"
 
 
 def rescale(
@@ -85,22 +79,9 @@ def rescale(
 ) -> Generator[None, None, Rescaling]:
     """Time the samples, and let the planner plan with what everything costs here.
 
-    To be carried out before anything is asked of this planner. Between calls it yields,
-    so that others may be answered meanwhile. Processor time is compared, which does not
-    run while probes of a server that is not ready yet, or other programs, do.
-
-    Parameters
-    ----------
-    planner
-        With the index as it was built, everything of which has run before.
-    build_times
-        What the same calls took where it was built.
-    items
-        The samples.
-    rows
-        Their full rows.
-    now
-        A clock in seconds; by default the thread's processor time.
+    Before anything is asked of this planner, and after all has run once. It yields
+    between calls, so that others may be answered meanwhile. `items` are the samples,
+    `rows` their full rows; `now` is by default the thread's processor time.
     """
     extractor, package = planner.extractor, planner.package
     models = [package.models[row] for row in compared_models(len(package.models))]

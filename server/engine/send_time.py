@@ -25,18 +25,17 @@ CHANCES = (QUANTILE, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
 class SendTime:
     """The `QUANTILE` of the latest times from a plan's end to its answer written.
 
-    It is the smallest that at least that share does not exceed, of those of the last
-    `LASTING_S` and at most the last `WINDOW`; where they are fewer than `LEAST`, the
-    others are taken to be as at rest. So whatever the load was, it is forgotten
-    `LASTING_S` later, whether anything was answered meanwhile or not.
+    Of those of the last `LASTING_S`, and at most the last `WINDOW`; where they are
+    fewer than `LEAST`, the others are taken to be as at rest.
 
     Parameters
     ----------
     measured_s
-        Seconds; the first estimate comes of them. Without any, the first that is added
-        tells what is usual.
+        Seconds; the first estimate comes of them.
     now_s
         When they were measured, on the clock of all times given later.
+    usual
+        Seconds, where none were measured; until one is added.
 
     Attributes
     ----------
@@ -73,7 +72,7 @@ class SendTime:
         ]
 
     def add(self, seconds: float, now_s: float) -> None:
-        """Take one more measurement into account, that ended at `now_s`."""
+        """Learn from a time that ended at `now_s`."""
         latest, ascending = self._latest, self._ascending
         if len(latest) == WINDOW:
             del ascending[bisect_left(ascending, latest.popleft()[1])]
@@ -113,18 +112,10 @@ _POSITIONS = tuple(ceil(QUANTILE * count) - 1 for count in range(WINDOW + 1))
 
 
 def weigh(levels: Iterable[Level], accuracy: Callable[[float], float]) -> float:
-    """Seconds to keep, so that most answers are right and in time.
+    """Seconds to keep, so that most answers are right and in time; the first of equals.
 
-    To keep more makes an answer likelier to be in time, but by a poorer plan. A late
-    answer is worth nothing.
-
-    Parameters
-    ----------
-    levels
-        What there is to choose from; the first of equals is taken.
-    accuracy
-        Of the answer that is bought where so many seconds are kept; 0 where it would be
-        of no use.
+    `accuracy` is of the answer that is bought where so many seconds are kept; 0 where
+    it would be of no use.
     """
     best = max(levels, key=lambda level: level.chance * accuracy(level.seconds))
     return best.seconds
@@ -133,9 +124,7 @@ def weigh(levels: Iterable[Level], accuracy: Callable[[float], float]) -> float:
 class SendTimes(NamedTuple):
     """What to keep for one kind of answer, done on the event loop or by the thread.
 
-    Others' answers take longer to encode and to send, or shorter, so each kind has its
-    own. `weighs` says that a single answer goes out, so that as much may be kept as is
-    best for that.
+    `weighs` says that one answer goes out, for which as much may be kept as is best.
     """
 
     loop: SendTime

@@ -10,7 +10,7 @@ from polydom.features.errors import BadInput
 
 from ..engine.request import Caller
 from ..errors import Abandoned, TooLarge, UnsupportedEncoding
-from ..runtime.admission import HeldBody
+from ..runtime.held_bytes import HeldBody
 from .headers import Headers
 
 # With a gzip header, and with zlib's own, which HTTP calls deflate (RFC 9110, 8.4.1).

@@ -16,8 +16,8 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from ..runtime.metrics import Histogram, Metrics, Samples
-from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
+from ..runtime.served_model import ServedModel
 
 # Values of the labels but the first, which is the model's; and what is counted.
 Value = tuple[tuple[str, ...], Any]
@@ -99,7 +99,7 @@ def _rescale(model: Model) -> Iterator[Value]:
 
 
 def _drift(served: ServedModel) -> float:
-    planner = served.codec.planner
+    planner = served.planner
     return planner.drift.at(planner.now())
 
 
@@ -108,7 +108,7 @@ def _version(served: ServedModel) -> dict[str, str]:
 
 
 def _alarm(served: ServedModel) -> float:
-    return float(served.codec.planner.audit.alarm)
+    return float(served.planner.audit.alarm)
 
 
 COUNTER, GAUGE = CounterMetricFamily, GaugeMetricFamily

@@ -13,8 +13,8 @@ from polydom.features.wording import describe_decode_error
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
-from ..runtime.record_decoder import decode_record
 from ..schema.bounds import LARGE, check_record
+from ..schema.json_keys import decode_record
 from ..schema.predict import Answer, PredictRequest
 from .metadata import TensorFacts
 from .tensors import BYTES, Tensor

@@ -14,7 +14,7 @@ from polydom.features.wording import describe_decode_error
 from ..http.body import arrival, read_body
 from ..http.headers import Headers, only_header
 from ..http.reply import Reply, error_reply, json_reply, send_and_count
-from ..runtime.admission import HeldBody
+from ..runtime.held_bytes import HeldBody
 from ..runtime.threads import run_off_loop
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json
 from .metadata import Live, ModelReady, Ready, config_of, server_facts

@@ -18,8 +18,8 @@ from ..errors import Failure, NotAllowed, NotReady
 from ..http.headers import Headers
 from ..http.tokens import Access
 from ..runtime.admission import Admission
-from ..runtime.model import ServedModel
 from ..runtime.repository import Repository
+from ..runtime.served_model import ServedModel
 from ..runtime.threads import run_off_loop
 from ..schema.predict import Answer
 from .items import Items, Requested
@@ -120,7 +120,7 @@ class InferenceService:
     def model_metadata(self, model: str, version: str) -> ModelMetadata:
         """Say which tensors a model takes and gives."""
         served = self._served(model, version)
-        items, codec = self._items_of(served), served.codec
+        items, package = self._items_of(served), served.planner.package
         return ModelMetadata(
             name=model,
             versions=[served.version],
@@ -128,9 +128,9 @@ class InferenceService:
             inputs=items.inputs,
             outputs=items.outputs,
             properties={
-                "kind": codec.planner.package.kind,
-                "unit": codec.unit,
-                "labels": msgspec.json.encode(codec.planner.package.labels).decode(),
+                "kind": package.kind,
+                "unit": served.planner.unit,
+                "labels": msgspec.json.encode(package.labels).decode(),
             },
         )
 
@@ -216,7 +216,7 @@ class InferenceService:
             cannot be used, and UnknownModel.
         """
         served = self._served(inference.model, inference.version)
-        items, codec = self._items_of(served), served.codec
+        items, translator = self._items_of(served), served.translator
         items.check(inference.outputs)
         terms = Parameters.read(inference.parameters, patience_s)
         asks = await run_off_loop(
@@ -224,7 +224,9 @@ class InferenceService:
         )
         times = served.send_times_of(transport, len(asks))
         reserve_s = max(kept.at(arrived_s) for kept in (times.loop, times.thread))
-        shared = terms.shared(codec.unit, codec.settings, arrived_s, reserve_s)
+        shared = terms.shared(
+            translator.unit, translator.settings, arrived_s, reserve_s
+        )
         answers: list[Answer] = []
         answered = []
         for i, ask in enumerate(asks):
@@ -236,7 +238,7 @@ class InferenceService:
             shared.give(ask, begun_s, len(asks) - i)
             request, outcome = await served.answer(ask, begun_s, caller, times)
             shared.spent += outcome.predicted
-            answers.append(codec.answer(request, outcome))
+            answers.append(translator.answer(request, outcome))
             answered.append((request, outcome, served.now()))
         request, outcome, done_s = answered[-1]
         out_s = max(done_s, request.out_s(outcome.finished_s))
@@ -254,7 +256,7 @@ class InferenceService:
     def _items_of(self, served: ServedModel) -> Items:
         items = self._items.get(served)
         if items is None:
-            items = self._items[served] = Items(served.codec.planner.package)
+            items = self._items[served] = Items(served.planner.package)
         return items
 
     def refuse_change(self, headers: Headers) -> None:

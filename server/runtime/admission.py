@@ -1,11 +1,9 @@
 """Which requests begin at once, which wait a moment, and which are refused.
 
-By time: `Admission`. By bytes that are held: `HeldBytes`.
-
 The event loop works in turns: it reads from every connection on which something came,
-then goes on with what that began. What comes meanwhile waits in the kernel, unseen, for
-as long as the turn takes; so a turn begins few requests, and others wait here, where it
-is known how long that will be.
+then goes on with what that began. What comes meanwhile waits in the kernel, unseen; so
+a turn begins few requests, and others wait here, where it is known how long that will
+be.
 """
 
 import asyncio
@@ -14,7 +12,6 @@ import struct
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from types import TracebackType
 
 from ..errors import Overloaded
 
@@ -81,11 +78,7 @@ class Admission:
         self._held: deque[Callable[[], None]] = deque()
 
     def accept(self) -> float:
-        """Count a connection that was taken; return about how long it waited for that.
-
-        In seconds, by those that wait now, and by how long it took to take others while
-        some were waiting.
-        """
+        """Count a connection that was taken; about the seconds it waited for that."""
         if not self._accepted:
             self._call_soon(self._when_accepted)
         self._accepted += 1
@@ -142,10 +135,7 @@ class Admission:
         await turn
 
     def _look(self, read_s: float) -> None:
-        """See to it that the turn is ended, unless its requests came one by one.
-
-        To know the end of each turn would cost every quick request a fiftieth more.
-        """
+        """See to it that the turn is ended, unless its requests came one by one."""
         if read_s - self._learned_s > FORGET_S:
             self._learned_s, self._knows = read_s, False
             self._believe(FIRST_COST_S, FIRST_COST_S)
@@ -210,7 +200,7 @@ class Admission:
         self._quota = max(LEAST, int(self._longest_s / cost_s))
 
     def _follow(self, before_s: float, latest_s: float) -> float:
-        """Move towards the latest; whatever a stalled machine makes of it, not far."""
+        """Move towards the latest, not far: a machine may have stalled."""
         if not self._knows:
             return min(max(latest_s, before_s / FIRST_MOST), before_s * FIRST_MOST)
         latest_s = min(max(latest_s, before_s / MOST), before_s * MOST)
@@ -224,73 +214,3 @@ def waiting_at(listeners: Iterable[socket.socket]) -> int:
     infos = (s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32) for s in listeners)
     # of a socket that listens, `tcpi_unacked` is the length of its queue
     return sum(struct.unpack_from("=I", info, 24)[0] for info in infos)
-
-
-class HeldBytes:
-    """Counts the bytes of all bodies under way; for the event loop alone.
-
-    Parameters
-    ----------
-    limit
-        Bytes at most.
-
-    Attributes
-    ----------
-    held
-        Bytes now.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.held = 0
-
-    def body(self) -> "HeldBody":
-        """Begin to count one request's; a context, at whose end they are gone."""
-        return HeldBody(self)
-
-
-class HeldBody:
-    """The bytes of one request that are held.
-
-    Parameters
-    ----------
-    intake
-        Counts all of them.
-    """
-
-    __slots__ = ("_intake", "_size")
-
-    def __init__(self, held_bytes: HeldBytes) -> None:
-        self._intake = held_bytes
-        self._size = 0
-
-    def __enter__(self) -> "HeldBody":
-        """Hold nothing yet."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Let go of all."""
-        self._intake.held -= self._size
-        self._size = 0
-
-    def hold(self, size: int) -> None:
-        """Hold so many bytes instead of those before.
-
-        Raises
-        ------
-        Overloaded
-            If that is more than before, and too many are held by all then.
-        """
-        held_bytes, more = self._intake, size - self._size
-        if more > 0 and held_bytes.held + more > held_bytes.limit:
-            raise Overloaded(
-                f"requests under way hold {held_bytes.held:,} bytes; at most "
-                f"{held_bytes.limit:,} are held at a time"
-            )
-        held_bytes.held += more
-        self._size = size

@@ -10,26 +10,24 @@ from ..engine.execution import Execution, begin
 from ..engine.outcome import Outcome
 from ..engine.planner import Choice, Planner
 from ..engine.request import Request
+from .work_queue import WorkQueue
 
 
 class Job:
     """Computed by one thread, awaited on the event loop, and never late for long.
 
     When the budget is up before the thread is done, or has begun, the event loop itself
-    answers from the features that are complete, and the thread's work is in vain.
+    answers from the features that are complete. Where it is too late when its turn
+    comes, it waits again, once, behind those that can be in time.
 
     Parameters
     ----------
-    planner, request
-        What to answer, and who does.
-    waiting
-        Says how many jobs are not computed yet, this one included; called when the
-        thread begins with the job, so that its plan suits the pressure then.
-    when_computed
-        Called on the event loop when the thread is done with the job.
-    defer
-        Takes seconds and what to call then: where it turns out to be too late for this
-        job when its turn comes, it waits again, once, behind those that can be in time.
+    planner
+        Answers the request.
+    request
+        What is asked.
+    queue
+        Of the computing thread.
     choice
         Made on the event loop; the thread takes it where it still holds.
     """
@@ -38,22 +36,27 @@ class Job:
         self,
         planner: Planner,
         request: Request,
-        waiting: Callable[[], int],
-        when_computed: Callable[[], None],
-        defer: Callable[[float, Callable[[], None]], None] | None = None,
+        queue: WorkQueue,
         choice: Choice | None = None,
     ) -> None:
         self._planner = planner
         self._request = request
+        self._queue = queue
         self._posted_s = planner.now()
+        self._may_defer = planner.unit == "s"
         # kept by the execution, so it must not hold this job
-        self._others: Callable[[], int] = lambda: max(waiting() - 1, 0)
-        self._when_computed = when_computed
-        self._defer = defer
+        self._others: Callable[[], int] = int
+        if planner.unit == "s":
+            self._others = lambda: max(queue.waiting - queue.late - 1, 0)
         self._choice = choice
         self._loop = asyncio.get_running_loop()
         self._outcome: asyncio.Future[Outcome] = self._loop.create_future()
         self._execution: Execution | None = None
+
+    def post(self, due_s: float) -> None:
+        """Wait for the computing thread, as work that is due then."""
+        self._queue.waiting += 1
+        self._queue.post(due_s, self.compute)
 
     def compute(self) -> None:
         """Answer the request; for the computing thread."""
@@ -65,9 +68,9 @@ class Job:
                 execution = begin(
                     self._planner, self._request, others(), others, self._choice
                 )
-                if execution.choice.late and self._defer is not None:
-                    defer, self._defer = self._defer, None
-                    defer(execution.choice.cost, self.compute)
+                if execution.choice.late and self._may_defer:
+                    self._may_defer = False
+                    self._queue.defer(execution.choice.cost, self.compute)
                     return
                 self._execution = execution
                 result = execution.run()
@@ -88,7 +91,7 @@ class Job:
             alarm.cancel()
 
     def _deliver(self, result: Outcome | BaseException | None) -> None:
-        self._when_computed()
+        self._queue.waiting -= 1
         if self._outcome.done():
             return
         if isinstance(result, Outcome):

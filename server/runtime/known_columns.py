@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from polydom.features.errors import BadItem
-from polydom.features.items import Gaps, Value
+from polydom.features.items import Value
 from polydom.indexer.index.stored_features import StoredFeature
 
 SHOWN = 10
@@ -64,28 +64,6 @@ class KnownColumns:
             hint = f"did you mean {near[0]!r}?" if near else f"it {self._some()}"
             raise BadItem(f"the index knows no column {name[:80]!r}; {hint}")
 
-    def gaps(self, record: Mapping[str, Value]) -> Gaps | None:
-        """Say what cannot be told of a record that was checked; None if all can."""
-        unknown = tuple(
-            name
-            for name, seen in self.words.items()
-            if not is_missing(value := record.get(name)) and value not in seen
-        )
-        missing = sum(is_missing(record.get(name)) for name in self.names)
-        return make_gaps(unknown, missing, len(self.names))
-
     def _some(self) -> str:
         more = ", ..." if len(self.names) > SHOWN else ""
         return f"knows {', '.join(self.names[:SHOWN])}{more}"
-
-
-def is_missing(value: Value) -> bool:
-    """Say whether a column holds nothing: None or NaN."""
-    return value is None or value != value
-
-
-def make_gaps(unknown: tuple[str, ...], missing: int, columns: int) -> Gaps | None:
-    """Put together what is worth telling of a record of so many known columns."""
-    if 2 * missing <= columns:
-        missing = 0
-    return Gaps(unknown, missing) if unknown or missing else None

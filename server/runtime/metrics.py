@@ -1,7 +1,6 @@
 """What a server counts, on the event loop; http/prometheus.py shows it to Prometheus.
 
-Requests only add to plain numbers, which costs them well under a microsecond each; the
-Prometheus library's own counters take locks and several times as long.
+Requests only add to plain numbers, without the locks of the Prometheus library's own.
 """
 
 import logging
@@ -12,7 +11,7 @@ from math import inf
 from typing import NamedTuple
 from weakref import ref
 
-from ..engine.drift import Drift
+from ..engine.cost_drift import CostDrift
 from ..engine.exit_audit import ExitAudit
 from ..engine.outcome import Outcome
 from ..engine.planner import Planner
@@ -55,8 +54,8 @@ class Histogram:
         self.total += value
 
 
-class EngineTotals(NamedTuple):
-    """Sums of what `Drift` and `ExitAudit` count."""
+class PlannerTotals(NamedTuple):
+    """Sums of what `CostDrift` and `ExitAudit` count."""
 
     bound_hits: int = 0
     exits: int = 0
@@ -64,23 +63,22 @@ class EngineTotals(NamedTuple):
     changed: int = 0
 
 
-class EngineCounts:
-    """Sums what engines count over all that ever answered for one model.
+class PlannerCounts:
+    """Sums what planners count, over all that ever answered for one model.
 
-    One that was replaced goes on counting while those who asked it before are being
-    answered. Once it is gone its counts stay, and nothing else of it.
+    One that was replaced goes on counting until it is gone; then its counts stay.
     """
 
     def __init__(self) -> None:
-        self._gone = EngineTotals()
-        self._known: list[tuple[ref[Planner], Drift, ExitAudit]] = []
+        self._gone = PlannerTotals()
+        self._known: list[tuple[ref[Planner], CostDrift, ExitAudit]] = []
 
     def add(self, planner: Planner) -> None:
         """Count what a planner counts, too."""
         self.totals()  # forget those that are gone
         self._known.append((ref(planner), planner.drift, planner.audit))
 
-    def totals(self) -> EngineTotals:
+    def totals(self) -> PlannerTotals:
         """Sum up to now."""
         total, known = self._gone, []
         for one in self._known:
@@ -96,8 +94,8 @@ class EngineCounts:
         return total
 
 
-def _added(totals: EngineTotals, own: tuple[int, ...]) -> EngineTotals:
-    return EngineTotals(*(a + b for a, b in zip(totals, own, strict=True)))
+def _added(totals: PlannerTotals, own: tuple[int, ...]) -> PlannerTotals:
+    return PlannerTotals(*(a + b for a, b in zip(totals, own, strict=True)))
 
 
 class Metrics:
@@ -137,7 +135,7 @@ class Metrics:
         self.failed_s = 0.0
         self.answered_s = 0.0
         self.reloads = Counter({"ok": 0, "failed": 0})
-        self.planners = EngineCounts()
+        self.planners = PlannerCounts()
 
     def answered(
         self,
@@ -148,8 +146,7 @@ class Metrics:
     ) -> None:
         """Count an answer by some features, whose last byte was written at `sent_s`.
 
-        Where time counts, whether the budget was met is judged by that, and no longer
-        by what the answer could foresee.
+        Where time counts, that decides whether the budget was met.
         """
         took_s = outcome.finished_s - outcome.started_s
         self.answered_s = sent_s
@@ -168,10 +165,7 @@ class Metrics:
     def failed(
         self, error: Exception, what: str = "a request failed"
     ) -> tuple[int, Failure]:
-        """Count what got an error, and say so: as HTTP's status and body.
-
-        What nobody expected goes to the log.
-        """
+        """Count an error; HTTP's status and body. What nobody expected is logged."""
         status, failure = describe(error)
         self.errors[failure.code] += 1
         if failure is UNEXPECTED:

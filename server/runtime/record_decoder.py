@@ -11,18 +11,17 @@ from msgspec import UNSET, UnsetType
 
 from polydom.features.columns import Columns
 from polydom.features.extract import Extractor
-from polydom.features.items import Gaps, Item, Kind, ReadRecord, Value
+from polydom.features.items import Gaps, Item, ReadRecord, Value
 
-from ..schema.json_keys import Twice, refuse_twice, twice_in_json
+from ..schema.json_keys import Twice, twice_in_json
 from ..schema.predict import Terms
-from .known_columns import make_gaps
 
 NAN = math.nan
 _TERMS = [(name, getattr(Terms(), name)) for name in Terms.__struct_fields__]
 
 
 class RecordDecoder:
-    """Reads a record's columns for all features at once.
+    """Reads a record's columns for all features at once, and finds its gaps.
 
     Of requests in JSON it reads what is as usual; of anything else it says nothing but
     that it is not. The decoder knows the columns beforehand, so that no dictionary is
@@ -30,11 +29,20 @@ class RecordDecoder:
 
     Parameters
     ----------
-    features
-        What each feature of an extractor does, in its order.
+    extractor
+        Of the index.
+
+    Attributes
+    ----------
+    whole
+        Whether columns are all that the features read, so that a row of them is all
+        that an item needs.
     """
 
-    def __init__(self, features: tuple[Columns, ...]) -> None:
+    def __init__(self, extractor: Extractor) -> None:
+        functions = [feature.function for feature in extractor.features]
+        features = [one for one in functions if isinstance(one, Columns)]
+        self.whole = len(features) == len(functions)
         known: dict[str, type] = {}
         codes: list[dict[Any, float] | None] = []
         order: list[str] = []
@@ -57,16 +65,8 @@ class RecordDecoder:
         self._width = len(order)
         self._decode = _decoder(known)
 
-    @classmethod
-    def of(cls, extractor: Extractor) -> "RecordDecoder | None":
-        """Make the reader of an extractor's rows; None unless it only reads columns."""
-        functions = tuple(feature.function for feature in extractor.features)
-        if all(isinstance(function, Columns) for function in functions):
-            return cls(functions)  # type: ignore[arg-type]  # as has just been seen
-        return None
-
     def read(self, body: bytes) -> tuple[Terms, Item] | None:
-        """Read a request's terms and its record.
+        """Read a request's terms and its record; only where columns are the `whole`.
 
         None where a column is unknown, a string where a number is needed, a number too
         large for float32, a key given twice, or the body anything but one record in
@@ -110,7 +110,7 @@ class RecordDecoder:
             return None
 
     def item(self, record: Mapping[str, Value]) -> Item:
-        """Read a mapping of known columns.
+        """Read a mapping whose columns are known, as far as they can be.
 
         Raises
         ------
@@ -122,21 +122,16 @@ class RecordDecoder:
         try:
             numbers = values if self._codes is None else self._coded(values)
             self._pack(row.data, 0, *numbers)
-            if math.isfinite(sum(numbers)):
-                return Item("record", ReadRecord(row), 1.0)
+            is_full = math.isfinite(sum(numbers))
         except (struct.error, OverflowError, KeyError):
-            pass  # the slower way finds out what is missing or wrong
+            is_full = False  # the slower way finds out what is missing or wrong
         try:
-            gaps = self._pack_with_gaps(row, values)
+            gaps = None if is_full else self._pack_with_gaps(row, values)
         except (struct.error, OverflowError):
-            self._refuse(record)
+            for function in self._features:  # one says which column is wrong
+                function.check(record)
             raise
-        return Item("record", ReadRecord(row), 1.0, gaps)
-
-    def _refuse(self, record: Mapping[str, Value]) -> None:
-        """Say which column is wrong."""
-        for function in self._features:
-            function.check(record)
+        return Item("record", ReadRecord(row) if self.whole else record, 1.0, gaps)
 
     def _coded(self, values: Sequence[Any]) -> list[Any]:
         """Give words their numbers; KeyError where one is missing or unknown."""
@@ -166,40 +161,8 @@ class RecordDecoder:
         self._pack(row.data, 0, *numbers)
         if not math.isfinite(sum(numbers)) and any(map(math.isinf, numbers)):
             raise OverflowError
-        return make_gaps(tuple(unknown), len(missing), self._columns)
-
-
-def decode_content(data: bytes, kind: Kind) -> Any:
-    """Read a file's bytes as what an item of a kind is made of.
-
-    Raises
-    ------
-    UnicodeDecodeError, msgspec.DecodeError, RecursionError
-        If it is no text or no JSON.
-    BadItem
-        As `decode_record`.
-    """
-    if kind == "image":
-        return data
-    return data.decode() if kind == "text" else decode_record(data)
-
-
-def decode_record(data: str | bytes) -> Any:
-    """Read a record that came as JSON alone.
-
-    Raises
-    ------
-    msgspec.DecodeError, UnicodeDecodeError, RecursionError
-        If it is no JSON.
-    BadItem
-        If it has a column twice.
-    """
-    record = msgspec.json.decode(data)
-    document = data.encode() if isinstance(data, str) else data
-    if isinstance(record, dict) and document.count(b":") > len(record):
-        twice = twice_in_json(document)
-        refuse_twice("record", Twice(None, twice.any))
-    return record
+        told = len(missing) if self.whole and 2 * len(missing) > self._columns else 0
+        return Gaps(tuple(unknown), told) if unknown or told else None
 
 
 def _has_twice(body: bytes, terms: Terms, colons: int) -> bool:

@@ -16,12 +16,12 @@ from ..engine.loading import load_planner
 from ..errors import NotReady, ReloadFailed, UnknownModel
 from ..schema.facts import ModelFacts, ModelsFacts
 from ..settings import Settings
-from .admission import HeldBytes
-from .codec import Codec
+from .held_bytes import HeldBytes
 from .metrics import Metrics
-from .model import ServedModel
 from .model_names import AnyPath, name_paths
+from .served_model import ServedModel
 from .threads import run_in_thread
+from .translator import Translator
 from .work_queue import WorkQueue
 
 # Longest that opening a file may take; one that takes longer is left alone.
@@ -43,7 +43,7 @@ class ModelState(NamedTuple):
 class _Place:
     """Where one name's index comes from, and what answers for it now, if anything.
 
-    `next` is a reload that has not begun; whoever wants one meanwhile waits for it too.
+    `next` is a reload that has not begun: whoever wants one meanwhile shares it.
     """
 
     name: str
@@ -58,90 +58,65 @@ class _Place:
 class Repository:
     """Names, and the index that answers for each; for the event loop alone.
 
-    All indexes share one computing thread and one count of what waits, so that they do
-    not fight for the core and each feels the pressure of all.
+    All indexes share one computing thread and one count of what waits, so that each
+    feels the pressure of all.
 
     Parameters
     ----------
     paths
-        An index file for each name, at least one; the first name is the default.
+        Index files, each called as its file without `.pdx`, or a file for each name;
+        the first is the default.
     features
-        Python files with the operator's own features.
+        Python files with the operator's own features; an index never names any.
     settings
         The operator's limits, the same for every index.
+
+    Raises
+    ------
+    BadInput
+        If there is no file, or two have one name, or a name cannot be in a URL.
+    BadIndexFile, BadFeature
+        As `load_planner`.
 
     Attributes
     ----------
     queue
         Of the computing thread that all indexes share.
-    settings
-        The operator's limits.
     leaving
         Whether the process was told to stop; nothing is ready then, though what comes
         is answered.
     stray
         Counts the errors of requests that reached no model.
-    intake
+    held_bytes
         Counts the bytes of requests under way.
     """
 
     def __init__(
-        self, paths: Mapping[str, Path], features: Sequence[Path], settings: Settings
-    ) -> None:
-        self.queue = WorkQueue()
-        self.settings = settings
-        self.leaving = False
-        self.stray = Metrics()
-        self.held_bytes = HeldBytes(settings.intake_limit)
-        self._features = tuple(features)
-        self._places = {
-            name: _Place(name, path, Metrics()) for name, path in paths.items()
-        }
-        self._first = next(iter(self._places.values()))
-        self._one_at_a_time = asyncio.Lock()
-
-    @classmethod
-    def open(
-        cls,
+        self,
         paths: Iterable[AnyPath] | Mapping[str, AnyPath],
         *,
         features: Sequence[Path] = (),
         settings: Settings | None = None,
-    ) -> "Repository":
-        """Map and check every index; `start` makes them answer.
-
-        Parameters
-        ----------
-        paths
-            Index files, each called as its file without `.pdx`, or a file for each
-            name.
-        features
-            Python files with the operator's own features; an index never names any.
-        settings
-            The operator's limits.
-
-        Raises
-        ------
-        BadInput
-            If there is no file, or two have one name, or a name cannot be in a URL.
-        BadIndexFile
-            If a file is damaged or foreign, or holds no models.
-        BadFeature
-            If a feature's code is not there, or is not what was indexed.
-        """
-        repository = cls(name_paths(paths), features, settings or Settings())
-        for place in repository._places.values():
-            place.served = repository._open(place)
-        return repository
+    ) -> None:
+        self.queue = WorkQueue()
+        self.settings = settings or Settings()
+        self.leaving = False
+        self.stray = Metrics()
+        self.held_bytes = HeldBytes(self.settings.intake_limit)
+        self._features = tuple(features)
+        self._places = {
+            name: _Place(name, path, Metrics())
+            for name, path in name_paths(paths).items()
+        }
+        self._first = next(iter(self._places.values()))
+        self._one_at_a_time = asyncio.Lock()
+        for place in self._places.values():
+            place.served = self._open(place)
 
     @property
     def ready(self) -> bool:
         """Whether every index that is loaded answers, and will for a while."""
-        return not self.leaving and all(
-            place.served.ready
-            for place in self._places.values()
-            if place.served is not None
-        )
+        return not self.leaving and all(served.ready for served in self._served())
 
     def names(self) -> tuple[str, ...]:
         """Every name, the default one first, whether it answers now or not."""
@@ -150,12 +125,7 @@ class Repository:
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
         """Return what answers for a name; for None, the default's.
 
-        Parameters
-        ----------
-        name
-            As in `names`.
-        version
-            Checksum of the index that must be the one being served; None takes any.
+        `version` is the checksum that its index must have; None takes any.
 
         Raises
         ------
@@ -176,13 +146,7 @@ class Repository:
         return served
 
     def state(self, name: str) -> ModelState:
-        """Say whether a name answers.
-
-        Raises
-        ------
-        UnknownModel
-            If the name is unknown.
-        """
+        """Say whether a name answers; UnknownModel if it is unknown."""
         place = self._place(name)
         if place.served is not None and place.served.ready:
             return ModelState("READY", "")
@@ -193,20 +157,13 @@ class Repository:
     def facts(self) -> ModelsFacts:
         """Say of every name whether it answers, and with which version."""
         facts = []
-        for place in self._places.values():
-            state, reason = self.state(place.name)
-            version = None if place.served is None else place.served.version
-            facts.append(ModelFacts(place.name, version, state, reason))
+        for name, place in self._places.items():
+            version = place.served.version if place.served else None
+            facts.append(ModelFacts(name, version, *self.state(name)))
         return ModelsFacts(facts)
 
     def metrics(self, name: str) -> Metrics:
-        """Return what was counted for a name, through all its versions.
-
-        Raises
-        ------
-        UnknownModel
-            If the name is unknown.
-        """
+        """Return what all versions of a name counted; UnknownModel if it is unknown."""
         return self._place(name).metrics
 
     async def start(self) -> None:
@@ -236,9 +193,8 @@ class Repository:
 
     async def stop(self) -> None:
         """Take no more requests, and finish those that wait."""
-        for place in self._places.values():
-            if place.served is not None:
-                place.served.ready = False
+        for served in self._served():
+            served.ready = False
         gc.unfreeze()
         await asyncio.get_running_loop().run_in_executor(None, self.queue.stop)
 
@@ -249,7 +205,7 @@ class Repository:
 
     def run_once(self) -> None:
         """Run everything once, before anything is started: for a process that forks."""
-        for served in filter(None, (place.served for place in self._places.values())):
+        for served in self._served():
             served.warm_up.run()
 
     def reopen(self) -> None:
@@ -260,25 +216,11 @@ class Repository:
                 place.served = self._open(place)
 
     async def load(self, name: str) -> None:
-        """Load a name's file as it is now; what it had before answers until then.
-
-        Raises
-        ------
-        UnknownModel
-            If the name is unknown.
-        ReloadFailed
-            If the file cannot be served; what answered before still does.
-        """
+        """Load a name's file as it is now; errors as `reload`."""
         await self._replace(self._place(name))
 
     async def unload(self, name: str) -> None:
-        """Let a name answer no more, but for the requests that are under way.
-
-        Raises
-        ------
-        UnknownModel
-            If the name is unknown.
-        """
+        """Let a name answer no new requests; UnknownModel if it is unknown."""
         place = self._place(name)
         async with self._one_at_a_time:
             place.served, place.reason = None, "it was unloaded"
@@ -287,8 +229,7 @@ class Repository:
     async def reload(self, name: str | None = None) -> dict[str, str]:
         """Load a name's file again, or all that are loaded; the versions served then.
 
-        A file that has not changed takes nobody's place: nothing is to be done then.
-        Whoever asks while a reload of the name waits for its turn gets the same one.
+        What is loaded answers until then, and goes on where the file has not changed.
 
         Raises
         ------
@@ -307,11 +248,7 @@ class Repository:
                 failures.append(error)
         if failures:
             raise ReloadFailed("; ".join(map(str, failures)))
-        return {
-            place.name: place.served.version
-            for place in wanted
-            if place.served is not None
-        }
+        return {place.name: place.served.version for place in wanted if place.served}
 
     def _place(self, name: str) -> _Place:
         place = self._places.get(name)
@@ -322,6 +259,9 @@ class Repository:
 
     def _loaded(self) -> list[_Place]:
         return [place for place in self._places.values() if place.served is not None]
+
+    def _served(self) -> list[ServedModel]:
+        return [place.served for place in self._places.values() if place.served]
 
     async def _replace(self, place: _Place) -> None:
         """Have a file loaded as it is from now on, by a reload that has not begun."""
@@ -379,6 +319,8 @@ class Repository:
     def _open(self, place: _Place) -> ServedModel:
         planner = load_planner(place.path, self._features, self.settings)
         try:
-            return ServedModel(Codec(planner, self.settings), self.queue, place.metrics)
+            return ServedModel(
+                Translator(planner, self.settings), self.queue, place.metrics
+            )
         except (BadIndexFile, BadItem) as error:  # its samples are items, too
             raise BadIndexFile(f"{place.path}: {error}") from error

@@ -15,10 +15,7 @@ _reader = ThreadPoolExecutor(1, "polydom-read")
 
 
 async def run_off_loop(read: Callable[..., T], *arguments: object, size: int) -> T:
-    """Call `read`, which takes long where there are many bytes; not on the loop then.
-
-    It must be made of short pieces: while one runs the interpreter serves nobody else.
-    """
+    """Call `read`; where there are many bytes not on the loop, and in short pieces."""
     if size <= LARGE:
         return read(*arguments)
     loop = asyncio.get_running_loop()
@@ -28,8 +25,7 @@ async def run_off_loop(read: Callable[..., T], *arguments: object, size: int) ->
 async def run_in_thread(work: Callable[[], T]) -> T:
     """Do some work in a thread that ends with the process; give or raise its result.
 
-    The event loop's own threads are waited for when it ends, so that a file system
-    that does not answer would keep the process from stopping.
+    The event loop's own threads would keep a process from stopping.
     """
     done: Future[T] = Future()
     thread = threading.Thread(

@@ -15,7 +15,7 @@ from ..engine.planner import Planner
 from ..engine.rescaling import first_state, read_machine_times, rescale
 from ..schema.facts import Rescaling
 from ..settings import Settings
-from .codec import Codec
+from .translator import Translator
 
 WARM_UP_ROUNDS = 3
 
@@ -53,8 +53,8 @@ class WarmUp:
             make_item(payload, package.kind, pair=planner.index.pairs)
             for payload in package.meta.get("samples", [])
         ]
-        self._pace = read_machine_times(planner)
-        self.rescaling = Rescaling(first_state(planner, self._pace, rescales))
+        self._build_times = read_machine_times(planner)
+        self.rescaling = Rescaling(first_state(planner, self._build_times, rescales))
 
     def run(self) -> None:
         """Do all of it."""
@@ -82,13 +82,15 @@ class WarmUp:
                 model.scores(whole[-1])
                 model.choose(whole[-1])
                 yield
-        if rescales and self._pace is not None:
-            self.rescaling = yield from rescale(planner, self._pace, items, list(whole))
+        if rescales and self._build_times is not None:
+            self.rescaling = yield from rescale(
+                planner, self._build_times, items, list(whole)
+            )
 
 
-def open_codec(
+def open_translator(
     index: str | os.PathLike[str] | Index, features: Sequence[Path]
-) -> Codec:
+) -> Translator:
     """Load an index and make it ready to answer in this process.
 
     Raises
@@ -98,4 +100,4 @@ def open_codec(
     """
     planner = load_planner(index, features)
     WarmUp(planner).run()
-    return Codec(planner, Settings())
+    return Translator(planner, Settings())

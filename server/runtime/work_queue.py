@@ -25,32 +25,25 @@ class WorkQueue:
     """Runs one piece of work at a time, the most urgent of those that wait first.
 
     The heap belongs to the computing thread alone; others only post into a mailbox,
-    which it empties before every choice. So posting takes no lock that the thread
-    could hold, and the order is right for all that was posted before a choice.
+    which it empties before every choice.
 
     Parameters
     ----------
-    name
-        Of the thread.
     now
         Monotonic clock of all that is due.
 
     Attributes
     ----------
     waiting
-        How many requests were posted and are not done yet. Whoever posts them counts
-        them, on the event loop; what goes through `compute` is none.
+        How many jobs were posted and are not done yet. They count themselves, on the
+        event loop.
     late
         How many pieces of late work wait behind what can be in time.
     busy
         Whether the thread does some work.
     """
 
-    def __init__(
-        self,
-        name: str = "polydom-compute",
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._mailbox: SimpleQueue[_Entry | None] = SimpleQueue()
         self._heap: list[_Entry] = []
         self._sequence = itertools.count()
@@ -59,7 +52,9 @@ class WorkQueue:
         self._late_due_s = -math.inf
         self.waiting = self.late = 0
         self.busy = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name="polydom-compute", daemon=True
+        )
 
     @property
     def begun(self) -> bool:
@@ -77,30 +72,19 @@ class WorkQueue:
             self._thread.join()
 
     def post(self, due_s: float, work: Work) -> None:
-        """Have `work` done; equal deadlines keep the order of posting.
+        """Have `work` done that is due then; infinity is allowed.
 
-        Parameters
-        ----------
-        due_s
-            When its answer is due, on the monotonic clock; infinity is allowed.
-        work
-            Called once, in the computing thread. It must not raise: who posts it
-            delivers its errors with its results.
+        Equal deadlines keep the order of posting. It must not raise: who posts it
+        delivers its errors with its results.
         """
         self._mailbox.put((due_s, next(self._sequence), work))
 
     def defer(self, cost_s: float, work: Work) -> None:
-        """Have late `work` done behind what can still be in time.
+        """Have late `work` of `cost_s` done behind what can still be in time.
 
-        The earliest deadline first is the best order only for what can keep its own. So
-        late work gets one that it keeps: the time at which a thread that gives it
-        `LATE_SHARE` of its time has done it, and all late work before it (the total
+        It gets a deadline that it can keep: the time at which a thread that gives late
+        work `LATE_SHARE` of its time has done it, and all before it (the total
         bandwidth server of Spuri and Buttazzo, 1996). For the computing thread.
-
-        Parameters
-        ----------
-        cost_s
-            Seconds that it takes.
         """
         self._late_due_s = max(self._late_due_s, self._now()) + cost_s / LATE_SHARE
         self.late += 1

@@ -4,6 +4,7 @@ import json
 from typing import Any, NamedTuple
 
 import msgpack
+import msgspec
 
 from polydom.features.errors import BadInput, BadItem
 
@@ -56,6 +57,23 @@ def twice_in_json(document: bytes, *, packed: bool = False) -> Twice:
         kind = "msgpack" if packed else "JSON"
         raise BadInput(f"the {kind} is nested too deeply, or is none") from error
     return pairs.twice
+
+
+def decode_record(data: str | bytes) -> Any:
+    """Read a record that came as JSON alone.
+
+    Raises
+    ------
+    msgspec.DecodeError, UnicodeDecodeError, RecursionError
+        If it is no JSON.
+    BadItem
+        If it has a column twice.
+    """
+    record = msgspec.json.decode(data)
+    document = data.encode() if isinstance(data, str) else data
+    if isinstance(record, dict) and document.count(b":") > len(record):
+        refuse_twice("record", Twice(None, twice_in_json(document).any))
+    return record
 
 
 def refuse_twice(where: str, twice: Twice) -> None:

@@ -10,7 +10,7 @@ from polydom.features.items import Gaps
 OnInfeasible = Literal["prior", "cheapest", "error"]
 Reason = Literal["budget", "waited", "pressure", "infeasible", "overrun", "sure"]
 
-# What it holds is looked at by `Codec.read`, which is the same for every entrance.
+# What it holds is looked at by `Translator.read`, which is the same for every entrance.
 Record = Annotated[
     Any,
     msgspec.Meta(

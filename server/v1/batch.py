@@ -15,8 +15,8 @@ from starlette.types import Receive, Scope, Send
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.items import Item
 
-from ..batch.account import Account, Answered, Failed
-from ..batch.top_k import TopK
+from ..batch.ledger import Answered, Failed, Ledger
+from ..batch.top_k import make_top_k
 from ..engine.budget import Allowance, read_amount
 from ..engine.request import Request
 from ..errors import Abandoned, NotReady, Overloaded, not_ready
@@ -98,13 +98,11 @@ class Batch:
         served = repository.get(terms.model)
         if not served.ready:
             raise not_ready(served.queue.begun)
-        codec = served.codec
-        amount = read_amount(codec.unit, terms.budget_ms, terms.budget)
+        translator = served.translator
+        amount = read_amount(translator.unit, terms.budget_ms, terms.budget)
         if amount is None:
-            name = "budget_ms" if codec.unit == "s" else "budget"
+            name = "budget_ms" if translator.unit == "s" else "budget"
             raise BadInput(f"say with {name!r} what all items may cost together")
-        if (terms.label is None) != (terms.top is None):
-            raise BadInput("label and top go together: the likeliest items of a class")
         self._repository = repository
         self._served = served
         self._reader = reader
@@ -114,12 +112,10 @@ class Batch:
         self._stopped = False
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
-        self._account = Account(
-            codec.planner, amount, count=terms.count, started_s=reader.arrived_s
+        self._ledger = Ledger(
+            translator.planner, amount, count=terms.count, started_s=reader.arrived_s
         )
-        self._top_k: TopK | None = None
-        if terms.label is not None and terms.top is not None:
-            self._top_k = TopK(self._account, terms.label, terms.top)
+        self._top_k = make_top_k(self._ledger, terms.label, terms.top)
 
     async def run(self, chunks: AsyncIterator[list[Raw]]) -> None:
         """Answer chunk by chunk, and sum up at the end."""
@@ -135,7 +131,7 @@ class Batch:
             return
         except Exception as error:
             broken = error
-        totals = self._account.totals()
+        totals = self._ledger.totals()
         if broken is not None:
             _, failure = self._served.metrics.failed(broken, "a batch failed")
             totals.error, totals.code = failure.error, failure.code
@@ -153,8 +149,8 @@ class Batch:
                 raise NotReady("the server is about to stop")
             # never before a request: those are due within the largest budget
             now_s = self._served.now()
-            soonest_s = now_s + self._served.codec.settings.max_budget_s
-            due_s = max(self._account.due_s, soonest_s)
+            soonest_s = now_s + self._served.translator.settings.max_budget_s
+            due_s = max(self._ledger.due_s, soonest_s)
             turn = partial(_turn, work, now_s=self._served.now)
             with self._slot():
                 encoded, done = await self._served.queue.compute(turn, due_s)
@@ -171,7 +167,7 @@ class Batch:
         items = [(self._number + k, self._read(raw)) for k, raw in enumerate(chunk)]
         self._number += len(items)
         yield None
-        for result in self._account.answers(items, self._reader.caller):
+        for result in self._ledger.answers(items, self._reader.caller):
             if isinstance(result, Failed):
                 self._stopped = self._stops
                 yield self._reply.encode(error_entry(result.number, result.error))
@@ -194,10 +190,10 @@ class Batch:
 
     def _read(self, raw: Raw) -> Item | PolydomError:
         try:
-            codec, packed = self._served.codec, self._reply.packed
-            kind, columns = codec.planner.package.kind, codec.columns
+            translator, packed = self._served.translator, self._reply.packed
+            kind, columns = translator.planner.package.kind, translator.columns
             check_item(raw, packed=packed, kind=kind, columns=columns)
-            return codec.item(read_item(raw, packed=packed))
+            return translator.item(read_item(raw, packed=packed))
         except PolydomError as error:
             return error
 
@@ -205,8 +201,8 @@ class Batch:
         budget = Allowance(result.outcome.predicted)
         read_s = min(read_s, result.outcome.started_s)
         request = Request(result.item, budget, arrived_s=read_s, read_s=read_s)
-        answer = self._served.codec.answer(request, result.outcome)
-        answer.budget_met = self._account.spent <= self._account.amount
+        answer = self._served.translator.answer(request, result.outcome)
+        answer.budget_met = self._ledger.spent <= self._ledger.amount
         key = (answer.features, answer.reason or "", answer.budget_met)
         self._told[key] += 1
         return self._reply.encode(entry_of(result.number, answer))

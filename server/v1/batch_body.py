@@ -14,11 +14,11 @@ from starlette.types import Receive, Scope
 from polydom.features.errors import BadInput, PolydomError
 from polydom.features.wording import describe_decode_error
 
-from ..batch.account import CHUNK
+from ..batch.ledger import CHUNK
 from ..errors import Abandoned, ReceiveTimeout, UnsupportedEncoding
 from ..http.body import arrival, read_body
 from ..http.headers import Headers, content_type_in, read_query
-from ..runtime.admission import HeldBody
+from ..runtime.held_bytes import HeldBody
 from ..schema.batch import BatchBody, BatchItem, BatchTerms
 from ..schema.bounds import LARGE
 from ..schema.json_keys import Twice, refuse_twice, twice_in_json

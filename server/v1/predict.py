@@ -17,10 +17,10 @@ from ..http.body import arrival, coding_of, read_body
 from ..http.headers import Headers, model_in, type_and_budget_in
 from ..http.raw_request import RawRequest
 from ..http.reply import JSON, Reply, error_reply, send_and_count
-from ..runtime.admission import HeldBody
-from ..runtime.codec import Codec
-from ..runtime.model import ServedModel
+from ..runtime.held_bytes import HeldBody
 from ..runtime.repository import Repository
+from ..runtime.served_model import ServedModel
+from ..runtime.translator import Translator
 from ..schema.bounds import LARGE
 from ..schema.predict import MSGPACK, PredictRequest, Terms, encode, encode_msgpack
 from .decode import check_request, decode_request, model_in_body
@@ -50,13 +50,13 @@ class Predict:
             served = self._repository.get()
             if served.waiting:
                 return None
-            ask = _read(served.codec, request.headers, request.query, request.body)
+            ask = _read(served.translator, request.headers, request.query, request.body)
             if ask is None:
                 return None
             answered = served.answer_at_once(ask, request.arrived_s, request.caller)
             if answered is None:
                 return None
-            answer = encode(served.codec.answer(*answered))
+            answer = encode(served.translator.answer(*answered))
         except Exception:  # the route will meet it again, and say what it is
             return None
         request.when_written(partial(served.sent, *answered))
@@ -83,7 +83,7 @@ class Predict:
                 served = None
                 served = repository.get(ask.model)
             request, outcome = await served.answer(ask, arrived_s, caller)
-            answer = served.codec.answer(request, outcome)
+            answer = served.translator.answer(request, outcome)
         except Exception as error:
             metrics = repository.stray if served is None else served.metrics
             await error_reply(*metrics.failed(error))(scope, receive, send)
@@ -116,14 +116,14 @@ def _decode(
 ) -> PredictRequest:
     if served is None:
         return decode_request(headers, query, body, None)
-    kind = served.codec.planner.package.kind
+    kind = served.planner.package.kind
     if len(body) > LARGE:
-        check_request(headers, body, kind, served.codec.columns)
+        check_request(headers, body, kind, served.translator.columns)
     return decode_request(headers, query, body, kind)
 
 
 def _read(
-    codec: Codec, headers: Headers, query: bytes, body: bytes
+    translator: Translator, headers: Headers, query: bytes, body: bytes
 ) -> PredictRequest | tuple[Terms, Item] | None:
     """Read a request; None where that takes long, or it is for a model by name."""
     telling = [header for header in headers if header[0] in _TELLING]
@@ -133,10 +133,10 @@ def _read(
         if coding_of(telling) or content_type in MSGPACK:
             return None
         is_bare = not query and content_type == "application/json" and budget is None
-    if codec.reader is not None and is_bare:
-        read = codec.reader.read(body)
+    if translator.record_decoder is not None and is_bare:
+        read = translator.record_decoder.read(body)
         return None if read is None or read[0].model is not None else read
-    kind = codec.planner.package.kind
+    kind = translator.planner.package.kind
     if kind == "image":
         return None
     ask = decode_request(telling, query, body, kind)

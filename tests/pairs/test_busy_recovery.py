@@ -15,8 +15,8 @@ from polydom.server.engine.budget import Deadline
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import LASTING_S, Level, SendTime, SendTimes, weigh
-from polydom.server.runtime.codec import Codec
-from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.served_model import ServedModel
+from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import Answer, PredictRequest
 from polydom.server.settings import Settings
@@ -40,7 +40,7 @@ class Scene:
         self.clock = Clock()
         index = make_index(scale=0.05)
         planner = Planner(index, extractor_of(index), now=self.clock)
-        self.served = ServedModel(Codec(planner, Settings()), WorkQueue())
+        self.served = ServedModel(Translator(planner, Settings()), WorkQueue())
         self.served.ready = True
         resting = [1e-4] * 200
         now_s = self.clock()
@@ -55,7 +55,7 @@ class Scene:
         )
         answered = self.served.answer_at_once(ask, arrived_s, Caller())
         assert answered is not None
-        answer = self.served.codec.answer(*answered)
+        answer = self.served.translator.answer(*answered)
         self.clock.now_s += after_s
         self.served.sent(*answered)
         return answer

@@ -17,9 +17,9 @@ from polydom.server.engine.execution import begin
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
-from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.job import Job
-from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.served_model import ServedModel
+from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import LATE_SHARE, WorkQueue
 from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
@@ -70,25 +70,15 @@ def test_a_server_answers_in_time_though_much_that_is_late_waits(
 
 
 def carry_out(
-    clock: Clock, planner: Planner, questions: list[Request]
+    clock: Clock, planner: Planner, requests: list[Request]
 ) -> tuple[list[Outcome], WorkQueue]:
-    """What becomes of questions that all wait when the thread begins."""
+    """What becomes of requests that all wait when the thread begins."""
 
     async def main() -> list[Outcome]:
         queue = WorkQueue(now=clock)
-        left = len(questions)
-
-        def one_less() -> None:
-            nonlocal left
-            left -= 1
-
-        jobs = []
-        for request in questions:
-            job = Job(
-                planner, request, lambda: left - queue.late, one_less, queue.defer
-            )
-            queue.post(request.budget.due_s, job.compute)
-            jobs.append(job)
+        jobs = [Job(planner, request, queue) for request in requests]
+        for job, request in zip(jobs, requests, strict=True):
+            job.post(request.budget.due_s)
         queue.start()
         await asyncio.to_thread(queue.stop)
         await asyncio.sleep(0)  # deliveries
@@ -112,7 +102,7 @@ def test_late_answers_leave_the_others_their_time() -> None:
     assert (queue.late, queue.busy) == (0, False)
 
 
-def test_late_questions_press_nobody() -> None:
+def test_late_requests_press_nobody() -> None:
     """They have no deadline to lose, so nobody takes a cheaper plan for their sake."""
     clock = Clock()
     planner = slow_planner(clock, AS_PROMISED)
@@ -192,7 +182,7 @@ def test_what_no_deadline_drives_waits_no_longer_than_the_largest_budget() -> No
     async def main() -> None:
         queue = Queue(now=clock)
         planner = Planner(index, extractor_of(index), now=clock)
-        one = ServedModel(Codec(planner, Settings(max_budget_s=2.0)), queue)
+        one = ServedModel(Translator(planner, Settings(max_budget_s=2.0)), queue)
         queue.start()
         await one.start()
         await one.answer(PredictRequest(text="x", budget=1.0), clock(), Caller())

@@ -187,3 +187,8 @@ def test_server_refuses_a_record_with_a_gap_its_model_cannot_take(
             assert (reply.status_code, reply.json()["code"]) == (400, "bad_item")
             message = f"no number in column '{name}' of feature '{feature}'"
             assert message in reply.json()["error"]
+            items = [{"record": whole}, {"record": record}, {"record": whole}]
+            reply = client.post("/v1/batch", json={"items": items, "budget_ms": 900})
+            first, failed, last = reply.json()["answers"]
+            assert (first["label"], failed["code"]) == (last["label"], "bad_item")
+            assert message in failed["error"]

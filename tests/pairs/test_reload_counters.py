@@ -15,7 +15,7 @@ from starlette.testclient import TestClient
 from polydom.server.app import create_app
 from polydom.server.engine.request import Caller
 from polydom.server.http.prometheus import render
-from polydom.server.runtime.metrics import EngineCounts, EngineTotals
+from polydom.server.runtime.metrics import PlannerCounts, PlannerTotals
 from polydom.server.runtime.repository import Repository
 from polydom.server.schema.predict import PredictRequest
 from tests.support.repositories import run, started
@@ -48,15 +48,15 @@ def fell(before: dict[Key, float], after: dict[Key, float]) -> list[Key]:
 
 
 async def use(repository: Repository) -> None:
-    """Have everything counted that an engine counts."""
-    serving = repository.get()
+    """Have everything counted that a planner counts."""
+    served = repository.get()
     for _ in range(3):
-        await serving.answer(
-            PredictRequest(text="hi", budget_ms=900), serving.now(), Caller()
+        await served.answer(
+            PredictRequest(text="hi", budget_ms=900), served.now(), Caller()
         )
-    planner = serving.codec.planner
+    planner = served.planner
     for _ in range(100):
-        planner.drift.add(True, serving.now())
+        planner.drift.add(True, served.now())
     for changed in (None, False, True):
         planner.audit.add(changed)
 
@@ -132,9 +132,9 @@ class Counts:
         vars(self).update(counts)
 
 
-def test_counts_of_engines_outlive_them_and_nothing_else_does() -> None:
-    counts = EngineCounts()
-    assert counts.totals() == EngineTotals()
+def test_counts_of_planners_outlive_them_and_nothing_else_does() -> None:
+    counts = PlannerCounts()
+    assert counts.totals() == PlannerTotals()
     first, second = Planner(1), Planner(10)
     for planner in (first, second):
         counts.add(planner)  # type: ignore[arg-type]

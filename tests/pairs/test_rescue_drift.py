@@ -10,7 +10,7 @@ import pytest
 from polydom.features.errors import BadFeature
 from polydom.features.extract import Extractor
 from polydom.features.items import text_item
-from polydom.server.batch.account import Account
+from polydom.server.batch.ledger import Ledger
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.execution import Execution, begin, execute
 from polydom.server.engine.request import Request
@@ -44,19 +44,19 @@ def test_a_plan_that_is_abandoned_tells_what_it_took() -> None:
     clock = Clock()
     planner = slow_planner(clock, (12e-3, 0.0, 0.0))
     request = Request(TEXT_100, Deadline(50.0, 20e-3))
-    attempt = begin(planner, request)
+    execution = begin(planner, request)
     first = planner.extractor.features[0]
-    stop = replace(first, function=lambda *x: _then(first.function(*x), attempt))
+    stop = replace(first, function=lambda *x: _then(first.function(*x), execution))
     others = planner.extractor.features[1:]
     planner.extractor = Extractor([stop, *others], WIDTHS)
     with pytest.raises(Abandoned):
-        attempt.run()
+        execution.run()
     assert planner.drift.at(clock()) > 1
     assert planner.drift.plans == 1
 
 
-def _then(values: Any, attempt: Execution) -> Any:
-    attempt.stopped = True
+def _then(values: Any, execution: Execution) -> Any:
+    execution.stopped = True
     return values
 
 
@@ -77,10 +77,10 @@ def test_an_answer_given_meanwhile_is_no_second_plan() -> None:
     """The event loop concludes; the thread goes on, and what it took counts once."""
     clock = Clock()
     planner = slow_planner(clock, (1e-3, 12e-3, 0.0))
-    attempt = begin(planner, Request(TEXT_100, Allowance(5.3e-3)))
-    attempt.conclude()
+    execution = begin(planner, Request(TEXT_100, Allowance(5.3e-3)))
+    execution.conclude()
     assert planner.drift.plans == 0
-    attempt.run()
+    execution.run()
     assert planner.drift.plans == 1
 
 
@@ -89,8 +89,8 @@ def test_batches_are_learned_from_too(correct: bool) -> None:
     clock = Clock()
     planner = slow_planner(clock, (12e-3,) * 3)
     planner.corrects = correct
-    bulk = Account(planner, 100.0, count=8)
-    list(bulk.answers([(number, TEXT_100) for number in range(8)]))
+    ledger = Ledger(planner, 100.0, count=8)
+    list(ledger.answers([(number, TEXT_100) for number in range(8)]))
     assert (planner.drift.at(clock()) > 1) == correct
 
 
@@ -103,9 +103,9 @@ def test_a_batch_spends_no_more_because_single_plans_were_slow() -> None:
         planner.corrects = False
         for _ in range(late):
             planner.drift.add(True, clock())
-        bulk = Account(planner, 0.6, count=200)
+        ledger = Ledger(planner, 0.6, count=200)
         for start in range(0, 200, 10):
-            list(bulk.answers([(start + k, TEXT_100) for k in range(10)]))
-        found.append((bulk.totals().expected_accuracy, bulk.spent))
-        assert bulk.totals().budget_met
+            list(ledger.answers([(start + k, TEXT_100) for k in range(10)]))
+        found.append((ledger.totals().expected_accuracy, ledger.spent))
+        assert ledger.totals().budget_met
     assert found[0] == pytest.approx(found[1])

@@ -16,8 +16,8 @@ from polydom.server.engine.request import Caller
 from polydom.server.http.protocol import HttpProtocol
 from polydom.server.http.reply import send_and_count
 from polydom.server.oip.grpc_service import SENDING_S, _written_s
-from polydom.server.runtime.codec import Codec
-from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.served_model import ServedModel
+from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.settings import Settings
 from tests.support.clock import Clock
@@ -124,7 +124,7 @@ def test_each_kind_of_answer_has_its_own_reserve() -> None:
     clock = Clock()
     index = make_index()
     planner = Planner(index, extractor_of(index), now=clock)
-    one = ServedModel(Codec(planner, Settings()), WorkQueue())
+    one = ServedModel(Translator(planner, Settings()), WorkQueue())
     many = one.send_times_of("http", 1000)
     for _ in range(50):
         many.thread.add(0.5, clock())

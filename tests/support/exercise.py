@@ -29,7 +29,7 @@ from polydom.server.engine.budget import Allowance, Budget, Deadline
 from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
-from polydom.server.runtime.codec import Codec
+from polydom.server.runtime.translator import Translator
 from polydom.server.settings import Settings
 from tests.support import served, zoo
 
@@ -203,7 +203,7 @@ def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
     package = index.package
     assert package is not None
     planner = Planner(index, extractor)
-    codec, item = Codec(planner, Settings()), item_of(index)
+    translator, item = Translator(planner, Settings()), item_of(index)
     now_s = planner.now()
     for amount, on_infeasible in ((0.02, "prior"), (1e-7, "cheapest"), (2.0, "prior")):
         if str(package.meta.get("unit", "s")) == "s":
@@ -215,7 +215,7 @@ def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
             outcome = execute(planner, request)
         except BadFeature:
             continue
-        said = codec.answer(request, outcome)
+        said = translator.answer(request, outcome)
         scores = list(said.scores.values())
         if not all(math.isfinite(s) for s in scores) and package.kind != "record":
             yield f"scores {scores} were served"

@@ -20,7 +20,7 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 @asynccontextmanager
 async def started(*paths: Path) -> AsyncIterator[Repository]:
-    repository = Repository.open(paths, features=OWN)
+    repository = Repository(paths, features=OWN)
     await repository.start()
     try:
         yield repository

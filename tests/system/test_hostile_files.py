@@ -133,7 +133,7 @@ def test_what_is_found_out_before_serving_names_the_file(
     path = tmp_path / "odd.pdx"
     hostile_files.edited(lambda meta, _: meta["package"]["meta"].update(fact))(path)
     with pytest.raises(BadIndexFile, match=r"odd\.pdx: "):
-        Repository.open([path], features=[served.FEATURES_FILE])
+        Repository([path], features=[served.FEATURES_FILE])
 
 
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:

@@ -142,7 +142,7 @@ def test_fault_within_a_batch_is_its_last_word(
     before = internal(app)
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     with monkeypatch.context() as patch:
-        patch.setattr(app.state.repository.get().codec, "read", fail)
+        patch.setattr(app.state.repository.get().translator, "read", fail)
         kind = {"content-type": "application/jsonl"}
         connection.request("POST", "/v1/batch?budget_ms=900", BODY + b"\n", kind)
         lines = connection.getresponse().read().splitlines()

@@ -5,11 +5,11 @@ import pytest
 
 from polydom.features.errors import BadInput
 from polydom.features.items import record_item, text_item
-from polydom.server.batch.account import Account, Answered, Assignment, carry_out
+from polydom.server.batch.ledger import Answered, Assignment, Ledger, carry_out
 from polydom.server.batch.top_k import AT_LEAST, KEPT, TopK, _bytes_of
 from polydom.server.engine.outcome import Outcome
 from polydom.server.errors import TooLarge
-from tests.server.batch.test_account import money_planner
+from tests.support.planners import money_planner
 
 PLANNER = money_planner()
 TEXTS = [f"{'free $$ ' * (k % 7)}{'word ' * (k % 5)}" for k in range(300)]
@@ -17,15 +17,15 @@ ITEMS = [text_item(text) for text in TEXTS]
 BEST = len(PLANNER.plans) - 1
 
 
-def find(amount: float, top: int) -> tuple[Account, list[Answered]]:
-    account = Account(PLANNER, amount, count=len(ITEMS))
-    top_k = TopK(account, "spam", top)
-    for result in account.answers(enumerate(ITEMS)):
+def find(amount: float, top: int) -> tuple[Ledger, list[Answered]]:
+    ledger = Ledger(PLANNER, amount, count=len(ITEMS))
+    top_k = TopK(ledger, "spam", top)
+    for result in ledger.answers(enumerate(ITEMS)):
         assert isinstance(result, Answered)
         top_k.offer(result)
     for _ in top_k.improve():
         pass
-    return account, top_k.ranking()
+    return ledger, top_k.ranking()
 
 
 def spam(outcome: object) -> float:
@@ -33,7 +33,7 @@ def spam(outcome: object) -> float:
     return outcome.scores["spam"]
 
 
-def test_finalists_are_the_likeliest_where_the_budget_allows_all() -> None:
+def test_top_k_are_the_likeliest_where_the_budget_allows_all() -> None:
     _, ranking = find(99.0, top=10)
     scores = [spam(carry_out(PLANNER, Assignment(item, BEST))) for item in ITEMS]
     expected = sorted(range(len(ITEMS)), key=lambda k: (-scores[k], k))[:10]
@@ -41,36 +41,52 @@ def test_finalists_are_the_likeliest_where_the_budget_allows_all() -> None:
     assert all(ITEMS[result.number] is result.item for result in ranking)
 
 
-def test_finalists_get_their_best_plans_under_a_budget_for_few() -> None:
+def test_top_k_get_their_best_plans_under_a_budget_for_few() -> None:
     # everyone's best plan costs 2.7 and more, everyone's cheapest 0.06
-    account, ranking = find(1.0, top=10)
+    ledger, ranking = find(1.0, top=10)
     assert [result.outcome.row for result in ranking] == [BEST] * 10
     scores = [spam(result.outcome) for result in ranking]
     assert scores == sorted(scores, reverse=True)
-    totals = account.totals()
+    totals = ledger.totals()
     assert totals.budget_met
     assert totals.items == len(ITEMS)
 
 
-def test_finalists_without_a_budget_are_ranked_by_the_prior() -> None:
+def test_top_k_keeps_the_first_answer_of_what_fails_at_its_best_plan() -> None:
+    ledger = Ledger(PLANNER, 0.025)
+    top_k = TopK(ledger, "spam", 2)
+    items = [text_item("$$ \x00"), text_item("$$")]  # of the first no words are found
+    for number, item in enumerate(items):
+        outcome = carry_out(PLANNER, Assignment(item, 1))
+        ledger.enter(outcome)
+        top_k.offer(Answered(number, item, outcome))
+    spent = ledger.spent
+    list(top_k.improve())
+    ranking = {result.number: result.outcome.row for result in top_k.ranking()}
+    assert ranking == {0: 1, 1: BEST}
+    costs = [PLANNER.index.cost_s(BEST, item.size) for item in items]
+    assert ledger.spent == pytest.approx(spent + sum(costs))
+
+
+def test_top_k_without_a_budget_are_ranked_by_the_prior() -> None:
     _, ranking = find(0.0, top=3)
     assert [result.number for result in ranking] == [0, 1, 2]
 
 
-def test_finalists_keep_no_more_than_they_may_need() -> None:
-    top_k = TopK(Account(PLANNER, 0.0), "spam", 2)
+def test_top_k_keep_no_more_than_they_may_need() -> None:
+    top_k = TopK(Ledger(PLANNER, 0.0), "spam", 2)
     outcome = carry_out(PLANNER, Assignment(ITEMS[0], 0))
     for number in range(500):
         top_k.offer(Answered(number, ITEMS[0], outcome))
     assert len(top_k._heap) == 2 * KEPT + AT_LEAST
 
 
-def test_finalists_keep_no_more_bytes_than_they_may(
+def test_top_k_keep_no_more_bytes_than_they_may(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("polydom.server.batch.top_k.KEPT_BYTES", 300_000)
-    account = Account(PLANNER, 99.0)
-    top_k = TopK(account, "spam", 5)
+    ledger = Ledger(PLANNER, 99.0)
+    top_k = TopK(ledger, "spam", 5)
     long = [text_item(f"{'free $$ ' * (k % 7)}{'x' * 20_000}") for k in range(99)]
     outcomes = [carry_out(PLANNER, Assignment(item, BEST)) for item in long]
     for number, (item, outcome) in enumerate(zip(long, outcomes, strict=True)):
@@ -84,16 +100,16 @@ def test_finalists_keep_no_more_bytes_than_they_may(
         top_k.offer(Answered(99, text_item("x" * 300_000), sure))
 
 
-def test_finalists_count_what_records_hold() -> None:
+def test_top_k_count_what_records_hold() -> None:
     records = [record_item({f"c{k}": "x" * 100 for k in range(n)}) for n in (1, 1000)]
     outcome = carry_out(PLANNER, Assignment(ITEMS[0], 0))
     few, many = (_bytes_of(Answered(0, record, outcome)) for record in records)
     assert many - few >= 999 * 200
 
 
-def test_finalists_are_fewer_where_there_are_fewer_items() -> None:
-    account = Account(PLANNER, 1.0)
-    top_k = TopK(account, "ham", 5)
+def test_top_k_are_fewer_where_there_are_fewer_items() -> None:
+    ledger = Ledger(PLANNER, 1.0)
+    top_k = TopK(ledger, "ham", 5)
     assert list(top_k.improve()) == []
     assert top_k.ranking() == []
 
@@ -102,6 +118,6 @@ def test_finalists_are_fewer_where_there_are_fewer_items() -> None:
     ("label", "top", "message"),
     [("eggs", 3, "no class 'eggs'"), ("ham", 0, "top is 0")],
 )
-def test_finalists_refuse_what_is_no_list(label: str, top: int, message: str) -> None:
+def test_top_k_refuse_what_is_no_list(label: str, top: int, message: str) -> None:
     with pytest.raises(BadInput, match=message):
-        TopK(Account(PLANNER, 1.0), label, top)
+        TopK(Ledger(PLANNER, 1.0), label, top)

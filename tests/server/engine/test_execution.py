@@ -18,12 +18,13 @@ from polydom.models.scoring.prior import Prior
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.execution import begin, execute
 from polydom.server.engine.planner import Planner
-from polydom.server.engine.request import Request
+from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned
 from polydom.server.runtime.record_decoder import RecordDecoder
 from tests.support import records
 from tests.support.clock import Clock
 from tests.support.planners import (
+    AS_PROMISED,
     INDEX,
     TEXT_100,
     ask,
@@ -38,6 +39,34 @@ def test_execution_names_the_feature_that_cannot_be_computed() -> None:
     planner = Planner(INDEX, extractor_of(INDEX))
     with pytest.raises(BadFeature, match="'words'"):
         execute(planner, Request(text_item("a\x00b"), Allowance(1.0)))
+
+
+def test_execution_falls_back_to_what_is_computed_when_a_feature_overruns() -> None:
+    clock = Clock()
+    outcome = ask(slow_planner(clock, (1e-3, 8e-3, 4e-3)), Deadline(50.0, 10e-3))
+    assert (outcome.row, outcome.reason) == (2, "overrun")
+    assert outcome.finished_s == pytest.approx(50.009)
+    assert outcome.predicted == pytest.approx(9.2e-3)
+
+
+def test_execution_goes_on_when_an_overrun_still_leaves_enough() -> None:
+    outcome = ask(slow_planner(Clock(), (2e-3, 4e-3, 4e-3)), Deadline(50.0, 10.2e-3))
+    assert (outcome.row, outcome.reason) == (3, None)
+
+
+def test_execution_never_falls_back_where_money_is_counted() -> None:
+    clock = Clock()
+    outcome = ask(slow_planner(clock, (100.0, 100.0, 100.0)), Allowance(9.3e-3))
+    assert (outcome.row, outcome.reason) == (3, None)
+
+
+def test_execution_stops_at_the_next_checkpoint_when_the_caller_is_gone() -> None:
+    clock, caller = Clock(), Caller()
+    planner = slow_planner(clock, AS_PROMISED)
+    caller.gone = True
+    with pytest.raises(Abandoned, match="nobody waits"):
+        ask(planner, Deadline(50.0, 1.0), caller=caller)
+    assert clock.now_s == 50.0
 
 
 @given(
@@ -73,11 +102,11 @@ def test_execution_can_be_concluded_from_elsewhere_while_a_feature_runs() -> Non
         replace(own.features[2], function=stuck(own.features[2].function)),
     ]
     planner = Planner(INDEX, Extractor(features, WIDTHS))
-    attempt = begin(planner, Request(TEXT_100, Allowance(1.0)))
-    thread = threading.Thread(target=attempt.run)
+    execution = begin(planner, Request(TEXT_100, Allowance(1.0)))
+    thread = threading.Thread(target=execution.run)
     thread.start()
     assert inside.wait(10)
-    outcome = attempt.conclude()
+    outcome = execution.conclude()
     go_on.set()
     thread.join()
     assert (outcome.row, outcome.reason) == (2, "overrun")
@@ -115,13 +144,13 @@ def test_what_is_concluded_while_a_plan_becomes_sure_is_of_one_moment() -> None:
     slow = replace(package, models=(prior, *package.models[1:]))
     features = [replace(length, function=stuck), *others]
     planner = Planner(replace(index, package=slow), Extractor(features, WIDTHS))
-    attempt = begin(planner, Request(TEXT_100, Allowance(1.0)))
-    thread = threading.Thread(target=attempt.run)
+    execution = begin(planner, Request(TEXT_100, Allowance(1.0)))
+    thread = threading.Thread(target=execution.run)
     thread.start()
-    outcome = attempt.conclude()
+    outcome = execution.conclude()
     assert (outcome.row, outcome.reason) == (0, "overrun")
     assert outcome.accuracy == ACCURACIES[0]
-    assert attempt.conclude().reason == "sure"
+    assert execution.conclude().reason == "sure"
 
 
 def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:
@@ -154,8 +183,7 @@ def test_a_record_that_was_read_at_once_is_answered_as_any_other(margin: float) 
     package = replace(index.package, margins=(*never, (math.inf, margin, math.inf)))
     index = replace(index, package=package)
     planner = Planner(index, package.extractor(), now=Clock())
-    reader = RecordDecoder.of(planner.extractor)
-    assert reader is not None
+    reader = RecordDecoder(planner.extractor)
     reasons = set()
     for person in records.PEOPLE:
         for budget_s in (1e-6, 35e-6, 1.0):
@@ -172,8 +200,7 @@ def test_a_record_that_was_read_at_once_keeps_its_row() -> None:
     index = records.make_index()
     assert index.package is not None
     planner = Planner(index, index.package.extractor(), now=(clock := Clock()))
-    reader = RecordDecoder.of(planner.extractor)
-    assert reader is not None
+    reader = RecordDecoder(planner.extractor)
     item = reader.item(records.PEOPLE[0])
     execution = begin(planner, Request(item, Deadline(50.0, 1.0)))
     assert execution.conclude().reason == "overrun"

@@ -17,7 +17,7 @@ from tests.support.served import FEATURES_FILE, make_index, save_index
 BARE = Index.from_candidates([[1e-3]], [0.5], (1, 10))
 
 
-def test_an_engine_comes_of_an_index_or_its_file(tmp_path: Path) -> None:
+def test_a_planner_comes_of_an_index_or_its_file(tmp_path: Path) -> None:
     path = save_index(tmp_path)
     request = Request(text_item("free money"), Allowance(1.0))
     settings = Settings(correct=False, audit=0.5)

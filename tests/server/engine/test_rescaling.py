@@ -2,53 +2,25 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from starlette.testclient import TestClient
 
-from polydom.features.errors import BadIndexFile
 from polydom.features.extract import Extractor
 from polydom.features.feature import Feature, Step
-from polydom.indexer.index.index import Index
 from polydom.indexer.index.machine_times import LEAST_ROUNDS, finish
-from polydom.server.app import create_app
 from polydom.server.engine.plan import make_plans
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.rescaling import read_machine_times, rescale
-from polydom.server.runtime.facts import facts_of
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling
 from tests.support.clock import Clock
-from tests.support.served import FEATURES_FILE, SPAM, WIDTHS, make_index
-from tests.support.servers import ask, serving
-from tests.support.waiting import until_ready
-
-# seconds of the two samples on the machine of the build
-PACE = {
-    "overhead": [1e-4, 1e-4],
-    "step": [[1e-3], [1e-3]],
-    "feature": [[1e-3, 2e-3, 4e-3]] * 2,
-    "model": [[1e-4] * 4] * 2,
-}
+from tests.support.planners import paced_index, planner_of
+from tests.support.served import WIDTHS
 
 
-def paced_index(pace: Any = PACE, **meta: Any) -> Index:
-    """The tiny index, with times of its samples."""
-    index = make_index()
-    assert index.package is not None
-    facts = {**index.package.meta, "pace": pace, **meta}
-    return replace(index, package=replace(index.package, meta=facts))
-
-
-def planner_of(index: Index) -> Planner:
-    assert index.package is not None
-    return Planner(index, index.package.extractor([FEATURES_FILE]))
-
-
-def slow_planner(clock: Clock, features_s: Sequence[float], step_s: float) -> Planner:
+def timed_planner(clock: Clock, features_s: Sequence[float], step_s: float) -> Planner:
     """A planner whose features and step move the clock by so much."""
 
     def slowed(function: Any, pause_s: float) -> Any:
@@ -81,9 +53,9 @@ def rescaled(planner: Planner, clock: Clock) -> Rescaling:
     return finish(rescale(planner, pace, samples, rows, now=clock))
 
 
-def test_engine_plans_with_the_costs_of_a_slower_machine() -> None:
+def test_planner_plans_with_the_costs_of_a_slower_machine() -> None:
     clock = Clock()
-    planner = slow_planner(clock, [2e-3, 2e-3, 12e-3], step_s=4e-3)
+    planner = timed_planner(clock, [2e-3, 2e-3, 12e-3], step_s=4e-3)
     before = planner.index
     found = rescaled(planner, clock)
     assert found.state == "rescaled"
@@ -98,107 +70,15 @@ def test_engine_plans_with_the_costs_of_a_slower_machine() -> None:
 
 def test_timing_is_over_soon_where_everything_is_slow() -> None:
     clock = Clock()
-    planner = slow_planner(clock, [1.0, 1.0, 1.0], step_s=1.0)
+    planner = timed_planner(clock, [1.0, 1.0, 1.0], step_s=1.0)
     rescaled(planner, clock)
     # four calls of a second for each of two samples; interrupted ones count twice
     least_s = 4 * 2 * LEAST_ROUNDS
     assert least_s <= clock.now_s - 50.0 + 1e-6 <= 2 * least_s
 
 
-def test_warm_up_rescales_an_index_that_knows_its_pace() -> None:
-    warm_up = WarmUp(planner := planner_of(paced_index()))
-    built = planner.index
-    assert warm_up.rescaling == Rescaling("not_yet")
-    warm_up.run()
-    assert warm_up.rescaling.state == "rescaled"
-    # the features take microseconds, whatever the index says
-    assert warm_up.rescaling.features["words"] < 0.5
-    assert planner.index.cost_s(3, 100) < built.cost_s(3, 100)
-    facts = facts_of(planner, warm_up.rescaling)
-    assert facts.rescaling == warm_up.rescaling
-    assert facts.sets[3].cost == planner.index.coefficients[3].tolist()
-
-
-@pytest.mark.parametrize(
-    ("index", "wanted", "state"),
-    [
-        (make_index(), True, "no_samples"),
-        (make_index("usd"), True, "no_samples"),
-        (paced_index(weights={"usd": 2.0}), True, "no_time"),
-        (paced_index(), False, "off"),
-    ],
-    ids=["an old file", "old, of money", "no time", "not wanted"],
-)
-def test_costs_stay_where_they_cannot_or_shall_not_be_rescaled(
-    index: Index, wanted: bool, state: str
-) -> None:
-    warm_up = WarmUp(planner := planner_of(index), rescales=wanted)
-    warm_up.run()
-    assert warm_up.rescaling == Rescaling(state)  # type: ignore[arg-type]
-    assert planner.index is index
-
-
-@pytest.mark.parametrize("pace", [[], {}, {**PACE, "overhead": [0.0, 1.0]}])
-def test_a_pace_that_is_none_is_refused(pace: Any) -> None:
-    with pytest.raises(BadIndexFile, match="sample time"):
-        WarmUp(planner_of(paced_index(pace)))
-
-
-def test_declared_costs_are_not_rescaled() -> None:
-    index = paced_index(weights={"s": 1.0, "usd": 1.0}, unit="s + usd")
-    planner = planner_of(index)
-    features = [replace(f, declared={"usd": 1e-3}) for f in planner.extractor.features]
-    declaring = Planner(index, Extractor(features, WIDTHS))
-    WarmUp(declaring).run()
-    # of length's 1 ms, all is declared
-    costs = declaring.package.costs
-    assert costs.feature_coefficients[0, 0] == pytest.approx(1e-3)
-    assert costs.feature_coefficients[1, 0] < 2e-3
-
-
 def test_a_bound_that_is_hit_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
-    rescaled(slow_planner(clock, [1.0, 2e-3, 4e-3], step_s=1e-3), clock)
+    rescaled(timed_planner(clock, [1.0, 2e-3, 4e-3], step_s=1e-3), clock)
     (warning,) = [r for r in caplog.records if r.levelname == "WARNING"]
     assert "overhead, models, feature length differ" in warning.getMessage()
-
-
-def test_a_server_says_how_it_rescaled(tmp_path: Path) -> None:
-    paced_index().save(tmp_path / "tiny.pdx")
-    app = create_app(tmp_path / "tiny.pdx", features=[FEATURES_FILE])
-    with TestClient(app) as client:
-        until_ready(client)
-        facts = client.get("/v1/index").json()
-        metrics = client.get("/metrics").text
-        answer = client.post("/v1/predict", json={"text": SPAM, "budget_ms": 900})
-    assert facts["rescaling"]["state"] == "rescaled"
-    assert set(facts["rescaling"]["features"]) == {"length", "marks", "words"}
-    assert facts["drift"] == 1
-    factor = facts["rescaling"]["features"]["words"]
-    line = (
-        f'polydom_rescale_factor{{model="tiny",name="words",part="feature"}} {factor}'
-    )
-    assert line in metrics
-    assert 'polydom_drift_factor{model="tiny"} 1.0' in metrics
-    assert 'polydom_drift_bound_hits_total{model="tiny"} 0.0' in metrics
-    assert answer.json()["label"] == "spam"
-
-
-def test_serve_leaves_costs_as_they_are_where_it_is_told_to(tmp_path: Path) -> None:
-    paced_index().save(tmp_path / "tiny.pdx")
-    own = f"--features={FEATURES_FILE}"
-    with serving(tmp_path / "tiny.pdx", own, "--no-rescale") as (_, port):
-        _, facts = ask(port, "GET", "/v1/index")
-    assert facts["rescaling"]["state"] == "off"  # type: ignore[index]
-
-
-@pytest.mark.parametrize(("text", "said"), [("x", None), ("x" * 10_001, False)])
-def test_an_answer_says_where_its_size_was_never_seen(
-    text: str, said: bool | None, tmp_path: Path
-) -> None:
-    make_index().save(tmp_path / "tiny.pdx")
-    app = create_app(tmp_path / "tiny.pdx", features=[FEATURES_FILE])
-    with TestClient(app) as client:
-        until_ready(client)
-        answer = client.post("/v1/predict", json={"text": text, "budget_ms": 900})
-    assert answer.json().get("size_in_range") is said

@@ -16,9 +16,9 @@ from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.engine.send_time import SendTime, SendTimes
-from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.metrics import SECONDS, Histogram
-from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.served_model import ServedModel
+from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
@@ -116,12 +116,12 @@ def test_metrics_judge_budgets_by_the_write(unit: str, met: bool) -> None:
     """The answer foresees what sending takes; this one took longer."""
     clock, index = Clock(), make_index(unit, scale=0.01)
     planner = Planner(index, extractor_of(index), now=clock)
-    served = ServedModel(Codec(planner, Settings()), WorkQueue())
+    served = ServedModel(Translator(planner, Settings()), WorkQueue())
     served.ready = True
     ask = PredictRequest(text=HAM, budget_ms=5.0 if unit == "s" else None)
     ask.budget = None if unit == "s" else 1.0
     answered = asyncio.run(_answer(served, ask))
-    answer = served.codec.answer(*answered)
+    answer = served.translator.answer(*answered)
     assert answer.budget_met
     served.sent(*answered, 50.0051)
     assert list(served.metrics.answers) == [(answer.features, "", met)]
@@ -131,11 +131,11 @@ def test_metrics_judge_budgets_by_the_write(unit: str, met: bool) -> None:
 def test_answers_foresee_what_sending_usually_takes(after_s: float, met: bool) -> None:
     clock, index = Clock(), make_index(scale=0.01)
     planner = Planner(index, extractor_of(index), now=clock)
-    served = ServedModel(Codec(planner, Settings()), WorkQueue())
+    served = ServedModel(Translator(planner, Settings()), WorkQueue())
     served.ready = True
     served.send_times = SendTimes(SendTime(usual=after_s), SendTime(usual=after_s))
     answered = asyncio.run(_answer(served, PredictRequest(text=HAM, budget_ms=5.0)))
-    assert served.codec.answer(*answered).budget_met == met
+    assert served.translator.answer(*answered).budget_met == met
 
 
 async def _answer(served: ServedModel, ask: PredictRequest) -> tuple[Request, Outcome]:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.features.columns import columns
-from polydom.features.errors import PolydomError
+from polydom.features.errors import BadItem, PolydomError
 from polydom.features.extract import Extractor
 from polydom.features.feature import feature
-from polydom.features.items import ReadRecord, record_item
+from polydom.features.items import Gaps, Item, ReadRecord, record_item
 from polydom.server.runtime.record_decoder import RecordDecoder
 
 EXTRACTOR = Extractor(
@@ -26,9 +26,7 @@ PLAIN = Extractor([columns("row", ["a", "b"])], [2])
 
 
 def read(extractor: Extractor, body: bytes) -> Any:
-    reader = RecordDecoder.of(extractor)
-    assert reader is not None
-    return reader.read(body)
+    return RecordDecoder(extractor).read(body)
 
 
 def row_of(found: Any) -> list[float]:
@@ -91,10 +89,21 @@ def test_what_is_not_usual_is_left_to_the_ordinary_way(body: bytes) -> None:
     assert read(PLAIN, body) is None
 
 
-def test_features_that_are_functions_have_no_reader() -> None:
+def test_features_that_are_functions_need_more_than_the_row() -> None:
     @feature(kind="record")
     def double(record: Any) -> list[float]:
         return [2 * record["a"]]
 
-    both = Extractor([columns("row", ["a"]), double], [1, 1])
-    assert RecordDecoder.of(both) is None
+    words = columns("row", ["a", "b", "c"], vocabularies={"b": ["no", "yes"]})
+    decoder = RecordDecoder(Extractor([words, double], [3, 1]))
+    assert not decoder.whole
+    assert RecordDecoder(EXTRACTOR).whole
+    records: list[tuple[dict[str, Any], Gaps | None]] = [
+        ({"a": 1, "b": "yes", "c": 2, "d": 3}, None),
+        ({"a": 1, "b": "x", "c": 2}, Gaps(("b",))),
+        ({"d": 3}, None),  # nobody knows how many columns there are
+    ]
+    for record, gaps in records:
+        assert decoder.item(record) == Item("record", record, 1.0, gaps)
+    with pytest.raises(BadItem, match="column 'a' holds 'one'"):
+        decoder.item({"a": "one"})

@@ -18,10 +18,10 @@ from tests.support.served import save
 
 
 async def ask(repository: Repository, name: str | None = None) -> Answer:
-    serving = repository.get(name)
+    served = repository.get(name)
     request = PredictRequest(text="hello", budget_ms=900)
-    answered = await serving.answer(request, serving.now(), Caller())
-    return serving.codec.answer(*answered)
+    answered = await served.answer(request, served.now(), Caller())
+    return served.translator.answer(*answered)
 
 
 def test_repository_serves_the_first_where_no_name_is_given(tmp_path: Path) -> None:
@@ -42,7 +42,7 @@ def test_repository_serves_the_first_where_no_name_is_given(tmp_path: Path) -> N
 
 
 def test_repository_refuses_what_it_does_not_serve(tmp_path: Path) -> None:
-    repository = Repository.open([save(tmp_path / "a.pdx")], features=OWN)
+    repository = Repository([save(tmp_path / "a.pdx")], features=OWN)
     with pytest.raises(UnknownModel, match="no model is called 'b'; served: 'a'"):
         repository.get("b")
     with pytest.raises(UnknownModel, match="model 'a' has no version '1'"):
@@ -54,14 +54,14 @@ def test_repository_refuses_what_it_does_not_serve(tmp_path: Path) -> None:
 
 def test_repository_opens_nothing_that_cannot_be_served(tmp_path: Path) -> None:
     with pytest.raises(BadIndexFile, match="No such file"):
-        Repository.open([tmp_path / "none.pdx"])
+        Repository([tmp_path / "none.pdx"])
 
 
 def test_repository_says_how_far_each_model_is(tmp_path: Path) -> None:
     path = save(tmp_path / "a.pdx")
 
     async def main() -> None:
-        repository = Repository.open([path], features=OWN)
+        repository = Repository([path], features=OWN)
         assert repository.state("a").state == "LOADING"
         assert not repository.ready
         await repository.start()
@@ -109,9 +109,9 @@ def test_repository_opens_no_file_twice_that_has_not_changed(tmp_path: Path) -> 
 
     async def main() -> None:
         async with started(path) as repository:
-            serving = repository.get()
-            assert await repository.reload("a") == {"a": serving.version}
-            assert repository.get() is serving
+            served = repository.get()
+            assert await repository.reload("a") == {"a": served.version}
+            assert repository.get() is served
 
     run(main())
 
@@ -152,7 +152,7 @@ def test_repository_forgets_an_index_that_was_replaced(tmp_path: Path) -> None:
     async def main() -> None:
         async with started(path) as repository:
             await ask(repository)
-            old = weakref.ref(repository.get().codec.planner)
+            old = weakref.ref(repository.get().planner)
             save(path, 0.9)
             gc.disable()
             try:
@@ -171,7 +171,7 @@ def test_repository_counts_together_what_waits_for_any_of_its_indexes(
     paths = [save(tmp_path / "a.pdx"), save(tmp_path / "b.pdx")]
 
     async def main() -> None:
-        repository = Repository.open(paths, features=OWN)
+        repository = Repository(paths, features=OWN)
         for name in repository.names():
             repository.get(name).ready = True
         # nobody computes yet

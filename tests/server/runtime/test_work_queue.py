@@ -1,14 +1,17 @@
 """The queue runs what is most urgent, and all of it."""
 
+import asyncio
 import functools
 import heapq
 import math
 import threading
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from polydom.server.runtime.work_queue import WorkQueue
+from tests.support.repositories import run
 
 
 def run_all(dues: list[float]) -> list[int]:
@@ -75,3 +78,20 @@ def test_queue_agrees_with_a_plain_heap_on_interleaved_posts_and_takes() -> None
     queue.stop()
     expected += [heapq.heappop(heap)[1] for _ in range(len(heap))]
     assert done == expected
+
+
+def test_queue_leaves_out_what_nobody_wants_any_more() -> None:
+    async def main() -> tuple[list[str], str]:
+        queue, done = WorkQueue(), list[str]()
+        left = asyncio.create_task(queue.compute(lambda: done.append("left"), 0.0))
+        kept = asyncio.create_task(queue.compute(lambda: "kept", 1.0))
+        await asyncio.sleep(0)
+        left.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await left
+        queue.start()
+        answer = await kept
+        await asyncio.to_thread(queue.stop)
+        return done, answer
+
+    assert run(main()) == ([], "kept")

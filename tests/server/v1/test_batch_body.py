@@ -8,9 +8,9 @@ import msgpack
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.batch.account import CHUNK
+from polydom.server.batch.ledger import CHUNK
 from polydom.server.errors import ReceiveTimeout, TooLarge, UnsupportedEncoding
-from polydom.server.runtime.admission import HeldBytes
+from polydom.server.runtime.held_bytes import HeldBytes
 from polydom.server.schema.batch import BatchTerms
 from polydom.server.schema.streams import JsonLines
 from polydom.server.v1 import batch_body

@@ -21,9 +21,9 @@ from polydom.server.engine.request import Caller
 from polydom.server.errors import describe
 from polydom.server.http.protocol import REQUEST, HttpProtocol
 from polydom.server.http.raw_request import RawRequest
-from polydom.server.runtime.codec import Codec
-from polydom.server.runtime.model import ServedModel
 from polydom.server.runtime.repository import Repository
+from polydom.server.runtime.served_model import ServedModel
+from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import encode
 from polydom.server.settings import Settings
@@ -44,7 +44,7 @@ class One(Repository):
         files = [served.FEATURES_FILE] if index.package.kind == "text" else []
         planner = Planner(index, index.package.extractor(files), now=lambda: NOW_S)
         self.queue, self.settings = WorkQueue(), Settings()
-        self.served = ServedModel(Codec(planner, self.settings), self.queue)
+        self.served = ServedModel(Translator(planner, self.settings), self.queue)
         self.served.ready = True
 
     def get(self, name: str | None = None, version: str | None = None) -> ServedModel:
@@ -66,13 +66,13 @@ def ordinary(one: One, asked: RawRequest) -> tuple[int, bytes]:
     """Status and body as the application makes them."""
     served = one.served
     try:
-        kind = served.codec.planner.package.kind
+        kind = served.planner.package.kind
         ask = decode_request(asked.headers, asked.query, asked.body, kind)
         answered = asyncio.run(served.answer(ask, asked.arrived_s, Caller()))
     except PolydomError as error:
         status, failure = describe(error)
         return status, encode(failure)
-    return 200, encode(served.codec.answer(*answered))
+    return 200, encode(served.translator.answer(*answered))
 
 
 numbers = st.one_of(

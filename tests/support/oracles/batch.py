@@ -1,5 +1,6 @@
 """Slow twins of the share-out of a batch."""
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -37,3 +38,22 @@ def concave_hull(points: Sequence[tuple[float, float]]) -> list[tuple[float, flo
         ):
             kept.append((x, y))
     return kept
+
+
+def relaxed_knapsack(
+    menus: Sequence[Sequence[tuple[float, float]]], budget: float
+) -> float:
+    """Most accuracy where the last step on a concave hull may be taken in part."""
+    hulls = [concave_hull(menu) for menu in menus]
+    steps = [
+        ((b[1] - a[1]) / (b[0] - a[0]), b[0] - a[0])
+        for hull in hulls
+        for a, b in itertools.pairwise(hull)
+    ]
+    left = budget - sum(hull[0][0] for hull in hulls)
+    accuracy = sum(hull[0][1] for hull in hulls)
+    for slope, cost in sorted(steps, reverse=True):
+        taken = min(cost, max(left, 0.0))
+        accuracy += slope * taken
+        left -= taken
+    return accuracy

@@ -36,7 +36,7 @@ def drift_after(
     return held(now_s)
 
 
-def reserve_after(
+def send_times_after(
     measured_s: Sequence[float],
     timed: Sequence[tuple[float, float]],
     now_s: float,

@@ -21,9 +21,8 @@ from polydom.features.wording import describe_decode_error, listed
 from polydom.indexer.index.package import Package
 
 from ..runtime.known_columns import KnownColumns
-from ..runtime.record_decoder import decode_content
-from ..schema.json_keys import twice_in_json, twice_in_record
-from .items import ScorableItem
+from ..schema.json_keys import decode_record, twice_in_json, twice_in_record
+from .scorer import ScorableItem
 
 IMAGE_COLUMNS = ("image", "image_base64")
 SHOWN = 20
@@ -51,9 +50,8 @@ def read_items(
     """Read a folder, a `.jsonl`, a `.csv` or a `.parquet` file, as it is needed.
 
     Rows are named by their number from 0, files by their path in the folder. Of tables
-    only the columns that the index knows are read, and of rows that have none of them
-    all, so that they are refused; `separator` and `encoding` are those of a CSV file,
-    found where None, and `encoding` also that of JSON Lines.
+    only the columns that the index knows are read. `separator` and `encoding` are those
+    of a CSV file, found where None, and `encoding` also that of JSON Lines.
 
     Raises
     ------
@@ -89,6 +87,19 @@ def _file(folder: Path, path: Path, kind: Kind) -> Named:
         return name, error
     except (ValueError, RecursionError) as error:  # msgspec's are ValueErrors
         return name, BadItem(f"this is no {kind}: {describe_decode_error(error)}")
+
+
+def decode_content(data: bytes, kind: Kind) -> Any:
+    """Read a file's bytes as what an item of a kind is made of.
+
+    Raises
+    ------
+    UnicodeDecodeError, msgspec.DecodeError, RecursionError, BadItem
+        If it is no text, or as `decode_record`.
+    """
+    if kind == "image":
+        return data
+    return data.decode() if kind == "text" else decode_record(data)
 
 
 def _lines(path: Path, encoding: str | None, reader: "_Reader") -> Iterator[Named]:
@@ -176,9 +187,10 @@ class _Reader:
                 return own
             self._note(row)
             known = {name: row[name] for name in row if name in self._known}
-            return known or dict(row)
+            return known or dict(row)  # which is refused
         if self.kind == "text":
-            return _needed(row, "text")
+            text = row.get("text")
+            return text if isinstance(text, str) else BadItem("the row holds no 'text'")
         data = row.get("image") or row.get("image_base64")
         if isinstance(data, Mapping):  # as Hugging Face's data sets have them
             data = data.get("bytes")
@@ -195,8 +207,3 @@ class _Reader:
             return float(cell) if cell.strip() else None
         except ValueError:
             return cell
-
-
-def _needed(row: Mapping[str, Any], name: str) -> ScorableItem:
-    value = row.get(name)
-    return value if isinstance(value, str) else BadItem(f"the row holds no {name!r}")

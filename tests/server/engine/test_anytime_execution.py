@@ -1,17 +1,17 @@
-"""Attempts that ask after every feature what to compute next."""
+"""Executions that ask after every feature what to compute next."""
 
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from polydom.features.errors import BadFeature
+from polydom.features.errors import BadFeature, BadItem
 from polydom.features.extract import Extractor
 from polydom.indexer.index.index import Index
-from polydom.server.engine.anytime import AnytimePath, make_anytime
 from polydom.server.engine.budget import Allowance, Deadline
-from polydom.server.engine.drift import Drift
+from polydom.server.engine.cost_drift import CostDrift
 from polydom.server.engine.execution import begin, execute
+from polydom.server.engine.planner import make_anytime
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Abandoned
 from tests.support.planners import FAST, TEXT_100, typical_index, typical_planner
@@ -22,7 +22,7 @@ def request(budget_s: float, **terms: Any) -> Request:
     return Request(TEXT_100, Deadline(50.0, budget_s), **terms)
 
 
-def test_course_spends_what_fast_features_leave_over() -> None:
+def test_any_time_spends_what_fast_features_leave_over() -> None:
     outcome = execute(typical_planner(FAST), request(4.5e-3))
     assert (outcome.row, outcome.reason) == (2, "budget")
     assert outcome.predicted == pytest.approx(1.2e-3)  # of what surely fitted at first
@@ -34,7 +34,7 @@ def test_course_spends_what_fast_features_leave_over() -> None:
     assert unknown.charged == unknown.predicted
 
 
-def test_course_begins_nothing_that_may_be_late() -> None:
+def test_any_time_begins_nothing_that_may_be_late() -> None:
     # after length there are 2 ms left; marks and the step may take 3.6
     planner = typical_planner((0.5e-3, 9.0, 9.0))
     assert execute(planner, request(2.5e-3)).row == 1
@@ -58,7 +58,7 @@ def gap_index() -> Index:
 
 
 @pytest.mark.parametrize(("budget_s", "row"), [(5.5e-3, 1), (7.5e-3, 2)])
-def test_course_begins_nothing_that_leads_to_no_better_answer(
+def test_any_time_begins_nothing_that_leads_to_no_better_answer(
     budget_s: float, row: int
 ) -> None:
     """After length and marks, which take 2.5 ms, words are begun if 4.1 are left."""
@@ -69,19 +69,19 @@ def test_course_begins_nothing_that_leads_to_no_better_answer(
     assert planner.now() - 50.0 == pytest.approx(sum(seconds[: 2 * row - 1]))
 
 
-def test_course_stops_when_a_feature_takes_too_long() -> None:
+def test_any_time_stops_when_a_feature_takes_too_long() -> None:
     outcome = execute(typical_planner((5e-3, 9.0, 9.0)), request(4.5e-3))
     assert (outcome.row, outcome.reason) == (1, "budget")
 
 
-def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
-    attempt = begin(typical_planner(FAST), request(4.5e-3))
-    assert attempt.longest == pytest.approx(4.5e-3)
-    outcome = attempt.conclude()
+def test_any_time_is_concluded_by_another_thread_with_what_is_complete() -> None:
+    execution = begin(typical_planner(FAST), request(4.5e-3))
+    assert execution.longest == pytest.approx(4.5e-3)
+    outcome = execution.conclude()
     assert (outcome.row, outcome.reason) == (0, "overrun")
-    attempt.stopped = True
+    execution.stopped = True
     with pytest.raises(Abandoned):
-        attempt.run()
+        execution.run()
     gone = Caller()
     gone.gone = True
     with pytest.raises(Abandoned):
@@ -93,17 +93,17 @@ def test_course_is_concluded_by_another_thread_with_what_is_complete() -> None:
     [(Deadline(50.0, 4.5e-3), 3), (Allowance(4.5e-3), 0), (Deadline(50.0, 10e-3), 0)],
     ids=["others wait", "time does not reduce it", "the best plan fits"],
 )
-def test_course_is_not_taken_where(budget: Any, waiting: int) -> None:
-    attempt = begin(typical_planner(FAST), Request(TEXT_100, budget), waiting)
-    assert attempt.longest == attempt.choice.cost
-    outcome = attempt.run()
-    assert outcome.row == attempt.choice.plan.row
-    assert outcome.charged == attempt.choice.cost
+def test_any_time_is_not_taken_where(budget: Any, waiting: int) -> None:
+    execution = begin(typical_planner(FAST), Request(TEXT_100, budget), waiting)
+    assert execution.longest == execution.choice.cost
+    outcome = execution.run()
+    assert outcome.row == execution.choice.plan.row
+    assert outcome.charged == execution.choice.cost
 
 
-def test_course_tells_the_drift_what_all_that_was_computed_should_take() -> None:
+def test_any_time_tells_the_drift_what_all_that_was_computed_should_take() -> None:
     planner = typical_planner(FAST)
-    planner.drift = Drift(0.5)
+    planner.drift = CostDrift(0.5)
     execute(planner, request(4.5e-3))
     assert (planner.drift.factor, planner.drift.plans) == (1.0, 1)
     late = typical_planner((5e-3, 9.0, 9.0))
@@ -111,9 +111,14 @@ def test_course_tells_the_drift_what_all_that_was_computed_should_take() -> None
     assert late.drift.factor > 1.0
 
 
-def test_course_that_fails_or_is_left_tells_what_it_took() -> None:
+@pytest.mark.parametrize(
+    ("error", "said"), [(ValueError(), BadFeature), (BadItem("cut off"), BadItem)]
+)
+def test_any_time_that_fails_or_is_left_tells_what_it_took(
+    error: Exception, said: type[Exception]
+) -> None:
     def fail(*inputs: Any) -> Any:
-        raise ValueError
+        raise error
 
     for seconds, exceeds in ((0.5e-3, False), (9e-3, True)):
         planner = typical_planner((0.5e-3, seconds, 0.5e-3))
@@ -121,34 +126,42 @@ def test_course_that_fails_or_is_left_tells_what_it_took() -> None:
         slow = marks.function
         broken = replace(marks, function=lambda *x, slow=slow: fail(slow(*x)))
         planner.extractor = Extractor([first, broken, words], WIDTHS)
-        with pytest.raises(BadFeature):
+        with pytest.raises(said):
             execute(planner, request(4.5e-3))
         assert planner.drift.plans == exceeds
-        attempt = begin(left := typical_planner(FAST), request(4.5e-3))
+        execution = begin(left := typical_planner(FAST), request(4.5e-3))
         length = left.extractor.features[0]
 
-        def leave(*inputs: Any, own: Any = length, end: Any = attempt) -> Any:
+        def leave(*inputs: Any, own: Any = length, end: Any = execution) -> Any:
             end.stopped = True
             return own.function(*inputs)
 
         stop = replace(length, function=leave)
         left.extractor = Extractor([stop, *left.extractor.features[1:]], WIDTHS)
         with pytest.raises(Abandoned):
-            attempt.run()
+            execution.run()
         assert left.drift.plans == 1
 
 
-def test_course_is_not_set_for_money_or_unknown_times() -> None:
+def test_any_time_is_not_for_money_or_unknown_times() -> None:
     assert make_anytime(typical_index(), "usd") is None
     assert make_anytime(make_index(), "s") is None
-    anytime = make_anytime(typical_index(), "s")
-    assert anytime is not None
-    course = AnytimePath(anytime, 100.0)
-    assert (course.done, course.reached) == (0, (0, 1e-4))
-    course.computed(1)
-    assert course.done == 0b010
-    answer, charged = course.reached
-    assert answer == 0
-    assert charged == pytest.approx(4.1e-3)
-    course.computed(2)  # its step is done
-    assert course.reached[1] == pytest.approx(8.1e-3)
+    assert make_anytime(typical_index(), "s") is not None
+
+
+def test_any_time_is_charged_the_high_seconds_of_what_is_computed() -> None:
+    """What a step takes is charged once; overhead also where nothing is computed."""
+    planner = typical_planner(FAST)
+    execution = begin(planner, request(7e-3))
+    charged = [execution.conclude().charged]
+    features = list(planner.extractor.features)
+    for k, own in enumerate(features):
+
+        def tell(*inputs: Any, own: Any = own) -> Any:
+            charged.append(execution.conclude().charged)
+            return own.function(*inputs)
+
+        features[k] = replace(own, function=tell)
+    planner.extractor = Extractor(features, WIDTHS)
+    charged.append(execution.run().charged)
+    assert charged == pytest.approx([2e-4, 2e-4, 1.2e-3, 5.2e-3, 9.2e-3])

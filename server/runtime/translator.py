@@ -3,9 +3,6 @@
 import math
 from collections.abc import Mapping
 
-import msgspec
-
-from polydom.features.columns import Columns
 from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Item, make_item
 
@@ -20,7 +17,7 @@ from .known_columns import KnownColumns
 from .record_decoder import RecordDecoder
 
 
-class Codec:
+class Translator:
     """Makes requests of what was sent, and answers of outcomes.
 
     Parameters
@@ -32,15 +29,13 @@ class Codec:
 
     Attributes
     ----------
-    names
-        Names of the features in each row's set, in computing order.
     unit
         What the index's costs are counted in; "s" or a currency.
     columns
         How many columns of records it knows; 0 where it cannot know.
-    reader
+    record_decoder
         Reads usual requests about records faster; None where items are no records, or
-        features other than columns.
+        features read more of them than columns.
     """
 
     def __init__(self, planner: Planner, settings: Settings) -> None:
@@ -50,10 +45,12 @@ class Codec:
         self.unit = planner.unit
         self._columns = KnownColumns(package.features)
         self.columns = len(self._columns.names)
-        self.reader = RecordDecoder.of(planner.extractor)
+        is_record = package.kind == "record"
+        self._records = RecordDecoder(planner.extractor)
+        has_faster = is_record and self._records.whole
+        self.record_decoder = self._records if has_faster else None
         # every record has the same size
-        self._one_size = package.kind == "record" and planner.index.covers(1.0)
-        self.names = tuple(package.names(row) for row in range(len(planner.plans)))
+        self._one_size = is_record and planner.index.covers(1.0)
 
     def request(
         self,
@@ -64,8 +61,6 @@ class Codec:
         send_time: SendTime | None = None,
     ) -> Request:
         """Ask about an item, in a request whose first byte came at `arrived_s`.
-
-        Of its budget, what `send_time` says is kept for what follows the plan.
 
         Raises
         ------
@@ -89,27 +84,24 @@ class Codec:
         )
 
     def answer(self, request: Request, outcome: Outcome) -> Answer:
-        """Say what came of a request.
-
-        Whether its budget is met is foreseen: what follows the plan takes as long as
-        usual, or as it has taken by now.
-        """
-        now_s, budget = self.planner.now(), request.budget
+        """Say what came of a request; it is foreseen whether its budget is met."""
+        planner, budget = self.planner, request.budget
+        now_s = planner.now()
         out_s = max(now_s, request.out_s(outcome.finished_s))
         answer = Answer(
             label=outcome.label,
             scores=outcome.scores,
-            features=self.names[outcome.row],
+            features=planner.feature_names[outcome.row],
             expected_accuracy=outcome.accuracy,
             reason=outcome.reason,
             budget_met=out_s <= budget.due_s,
             actual_us=_us(outcome.finished_s - outcome.started_s),
             queue_us=_us(outcome.started_s - request.read_s),
             elapsed_us=_us(now_s - request.arrived_s),
-            index_version=self.planner.index.version,
+            index_version=planner.index.version,
         )
         item = request.item
-        if not (self._one_size or self.planner.index.covers(item.size)):
+        if not (self._one_size or planner.index.covers(item.size)):
             answer.size_in_range = False
         if item.gaps is not None:
             answer.tell(item.gaps)
@@ -144,8 +136,8 @@ class Codec:
     def read(self, payload: object) -> Item:
         """Make the item of bytes, a string or a mapping of columns.
 
-        Whatever way a record comes, this or `reader` reads it: it is refused for the
-        same reasons, whatever plan it would get, and has the same gaps.
+        A record is refused for the same reasons whatever plan it would get, and
+        whether this or `record_decoder` reads it.
 
         Raises
         ------
@@ -160,15 +152,10 @@ class Codec:
         if not isinstance(record, Mapping):
             return item
         self._columns.check(record)
-        if self.reader is not None:
-            return self.reader.item(record)
-        for feature in self.planner.extractor.features:
-            if isinstance(feature.function, Columns):
-                feature.function.check(record)
-        return msgspec.structs.replace(item, gaps=self._columns.gaps(record))
+        return self._records.item(record)
 
-    def _budget(self, ask: Terms, arrived_s: float, reserve_s: float) -> Budget:
-        amount = read_amount(self.unit, ask.budget_ms, ask.budget)
+    def _budget(self, terms: Terms, arrived_s: float, reserve_s: float) -> Budget:
+        amount = read_amount(self.unit, terms.budget_ms, terms.budget)
         if self.unit == "s":
             allowed_s = self.settings.budget_s if amount is None else amount
             allowed_s = min(allowed_s, self.settings.max_budget_s)

@@ -2,10 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx2
 import pytest
@@ -18,17 +18,16 @@ from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Caller, Request
 from polydom.server.errors import Overloaded
-from polydom.server.runtime.codec import Codec
 from polydom.server.runtime.job import Job
-from polydom.server.runtime.model import ServedModel
+from polydom.server.runtime.served_model import ServedModel
+from polydom.server.runtime.translator import Translator
 from polydom.server.runtime.work_queue import WorkQueue
 from polydom.server.schema.predict import PredictRequest
 from polydom.server.settings import Settings
+from tests.support.repositories import WAIT_S, run
 from tests.support.served import FEATURES_FILE, WIDTHS, make_index, save_index
 
-T = TypeVar("T")
 TEXT = text_item("x" * 100)
-WAIT_S = 20
 
 
 class Gate:
@@ -57,10 +56,6 @@ def gated_planner(scale: float = 1.0) -> tuple[Planner, Gate]:
     return Planner(index, Extractor(gated, WIDTHS)), gate
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(asyncio.wait_for(main, WAIT_S))
-
-
 @asynccontextmanager
 async def started(
     planner: Planner, queue_limit: int = 1024
@@ -69,7 +64,7 @@ async def started(
     queue = WorkQueue()
     queue.start()
     settings = Settings(max_budget_s=5, queue_limit=queue_limit)
-    served = ServedModel(Codec(planner, settings), queue)
+    served = ServedModel(Translator(planner, settings), queue)
     await served.start()
     yield served
     await asyncio.to_thread(queue.stop)
@@ -79,12 +74,19 @@ async def ask(served: ServedModel) -> int:
     """Ask with 5 s of time; how many features were computed."""
     request = PredictRequest(text="x" * 100, budget_ms=5000)
     _, outcome = await served.answer(request, served.now(), Caller())
-    return len(served.codec.names[outcome.row])
+    return len(served.planner.feature_names[outcome.row])
 
 
-def one() -> int:
-    """As many jobs as there are in most tests."""
-    return 1
+def queue_of(waiting: int = 1) -> WorkQueue:
+    """A queue whose thread never begins."""
+    queue = WorkQueue()
+    queue.waiting = waiting
+    return queue
+
+
+async def until_computed(queue: WorkQueue) -> None:
+    while queue.waiting:
+        await asyncio.sleep(1e-3)
 
 
 def in_time(planner: Planner, amount_s: float) -> Deadline:
@@ -95,15 +97,15 @@ def test_job_answers_from_what_is_complete_when_the_budget_is_up() -> None:
     planner, gate = gated_planner()
 
     async def main() -> Any:
-        computed = asyncio.Event()
-        job = Job(planner, Request(TEXT, in_time(planner, 0.1)), one, computed.set)
+        queue = queue_of()
+        job = Job(planner, Request(TEXT, in_time(planner, 0.1)), queue)
         thread = threading.Thread(target=job.compute)
         thread.start()
         outcome = await job.result()
         assert gate.inside.is_set()
-        assert not computed.is_set()
+        assert queue.waiting == 1
         gate.open.set()
-        await computed.wait()
+        await until_computed(queue)
         thread.join()
         return outcome
 
@@ -116,11 +118,11 @@ def test_job_that_never_began_is_answered_with_the_prior_and_costs_nothing() -> 
     planner, gate = gated_planner()
 
     async def main() -> Any:
-        computed = asyncio.Event()
-        job = Job(planner, Request(TEXT, in_time(planner, 0.02)), one, computed.set)
+        queue = queue_of()
+        job = Job(planner, Request(TEXT, in_time(planner, 0.02)), queue)
         outcome = await job.result()
         job.compute()
-        await computed.wait()
+        await until_computed(queue)
         return outcome
 
     outcome = run(main())
@@ -133,7 +135,7 @@ def test_job_that_never_began_is_refused_where_that_was_asked_for() -> None:
 
     async def main() -> None:
         request = Request(TEXT, in_time(planner, 0.02), on_infeasible="error")
-        await Job(planner, request, one, lambda: None).result()
+        await Job(planner, request, queue_of()).result()
 
     with pytest.raises(NothingFits, match="below the cheapest"):
         run(main())
@@ -148,11 +150,14 @@ def test_job_without_a_deadline_of_its_own_waits_for_its_turn(patient: str) -> N
         request = Request(TEXT, Allowance(0.0053))
         if patient == "cheapest":
             request = Request(TEXT, in_time(planner, 0.0), on_infeasible="cheapest")
-        job = Job(planner, request, one, lambda: None)
+        queue = WorkQueue()
+        job = Job(planner, request, queue)
+        job.post(0.0)
         waiting = asyncio.ensure_future(job.result())
         await asyncio.sleep(0)
         assert not waiting.done()
-        await asyncio.to_thread(job.compute)
+        queue.start()
+        await asyncio.to_thread(queue.stop)
         return await waiting
 
     assert run(main()).row == {"cheapest": 1, "money": 2}[patient]
@@ -173,7 +178,7 @@ def test_job_plans_again_only_where_others_wait(others: int, chosen: int) -> Non
     async def main() -> Any:
         request = Request(TEXT, in_time(planner, WAIT_S))
         choice = planner.choose(request, planner.now())
-        job = Job(planner, request, lambda: others, lambda: None, None, choice)
+        job = Job(planner, request, queue_of(others), choice)
         await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
         return await job.result()
 
@@ -188,14 +193,14 @@ def test_job_hands_errors_over() -> None:
     async def main() -> None:
         item = text_item("a\x00b")
         request = Request(item, Allowance(1.0))
-        job = Job(planner, request, one, lambda: None)
+        job = Job(planner, request, queue_of())
         await asyncio.gather(job.result(), asyncio.to_thread(job.compute))
 
     with pytest.raises(BadFeature, match="'words'"):
         run(main())
 
 
-def test_serving_computes_quick_plans_on_the_loop_and_others_beside_it() -> None:
+def test_a_served_model_computes_quick_plans_on_the_loop_and_others_beside_it() -> None:
     where = {}
     for name, scale in (("quick", 0.01), ("slow", 1.0)):
         planner, gate = gated_planner(scale)
@@ -211,7 +216,7 @@ def test_serving_computes_quick_plans_on_the_loop_and_others_beside_it() -> None
     assert where == {"quick": True, "slow": False}
 
 
-def test_serving_turns_away_what_exceeds_its_queue() -> None:
+def test_a_served_model_turns_away_what_exceeds_its_queue() -> None:
     planner, gate = gated_planner()
 
     async def main() -> list[int]:
@@ -230,7 +235,7 @@ def test_serving_turns_away_what_exceeds_its_queue() -> None:
     assert run(main()) == [3, 3, 3]
 
 
-def test_serving_answers_those_that_wait_before_it_stops() -> None:
+def test_a_served_model_answers_those_that_wait_before_it_stops() -> None:
     planner, gate = gated_planner()
     gate.open.set()
 

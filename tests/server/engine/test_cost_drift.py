@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from polydom.features.errors import BadInput, NothingFits
 from polydom.server.engine.budget import Deadline
-from polydom.server.engine.drift import FORGET_S, HOLD_S, LARGEST, LEAST_S, STEP, Drift
+from polydom.server.engine.cost_drift import (
+    FORGET_S,
+    HOLD_S,
+    LARGEST,
+    LEAST_S,
+    STEP,
+    CostDrift,
+)
 from polydom.server.engine.execution import execute
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
@@ -29,7 +36,7 @@ def make_engine() -> Planner:
     return Planner(INDEX, INDEX.package.extractor([FEATURES_FILE]))
 
 
-def followed(drift: Drift, ratios: list[float], pause_s: float = 0.0) -> int:
+def followed(drift: CostDrift, ratios: list[float], pause_s: float = 0.0) -> int:
     """How many of some actual over predicted times exceeded the factor then."""
     exceeded = 0
     for turn, ratio in enumerate(ratios):
@@ -56,7 +63,7 @@ def test_drift_agrees_with_its_slow_twin(
     step: float,
     largest: float,
 ) -> None:
-    drift, now_s = Drift(quantile, step=step, largest=largest), 0.0
+    drift, now_s = CostDrift(quantile, step=step, largest=largest), 0.0
     timed = []
     for exceeded, before_s in plans:
         now_s += before_s
@@ -77,7 +84,7 @@ def test_drift_agrees_with_its_slow_twin(
 def test_drift_bounds_the_share_that_exceeds_whatever_the_times_are(
     ratios: list[float], quantile: float, pause_s: float
 ) -> None:
-    drift, count = Drift(quantile), len(ratios)
+    drift, count = CostDrift(quantile), len(ratios)
     share = followed(drift, ratios, pause_s) / count
     assert drift.bound_hits == 0
     taught = math.log(LARGEST) * (1 + (count - 1) * pause_s / HOLD_S)
@@ -87,7 +94,7 @@ def test_drift_bounds_the_share_that_exceeds_whatever_the_times_are(
 @pytest.mark.parametrize("each_s", [1e-3, 0.04, 1.0])
 def test_drift_is_forgotten_after_a_second_of_quiet(each_s: float) -> None:
     """Whether plans come meanwhile or not."""
-    drift = Drift()
+    drift = CostDrift()
     while drift.factor < 3.9:
         drift.add(True, 6.0)
     assert drift.at(6.0 + HOLD_S) == drift.factor
@@ -97,7 +104,7 @@ def test_drift_is_forgotten_after_a_second_of_quiet(each_s: float) -> None:
 
 
 def test_drift_that_lasts_is_remembered_at_the_first_plan_that_shows_it() -> None:
-    drift = Drift()
+    drift = CostDrift()
     while drift.factor < 2:
         drift.add(True, 0.0)
     before = drift.factor
@@ -116,14 +123,14 @@ def test_drift_keeps_to_a_slowness_that_lasts(rate: int, most: float) -> None:
     """Each second of silence is tried out: so many more are late, and no more."""
     draws = np.random.default_rng(0)
     ratios = (2 * draws.lognormal(-0.6, 0.3, 40_000)).tolist()
-    assert followed(Drift(), ratios, 1 / rate) / len(ratios) < most
+    assert followed(CostDrift(), ratios, 1 / rate) / len(ratios) < most
 
 
 @pytest.mark.parametrize("slow", [0.5, 1.0, 2.0, 3.0])
 def test_drift_settles_where_one_in_a_hundred_exceeds(slow: float) -> None:
     draws = np.random.default_rng(0)
     ratios = (slow * draws.lognormal(-0.6, 0.3, 60_000)).tolist()
-    drift = Drift(0.99)
+    drift = CostDrift(0.99)
     followed(drift, ratios[:20_000])
     share = followed(drift, ratios[20_000:]) / 40_000
     true = slow * math.exp(-0.6 + 0.3 * 2.326)
@@ -136,13 +143,13 @@ def test_drift_settles_where_one_in_a_hundred_exceeds(slow: float) -> None:
 
 
 def test_drift_stays_at_1_while_the_curves_hold() -> None:
-    drift = Drift()
+    drift = CostDrift()
     assert followed(drift, [0.99] * 1000) == 0
     assert drift.factor == 1
 
 
 def test_drift_costs_a_stall_no_more_than_a_step_and_forgets_it() -> None:
-    drift = Drift(0.99)
+    drift = CostDrift(0.99)
     followed(drift, [1e9])
     assert 1 < drift.factor < 1.051
     followed(drift, [0.7] * 99)
@@ -150,7 +157,7 @@ def test_drift_costs_a_stall_no_more_than_a_step_and_forgets_it() -> None:
 
 
 def test_drift_stops_at_its_bound_and_counts_that() -> None:
-    drift = Drift()
+    drift = CostDrift()
     followed(drift, [1e9] * 100)
     assert drift.factor == pytest.approx(LARGEST)
     assert drift.bound_hits == 100 - math.floor(math.log(LARGEST) / (STEP * 0.99))
@@ -159,7 +166,7 @@ def test_drift_stops_at_its_bound_and_counts_that() -> None:
 @pytest.mark.parametrize("quantile", [0.0, 1.0, -3.0, float("nan")])
 def test_drift_refuses_a_quantile_that_is_none(quantile: float) -> None:
     with pytest.raises(BadInput, match="quantile"):
-        Drift(quantile)
+        CostDrift(quantile)
 
 
 def serve(
@@ -259,7 +266,7 @@ def test_answers_say_what_a_plan_costs_with_the_drift() -> None:
     ],
     ids=["exceeds", "exactly at", "too cheap", "not as cheap as it said"],
 )
-def test_engine_learns_from_plans_that_tell_something(
+def test_planner_learns_from_plans_that_tell_something(
     charged_s: float, busy_s: float, rises: bool, tells: bool
 ) -> None:
     planner = make_engine()

@@ -7,7 +7,7 @@ import pytest
 
 from polydom.models.trees.self_test import Kind
 from polydom.server.engine.planner import Planner
-from polydom.server.runtime.facts import facts_of, read_exits
+from polydom.server.runtime.describe_index import describe_index, read_exits
 from polydom.server.schema.facts import ExitFacts, Kernels, PlanExitFacts, Rescaling
 from tests.support.planners import BUILT, extractor_of, index_that_says
 from tests.support.served import make_index
@@ -72,12 +72,15 @@ def test_a_report_of_something_else_counts_as_none(path: list[Any], value: Any) 
 
 def test_an_index_without_exits_says_so() -> None:
     index = make_index()
-    assert facts_of(Planner(index, extractor_of(index)), Rescaling("off")).exits is None
+    assert (
+        describe_index(Planner(index, extractor_of(index)), Rescaling("off")).exits
+        is None
+    )
     assert read(None) is None
 
 
 def test_facts_name_the_sets() -> None:
     index = index_that_says(BUILT)
-    exits = facts_of(Planner(index, extractor_of(index)), Rescaling("off")).exits
+    exits = describe_index(Planner(index, extractor_of(index)), Rescaling("off")).exits
     assert exits is not None
     assert exits.plans[1].features == ("length", "marks", "words")

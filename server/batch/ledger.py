@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from polydom.features.errors import BadFeature, PolydomError
+from polydom.features.errors import BadFeature, BadItem, PolydomError
 from polydom.features.items import Item
 
 from ..engine.budget import Allowance
@@ -18,12 +19,12 @@ from .stream_budget import StreamBudget
 
 # Items that are planned together.
 CHUNK = 64
-# Weight of the latest chunk in what is believed of the pace.
+# Weight of the latest chunk in what is believed of the timing.
 LATEST = 0.3
 
 
 class Assignment(NamedTuple):
-    """One item and the row of the index that it gets."""
+    """An item, and the row of the index that it gets."""
 
     item: Item
     row: int
@@ -68,7 +69,7 @@ class PlanTiming:
     def add(
         self, count: int, predicted_s: float, actual_s: float, all_s: float
     ) -> None:
-        """Take a chunk into account: its items, and the sums over them."""
+        """Learn from a chunk of so many items; the seconds are sums over them."""
         ratio = min(max(actual_s / predicted_s, 0.05), 5.0) if predicted_s else 1.0
         overhead_s = max(all_s - actual_s, 0.0) / count
         part = LATEST if self._known else 1.0
@@ -77,20 +78,19 @@ class PlanTiming:
         self._known = True
 
 
-class Account:
-    """The books of one budget for many items; for one thread at a time.
+class Ledger:
+    """What one budget for many items was spent on; for one thread at a time.
 
     Parameters
     ----------
     planner
         Of the index that answers.
     amount
-        The whole budget: seconds from `started_s` on where the index counts time, so
-        that waiting counts too, else an amount in its unit.
+        The whole budget: seconds from `started_s` on, or in an index's own unit.
     count
         How many items come; None where nobody knows.
     started_s
-        When the budget began to run, on the planner's clock.
+        When the budget began to run, on the planner's clock; by default now.
     workers
         How many plans are carried out at a time.
 
@@ -158,22 +158,17 @@ class Account:
         menus = [self.menus.of(item.size) for item in items]
         come = len(items) + self._stream_budget.to_come(len(items))
         found = self._stream_budget.choose(menus, self.left_for_plans(come))
-        places = found.places.tolist()
-        rows = [int(menu.rows[at]) for menu, at in zip(menus, places, strict=True)]
         assignments = [
-            Assignment(item, row) for item, row in zip(items, rows, strict=True)
+            Assignment(item, int(menu.rows[place]))
+            for item, menu, place in zip(items, menus, found.places, strict=True)
         ]
         self._under_way += found.cost
         return Chunk(self, assignments, found.cost, planned_s)
 
     def answers(
-        self,
-        items: Iterable[Numbered],
-        caller: Caller | None = None,
+        self, items: Iterable[Numbered], caller: Caller | None = None
     ) -> Iterator[Result]:
-        """Answer some numbered items in their order, planned together.
-
-        An error stays one.
+        """Answer some numbered items in their order, planned together; errors stay.
 
         Raises
         ------
@@ -194,6 +189,10 @@ class Account:
         self.planner.audit.answered(result)
         self._spent += result.predicted
         self._hoped += result.accuracy
+
+    def waste(self, cost: float) -> None:
+        """Book what was planned for an item that failed: some of it may be spent."""
+        self._spent += cost
 
     def improve(self, before: Outcome, after: Outcome) -> None:
         """Book a second, better answer to an item."""
@@ -225,58 +224,55 @@ class Account:
         return totals
 
 
+@dataclass
 class Chunk:
-    """Items that were planned together, on the books until all have been entered.
+    """Items that were planned together, under way until all have been entered.
 
-    In a `with` what became of each is entered; then the books are closed.
+    In a `with` what became of each is entered.
 
     Attributes
     ----------
     assignments
         What each item gets.
     cost
-        What that is predicted to cost together, by the curves.
+        Of all together, by the curves.
     times
         Predicted and actual seconds of each plan that was carried out.
     all_s
         How long all of it took; None where that is since it was planned.
     """
 
-    def __init__(
-        self,
-        account: Account,
-        assignments: list[Assignment],
-        cost: float,
-        planned_s: float,
-    ) -> None:
-        self.assignments = assignments
-        self.cost = cost
-        self.times: list[tuple[float, float]] = []
-        self.all_s: float | None = None
-        self._account = account
-        self._planned_s = planned_s
+    ledger: Ledger
+    assignments: list[Assignment]
+    cost: float
+    planned_s: float
+    times: list[tuple[float, float]] = field(default_factory=list)
+    all_s: float | None = None
 
     def enter(self, result: Outcome | PolydomError) -> None:
         """Book what became of the next item."""
-        self._account.enter(result)
+        self.ledger.enter(result)
         if isinstance(result, Outcome):
             took_s = result.finished_s - result.started_s
-            # menus are of the curves, and the pace is what corrects them here
+            # menus are of the curves, and the timing is what corrects them here
             self.times.append((result.predicted / result.drift, took_s))
 
     def results(
         self, items: Iterable[Numbered], outcomes: Iterator[Outcome | PolydomError]
     ) -> Iterator[Result]:
         """Book what became of all items, in order; `outcomes` are of those planned."""
+        ledger = self.ledger
+        planned = zip(self.assignments, outcomes, strict=True)
         with self:
             for number, item in items:
                 if isinstance(item, PolydomError):
                     self.enter(item)
                     yield Failed(number, item)
                     continue
-                outcome = next(outcomes)
+                (_, row), outcome = next(planned)
                 self.enter(outcome)
                 if isinstance(outcome, PolydomError):
+                    ledger.waste(ledger.planner.index.cost_s(row, item.size))
                     yield Failed(number, outcome)
                 else:
                     yield Answered(number, item, outcome)
@@ -287,8 +283,8 @@ class Chunk:
     def __exit__(self, *_: object) -> None:
         all_s = self.all_s
         if all_s is None:
-            all_s = self._account.planner.now() - self._planned_s
-        self._account.close(self, all_s)
+            all_s = self.ledger.planner.now() - self.planned_s
+        self.ledger.close(self, all_s)
 
 
 def carry_out(
@@ -296,15 +292,10 @@ def carry_out(
 ) -> Outcome:
     """Answer an item with the row that it got, however long that takes.
 
-    What a plan saves or overruns is the other items', so it is neither stretched nor
-    cut short.
-
     Raises
     ------
-    BadFeature
-        If a feature cannot be computed on this item.
-    Abandoned
-        If the caller has gone.
+    BadFeature, BadItem, Abandoned
+        As `Execution.run`.
     """
     now_s = planner.now()
     choice = planner.choose_row(assignment.row, assignment.item.size, now_s)
@@ -315,10 +306,10 @@ def carry_out(
 def try_each(
     planner: Planner, assignments: Iterable[Assignment], caller: Caller | None = None
 ) -> Iterator[Outcome | PolydomError]:
-    """Carry out all, one when it is asked for; BadFeature is what an item gets."""
+    """Carry out all, one when it is asked for; an item that fails gets its error."""
     for assignment in assignments:
         try:
             outcome: Outcome | PolydomError = carry_out(planner, assignment, caller)
-        except BadFeature as error:
+        except (BadFeature, BadItem) as error:
             outcome = error
         yield outcome

@@ -10,7 +10,7 @@ from polydom.features.errors import BadInput, BadItem
 from polydom.features.items import Kind
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
-from polydom.server.scoring.sources import read_items
+from polydom.server.offline_scoring.sources import read_items
 from tests.support.served import make_index
 
 

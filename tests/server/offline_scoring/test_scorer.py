@@ -17,6 +17,7 @@ from tests.support.served import (
     make_index,
     save_index,
 )
+from tests.support.three_kinds import picture, save_images
 
 OWN = [FEATURES_FILE]
 TEXTS = [HAM, SPAM, "lunch?"] * 50
@@ -56,6 +57,17 @@ def test_score_items_keeps_errors_in_their_places(index: Path) -> None:
     assert "a text was expected, not bytes" in errors[1]
     assert "'words'" in errors[2]
     assert (rows[1].label, rows[1].scores, rows[1].cost) == (None, None, None)
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.jit)])
+def test_score_items_goes_on_after_an_image_that_was_cut_off(
+    workers: int, tmp_path: Path
+) -> None:
+    dark, bright = picture(20), picture(220)
+    items = [dark, bright[: len(bright) // 2], bright]
+    rows = list(score_items(save_images(tmp_path), items, 9.0, workers=workers))
+    assert [row.label for row in rows] == ["dark", None, "bright"]
+    assert "image" in (rows[1].error or "")
 
 
 def test_score_items_lists_the_likeliest_of_a_class(index: Path) -> None:

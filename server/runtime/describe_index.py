@@ -39,11 +39,10 @@ class _Built(msgspec.Struct):
     confidence: Share | None = None
 
 
-def facts_of(planner: Planner, rescaling: Rescaling) -> IndexFacts:
+def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
     """Say what a planner answers with, and with what costs."""
     index, package = planner.index, planner.package
-    accuracies = planner.accuracies
-    names = tuple(package.names(row) for row in range(len(planner.plans)))
+    accuracies, names = planner.accuracies, planner.feature_names
     return IndexFacts(
         version=index.version,
         kind=package.kind,
@@ -69,10 +68,9 @@ def facts_of(planner: Planner, rescaling: Rescaling) -> IndexFacts:
 def read_exits(
     package: Package, names: tuple[tuple[str, ...], ...]
 ) -> ExitFacts | None:
-    """Read what a package's report says of its exits; None where there are none.
+    """Read what a build reported of its exits; None where that is none or damaged.
 
-    `names` (C,) are the features of each candidate's set. A report that says less, or
-    something else than a build writes, counts as none.
+    `names` (C,) are the features of each candidate's set.
     """
     if not package.margins:
         return None

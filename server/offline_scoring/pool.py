@@ -11,10 +11,10 @@ from pathlib import Path
 from polydom.features.errors import PolydomError, WorkerLost
 from polydom.features.items import Item
 
-from ..batch.account import Account, Assignment, Chunk, Numbered, Result, try_each
+from ..batch.ledger import Assignment, Chunk, Ledger, Numbered, Result, try_each
 from ..engine.outcome import Outcome
-from ..runtime.codec import Codec
-from ..runtime.warm_up import open_codec
+from ..runtime.translator import Translator
+from ..runtime.warm_up import open_translator
 
 # An index's file, and those with features of one's own.
 Opened = tuple[str, tuple[Path, ...]]
@@ -23,7 +23,7 @@ Worked = tuple[list[Outcome | PolydomError], float]
 
 
 def answer_by_many(
-    account: Account, opened: Opened, workers: int, chunks: Iterable[Items]
+    ledger: Ledger, opened: Opened, workers: int, chunks: Iterable[Items]
 ) -> Iterator[Result]:
     """Plan here, and have every chunk carried out by one of several processes.
 
@@ -36,7 +36,7 @@ def answer_by_many(
     under_way: deque[tuple[Items, Chunk, Future[Worked]]] = deque()
     try:
         for items in chunks:
-            chunk = account.plan([item for _, item in items if isinstance(item, Item)])
+            chunk = ledger.plan([item for _, item in items if isinstance(item, Item)])
             under_way.append(
                 (items, chunk, pool.submit(_work, opened, chunk.assignments))
             )
@@ -58,13 +58,13 @@ def _finish(items: Items, chunk: Chunk, future: "Future[Worked]") -> Iterator[Re
 
 def _work(opened: Opened, assignments: list[Assignment]) -> Worked:
     """Carry out a chunk; for the other processes."""
-    planner = codec_of(opened).planner
+    planner = translator_of(opened).planner
     began_s = planner.now()
     outcomes = list(try_each(planner, assignments))
     return outcomes, planner.now() - began_s
 
 
 @functools.lru_cache(maxsize=4)
-def codec_of(opened: Opened) -> Codec:
+def translator_of(opened: Opened) -> Translator:
     """Keep an opened index for the next call in this process."""
-    return open_codec(*opened)
+    return open_translator(*opened)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadInput
-from polydom.server.scoring.items import Scored
-from polydom.server.scoring.output import PartialOutput
+from polydom.server.offline_scoring.output import PartialOutput
+from polydom.server.offline_scoring.scorer import Scored
 
 FACTS = {"index": "abc", "items": "x"}
 ROWS = [

@@ -1,4 +1,4 @@
-"""Requests wait for the computing thread, and their tasks for the answers."""
+"""One index that is served: its requests begin at once, or wait for their turn."""
 
 import asyncio
 import functools
@@ -17,10 +17,10 @@ from ..engine.send_time import WINDOW, SendTime, SendTimes, weigh
 from ..errors import Overloaded, not_ready
 from ..schema.facts import IndexFacts
 from ..schema.predict import PredictRequest, Terms, encode
-from .codec import Codec
-from .facts import facts_of
+from .describe_index import describe_index
 from .job import Job
 from .metrics import Metrics
+from .translator import Translator
 from .warm_up import WarmUp
 from .work_queue import WorkQueue
 
@@ -42,7 +42,7 @@ class ServedModel:
 
     Parameters
     ----------
-    codec
+    translator
         Knows the index and the terms.
     queue
         Of the computing thread, which this index may share with others; whoever made
@@ -52,8 +52,8 @@ class ServedModel:
 
     Attributes
     ----------
-    queue
-        As given.
+    planner
+        Of the index.
     version
         Checksum of the index.
     warm_up
@@ -65,18 +65,19 @@ class ServedModel:
     """
 
     def __init__(
-        self, codec: Codec, queue: WorkQueue, metrics: Metrics | None = None
+        self, translator: Translator, queue: WorkQueue, metrics: Metrics | None = None
     ) -> None:
-        self.codec = codec
+        self.translator = translator
+        self.planner = translator.planner
         self.metrics = Metrics() if metrics is None else metrics
-        self.version = codec.planner.index.version
-        self.now = codec.planner.now
+        self.version = self.planner.index.version
+        self.now = self.planner.now
         self.ready = False
         self.send_times = SendTimes(SendTime(), SendTime())
         self._times_of: dict[tuple[str, int], SendTimes] = {}
         self.queue = queue
-        self.warm_up = WarmUp(codec.planner, rescales=codec.settings.rescale)
-        self._time_counts = codec.unit == "s"
+        self.warm_up = WarmUp(self.planner, rescales=translator.settings.rescale)
+        self._time_counts = translator.unit == "s"
 
     @property
     def waiting(self) -> int:
@@ -85,18 +86,17 @@ class ServedModel:
 
     def facts(self) -> IndexFacts:
         """Say what is being served."""
-        return facts_of(self.codec.planner, self.warm_up.rescaling)
+        return describe_index(self.planner, self.warm_up.rescaling)
 
     async def start(self, old: "ServedModel | None" = None) -> None:
         """Warm everything up, then be ready; the queue's thread must be running.
 
-        The warming is done in small pieces while no request waits, or once those of
-        a whole largest budget were answered meanwhile. With an `old` one,
-        whose place this will take under load, there is a rest after each piece, since
-        a request that comes meanwhile waits for its end; and the reserves are the old
-        one's: to measure them now would tell of the load and add to it.
+        The warming is done in small pieces while no request waits, or once those of a
+        whole largest budget were answered. With an `old` one, whose place this will
+        take under load, there is a rest after each piece, and the reserves are its own:
+        to measure them now would tell of the load and add to it.
         """
-        self.metrics.planners.add(self.codec.planner)
+        self.metrics.planners.add(self.planner)
         steps = self.warm_up.steps()
         done = object()
         began_s = self.now()
@@ -132,7 +132,7 @@ class ServedModel:
         """Answer a request whose first byte was read at `arrived_s`.
 
         A quick plan is carried out at once if nothing waits, others in their turn. What
-        comes of it, and of what request, is for `Codec.answer`, and then for `sent`.
+        comes of it, and of what request, is for `translator.answer`, then for `sent`.
 
         Raises
         ------
@@ -142,13 +142,15 @@ class ServedModel:
             If too many wait already.
         BadInput, BadItem
             If the request's terms or its item cannot be used.
-        BadFeature, NothingFits, Abandoned
+        BadFeature, TooLittleLeft, Abandoned
             As `execution.execute`.
         """
         if not self.ready:
             raise not_ready(self.queue.begun)
         times = times or self.send_times
-        request = self._request(ask, self.codec.item(ask), arrived_s, caller, times)
+        request = self._request(
+            ask, self.translator.item(ask), arrived_s, caller, times
+        )
         done = self._at_once(request)
         if isinstance(done, Outcome):
             return request, done
@@ -167,16 +169,14 @@ class ServedModel:
     ) -> tuple[Request, Outcome] | None:
         """Answer as `answer` does if that need not wait for anything, else do nothing.
 
-        `ask` may also be what the codec's reader made of a request.
-
-        Raises
-        ------
-        PolydomError
-            As `answer`, which is to be asked then too, and answers for what it raises.
+        `ask` may also be what the record decoder made of a request. Errors as `answer`,
+        which is to be asked then, too.
         """
         if not self.ready:
             return None
-        terms, item = ask if isinstance(ask, tuple) else (ask, self.codec.item(ask))
+        terms, item = (
+            ask if isinstance(ask, tuple) else (ask, self.translator.item(ask))
+        )
         request = self._request(terms, item, arrived_s, caller, self.send_times)
         done = self._at_once(request)
         return (request, done) if isinstance(done, Outcome) else None
@@ -193,7 +193,9 @@ class ServedModel:
 
     def count(self, request: Request, outcome: Outcome, sent_s: float) -> None:
         """Count one of several answers that are sent together."""
-        self.metrics.answered(request, outcome, self.codec.names[outcome.row], sent_s)
+        self.metrics.answered(
+            request, outcome, self.planner.feature_names[outcome.row], sent_s
+        )
 
     def _request(
         self,
@@ -204,7 +206,7 @@ class ServedModel:
         times: SendTimes,
     ) -> Request:
         """Ask as what the event loop answers."""
-        request = self.codec.request(terms, item, arrived_s, caller, times.loop)
+        request = self.translator.request(terms, item, arrived_s, caller, times.loop)
         return self._weighed(request, times, times.loop)
 
     def _weighed(
@@ -215,7 +217,7 @@ class ServedModel:
         is_heavy = budget.amount - budget.whole > HEAVY * budget.amount
         if not (is_heavy and times.weighs):
             return request
-        now_s, planner = self.now(), self.codec.planner
+        now_s, planner = self.now(), self.planner
         left_s = budget.keeping(0.0).left(now_s)
         kept_s = weigh(
             send_time.levels(now_s),
@@ -227,37 +229,28 @@ class ServedModel:
         """Answer where that is quick and nothing waits, else tell what was chosen."""
         if self.waiting or not self._time_counts:
             return None
-        execution = begin(self.codec.planner, request)
+        execution = begin(self.planner, request)
         if execution.longest > QUICK_S:
             return execution.choice
         outcome = execution.run()
-        self.codec.planner.audit.answered(outcome)
+        self.planner.audit.answered(outcome)
         return outcome
 
     async def _ask_thread(
         self, request: Request, choice: Choice | None = None
     ) -> Outcome:
-        if self.waiting >= self.codec.settings.queue_limit:
+        if self.waiting >= self.translator.settings.queue_limit:
             raise Overloaded(f"{self.waiting} requests wait already")
-        queue, due_s = self.queue, request.budget.due_s
-        planner, defer = self.codec.planner, queue.defer if self._time_counts else None
-        job = Job(planner, request, self._pressure, self._one_less, defer, choice)
-        queue.waiting += 1
-        queue.post(due_s if due_s < math.inf else self._in_the_end_s(), job.compute)
+        due_s = request.budget.due_s
+        job = Job(self.planner, request, self.queue, choice)
+        job.post(due_s if due_s < math.inf else self._in_the_end_s())
         outcome = await job.result()
-        planner.audit.answered(outcome)
+        self.planner.audit.answered(outcome)
         return outcome
 
     def _in_the_end_s(self) -> float:
         """When work that no deadline drives is due: behind every request of now."""
-        return self.now() + self.codec.settings.max_budget_s
-
-    def _pressure(self) -> int:
-        """How many wait for others' sake; none where time is not what costs count."""
-        return self.waiting - self.queue.late if self._time_counts else 0
-
-    def _one_less(self) -> None:
-        self.queue.waiting -= 1
+        return self.now() + self.translator.settings.max_budget_s
 
     async def _measure(self, *, by_thread: bool) -> SendTime:
         """Find what a way of asking takes from a plan's end to the encoded answer."""
@@ -272,6 +265,6 @@ class ServedModel:
             else:
                 outcome = self._at_once(request)
             if isinstance(outcome, Outcome):
-                encode(self.codec.answer(request, outcome))
+                encode(self.translator.answer(request, outcome))
                 after_s.append(self.now() - outcome.finished_s)
         return SendTime(after_s, self.now())

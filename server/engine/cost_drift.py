@@ -12,18 +12,17 @@ STEP = 0.05
 # Not more: whatever the cause is, a server that plans for less still answers something.
 LARGEST = 4.0
 # Cheaper plans are not judged: half of their time is the interpreter's, which no curve
-# of a feature describes, and they would raise the factor for the dear ones.
+# of a feature describes.
 LEAST_S = 2e-4
 # What was learned holds for so long after the last plan that took too long, and is then
-# doubted more and more until nothing of it is left: machines recover without a plan to
-# tell it, and where it holds plans back none ever would.
+# doubted until nothing of it is left: machines recover without a plan to tell it.
 HOLD_S, FORGET_S = 0.5, 1.0
 # Share of a doubt that one more plan in time confirms. Until then what was learned is
 # remembered, so that the first plan that takes too long brings it back at once.
 CONFIRMED = 0.125
 
 
-class Drift:
+class CostDrift:
     """A factor on every predicted time, so that 1 - q of the plans exceed it.
 
     The logarithm of the factor rises by `step * q` for every plan that took longer
@@ -35,11 +34,7 @@ class Drift:
 
     Whatever the times are, among N plans in T seconds the share that exceeds is at most
     `1 - q + (log(largest) * (1 + T / HOLD_S) + step) / (step * N)` as long as
-    `bound_hits` is 0: each forgetting takes a longer silence than `HOLD_S`, and loses
-    what so many plans have to teach again. Where the slowness lasts, mostly one does.
-
-    The factor is never below 1: predictions do not fall below the measured curves. It
-    is one for all features: the look-up is by what whole plans cost, and what slows
+    `bound_hits` is 0. The factor is never below 1, and one for all features: what slows
     machines down slows all. Safe to share between threads.
 
     Parameters
@@ -97,12 +92,9 @@ class Drift:
         return math.exp(log * _kept(now_s - since_s)) if log else 1.0
 
     def add(self, exceeded: bool, now_s: float) -> None:
-        """Take one more plan into account, that ended at `now_s`.
+        """Learn from a plan that ended at `now_s`.
 
-        Parameters
-        ----------
-        exceeded
-            Whether it took longer than was predicted with the factor of that time.
+        `exceeded` says whether it took longer than was predicted, factor and all.
         """
         with self._lock:
             self.plans += 1

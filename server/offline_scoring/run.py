@@ -2,42 +2,31 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from polydom.features.errors import BadInput
 from polydom.indexer.progress import OnProgress
 
-from ..batch.account import CHUNK
+from ..batch.ledger import CHUNK
 from ..engine.loading import load_index
-from .items import ScorableItem, Scored, score_items
 from .output import PartialOutput
+from .scorer import ScorableItem, Scored, score_items
 from .sources import read_items
 
 
+@dataclass
 class ScoreRun:
-    """What is to be scored, and how far an interrupted run came with it.
-
-    Parameters
-    ----------
-    index, items, output, features
-        Files, as `polydom score` has them.
-    resume
-        Go on after the rows of an interrupted run.
-    label, top
-        Keep only the `top` items most likely of class `label`.
-    separator, encoding
-        Of a CSV file of items; None where they are to be found.
+    """What is to be scored, with the options of `polydom score`.
 
     Attributes
     ----------
     unit
         What the index counts.
-    count
-        How many items there are, None where that is not known.
+    source
+        The items, how many there are, and what of them was not read.
     rows
         Rows of the output so far.
-    remarks
-        Says which columns were not read by now, and which there never were.
 
     Raises
     ------
@@ -47,43 +36,38 @@ class ScoreRun:
         If the index holds no models.
     """
 
-    def __init__(
-        self,
-        index: Path,
-        items: Path,
-        output: Path,
-        features: Sequence[Path],
-        resume: bool,
-        label: str | None,
-        top: int | None,
-        separator: str | None = None,
-        encoding: str | None = None,
-    ) -> None:
-        loaded, package = load_index(index)
+    index: Path
+    items: Path
+    output: Path
+    features: Sequence[Path]
+    resume: bool
+    label: str | None
+    top: int | None
+    separator: str | None = None
+    encoding: str | None = None
+    rows: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Read the index, and find the items."""
+        label, top = self.label, self.top
+        index, package = load_index(self.index)
         if (label is None) != (top is None):
             one, other = ("label", "top") if top is None else ("top", "label")
             raise BadInput(
                 f"--{one} needs --{other}: the class to look for, and how many of its "
                 "likeliest items to keep"
             )
-        if resume and top is not None:
+        if self.resume and top is not None:
             raise BadInput("a run with --top has no rows before its end to resume from")
         self.unit = str(package.meta.get("unit", "s"))
-        source = read_items(items, package, separator, encoding)
-        self.count = source.number
-        self._items = source.items
-        self.remarks = source.remarks
-        self._index, self._loaded, self._features = index, loaded, features
-        self._label, self._top = label, top
+        self.source = read_items(self.items, package, self.separator, self.encoding)
         self._facts = {
-            "index": loaded.version,
-            "items": str(items.resolve()),
-            "count": source.number,
+            "index": index.version,
+            "items": str(self.items.resolve()),
+            "count": self.source.number,
             "label": label,
             "top": top,
         }
-        self._output, self._resume = output, resume
-        self.rows = 0
 
     def carry_out(
         self, amount: float, workers: int, stops: bool, on_progress: OnProgress
@@ -97,7 +81,7 @@ class ScoreRun:
             for a run that resumes.
         """
         errors = 0
-        with PartialOutput(self._output, self._facts, resume=self._resume) as partial:
+        with PartialOutput(self.output, self._facts, resume=self.resume) as partial:
             self.rows = partial.done
             for name, row in self._scored(amount, workers):
                 if row.error is not None:
@@ -116,7 +100,8 @@ class ScoreRun:
 
     def _scored(self, amount: float, workers: int) -> Iterator[tuple[str, Scored]]:
         names: dict[int, str] = {}
-        left = itertools.islice(self._items, self.rows, None)
+        count = self.source.number
+        left = itertools.islice(self.source.items, self.rows, None)
 
         def items() -> Iterator[ScorableItem]:
             for number, (name, item) in enumerate(left):
@@ -125,14 +110,14 @@ class ScoreRun:
 
         counts_time = self.unit == "s"
         rows = score_items(
-            self._loaded if workers == 1 else self._index,
+            self.index,
             items(),
             amount if counts_time else None,
             total_budget=None if counts_time else amount,
-            features=self._features,
-            count=None if self.count is None else self.count - self.rows,
-            label=self._label,
-            top=self._top,
+            features=self.features,
+            count=None if count is None else count - self.rows,
+            label=self.label,
+            top=self.top,
             workers=workers,
         )
         for row in rows:

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,11 @@ from polydom.features.errors import BadInput, BadItem, PolydomError
 from polydom.features.items import Gaps, Item
 from polydom.indexer.index.index import Index
 
-from ..batch.account import CHUNK, Account, Answered, Failed, Numbered, Result
-from ..batch.top_k import TopK
-from ..runtime.codec import Codec
-from ..runtime.warm_up import open_codec
-from .pool import Items, Opened, answer_by_many, codec_of
+from ..batch.ledger import CHUNK, Answered, Failed, Ledger, Numbered, Result
+from ..batch.top_k import TopK, make_top_k
+from ..runtime.translator import Translator
+from ..runtime.warm_up import open_translator
+from .pool import Items, Opened, answer_by_many, translator_of
 
 ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 
@@ -24,9 +24,9 @@ ScorableItem = Item | bytes | str | Mapping[str, Any] | PolydomError
 class Scored(msgspec.Struct, repr_omit_defaults=True):
     """What became of one item; `error` or what was answered is None.
 
-    `item` is its position or name. `cost` is what was spent on it, in the index's
-    unit: measured seconds of features and model, or what the plan costs. `unknown` and
-    `missing` are as in `Answer`, None where there is nothing to tell.
+    `item` is its position or name. `cost` is the measured seconds of features and
+    model, or what the plan costs in the index's unit. `unknown` and `missing` are as in
+    `Answer`, None where there is nothing to tell.
     """
 
     item: int | str
@@ -87,69 +87,59 @@ def score_items(
     """
     if count is None and isinstance(items, Sized):
         count = len(items)
-    codec = open_codec(index, features)
-    account = make_account(codec, total_budget_s, total_budget, count, workers)
+    translator = open_translator(index, features)
+    ledger = _make_ledger(translator, total_budget_s, total_budget, count, workers)
     if workers > 1 and isinstance(index, Index):
         raise BadInput("several workers need the index as a file")
 
-    def answers(items: Iterable[Numbered]) -> Iterator[Result]:
-        if workers == 1 or isinstance(index, Index):
-            return _answer(account, items)
-        opened = (os.fspath(index), tuple(features))
-        return answer_by_many(account, opened, workers, _chunks(items))
-
-    numbered = enumerate(_as_item(codec, item) for item in items)
-    if label is None and top is None:
-        for result in answers(numbered):
-            yield scored(codec, result)
-    elif label is None or top is None:
-        raise BadInput("label and top go together: the likeliest items of a class")
+    numbered = enumerate(_as_item(translator, item) for item in items)
+    if workers == 1 or isinstance(index, Index):
+        results = _answer(ledger, numbered)
     else:
-        yield from _best_of(codec, TopK(account, label, top), answers, numbered)
+        opened = (os.fspath(index), tuple(features))
+        results = answer_by_many(ledger, opened, workers, _chunks(numbered))
+    top_k = make_top_k(ledger, label, top)
+    if top_k is not None:
+        results = _best_of(top_k, results)
+    for result in results:
+        yield _row_of(translator, result)
 
 
-def make_account(
-    codec: Codec,
+def _make_ledger(
+    translator: Translator,
     total_budget_s: float | None,
     total_budget: float | None,
     count: int | None,
     workers: int,
-) -> Account:
-    """Begin to spend a budget given in one of two ways.
-
-    Raises
-    ------
-    BadInput
-        If it is given in none, in both or in the wrong one, or is out of its range.
-    """
+) -> Ledger:
+    """Begin to spend a budget that must be given in the index's unit, and only so."""
     wanted, other = total_budget_s, total_budget
     name = "total_budget_s"
-    if codec.unit != "s":
+    if translator.unit != "s":
         wanted, other, name = total_budget, total_budget_s, "total_budget"
     if wanted is None or other is not None:
         raise BadInput(
-            f"this index counts costs in {codec.unit}: give {name}, and only that"
+            f"this index counts costs in {translator.unit}: give {name}, and only that"
         )
     if not 0 <= wanted < float("inf"):
         raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
     if workers < 1:
         raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Account(codec.planner, wanted, count=count, workers=workers)
+    return Ledger(translator.planner, wanted, count=count, workers=workers)
 
 
-def scored(codec: Codec, result: Result) -> Scored:
-    """Write a result as a row."""
+def _row_of(translator: Translator, result: Result) -> Scored:
     if isinstance(result, Failed):
         return Scored(result.number, error=str(result.error))
     outcome, gaps = result.outcome, result.item.gaps or Gaps()
     cost = outcome.predicted
-    if codec.unit == "s":
+    if translator.unit == "s":
         cost = outcome.finished_s - outcome.started_s
     return Scored(
         result.number,
         outcome.label,
         outcome.scores,
-        codec.names[outcome.row],
+        translator.planner.feature_names[outcome.row],
         outcome.accuracy,
         cost,
         unknown=gaps.unknown or None,
@@ -157,18 +147,18 @@ def scored(codec: Codec, result: Result) -> Scored:
     )
 
 
-def _as_item(codec: Codec, item: ScorableItem) -> Item | PolydomError:
+def _as_item(translator: Translator, item: ScorableItem) -> Item | PolydomError:
     if isinstance(item, PolydomError):
         return item
     try:
-        return codec.read(item.payload if isinstance(item, Item) else item)
+        return translator.read(item.payload if isinstance(item, Item) else item)
     except BadItem as error:
         return error
 
 
-def _answer(account: Account, items: Iterable[Numbered]) -> Iterator[Result]:
+def _answer(ledger: Ledger, items: Iterable[Numbered]) -> Iterator[Result]:
     for chunk in _chunks(items):
-        yield from account.answers(chunk)
+        yield from ledger.answers(chunk)
 
 
 def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
@@ -177,27 +167,20 @@ def _chunks(items: Iterable[Numbered]) -> Iterator[Items]:
         yield chunk
 
 
-def _best_of(
-    codec: Codec,
-    top_k: TopK,
-    answers: Callable[[Iterable[Numbered]], Iterator[Result]],
-    items: Iterator[Numbered],
-) -> Iterator[Scored]:
-    """Offer all that can be answered; the others are not listed."""
-    for result in answers(items):
+def _best_of(top_k: TopK, results: Iterable[Result]) -> Iterator[Result]:
+    """Offer all that were answered; the others are not listed."""
+    for result in results:
         if isinstance(result, Answered):
             top_k.offer(result)
     for _ in top_k.improve():
         pass
-    for result in top_k.ranking():
-        yield scored(codec, result)
+    yield from top_k.ranking()
 
 
 class Scorer:
     """Classifies partitions of items: for whoever spreads them over a cluster.
 
-    It holds a path and a number, so it can be sent anywhere; where it is called, the
-    index is opened once for each process.
+    It can be sent anywhere; each process in which it is called opens the index once.
 
     Parameters
     ----------
@@ -238,14 +221,14 @@ class Scorer:
             As `score_items`.
         """
         partition = list(items)
-        codec, count = codec_of(self._opened), len(partition)
-        account = make_account(
-            codec,
+        translator, count = translator_of(self._opened), len(partition)
+        ledger = _make_ledger(
+            translator,
             None if self._item_budget_s is None else self._item_budget_s * count,
             None if self._item_budget is None else self._item_budget * count,
             count,
             workers=1,
         )
-        numbered = enumerate(_as_item(codec, item) for item in partition)
-        rows = [scored(codec, result) for result in _answer(account, numbered)]
+        numbered = enumerate(_as_item(translator, item) for item in partition)
+        rows = [_row_of(translator, result) for result in _answer(ledger, numbered)]
         return [msgspec.structs.asdict(row) for row in rows]

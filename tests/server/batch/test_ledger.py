@@ -7,36 +7,34 @@ import pytest
 
 from polydom.features.errors import BadItem, PolydomError
 from polydom.features.items import Item, text_item
-from polydom.indexer.index.index import Index
-from polydom.server.batch.account import (
-    Account,
+from polydom.server.batch.ledger import (
     Answered,
     Assignment,
+    Ledger,
     PlanTiming,
     carry_out,
 )
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
 from tests.support.clock import Clock
-from tests.support.planners import extractor_of, slow_planner, with_margins
-from tests.support.served import make_index
+from tests.support.planners import (
+    extractor_of,
+    money_planner,
+    slow_planner,
+    with_margins,
+)
 
 TEXT = text_item("x" * 100)  # its sets cost 0.2, 1.2, 5.2 and 9.2 ms
 
 
-def money_planner() -> Planner:
-    index: Index = make_index("usd")
-    return Planner(index, extractor_of(index))
-
-
-def run(account: Account, count: int, chunk: int = 10) -> list[Outcome]:
+def run(ledger: Ledger, count: int, chunk: int = 10) -> list[Outcome]:
     """Answer so many equal texts."""
     found: list[Outcome] = []
     for start in range(0, count, chunk):
         items: list[tuple[int, Item | PolydomError]] = [
             (start + k, TEXT) for k in range(min(chunk, count - start))
         ]
-        for result in account.answers(items):
+        for result in ledger.answers(items):
             assert isinstance(result, Answered)
             assert result.number == len(found)
             found.append(result.outcome)
@@ -46,24 +44,24 @@ def run(account: Account, count: int, chunk: int = 10) -> list[Outcome]:
 @pytest.mark.parametrize(
     ("amount", "accuracy"), [(0.0041, 0.5), (0.0241, 0.7), (0.1841, 0.95), (9.0, 0.95)]
 )
-def test_bulk_spends_money_as_the_optimum_does(amount: float, accuracy: float) -> None:
-    account = Account(money_planner(), amount, count=20)
-    outcomes = run(account, 20)
-    totals = account.totals()
+def test_ledger_spends_money_as_the_best_would(amount: float, accuracy: float) -> None:
+    ledger = Ledger(money_planner(), amount, count=20)
+    outcomes = run(ledger, 20)
+    totals = ledger.totals()
     assert totals.expected_accuracy == pytest.approx(accuracy)
     assert totals.spent == pytest.approx(sum(o.predicted for o in outcomes))
     assert totals.budget_met or totals.spent == pytest.approx(amount)
-    assert (totals.items, totals.errors, account.due_s) == (20, 0, float("inf"))
+    assert (totals.items, totals.errors, ledger.due_s) == (20, 0, float("inf"))
 
 
-def test_bulk_spends_what_plans_leave_of_the_time_they_were_to_take() -> None:
+def test_ledger_spends_what_plans_leave_of_the_time_they_were_to_take() -> None:
     """Features that take a fifth of what was predicted let more items have them."""
     found: list[float] = []
     for seconds in ((1e-3, 3e-3, 4e-3), (2e-4, 6e-4, 8e-4)):
         clock = Clock()
-        account = Account(slow_planner(clock, seconds), 0.4, count=200)
-        run(account, 200)
-        totals = account.totals()
+        ledger = Ledger(slow_planner(clock, seconds), 0.4, count=200)
+        run(ledger, 200)
+        totals = ledger.totals()
         assert totals.budget_met
         assert totals.spent_us is not None
         assert totals.spent_us >= 0.3e6
@@ -73,7 +71,7 @@ def test_bulk_spends_what_plans_leave_of_the_time_they_were_to_take() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-def test_exits_in_bulk_are_counted_and_audited(share: float) -> None:
+def test_exits_in_batches_are_counted_and_audited(share: float) -> None:
     """An audit costs what the plan was given: the money, or its predicted time."""
     index = with_margins(0.0)
     for unit in ("s", "usd"):
@@ -82,73 +80,76 @@ def test_exits_in_bulk_are_counted_and_audited(share: float) -> None:
         meta = {**package.meta, "unit": unit}
         own = replace(index, package=replace(package, meta=meta))
         planner = Planner(own, extractor_of(own), now=Clock(), audit=share)
-        account = Account(planner, 9.0, count=20)
-        outcomes = run(account, 20)
+        ledger = Ledger(planner, 9.0, count=20)
+        outcomes = run(ledger, 20)
         audit = planner.audit
         assert (audit.exits, audit.audited) == (20, 20 * share)
         assert {outcome.row for outcome in outcomes} == {3 if share else 1}
         assert {outcome.reason for outcome in outcomes} == {None if share else "sure"}
         assert audit.changed == sum(outcome.audit or 0 for outcome in outcomes)
-        assert account.totals().budget_met
+        assert ledger.totals().budget_met
 
 
 def test_a_second_answer_that_exits_is_audited_too() -> None:
     index = with_margins(0.0)
     planner = Planner(index, extractor_of(index), now=Clock(), audit=1.0)
-    account = Account(planner, 9.0, count=1)
+    ledger = Ledger(planner, 9.0, count=1)
     before = carry_out(planner, Assignment(TEXT, 1))
-    account.enter(before)
+    ledger.enter(before)
     assert planner.audit.exits == 0
-    account.improve(before, carry_out(planner, Assignment(TEXT, 3)))
+    ledger.improve(before, carry_out(planner, Assignment(TEXT, 3)))
     assert (planner.audit.exits, planner.audit.audited) == (1, 1)
 
 
-def test_bulk_gives_the_cheapest_plans_when_the_time_is_up() -> None:
+def test_ledger_gives_the_cheapest_plans_when_the_time_is_up() -> None:
     clock = Clock()
-    account = Account(slow_planner(clock, (1.0, 1.0, 1.0)), 0.5, count=40)
-    outcomes = run(account, 40)
+    ledger = Ledger(slow_planner(clock, (1.0, 1.0, 1.0)), 0.5, count=40)
+    outcomes = run(ledger, 40)
     assert [outcome.row for outcome in outcomes[10:]] == [0] * 30
-    assert not account.totals().budget_met
+    assert not ledger.totals().budget_met
 
 
 def test_chunks_that_others_carry_out_are_paid_from_when_they_are_planned() -> None:
     """Whatever is kept for later meanwhile, and only until they are entered."""
     planner = money_planner()
-    account = Account(planner, 0.1, count=20)
-    first = account.plan([TEXT] * 10)
-    left = account.left_for_plans(10)
+    ledger = Ledger(planner, 0.1, count=20)
+    first = ledger.plan([TEXT] * 10)
+    left = ledger.left_for_plans(10)
     assert left == pytest.approx(0.1 - first.cost)
-    account.kept = 0.01
-    second = account.plan([TEXT] * 10)
-    assert account.left_for_plans(0) >= 0
+    ledger.kept = 0.01
+    second = ledger.plan([TEXT] * 10)
+    assert ledger.left_for_plans(0) >= 0
     for chunk in (first, second):
         with chunk:
             for assignment in chunk.assignments:
                 chunk.enter(carry_out(planner, assignment))
-    assert account.spent == pytest.approx(first.cost + second.cost)
-    assert account.left_for_plans(0) == pytest.approx(0.1 - 0.01 - account.spent)
+    assert ledger.spent == pytest.approx(first.cost + second.cost)
+    assert ledger.left_for_plans(0) == pytest.approx(0.1 - 0.01 - ledger.spent)
 
 
-def test_bulk_keeps_errors_in_their_places() -> None:
-    account = Account(money_planner(), 1.0)
+def test_ledger_keeps_errors_in_their_places() -> None:
+    ledger = Ledger(money_planner(), 1.0)
     items: list[tuple[int, Any]] = [
         (0, BadItem("no text")),
         (1, TEXT),
         (2, text_item("a\x00")),  # of which words cannot be computed
         (3, TEXT),
     ]
-    kinds = [type(result[-1]).__name__ for result in account.answers(items)]
+    kinds = [type(result[-1]).__name__ for result in ledger.answers(items)]
     assert kinds == ["BadItem", "Outcome", "BadFeature", "Outcome"]
-    totals = account.totals()
+    totals = ledger.totals()
     assert (totals.items, totals.errors) == (4, 2)
-    assert list(account.answers([])) == []
+    # what was computed before the failure is paid for as the whole plan
+    failed = ledger.planner.index.cost_s(3, 2)
+    assert totals.spent == pytest.approx(2 * 9.2e-3 + failed)
+    assert list(ledger.answers([])) == []
 
 
-def test_bulk_of_nothing_expects_nothing() -> None:
-    assert Account(money_planner(), 1.0).totals().expected_accuracy is None
+def test_ledger_of_nothing_expects_nothing() -> None:
+    assert Ledger(money_planner(), 1.0).totals().expected_accuracy is None
 
 
-def test_pace_starts_at_the_first_chunk_and_follows_the_others() -> None:
+def test_timing_starts_at_the_first_chunk_and_follows_the_others() -> None:
     timing = PlanTiming()
     timing.add(10, predicted_s=1.0, actual_s=0.5, all_s=0.6)
     assert timing.ratio == 0.5

@@ -13,7 +13,7 @@ from polydom.features.errors import BadInput
 from polydom.features.readers.tables import import_parquet
 from polydom.indexer.index.pdx_file import cannot_write, naming
 
-from .items import Scored
+from .scorer import Scored
 
 OUTPUTS = (".parquet", ".jsonl", ".csv")
 ROWS = 1024  # of a Parquet file that are in memory at a time

@@ -1,0 +1,1 @@
+"""Many items classified without a server: by this process, or by several."""

@@ -1,1 +1,0 @@
-"""Many items in this process, or in several."""

@@ -1,0 +1,113 @@
+"""Everything runs once before anything is asked, and costs become this machine's."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from polydom.features.errors import BadIndexFile
+from polydom.features.extract import Extractor
+from polydom.indexer.index.index import Index
+from polydom.server.app import create_app
+from polydom.server.engine.planner import Planner
+from polydom.server.runtime.describe_index import describe_index
+from polydom.server.runtime.warm_up import WarmUp
+from polydom.server.schema.facts import Rescaling
+from tests.support.planners import PACE, paced_index, planner_of
+from tests.support.served import FEATURES_FILE, SPAM, WIDTHS, make_index
+from tests.support.servers import ask, serving
+from tests.support.waiting import until_ready
+
+
+def test_warm_up_rescales_an_index_that_knows_its_pace() -> None:
+    warm_up = WarmUp(planner := planner_of(paced_index()))
+    built = planner.index
+    assert warm_up.rescaling == Rescaling("not_yet")
+    warm_up.run()
+    assert warm_up.rescaling.state == "rescaled"
+    # the features take microseconds, whatever the index says
+    assert warm_up.rescaling.features["words"] < 0.5
+    assert planner.index.cost_s(3, 100) < built.cost_s(3, 100)
+    facts = describe_index(planner, warm_up.rescaling)
+    assert facts.rescaling == warm_up.rescaling
+    assert facts.sets[3].cost == planner.index.coefficients[3].tolist()
+
+
+@pytest.mark.parametrize(
+    ("index", "wanted", "state"),
+    [
+        (make_index(), True, "no_samples"),
+        (make_index("usd"), True, "no_samples"),
+        (paced_index(weights={"usd": 2.0}), True, "no_time"),
+        (paced_index(), False, "off"),
+    ],
+    ids=["an old file", "old, of money", "no time", "not wanted"],
+)
+def test_costs_stay_where_they_cannot_or_shall_not_be_rescaled(
+    index: Index, wanted: bool, state: str
+) -> None:
+    warm_up = WarmUp(planner := planner_of(index), rescales=wanted)
+    warm_up.run()
+    assert warm_up.rescaling == Rescaling(state)  # type: ignore[arg-type]
+    assert planner.index is index
+
+
+@pytest.mark.parametrize("pace", [[], {}, {**PACE, "overhead": [0.0, 1.0]}])
+def test_a_pace_that_is_none_is_refused(pace: Any) -> None:
+    with pytest.raises(BadIndexFile, match="sample time"):
+        WarmUp(planner_of(paced_index(pace)))
+
+
+def test_declared_costs_are_not_rescaled() -> None:
+    index = paced_index(weights={"s": 1.0, "usd": 1.0}, unit="s + usd")
+    planner = planner_of(index)
+    features = [replace(f, declared={"usd": 1e-3}) for f in planner.extractor.features]
+    declaring = Planner(index, Extractor(features, WIDTHS))
+    WarmUp(declaring).run()
+    # of length's 1 ms, all is declared
+    costs = declaring.package.costs
+    assert costs.feature_coefficients[0, 0] == pytest.approx(1e-3)
+    assert costs.feature_coefficients[1, 0] < 2e-3
+
+
+def test_a_server_says_how_it_rescaled(tmp_path: Path) -> None:
+    paced_index().save(tmp_path / "tiny.pdx")
+    app = create_app(tmp_path / "tiny.pdx", features=[FEATURES_FILE])
+    with TestClient(app) as client:
+        until_ready(client)
+        facts = client.get("/v1/index").json()
+        metrics = client.get("/metrics").text
+        answer = client.post("/v1/predict", json={"text": SPAM, "budget_ms": 900})
+    assert facts["rescaling"]["state"] == "rescaled"
+    assert set(facts["rescaling"]["features"]) == {"length", "marks", "words"}
+    assert facts["drift"] == 1
+    factor = facts["rescaling"]["features"]["words"]
+    line = (
+        f'polydom_rescale_factor{{model="tiny",name="words",part="feature"}} {factor}'
+    )
+    assert line in metrics
+    assert 'polydom_drift_factor{model="tiny"} 1.0' in metrics
+    assert 'polydom_drift_bound_hits_total{model="tiny"} 0.0' in metrics
+    assert answer.json()["label"] == "spam"
+
+
+def test_serve_leaves_costs_as_they_are_where_it_is_told_to(tmp_path: Path) -> None:
+    paced_index().save(tmp_path / "tiny.pdx")
+    own = f"--features={FEATURES_FILE}"
+    with serving(tmp_path / "tiny.pdx", own, "--no-rescale") as (_, port):
+        _, facts = ask(port, "GET", "/v1/index")
+    assert facts["rescaling"]["state"] == "off"  # type: ignore[index]
+
+
+@pytest.mark.parametrize(("text", "said"), [("x", None), ("x" * 10_001, False)])
+def test_an_answer_says_where_its_size_was_never_seen(
+    text: str, said: bool | None, tmp_path: Path
+) -> None:
+    make_index().save(tmp_path / "tiny.pdx")
+    app = create_app(tmp_path / "tiny.pdx", features=[FEATURES_FILE])
+    with TestClient(app) as client:
+        until_ready(client)
+        answer = client.post("/v1/predict", json={"text": text, "budget_ms": 900})
+    assert answer.json().get("size_in_range") is said
