@@ -33,7 +33,6 @@ from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.trees.trees import Trees
 from tests.support.agreement import bundled
-from tests.support.examples import INTERPRETED
 
 X, Y = bundled("breast_cancer")
 ROWS = X.astype(np.float32)
@@ -206,9 +205,6 @@ def test_threads_share_a_copy() -> None:
 def test_packed_arrays_are_not_copied_by_themselves() -> None:
     ensemble = compile(learned("forest"))
     exits: Any = ensemble.early_exit(exact_schedule(ensemble))
-    if exits.packed is None:  # nothing is packed for kernels that are interpreted
-        assert INTERPRETED
-        return
     assert isinstance(exits.packed.rows.start, np.ndarray)
     with pytest.raises(BadInput, match="addresses of this process"):
         pickle.dumps(exits.packed)
