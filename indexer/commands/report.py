@@ -157,7 +157,11 @@ def _search_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]
 
 def _race_lines(race: dict[str, Any]) -> Iterator[str]:
     """Write who won a race between learners, and the winner's learning curve."""
-    sets = f" for sets of {race['low']} to {race['high']}" if "low" in race else ""
+    sets = ""
+    if "low" in race:
+        low, high = race["low"], race["high"]
+        many = f"{low}" if low == high else f"{low} to {high}"
+        sets = f" for sets of {many} feature{'s' if high > 1 else ''}"
     yield (
         f"learner{sets} chosen by {race['strategy']}: {race['learner']}, "
         f"score {race['score']:.4f}, in {race['seconds']:.1f} CPU s; training all "
