@@ -172,10 +172,10 @@ def test_an_early_answer_against_the_ensembles_own_counts_as_changed() -> None:
     assert (early.changed(scores), early.changed(scores, own)) == (0, 1)
     assert early.without_stops().changed(scores, own) == 0
     classes = np.stack([scores, -scores], axis=2)
-    leads = MarginSchedule(np.arange(2), np.array([0.5, np.inf]), np.zeros(2))
+    margins = MarginSchedule(np.arange(2), np.array([0.5, np.inf]), np.zeros(2))
     choices = np.array([0, 1])
-    assert (leads.changed(classes), leads.changed(classes, choices)) == (0, 1)
-    assert leads.without_stops().changed(classes, choices) == 0
+    assert (margins.changed(classes), margins.changed(classes, choices)) == (0, 1)
+    assert margins.without_stops().changed(classes, choices) == 0
 
 
 def test_decisions_of_the_calibration_rows_are_needed_where_those_of_others_are() -> (
