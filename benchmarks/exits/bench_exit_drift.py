@@ -20,9 +20,8 @@ their first columns from another row; streams with some of them are drawn from t
 answers, with replacement, until the alarm.
 """
 
-import argparse
-import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 
 from polydom.server.engine.exit_audit import ExitAudit
 
-from ..machine import describe
+from .. import report
 from .drift_streams import STREAMS, Stream
 from .drifting_exits import (
     ALPHA,
@@ -219,10 +218,8 @@ def show(result: dict[str, Any]) -> None:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder of the data sets")
+    parser = report.options(__doc__, data=True)
     parser.add_argument("--streams", nargs="+", choices=STREAMS, default=list(STREAMS))
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--plot", type=Path, help="folder to write PNGs to")
     args = parser.parse_args()
     results = []
@@ -230,22 +227,13 @@ def main() -> None:
         try:
             results.append(run(name, args.data))
         except ModuleNotFoundError as error:
-            print(f"{name} is left out: {error}")
+            print(f"{name} is left out: {error}", file=sys.stderr)
             continue
         if not args.json:
             show(results[-1])
-    facts: dict[str, Any] = {
-        "machine": describe(),
-        "steady": steady(),
-        "streams": results,
-    }
-    if args.json:
-        print(json.dumps(facts))
-    else:
-        print(f"\ndrawn answers to the alarm, within {DRAWN:,}, by the rate of changes")
-        for row in facts["steady"]:
-            print(f"  {row['times']:5.2f} of what is promised: {cells(row['drawn'])}")
-        print(facts["machine"])
+    drawn = f"drawn answers to the alarm, within {DRAWN:,}"
+    facts: dict[str, Any] = {drawn: [{**row, **row.pop("drawn")} for row in steady()]}
+    report.tell(facts | ({"streams": results} if args.json else {}), args.json)
     if args.plot:
         draw_all(results, args.plot)
 

@@ -26,7 +26,8 @@ from polydom.server.engine.budget import Allowance
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 
-from .drift_streams import Codes, Rows, Stream
+from ..data.tables import Codes, Rows
+from .drift_streams import Stream
 
 ALPHA, CONFIDENCE = 0.01, 0.95
 ROUNDS, LEAVES = 40, 15

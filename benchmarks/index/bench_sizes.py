@@ -11,11 +11,8 @@ sizes and budgets, the index's bytes without the candidates' curves, and seconds
 build it.
 """
 
-import argparse
 import io
-import json
 import math
-import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -31,11 +28,13 @@ from polydom.features.feature import Feature, feature
 from polydom.features.items import Item, image_item, text_item
 from polydom.features.loading import load_features
 from polydom.features.ready_made.picture import open_picture
+from polydom.indexer.index.kernels.lookup import best_rank, scan_ranks
+from polydom.indexer.index.kernels.pair_lookup import best_in_cell, scan_pairs
 from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.index.pair_lookup import PairLookup
 
-from ..machine import describe
-from .kernels.lookups import cell_ranks, naive_pair_ranks, naive_ranks, polydom_ranks
+from .. import report
+from .kernels.lookups import find_each, find_each_pair
 
 Floats = NDArray[np.float64]
 Table = list[dict[str, Any]]
@@ -197,15 +196,20 @@ def time_lookups(count: int, numbers: int) -> dict[str, Any]:
         lookup = PairLookup.build(coefficients, gains, ((LOW, LOW), (HIGH, HIGH)))
     build_s = time.perf_counter() - started_s
     arrays = lookup.arrays()
-    searched = [array for name, array in arrays.items() if name != "rows"]
-    fast, slow = (
-        (polydom_ranks, naive_ranks) if numbers == 1 else (cell_ranks, naive_pair_ranks)
+    searched = tuple(array for name, array in arrays.items() if name != "rows")
+    each: Callable[..., None]
+    each, fast, slow = (
+        (find_each, best_rank, scan_ranks)
+        if numbers == 1
+        else (find_each_pair, best_in_cell, scan_pairs)
     )
     ranks, checked = np.empty(QUERIES, np.int64), np.empty(QUERIES, np.int64)
     order = np.argsort(gains, kind="stable")
     everyone = np.ascontiguousarray(coefficients[order])
-    found_ns = nanoseconds(lambda: fast(*searched, sizes, budgets, ranks))
-    naive_ns = nanoseconds(lambda: slow(everyone, sizes, budgets, checked), rounds=1)
+    found_ns = nanoseconds(lambda: each(fast, searched, sizes, budgets, ranks))
+    naive_ns = nanoseconds(
+        lambda: each(slow, (everyone,), sizes, budgets, checked), rounds=1
+    )
     best = np.where(ranks < 0, -1, gains[lookup.rows[ranks]])
     assert np.array_equal(best, np.where(checked < 0, -1, gains[order[checked]]))
     own = ("coefficients", "rows")
@@ -239,31 +243,10 @@ def nanoseconds(run: Callable[[], None], rounds: int = ROUNDS) -> float:
     return min(times)
 
 
-def show(title: str, table: Table) -> None:
-    print(f"\n{title}\n")
-    names = list(dict.fromkeys(name for row in table for name in row))
-    print("| " + " | ".join(names) + " |")
-    print("|" + "---|" * len(names))
-    for row in table:
-        cells = (row.get(name, "") for name in names)
-        print(
-            "| "
-            + " | ".join(f"{c:.3g}" if isinstance(c, float) else str(c) for c in cells)
-            + " |"
-        )
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    wanted = parser.parse_args()
-    tables = {"look-ups": look_up(), "actual over predicted": predict()}
-    if wanted.json:
-        json.dump({"machine": describe(), **tables}, sys.stdout)
-        return
-    print(describe())
-    for title, table in tables.items():
-        show(title, table)
+    wanted = report.options(__doc__).parse_args()
+    found = {"look-ups": look_up(), "actual over predicted": predict()}
+    report.tell(found, wanted.json)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,12 @@ class Contender:
     rows_s: list[float] = field(default_factory=list)
 
 
+def batches(name: str, predict: Callable[[Singles], Any], X: Singles) -> Contender:
+    """One way for both: a batch of one row, and a batch of all."""
+    rows = [X[i : i + 1] for i in range(len(X))]
+    return Contender(name, lambda i: predict(rows[i]), predict)
+
+
 def check(found: NDArray[Any], expected: NDArray[Any], tolerance: float) -> None:
     """Stop unless a contender answers as it should."""
     gap = float(np.abs(np.asarray(found) - expected).max())

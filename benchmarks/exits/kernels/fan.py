@@ -1,4 +1,3 @@
-# mypy: disallow-untyped-decorators=False
 """The early exit of Fan et al. (2002), row by row."""
 
 import numpy as np
@@ -51,13 +50,7 @@ def walk_bins(
         while r < last:
             total += scores[i, order[r]]
             wanted = np.rint(total / width)
-            low, high = starts[r], starts[r + 1]
-            while low < high:
-                middle = (low + high) // 2
-                if bins[middle] < wanted:
-                    low = middle + 1
-                else:
-                    high = middle
+            low = starts[r] + np.searchsorted(bins[starts[r] : starts[r + 1]], wanted)
             known = low < starts[r + 1] and bins[low] == wanted
             if known and (total < lower[low] or total > upper[low]):
                 decisions[i] = total > upper[low]

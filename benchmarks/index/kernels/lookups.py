@@ -1,133 +1,59 @@
-# mypy: disallow-untyped-decorators=False
 """Compiled loops over many look-ups, so that what is timed is the look-up alone."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
-from numba import float64, int32, int64, njit, void
-from numba.core.types import Array
+from numba import njit
 from numpy.typing import NDArray
 
-from polydom.indexer.index.kernels.lookup import best_rank, cost_at, scan_ranks
-from polydom.indexer.index.kernels.pair_lookup import best_in_cell, scan_pairs
+from polydom.indexer.index.kernels.lookup import cost_at
 
-FLOATS = Array(float64, 1, "C", readonly=True)
-FLOATS_2D = Array(float64, 2, "C", readonly=True)
-INTS = Array(int32, 1, "C", readonly=True)
-LONGS = Array(int64, 1, "C", readonly=True)
-STAYS = Array(int32, 2, "C", readonly=True)
-INTS_2D = STAYS
-RANKS_OUT = Array(int64, 1, "C")
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+OPTIONS = {"nogil": True, "error_model": "numpy"}
 
 
-@njit(
-    void(
-        *(FLOATS, INTS, FLOATS, INTS, INTS, STAYS, FLOATS_2D),
-        *(FLOATS, FLOATS, RANKS_OUT),
-    ),
-    **OPTIONS,
-)
-def polydom_ranks(
-    breakpoints: NDArray[np.float64],
-    guide: NDArray[np.int32],
-    spacing: NDArray[np.float64],
-    blocks: NDArray[np.int32],
-    offsets: NDArray[np.int32],
-    stays: NDArray[np.int32],
-    coefficients: NDArray[np.float64],
+@njit(**OPTIONS)
+def find_each(
+    find: Callable[..., int],
+    arrays: tuple[Any, ...],
     sizes: NDArray[np.float64],
     budgets: NDArray[np.float64],
     out: NDArray[np.int64],
 ) -> None:
-    """Poly-Dom, one query after the other."""
+    """Look for one rank after the other, by a compiled function of the arrays."""
     for k in range(sizes.shape[0]):
-        out[k] = best_rank(
-            breakpoints,
-            guide,
-            spacing,
-            blocks,
-            offsets,
-            stays,
-            coefficients,
-            sizes[k],
-            budgets[k],
-        )
+        out[k] = find(*arrays, sizes[k], budgets[k])
 
 
-@njit(void(FLOATS_2D, FLOATS, FLOATS, RANKS_OUT), **OPTIONS)
-def naive_ranks(
-    coefficients: NDArray[np.float64],
+@njit(**OPTIONS)
+def find_each_pair(
+    find: Callable[..., int],
+    arrays: tuple[Any, ...],
     sizes: NDArray[np.float64],
     budgets: NDArray[np.float64],
     out: NDArray[np.int64],
 ) -> None:
-    """Naive-Lookup: try all candidates, the most accurate first, until one fits."""
+    """Look for one rank after the other, for sizes (Q, 2)."""
     for k in range(sizes.shape[0]):
-        out[k] = scan_ranks(coefficients, sizes[k], budgets[k])
+        out[k] = find(*arrays, sizes[k, 0], sizes[k, 1], budgets[k])
 
 
-@njit(void(FLOATS, LONGS, INTS, FLOATS_2D, FLOATS, FLOATS, RANKS_OUT), **OPTIONS)
-def index_all_ranks(
+@njit(**OPTIONS)
+def index_all_rank(
     crossings: NDArray[np.float64],
     offsets: NDArray[np.int64],
     skylines: NDArray[np.int32],
     coefficients: NDArray[np.float64],
-    sizes: NDArray[np.float64],
-    budgets: NDArray[np.float64],
-    out: NDArray[np.int64],
-) -> None:
+    size: float,
+    budget: float,
+) -> int:
     """Poly-Dom-Index-All: a whole skyline for each range between two crossings."""
-    for k in range(sizes.shape[0]):
-        position = np.searchsorted(crossings, sizes[k], side="right")
-        first, low, high = offsets[position], offsets[position], offsets[position + 1]
-        while low < high:
-            middle = (low + high) >> 1
-            if cost_at(coefficients, skylines[middle], sizes[k]) <= budgets[k]:
-                low = middle + 1
-            else:
-                high = middle
-        out[k] = skylines[low - 1] if low > first else -1
-
-
-@njit(
-    void(
-        *(FLOATS, INTS_2D, INTS_2D, INTS, INTS, FLOATS_2D),
-        *(FLOATS_2D, FLOATS, RANKS_OUT),
-    ),
-    **OPTIONS,
-)
-def cell_ranks(
-    thresholds: NDArray[np.float64],
-    nodes: NDArray[np.int32],
-    cells: NDArray[np.int32],
-    entries: NDArray[np.int32],
-    levels: NDArray[np.int32],
-    coefficients: NDArray[np.float64],
-    sizes: NDArray[np.float64],
-    budgets: NDArray[np.float64],
-    out: NDArray[np.int64],
-) -> None:
-    """Cells of sizes (Q, 2), one query after the other."""
-    for k in range(sizes.shape[0]):
-        out[k] = best_in_cell(
-            thresholds,
-            nodes,
-            cells,
-            entries,
-            levels,
-            coefficients,
-            sizes[k, 0],
-            sizes[k, 1],
-            budgets[k],
-        )
-
-
-@njit(void(FLOATS_2D, FLOATS_2D, FLOATS, RANKS_OUT), **OPTIONS)
-def naive_pair_ranks(
-    coefficients: NDArray[np.float64],
-    sizes: NDArray[np.float64],
-    budgets: NDArray[np.float64],
-    out: NDArray[np.int64],
-) -> None:
-    """Naive-Lookup for sizes (Q, 2)."""
-    for k in range(sizes.shape[0]):
-        out[k] = scan_pairs(coefficients, sizes[k, 0], sizes[k, 1], budgets[k])
+    position = np.searchsorted(crossings, size, side="right")
+    first, low, high = offsets[position], offsets[position], offsets[position + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if cost_at(coefficients, skylines[middle], size) <= budget:
+            low = middle + 1
+        else:
+            high = middle
+    return int(skylines[low - 1]) if low > first else -1

@@ -1,4 +1,3 @@
-# mypy: disallow-untyped-decorators=False
 """The least that a row of lattices could take: its reads alone, its products alone."""
 
 import numpy as np

@@ -1,4 +1,3 @@
-# mypy: disallow-untyped-decorators=False
 """What trees need at the least: calls, reads in turn, sums in order; each alone."""
 
 import numpy as np
