@@ -97,11 +97,11 @@ def project(name: str, alpha: float | None) -> Project:
     }
     return Project.from_mapping(
         {
-            "data": {"items": f"kept_items:build_{name}"},
+            "data": {"items": f"benchmarks.data.kept_items:build_{name}"},
             **about[name],
             **({} if alpha is None else {"exits": {"alpha": alpha}}),
         },
-        folder=ROOT / "benchmarks" / "data",
+        folder=ROOT,
     )
 
 

@@ -53,13 +53,13 @@ def project(arguments: argparse.Namespace) -> Project:
     """The project to build, as PROJECT.toml would say it."""
     return Project.from_mapping(
         {
-            "data": {"items": "scenes:load"},
+            "data": {"items": "benchmarks.data.scenes:load"},
             "features": {"use": list(arguments.features)},
             "learner": {"name": "lda"},
             "search": {"alpha": 1.05, "held_out": 0.25},
             "seed": 0,
         },
-        folder=ROOT / "benchmarks" / "data",
+        folder=ROOT,
     )
 
 

@@ -69,7 +69,7 @@ def project(arguments: argparse.Namespace) -> Project:
     """The project to build, as PROJECT.toml would say it."""
     return Project.from_mapping(
         {
-            "data": {"items": "kept_items:build_scenes"},
+            "data": {"items": "benchmarks.data.kept_items:build_scenes"},
             "features": {"use": list(FEATURES)},
             "learner": {"name": arguments.learner},
             "search": {
@@ -79,7 +79,7 @@ def project(arguments: argparse.Namespace) -> Project:
             },
             "seed": arguments.seed,
         },
-        folder=ROOT / "benchmarks" / "data",
+        folder=ROOT,
     )
 
 

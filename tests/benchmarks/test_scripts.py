@@ -90,3 +90,11 @@ def test_every_script_is_in_the_table_of_its_readme_and_has_a_section() -> None:
     scripts = sorted(name for name in named if name.startswith(("bench_", "fuzz_")))
     assert sorted(re.findall(r"^\| `(\w+)` \|", text, re.M)) == scripts
     assert sorted(re.findall(r"^## (\w+)", text, re.M)) == scripts
+
+
+def test_every_project_names_a_function_that_gives_its_items() -> None:
+    text = "".join(path.read_text("utf-8") for path in FILES)
+    found = re.findall(r'"items": f?"([\w.]+):(\w+)(\{name\})?', text)
+    assert found
+    for module, function, _ in found:
+        assert any(name.startswith(function) for name in vars(load(module)))
