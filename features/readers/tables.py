@@ -120,13 +120,7 @@ def _open_parquet(path: Path) -> Table:
 
 
 def import_parquet(path: Path) -> Any:
-    """Import pyarrow's part for Parquet.
-
-    Raises
-    ------
-    BadInput
-        If pyarrow is not installed.
-    """
+    """Import pyarrow's part for Parquet; BadInput where it is not installed."""
     try:
         from pyarrow import parquet
     except ImportError as error:

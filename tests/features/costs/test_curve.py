@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from polydom.features.costs import quantile
 from polydom.features.costs.curve import CostCurve, CostTable
 from polydom.features.errors import BadInput
-from tests.support.oracles.costs import cost_of_set, least_pinball_loss, pinball_loss
+from tests.support.oracles.costs import (
+    cost_of_set,
+    least_pinball_loss,
+    pinball_loss,
+    seconds_added,
+)
 
 Floats = NDArray[np.float64]
 
@@ -239,9 +244,10 @@ def test_table_counts_the_overhead_alone_for_the_empty_set() -> None:
 
 def test_table_charges_a_step_to_the_first_feature_that_needs_it() -> None:
     step = 4e-3 + 1e-7 * 1000
-    assert TABLE.feature_s([0, 1, 2], 1000) == pytest.approx([1e-3 + step, 3e-3, 5e-3])
-    assert TABLE.feature_s([2, 1, 0], 1000) == pytest.approx([5e-3, 3e-3 + step, 1e-3])
-    assert TABLE.feature_s([], 1000).tolist() == []
+    forward, backward = ([1e-3 + step, 3e-3, 5e-3], [5e-3, 3e-3 + step, 1e-3])
+    assert seconds_added(TABLE, [0, 1, 2], 1000) == pytest.approx(forward)
+    assert seconds_added(TABLE, [2, 1, 0], 1000) == pytest.approx(backward)
+    assert seconds_added(TABLE, [], 1000).tolist() == []
 
 
 @st.composite
@@ -285,7 +291,7 @@ def test_table_s_features_add_up_to_their_set(
     order = data.draw(st.permutations(range(len(table.needs))))
     order = order[: data.draw(st.integers(0, len(order)))]
     whole = CostCurve(table.of(sum(1 << k for k in order)))(size)
-    parts = table.feature_s(order, size).sum() + CostCurve(table.overhead)(size)
+    parts = seconds_added(table, order, size).sum() + CostCurve(table.overhead)(size)
     assert parts == pytest.approx(whole)
 
 
@@ -377,6 +383,6 @@ def test_curves_of_pairs_add_up() -> None:
 def test_feature_seconds_add_up_for_sizes_of_two_numbers() -> None:
     table = CostTable([[1, 0, 0], [0, 2, 0]], [[0, 0, 1]], [[0], [0]], [0.5, 0, 0])
     size = (10.0, 100.0)
-    assert table.feature_s([1, 0], size).tolist() == [120.0, 1.0]
+    assert seconds_added(table, [1, 0], size).tolist() == [120.0, 1.0]
     whole = CostCurve(table.of(0b11), 2)
     assert whole.at(size) == 121.5

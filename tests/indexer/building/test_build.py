@@ -22,6 +22,7 @@ from polydom.models.selection.portfolio import installed
 from polydom.models.selection.race import Race
 from polydom.server.app import create_app
 from tests.support import projects, servers
+from tests.support.oracles.costs import seconds_added
 from tests.support.progresses import Stages
 from tests.support.waiting import until_ready
 
@@ -417,9 +418,9 @@ def test_build_by_width_and_height_tells_rows_from_columns(tmp_path: Path) -> No
     assert package is not None
     assert index.sizes == ((8, 8), (1024, 1024))
     assert [feature.name for feature in package.features] == ["rows", "columns"]
-    wide, high = (1024.0, 8.0), (8.0, 1024.0)
+    costs, sizes = package.costs, [(1024.0, 8.0), (8.0, 1024.0)]
     rows_s, columns_s = (
-        [float(package.costs.feature_s([position], size)[0]) for size in (wide, high)]
+        [float(seconds_added(costs, [position], size)[0]) for size in sizes]
         for position in (0, 1)
     )
     # Their loops are 128 times as long on one as on the other; a busy machine adds to
@@ -429,7 +430,7 @@ def test_build_by_width_and_height_tells_rows_from_columns(tmp_path: Path) -> No
     projects.shapes(tmp_path, '"pixels"')
     other = build(folder / "PROJECT.toml", cache=tmp_path / "cache").package
     assert other is not None
-    assert other.costs.feature_s([0], 8 * 1024.0)[0] > 1.5 * rows_s[0]
+    assert seconds_added(other.costs, [0], 8 * 1024.0)[0] > 1.5 * rows_s[0]
     facts = facts_of(index)
     console = Console(record=True, width=200)
     show(facts, console)

