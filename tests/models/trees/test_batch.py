@@ -12,35 +12,10 @@ from polydom.models.trees.kernels.batch import BLOCK, WIDTH
 from polydom.models.trees.kernels.walk import add_trees
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.trees import Trees, join
+from tests.support.drawn_trees import drawn_tree
 
 WIDE = 5  # columns of the rows
 pytestmark = pytest.mark.jit
-
-
-def drawn_tree(
-    draw: np.random.Generator, cuts: NDArray[Any], depth: int, terms: int
-) -> Tree:
-    """A tree of at most this depth, full or with early leaves, flags of every kind."""
-    column, left, right, depths = [-1], [-1], [-1], [0]
-    early = draw.choice([0.0, 0.3])
-    for node in range(2 ** (depth + 1)):
-        if node >= len(column) or depths[node] == depth or draw.random() < early:
-            continue
-        column[node] = int(draw.integers(WIDE))
-        left[node], right[node] = len(column), len(column) + 1
-        column += [-1, -1]
-        left += [-1, -1]
-        right += [-1, -1]
-        depths += [depths[node] + 1] * 2
-    n = len(column)
-    return Tree(
-        np.array(column),
-        draw.choice(cuts, n),
-        np.array(left),
-        np.array(right),
-        draw.normal(size=(n, terms)),
-        draw.choice([0, 1, 2, 3, 4, 5], n),
-    )
 
 
 def drawn_forest(seed: int, *, depth: int, cuts: int, scores: int, terms: int) -> Trees:
@@ -49,7 +24,7 @@ def drawn_forest(seed: int, *, depth: int, cuts: int, scores: int, terms: int) -
     at = np.concatenate([draw.normal(size=cuts).round(3), [0.0, np.inf, -np.inf]])
     deepest = [0, 1, 2, *draw.integers(0, depth + 1, 10), depth]
     return join(
-        [drawn_tree(draw, at, d, terms) for d in deepest],
+        [drawn_tree(draw, at, WIDE, d, terms) for d in deepest],
         draw.integers(0, scores - terms + 1, len(deepest)).tolist(),
         plain(np.arange(WIDE)),
         bias=draw.normal(size=scores),
@@ -130,7 +105,7 @@ def test_codes_have_16_bits_where_8_are_too_few(cuts: int, code: Any) -> None:
 
 def test_larger_trees_are_walked() -> None:
     draw = np.random.default_rng(0)
-    trees = [drawn_tree(draw, np.arange(9.0), 10, 1) for _ in range(4)]
+    trees = [drawn_tree(draw, np.arange(9.0), WIDE, 10, 1) for _ in range(4)]
     assert max(int((t.column < 0).sum()) for t in trees) > MOST_LEAVES
     made = join(trees, [0] * 4, plain(np.arange(WIDE)), bias=np.zeros(1), single=True)
     assert made.packed is not None
