@@ -165,6 +165,8 @@ class Walk:
                 bound = value.__self__
                 owner = [] if isinstance(bound, types.ModuleType) else [bound]
                 return "builtin", [name_of(value), *owner]
+            case _ if type(value).__name__ == "cython_function_or_method":
+                return "builtin", [name_of(value)]
             case staticmethod() | classmethod():
                 return type(value).__name__, [value.__func__]
             case property():

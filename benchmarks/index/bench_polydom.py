@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from polydom.indexer.index.lookup import Lookup
-from polydom.indexer.set_search import poly_dom as lattice
+from polydom.indexer.set_search.poly_dom import search
 from polydom.indexer.skyline.prune import prune
 
 from .. import report
@@ -65,7 +65,7 @@ def count_expanded() -> Table:
             for alpha in ALPHAS:
                 row[f"alpha {alpha:g}"] = mean_over_trials(
                     lambda w, a=alpha: len(
-                        lattice.search(len(w.single), w.accuracy, alpha=a).expanded
+                        search(len(w.single), w.accuracy, alpha=a).expanded
                     ),
                     m,
                     combiner,
@@ -180,14 +180,14 @@ def measure_build(count: int) -> dict[str, float]:
 def search_large() -> dict[str, float]:
     """Seconds and added memory of a search among all sets of many features, k = 1."""
     workload = draw(LARGE_FEATURES, "k=1", 0)
-    lattice.search(4, workload.accuracy)
+    search(4, workload.accuracy)
     before = forget_peak()
     start = time.perf_counter()
-    search = lattice.search(LARGE_FEATURES, workload.accuracy)
+    found = search(LARGE_FEATURES, workload.accuracy)
     return {
         "features": LARGE_FEATURES,
         "sets": 1 << LARGE_FEATURES,
-        "expanded": len(search.expanded),
+        "expanded": len(found.expanded),
         "seconds": time.perf_counter() - start,
         "added_MB": (memory_kb("VmHWM") - before) / 1024,
     }
@@ -197,11 +197,11 @@ def measure_deciding() -> dict[str, float]:
     """Share of a build that the search itself takes, were trainings so long."""
     workload = draw(DECIDED_FEATURES, "k=1", 0)
     start = time.process_time()
-    search = lattice.search(DECIDED_FEATURES, workload.accuracy, alpha=1.05)
+    found = search(DECIDED_FEATURES, workload.accuracy, alpha=1.05)
     deciding_s = time.process_time() - start
-    count = len(search.expanded)
+    count = len(found.expanded)
     start = time.process_time()
-    for mask in search.expanded:
+    for mask in found.expanded:
         workload.accuracy(mask)
     deciding_s -= time.process_time() - start
     return {

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from polydom.features.costs.curve import CostTable
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.index.lookup import Lookup
-from polydom.indexer.set_search import poly_dom as lattice
 from polydom.indexer.set_search.greedy import search_greedy
+from polydom.indexer.set_search.poly_dom import search
 from polydom.indexer.set_search.violations import measure_violations
 from polydom.indexer.skyline.prune import prune
 
@@ -45,10 +45,10 @@ FEW = 1_000  # candidates that Index-All is built for
 FEW_SIZES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles
 
 
-def lattice_masks(world: World, alpha: float, tolerance: float) -> NDArray[np.uint64]:
+def poly_dom_masks(world: World, alpha: float, tolerance: float) -> NDArray[np.uint64]:
     m = len(world.recording.extractor.features)
-    search = lattice.search(m, world.accuracy, alpha=alpha, tolerance=tolerance)
-    return search.expanded.masks
+    found = search(m, world.accuracy, alpha=alpha, tolerance=tolerance)
+    return found.expanded.masks
 
 
 def count_expanded(world: World) -> Table:
@@ -58,7 +58,7 @@ def count_expanded(world: World) -> Table:
     for tolerance in TOLERANCES:
         row: dict[str, Any] = {"tolerance": tolerance, "all": 1 << m}
         for alpha in ALPHAS:
-            row[f"alpha {alpha:g}"] = len(lattice_masks(world, alpha, tolerance))
+            row[f"alpha {alpha:g}"] = len(poly_dom_masks(world, alpha, tolerance))
         for name, lambdas in GREEDY.items():
             row[name] = len(greedy(world, lambdas, world.costs)[1].expanded)
         table.append(row)
@@ -96,7 +96,7 @@ def measure_indexes(world: World) -> Table:
     table, between = [], size_range(world)
     for alpha in (*ALPHAS, 0.0):
         masks = (
-            lattice_masks(world, alpha, TOLERANCE)
+            poly_dom_masks(world, alpha, TOLERANCE)
             if alpha
             else np.arange(len(world.sets.accuracies), dtype=np.uint64)
         )
@@ -130,7 +130,7 @@ def compare_accuracy(world: World) -> Table:
     items = world.sizes[:: max(len(world.sizes) // 400, 1)].tolist()
     choosers = {}
     for alpha in ALPHAS:
-        candidates = candidates_of(world, lattice_masks(world, alpha, TOLERANCE))
+        candidates = candidates_of(world, poly_dom_masks(world, alpha, TOLERANCE))
         lookup = Lookup.build(*candidates, between)
         choosers[f"alpha {alpha:g}"] = chosen_accuracy(lookup, candidates[1])
     for name, lambdas in GREEDY.items():
@@ -148,7 +148,7 @@ def compare_accuracy(world: World) -> Table:
 
 def accuracy_by_size(world: World) -> Table:
     """Metric 4 by item size, alpha 1."""
-    candidates = candidates_of(world, lattice_masks(world, 1.0, TOLERANCE))
+    candidates = candidates_of(world, poly_dom_masks(world, 1.0, TOLERANCE))
     lookup = Lookup.build(*candidates, size_range(world))
     choose = chosen_accuracy(lookup, candidates.accuracies)
     sizes = np.quantile(world.recording.sizes, FEW_SIZES).tolist()

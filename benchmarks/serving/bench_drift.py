@@ -80,7 +80,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Asker:
-    """An engine as the server has it, pinned and warm."""
+    """A planner as the server has it, pinned and warm."""
 
     planner: Planner
     warm_s: float

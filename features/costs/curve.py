@@ -27,7 +27,7 @@ class CostCurve:
     Attributes
     ----------
     coefficients : (T,) float64
-        Constant first, in the order of `features.polynomials`; read-only.
+        Constant first, in the order of `polynomials.py`; read-only.
     variables : int
         Numbers that a size is of: 1, or 2.
 

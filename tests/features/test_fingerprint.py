@@ -162,6 +162,11 @@ OBJECTS = {
     ),
     "pattern": ("import re\nV = re.compile('a+')", "a+", "a*"),
     "generator of numbers": ("import random\nV = random.Random(1)", "(1)", "(2)"),
+    "generator of numpy": (
+        "import numpy as np\nV = np.random.default_rng(1)",
+        "(1)",
+        "(2)",
+    ),
     "path": ("from pathlib import Path\nV = Path('/data/words')", "words", "roots"),
     "function of numba": (
         "from numba import njit\n@njit\ndef V(x):\n    return x + 1",

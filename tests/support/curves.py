@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 SIZES = (0.0, 4.0)
-DEGREE = 3
 
 Candidates = tuple[NDArray[np.float64], NDArray[np.float64]]
 

@@ -4,15 +4,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from polydom.indexer.index.kernels.lookup import cost_at
+from polydom.models.scoring.kernels.declare import OPTIONS, njit
 
-OPTIONS = {"nogil": True, "error_model": "numpy"}
+LAZY = OPTIONS | {"cache": False}  # compiled for the functions that come
 
 
-@njit(**OPTIONS)
+@njit(**LAZY)
 def find_each(
     find: Callable[..., int],
     arrays: tuple[Any, ...],
@@ -25,7 +25,7 @@ def find_each(
         out[k] = find(*arrays, sizes[k], budgets[k])
 
 
-@njit(**OPTIONS)
+@njit(**LAZY)
 def find_each_pair(
     find: Callable[..., int],
     arrays: tuple[Any, ...],
@@ -38,7 +38,7 @@ def find_each_pair(
         out[k] = find(*arrays, sizes[k, 0], sizes[k, 1], budgets[k])
 
 
-@njit(**OPTIONS)
+@njit(**LAZY)
 def index_all_rank(
     crossings: NDArray[np.float64],
     offsets: NDArray[np.int64],
