@@ -232,7 +232,9 @@ def main() -> None:
         if not args.json:
             show(results[-1])
     drawn = f"drawn answers to the alarm, within {DRAWN:,}"
-    facts: dict[str, Any] = {drawn: [{**row, **row.pop("drawn")} for row in steady()]}
+    facts: dict[str, Any] = {
+        drawn: [{"times": row["times"], **row["drawn"]} for row in steady()]
+    }
     report.tell(facts | ({"streams": results} if args.json else {}), args.json)
     if args.plot:
         draw_all(results, args.plot)

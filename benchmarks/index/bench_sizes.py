@@ -106,10 +106,11 @@ def compare(
     extractor = Extractor.probe(features, pairs[0])
     # All in one go, so that both halves are timed on the machine as it then is.
     timings = measure(extractor, pairs, repeats=REPEATS)
+    # rounds of all, without those that only looked at single features again
+    whole = ~np.isnan(np.hstack([timings.feature_s, timings.step_s])).any(axis=1)
+    timings = Timings(*(times[whole] for times in timings))
     for_fitting = {pair.size for pair in pairs[:ITEMS]}
-    half = np.array(
-        [size in for_fitting for size in map(tuple, timings.sizes.tolist())]
-    )
+    half = np.array([tuple(size) in for_fitting for size in timings.sizes.tolist()])
     fitted, judged = (
         Timings(*(times[own] for times in timings)) for own in (half, ~half)
     )

@@ -72,17 +72,20 @@ def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
             lambda i: enter(rows[i], at),
             packed.follow,
             rows_of(X, packed.rows) if packed.rows.vector else None,
+            owner=packed,
         ),
         Contender(
             "polydom, portable kernel's entry point",
             lambda i: walk(rows[i], address),
             rows=rows_of(X, portable.rows),
+            owner=portable,
         ),
         Contender("polydom, Classifier.choose", choose_row(ensemble.classifier, rows)),
         Contender(
             "polydom, early exit that never fires",
             choose_row(never, rows),
             rows=rows_of(X, never.packed.rows),
+            owner=never,
         ),
     ]
 

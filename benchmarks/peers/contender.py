@@ -22,6 +22,7 @@ class Contender:
     one: Callable[[int], Any] | None = None
     many: Callable[[Singles], Any] | None = None
     rows: Callable[[int], Any] | None = None  # so many rows within compiled code
+    owner: object = None  # of the memory that addresses of the calls are of
     told: dict[str, Callable[[], float]] = field(default_factory=dict)
     one_s: list[float] = field(default_factory=list)
     many_s: list[float] = field(default_factory=list)
