@@ -108,12 +108,10 @@ def compare(
     timings = measure(extractor, pairs, repeats=REPEATS)
     # rounds of all, without those that only looked at single features again
     whole = ~np.isnan(np.hstack([timings.feature_s, timings.step_s])).any(axis=1)
-    timings = Timings(*(times[whole] for times in timings))
+    timings = some_rows(timings, whole)
     for_fitting = {pair.size for pair in pairs[:ITEMS]}
     half = np.array([tuple(size) in for_fitting for size in timings.sizes.tolist()])
-    fitted, judged = (
-        Timings(*(times[own] for times in timings)) for own in (half, ~half)
-    )
+    fitted, judged = some_rows(timings, half), some_rows(timings, ~half)
     one = {
         pair.size: make(payload).size
         for pair, payload in zip(pairs, payloads, strict=True)
@@ -134,6 +132,11 @@ def compare(
                 )
         table.append(row)
     return table
+
+
+def some_rows(timings: Timings, own: Any) -> Timings:
+    """Keep the times of some rows."""
+    return Timings(*(times[own] for times in timings))
 
 
 def judge(
