@@ -35,7 +35,7 @@ TRUE_RATES = np.array([0.01, 0.02, 0.03, 0.045, 0.055, 0.07, 0.1, 0.3])
 def simulated(random: np.random.Generator, sizes: Any, together: float) -> Answers:
     """Items whose level (N,) is uniform, and in a group the same with a probability.
 
-    An exit at lead -r changes the answers of all items of a level below r.
+    An exit at margin -r changes the answers of all items of a level below r.
     """
     groups = np.repeat(np.arange(len(sizes)), sizes)
     own, shared = random.random(len(groups)), random.random(len(sizes))[groups]

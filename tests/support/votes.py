@@ -39,7 +39,7 @@ def noisy_votes(rows: int, models: int, seed: int = 0) -> Floats:
 
 @st.composite
 def drawn_class_scores(draw: st.DrawFn, models: int | None = None) -> Floats:
-    """Scores in quarters, so that sums are exact and leads often tied."""
+    """Scores in quarters, so that sums are exact and margins often tied."""
     rows, classes = draw(st.integers(1, 10)), draw(st.integers(2, 4))
     columns = draw(st.integers(1, 4)) if models is None else models
     size = rows * columns * classes

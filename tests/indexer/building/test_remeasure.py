@@ -104,7 +104,7 @@ def test_costs_of_plans_are_those_of_their_parts(spoiled: Path) -> None:
     for row, mask in enumerate(new.masks.tolist()):
         parts = new.costs.of(mask)
         if mask:
-            stops = [k for k, lead in enumerate(new.margins[row]) if np.isfinite(lead)]
+            stops = [k for k, one in enumerate(new.margins[row]) if np.isfinite(one)]
             parts = parts.copy()
             parts[0] += new.model_s[row]
             parts[0] += sum(new.model_s[new.fallbacks[row][k]] for k in stops)

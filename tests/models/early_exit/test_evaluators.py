@@ -1,4 +1,4 @@
-"""Ensembles for more than two classes that stop by the lead of the best."""
+"""Ensembles for more than two classes that stop by the margin of the best."""
 
 from typing import Any
 

@@ -31,10 +31,10 @@ def test_stopping_finds_the_cheapest_lead_of_two_models(
     sums = MarginSums(scores, np.arange(2), chosen, bias=np.zeros(scores.shape[2]))
     stopping = Stopping(sums, costs=np.array([1.0, 2.0]), both=False)
     mean, wrong = stopping.outcome(stopping.cuts(price))
-    leads = margins_of(scores[:, 0])
+    margins = margins_of(scores[:, 0])
     best = math.inf
-    for margin in [-1.0, *leads, math.inf]:
-        stops = leads > margin
+    for margin in [-1.0, *margins, math.inf]:
+        stops = margins > margin
         errors = (scores[:, 0].argmax(axis=1) != chosen) & stops
         cost = 1.0 * len(scores) + 2.0 * (~stops).sum() + price * errors.sum()
         best = min(best, float(cost))
