@@ -28,13 +28,11 @@ from polydom.features.feature import Feature, feature
 from polydom.features.items import Item, image_item, text_item
 from polydom.features.loading import load_features
 from polydom.features.ready_made.picture import open_picture
-from polydom.indexer.index.kernels.lookup import best_rank, scan_ranks
-from polydom.indexer.index.kernels.pair_lookup import best_in_cell, scan_pairs
 from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.index.pair_lookup import PairLookup
 
 from .. import report
-from .kernels.lookups import find_each, find_each_pair
+from .kernels.lookups import cell_ranks, naive_pair_ranks, naive_ranks, polydom_ranks
 
 Floats = NDArray[np.float64]
 Table = list[dict[str, Any]]
@@ -201,19 +199,14 @@ def time_lookups(count: int, numbers: int) -> dict[str, Any]:
     build_s = time.perf_counter() - started_s
     arrays = lookup.arrays()
     searched = tuple(array for name, array in arrays.items() if name != "rows")
-    each: Callable[..., None]
-    each, fast, slow = (
-        (find_each, best_rank, scan_ranks)
-        if numbers == 1
-        else (find_each_pair, best_in_cell, scan_pairs)
+    fast, slow = (
+        (polydom_ranks, naive_ranks) if numbers == 1 else (cell_ranks, naive_pair_ranks)
     )
     ranks, checked = np.empty(QUERIES, np.int64), np.empty(QUERIES, np.int64)
     order = np.argsort(gains, kind="stable")
     everyone = np.ascontiguousarray(coefficients[order])
-    found_ns = nanoseconds(lambda: each(fast, searched, sizes, budgets, ranks))
-    naive_ns = nanoseconds(
-        lambda: each(slow, (everyone,), sizes, budgets, checked), rounds=1
-    )
+    found_ns = nanoseconds(lambda: fast(*searched, sizes, budgets, ranks))
+    naive_ns = nanoseconds(lambda: slow(everyone, sizes, budgets, checked), rounds=1)
     best = np.where(ranks < 0, -1, gains[lookup.rows[ranks]])
     assert np.array_equal(best, np.where(checked < 0, -1, gains[order[checked]]))
     own = ("coefficients", "rows")

@@ -9,13 +9,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.index.kernels.lookup import best_rank, cost_at, scan_ranks
+from polydom.indexer.index.kernels.lookup import cost_at
 from polydom.indexer.index.lookup import Lookup
 from polydom.indexer.set_search.feature_order import prefixes
 from polydom.indexer.set_search.greedy import GreedySearch
 from polydom.indexer.skyline.kernels.crossings import compare
 
-from .kernels.lookups import find_each, index_all_rank
+from .kernels.lookups import index_all_ranks, naive_ranks, polydom_ranks
 from .synthetic_sets import SIZES, Candidates
 
 QUERIES, REPEATS = 20_000, 7
@@ -146,24 +146,22 @@ def time_lookups(
     order = np.argsort(candidates.accuracies, kind="stable")
     ranked = np.ascontiguousarray(candidates.coefficients[order])
     arrays = [a for name, a in lookup.arrays().items() if name != "rows"]
-    contenders: dict[str, tuple[Callable[..., int], list[Any]]] = {
-        "ns": (best_rank, arrays),
-        "ns Naive": (scan_ranks, [ranked]),
+    contenders: dict[str, tuple[Callable[..., None], list[Any]]] = {
+        "ns": (polydom_ranks, arrays),
+        "ns Naive": (naive_ranks, [ranked]),
     }
     if everything is not None:
         arguments = [*everything, lookup.coefficients]
-        contenders["ns Index-All"] = index_all_rank, arguments
+        contenders["ns Index-All"] = index_all_ranks, arguments
     rows = {"ns Naive": order}
     times: dict[str, list[float]] = {name: [] for name in contenders}
     answers = {}
-    for find, arguments in contenders.values():  # compiles it
-        find_each(find, tuple(arguments), sizes[:1], budgets[:1], np.empty(1, np.int64))
     for _ in range(REPEATS):
         for name, (find, arguments) in contenders.items():
             out = np.empty(QUERIES, np.int64)
             # CPU time: one look-up is far shorter than being put off the processor.
             start = time.thread_time()
-            find_each(find, tuple(arguments), sizes, budgets, out)
+            find(*arguments, sizes, budgets, out)
             times[name].append((time.thread_time() - start) / QUERIES * 1e9)
             found = candidates.accuracies[rows.get(name, lookup.rows)[out]]
             answers[name] = np.where(out < 0, -1.0, found)

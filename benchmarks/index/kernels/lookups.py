@@ -1,59 +1,132 @@
-"""Compiled loops over many look-ups, so that what is timed is the look-up alone."""
+"""Compiled loops over many look-ups, so that what is timed is the look-up alone.
 
-from collections.abc import Callable
-from typing import Any
+Each is written out: arrays that come in a tuple are counted at every call, which takes
+half as long as the look-up.
+"""
 
 import numpy as np
+from numba import int32, int64, void
 from numpy.typing import NDArray
 
-from polydom.indexer.index.kernels.lookup import cost_at
+from polydom.indexer.index.kernels.lookup import best_rank, cost_at, scan_ranks
+from polydom.indexer.index.kernels.pair_lookup import best_in_cell, scan_pairs
 from polydom.models.scoring.kernels.declare import OPTIONS, njit
+from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, frozen
+from polydom.models.scoring.kernels.native import INTS as LONGS
 
-LAZY = OPTIONS | {"cache": False}  # compiled for the functions that come
+INTS, INTS_2D = frozen(int32), frozen(int32, 2)
+RANKS_OUT = int64[::1]
 
 
-@njit(**LAZY)
-def find_each(
-    find: Callable[..., int],
-    arrays: tuple[Any, ...],
+@njit(
+    void(
+        *(FLOATS, INTS, FLOATS, INTS, INTS, INTS_2D, FLOATS_2D),
+        *(FLOATS, FLOATS, RANKS_OUT),
+    ),
+    **OPTIONS,
+)
+def polydom_ranks(
+    breakpoints: NDArray[np.float64],
+    guide: NDArray[np.int32],
+    spacing: NDArray[np.float64],
+    blocks: NDArray[np.int32],
+    offsets: NDArray[np.int32],
+    stays: NDArray[np.int32],
+    coefficients: NDArray[np.float64],
     sizes: NDArray[np.float64],
     budgets: NDArray[np.float64],
     out: NDArray[np.int64],
 ) -> None:
-    """Look for one rank after the other, by a compiled function of the arrays."""
+    """Poly-Dom, one query after the other."""
     for k in range(sizes.shape[0]):
-        out[k] = find(*arrays, sizes[k], budgets[k])
+        out[k] = best_rank(
+            breakpoints,
+            guide,
+            spacing,
+            blocks,
+            offsets,
+            stays,
+            coefficients,
+            sizes[k],
+            budgets[k],
+        )
 
 
-@njit(**LAZY)
-def find_each_pair(
-    find: Callable[..., int],
-    arrays: tuple[Any, ...],
+@njit(void(FLOATS_2D, FLOATS, FLOATS, RANKS_OUT), **OPTIONS)
+def naive_ranks(
+    coefficients: NDArray[np.float64],
     sizes: NDArray[np.float64],
     budgets: NDArray[np.float64],
     out: NDArray[np.int64],
 ) -> None:
-    """Look for one rank after the other, for sizes (Q, 2)."""
+    """Naive-Lookup: try all candidates, the most accurate first, until one fits."""
     for k in range(sizes.shape[0]):
-        out[k] = find(*arrays, sizes[k, 0], sizes[k, 1], budgets[k])
+        out[k] = scan_ranks(coefficients, sizes[k], budgets[k])
 
 
-@njit(**LAZY)
-def index_all_rank(
+@njit(void(FLOATS, LONGS, INTS, FLOATS_2D, FLOATS, FLOATS, RANKS_OUT), **OPTIONS)
+def index_all_ranks(
     crossings: NDArray[np.float64],
     offsets: NDArray[np.int64],
     skylines: NDArray[np.int32],
     coefficients: NDArray[np.float64],
-    size: float,
-    budget: float,
-) -> int:
+    sizes: NDArray[np.float64],
+    budgets: NDArray[np.float64],
+    out: NDArray[np.int64],
+) -> None:
     """Poly-Dom-Index-All: a whole skyline for each range between two crossings."""
-    position = np.searchsorted(crossings, size, side="right")
-    first, low, high = offsets[position], offsets[position], offsets[position + 1]
-    while low < high:
-        middle = (low + high) >> 1
-        if cost_at(coefficients, skylines[middle], size) <= budget:
-            low = middle + 1
-        else:
-            high = middle
-    return int(skylines[low - 1]) if low > first else -1
+    for k in range(sizes.shape[0]):
+        position = np.searchsorted(crossings, sizes[k], side="right")
+        first, low, high = offsets[position], offsets[position], offsets[position + 1]
+        while low < high:
+            middle = (low + high) >> 1
+            if cost_at(coefficients, skylines[middle], sizes[k]) <= budgets[k]:
+                low = middle + 1
+            else:
+                high = middle
+        out[k] = skylines[low - 1] if low > first else -1
+
+
+@njit(
+    void(
+        *(FLOATS, INTS_2D, INTS_2D, INTS, INTS, FLOATS_2D),
+        *(FLOATS_2D, FLOATS, RANKS_OUT),
+    ),
+    **OPTIONS,
+)
+def cell_ranks(
+    thresholds: NDArray[np.float64],
+    nodes: NDArray[np.int32],
+    cells: NDArray[np.int32],
+    entries: NDArray[np.int32],
+    levels: NDArray[np.int32],
+    coefficients: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+    budgets: NDArray[np.float64],
+    out: NDArray[np.int64],
+) -> None:
+    """Cells of sizes (Q, 2), one query after the other."""
+    for k in range(sizes.shape[0]):
+        out[k] = best_in_cell(
+            thresholds,
+            nodes,
+            cells,
+            entries,
+            levels,
+            coefficients,
+            sizes[k, 0],
+            sizes[k, 1],
+            budgets[k],
+        )
+
+
+@njit(void(FLOATS_2D, FLOATS_2D, FLOATS, RANKS_OUT), **OPTIONS)
+def naive_pair_ranks(
+    coefficients: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+    budgets: NDArray[np.float64],
+    out: NDArray[np.int64],
+) -> None:
+    """Naive-Lookup for sizes (Q, 2)."""
+    for k in range(sizes.shape[0]):
+        out[k] = scan_pairs(coefficients, sizes[k, 0], sizes[k, 1], budgets[k])
