@@ -67,7 +67,7 @@ def copy_of_sources(place: Path) -> Path:
 
 
 def files_of(place: Path) -> set[str]:
-    """Files of the rooms, as the wheel should name them; no .proto, but its descriptor."""
+    """Files of the rooms, as the wheel should name them; .proto is compiled before."""
     return {
         f"polydom/{path.relative_to(place).as_posix()}"
         for room in ROOMS
