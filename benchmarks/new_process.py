@@ -18,6 +18,7 @@ def forget_peak() -> int:
     return memory_kb("VmRSS")
 
 
-def memory_kb(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
+def memory_kb(name: str, pid: int | str = "self") -> int:
+    """What the system says of a process's memory, in KiB."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name))

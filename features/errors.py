@@ -1,17 +1,4 @@
-"""The root of every error this package raises on purpose.
-
-PolydomError
-├── BadItem            an item cannot be used: not an image, wrong kind, too large
-├── BadFeature         a feature broke its promise: raised, NaN, width changed
-├── BadProject         PROJECT.toml or the data it names cannot be used
-├── BadInput           a caller's argument is outside its range
-│   └── BadRow         a row holds what its model has no answer to: NaN, infinity
-├── BadModel           an estimator or a stored model cannot be evaluated
-├── BadIndexFile       an index file is damaged, foreign or of another version
-├── CannotWrite        a file cannot be written: the disk is full, or not allowed
-├── WorkerLost         a process that did part of the work was killed or crashed
-└── NothingFits        no trained set fits the budget
-"""
+"""Every error that polydom raises on purpose, below one root."""
 
 from .sizes import Size, show_size
 from .wording import show_us
@@ -61,7 +48,7 @@ class BadItem(PolydomError):
 
 
 class BadFeature(PolydomError):
-    """A feature or step broke its promise, or does not exist."""
+    """A feature or step broke its promise (raised, gave NaN), or does not exist."""
 
     code = "bad_feature"
 

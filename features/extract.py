@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BadFeature, BadItem, PolydomError
-from .feature import Feature, Function, Step
+from .feature import Feature, Function, Node, Step
 from .items import Item, Kind, ReadRecord
 
 Row = NDArray[np.float32]
@@ -124,7 +124,7 @@ class Extractor:
                 )
         return cls(features, widths)
 
-    def _sources(self, node: Step | Feature) -> tuple[int, ...]:
+    def _sources(self, node: Node) -> tuple[int, ...]:
         """Positions of a node's inputs among results: steps', then the payload."""
         return tuple(self.steps.index(need) for need in node.needs) or (
             len(self.steps),
@@ -197,21 +197,13 @@ class Extractor:
                 )
 
     def warm(self, items: Iterable[Item]) -> None:
-        """Compute everything of some items, so that no import meets a request.
-
-        Ready-made features import scikit-image, SciPy and Pillow where they use them.
-        """
+        """Compute everything of some items, so that no import meets a request."""
         for item in items:
             self.extract(item)
 
 
 class Extraction:
-    """Features of one item, computed on demand into its row; for one thread.
-
-    Attributes
-    ----------
-    row : (width,) float32
-    """
+    """Features of one item, computed on demand into its `row`; for one thread."""
 
     __slots__ = ("_calls", "_extractor", "_results", "_where", "row")
 
@@ -273,10 +265,7 @@ class Extraction:
         except PolydomError:
             raise
         except (Exception, SystemExit) as error:
-            raise BadFeature(
-                f"feature {self._name(position)!r} raised {type(error).__name__} for "
-                f"{self._where}: {error}"
-            ) from error
+            raise self._raised(f"feature {self._name(position)!r}", error) from error
         if values.ndim != 1:
             raise BadFeature(
                 f"feature {self._name(position)!r} returned an array of shape "
@@ -286,13 +275,7 @@ class Extraction:
         return checked
 
     def compute_step(self, position: int) -> None:
-        """Compute a step whose needs are computed, whether or not it has been before.
-
-        Raises
-        ------
-        BadItem, BadFeature
-            As for `compute`.
-        """
+        """Compute a step whose needs are computed; it may have been computed before."""
         function, sources = self._extractor.step_calls[position]
         results = self._results
         try:
@@ -300,13 +283,15 @@ class Extraction:
         except PolydomError:
             raise
         except (Exception, SystemExit) as error:
-            raise BadFeature(
-                f"step {self._extractor.steps[position].name!r} raised "
-                f"{type(error).__name__} for {self._where}: {error}"
-            ) from error
+            step = self._extractor.steps[position]
+            raise self._raised(f"step {step.name!r}", error) from error
 
     def _name(self, position: int) -> str:
         return self._extractor.features[position].name
+
+    def _raised(self, what: str, error: BaseException) -> BadFeature:
+        kind = type(error).__name__
+        return BadFeature(f"{what} raised {kind} for {self._where}: {error}")
 
 
 class Extracted(Extraction):
@@ -345,11 +330,11 @@ def common_kind(features: Sequence[Feature]) -> Kind:
     return features[0].kind
 
 
-def with_needs(nodes: Iterable[Step | Feature]) -> tuple[Step, ...]:
+def with_needs(nodes: Iterable[Node]) -> tuple[Step, ...]:
     """Every step that some nodes need, each after those that it needs itself."""
     found: dict[Step, None] = {}
 
-    def visit(node: Step | Feature) -> None:
+    def visit(node: Node) -> None:
         for need in node.needs:
             if need not in found:
                 visit(need)

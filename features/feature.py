@@ -9,7 +9,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any, TypedDict, Unpack, overload
 
 from .errors import BadFeature
 from .items import Kind
@@ -18,15 +18,16 @@ Function = Callable[..., Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
-    """Shared preparation; call it as the function it was made of.
+class Node:
+    """A step or a feature; call it as the function it was made of.
 
     Attributes
     ----------
     name
-        The function's.
+        The function's, if no other was given; a feature's is unique among those used
+        together.
     kind
-        Of the items it prepares.
+        Of the items it works on.
     needs
         Steps whose results it receives, in order; the item's payload if none.
     function
@@ -44,20 +45,19 @@ class Step:
 
 
 @dataclass(frozen=True, eq=False)
-class Feature:
-    """A named extractor of a fixed number of columns; call it as its function.
+class Step(Node):
+    """Shared preparation, such as decoding an image."""
+
+
+@dataclass(frozen=True, eq=False)
+class Feature(Node):
+    """A named extractor of a fixed number of columns.
+
+    Its function returns anything that `np.asarray` makes a one-dimensional array of
+    numbers of.
 
     Attributes
     ----------
-    name
-        Unique among the features used together.
-    kind
-        Of the items it describes.
-    needs
-        Steps whose results it receives, in order; the item's payload if none.
-    function
-        Returns anything that `np.asarray` makes a one-dimensional array of numbers of.
-        It must not change what it receives.
     declared
         Constant costs by unit, such as `{"s": 0.002}` or `{"usd": 22.78}`. What
         declares seconds is not measured.
@@ -65,26 +65,28 @@ class Feature:
         Whether NaN is a value: true only of a record's columns.
     """
 
-    name: str
-    kind: Kind
-    needs: tuple[Step, ...]
-    function: Function
     declared: Mapping[str, float] = field(default_factory=dict)
     missing: bool = False
 
-    def __call__(self, *inputs: Any) -> Any:
-        """Run the function."""
-        return self.function(*inputs)
+
+class StepTerms(TypedDict, total=False):
+    """What `step` may be given beside the function."""
+
+    kind: Kind | None
+    needs: Sequence[Step]
+
+
+class FeatureTerms(StepTerms, total=False):
+    """What `feature` may be given beside the function."""
+
+    name: str | None
+    declared: Mapping[str, float] | None
 
 
 @overload
-def step(
-    function: Function, /, *, kind: Kind | None = ..., needs: Sequence[Step] = ...
-) -> Step: ...
+def step(function: Function, /, **terms: Unpack[StepTerms]) -> Step: ...
 @overload
-def step(
-    function: None = None, /, *, kind: Kind | None = ..., needs: Sequence[Step] = ...
-) -> Callable[[Function], Step]: ...
+def step(**terms: Unpack[StepTerms]) -> Callable[[Function], Step]: ...
 def step(
     function: Function | None = None,
     /,
@@ -126,25 +128,9 @@ def step(
 
 
 @overload
-def feature(
-    function: Function,
-    /,
-    *,
-    kind: Kind | None = ...,
-    needs: Sequence[Step] = ...,
-    name: str | None = ...,
-    declared: Mapping[str, float] | None = ...,
-) -> Feature: ...
+def feature(function: Function, /, **terms: Unpack[FeatureTerms]) -> Feature: ...
 @overload
-def feature(
-    function: None = None,
-    /,
-    *,
-    kind: Kind | None = ...,
-    needs: Sequence[Step] = ...,
-    name: str | None = ...,
-    declared: Mapping[str, float] | None = ...,
-) -> Callable[[Function], Feature]: ...
+def feature(**terms: Unpack[FeatureTerms]) -> Callable[[Function], Feature]: ...
 def feature(
     function: Function | None = None,
     /,

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .errors import BadFeature
-from .feature import Feature, Step
+from .feature import Feature, Node
 from .own_modules import OURS, Home, absolute, home_of, is_ours, own_source
 from .sources import members_of, module_of, name_of, names_in, slots_of, source_of
 
@@ -151,7 +151,7 @@ class Walk:
     def _of_code(self, value: Any) -> tuple[str, list[Any]] | None:
         """Parts of a function, a class or what wraps them; None of anything else."""
         match value:
-            case Step() | Feature():
+            case Node():
                 return "step", [value.kind, value.function, *value.needs]
             case types.FunctionType():
                 return "function", self._of_function(value)

@@ -35,13 +35,7 @@ VALUE_TYPES = frozenset({float, int, bool, str, type(None)})
 
 
 class ReadRecord(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """A record of which everything was read at once.
-
-    Attributes
-    ----------
-    row : (width,) float32
-        The full row of the extractor that it was read for; nobody writes it.
-    """
+    """A record read at once into the full `row` (width,) of its extractor."""
 
     row: NDArray[np.float32]
 

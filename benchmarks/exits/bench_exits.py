@@ -1,25 +1,25 @@
 """What exits save: mean cost per answer against accuracy, on items kept for that.
 
-python -m benchmarks.exits.bench_exits                 scenes, films, thyroid: tables
-python -m benchmarks.exits.bench_exits --sets thyroid  one of them
-python -m benchmarks.exits.bench_exits --json          one JSON object, for the record
+python -m benchmarks.exits.bench_exits                                both parts
+python -m benchmarks.exits.bench_exits --parts plans --sets thyroid   one set of one
+python -m benchmarks.exits.bench_exits --parts staged --sets adult    of the other
+python -m benchmarks.exits.bench_exits --json                         one JSON object
 
-An index is built of three quarters of the items, once without exits and once for each
-share of changed answers. Every item of the rest passes all checkpoints of the most
+Plans. An index is built of three quarters of the items, once without exits and once for
+each share of changed answers. Every item of the rest passes all checkpoints of the most
 accurate plan once, each feature and each model timed as it is computed. From that
 follows what every rule takes and answers: the whole plan, its first features alone
 without exits, and exits. Seconds are the processor's, as what else runs is not in them;
 `--engine` answers some items with the engine itself, and says how that compares.
 Thyroid records cost what their tests do, beside LightGBM's cost-efficient boosting
 (CEGB), which pays for the tests that the paths of a row need.
+
+Staged. Boosting in stages against exits between models (staged_exits.py).
 """
 
-import argparse
-import json
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,17 +37,14 @@ from polydom.server.engine.budget import Allowance
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 
-from ..data.kept_items import (
-    FTI_TESTS,
-    KEPT,
-    thyroid_costs,
-    thyroid_names,
-    thyroid_rows,
-)
+from .. import report
+from ..data.kept_items import FTI_TESTS, KEPT, thyroid_costs
 from ..data.recording import FEATURES
-from ..machine import describe
 from ..places import DATA, ROOT
+from . import staged_exits
+from .cegb import CEGB_ROUNDS, cegb
 
+PARTS = ("plans", "staged")
 ALPHAS = (None, 0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
 TEXT_FEATURES = [
     "text_length",
@@ -58,8 +55,6 @@ TEXT_FEATURES = [
     "readability",
     "hashed_ngrams",
 ]
-TRADEOFFS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.015, 0.02, 0.025)
-CEGB_ROUNDS = 50
 CHECKED = 0.005
 
 
@@ -102,11 +97,11 @@ def project(name: str, alpha: float | None) -> Project:
     }
     return Project.from_mapping(
         {
-            "data": {"items": f"kept_items:build_{name}"},
+            "data": {"items": f"benchmarks.data.kept_items:build_{name}"},
             **about[name],
             **({} if alpha is None else {"exits": {"alpha": alpha}}),
         },
-        folder=ROOT / "benchmarks" / "data",
+        folder=ROOT,
     )
 
 
@@ -120,19 +115,19 @@ class Walks:
         Of the features before each checkpoint.
     checks : (N, K + 1)
         Of the model that answers there.
-    leads, choices : (N, K + 1)
+    margins, choices : (N, K + 1)
         What it answers; choices are codes of labels.
     """
 
     costs: NDArray[np.float64]
     checks: NDArray[np.float64]
-    leads: NDArray[np.float64]
+    margins: NDArray[np.float64]
     choices: NDArray[np.int64]
 
-    def paid(self, margins: NDArray[np.float64], at: NDArray[np.int64]) -> Any:
-        """(N,) costs of stopping `at` these checkpoints, asked where margins allow."""
+    def paid(self, needed: NDArray[np.float64], at: NDArray[np.int64]) -> Any:
+        """(N,) costs of stopping `at` these checkpoints, asked where one is needed."""
         places = np.arange(self.costs.shape[1])
-        asked = (np.isfinite(margins) & (places <= at[:, None])) | (
+        asked = (np.isfinite(needed) & (places <= at[:, None])) | (
             places == at[:, None]
         )
         rows = np.arange(len(at))
@@ -146,7 +141,7 @@ def walk(index: Index, items: Sequence[Item], money: bool) -> Walks:
     extractor = package.extractor()
     plan = Planner(index, extractor).plans[int(np.argmax(index.accuracies))]
     shape = (len(items), len(plan.answers))
-    costs, checks, leads = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    costs, checks, margins = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     choices = np.zeros(shape, np.int64)
     for i, item in enumerate(items):
         row = np.empty(extractor.width, np.float32)
@@ -161,13 +156,13 @@ def walk(index: Index, items: Sequence[Item], money: bool) -> Walks:
             end = time.thread_time()
             costs[i, k], checks[i, k] = between - start, end - between
             second, best = sorted(scores)[-2:]
-            leads[i, k], choices[i, k] = best - second, model.classes[code]
+            margins[i, k], choices[i, k] = best - second, model.classes[code]
     if money:
         of_masks = [package.costs.of(mask)[0] for mask in prefixes(plan.features)]
         return Walks(
-            np.tile(of_masks, (len(items), 1)), np.zeros(shape), leads, choices
+            np.tile(of_masks, (len(items), 1)), np.zeros(shape), margins, choices
         )
-    return Walks(costs.cumsum(axis=1) * 1e3, checks * 1e3, leads, choices)
+    return Walks(costs.cumsum(axis=1) * 1e3, checks * 1e3, margins, choices)
 
 
 def run(name: str, cache: Path) -> list[dict[str, Any]]:
@@ -198,12 +193,12 @@ def run(name: str, cache: Path) -> list[dict[str, Any]]:
         assert index.package.orders[top] == package.orders[top]
         rules.append(("exits", share, np.array(index.package.margins[top]), last))
     rows: list[dict[str, Any]] = []
-    for rule, alpha, margins, end in rules:
-        stops = walks.leads > margins
+    for rule, alpha, needed, end in rules:
+        stops = walks.margins > needed
         stops[:, end] = True
         at = stops.argmax(axis=1)
         labels = walks.choices[np.arange(len(at)), at]
-        costs = walks.paid(margins, at)
+        costs = walks.paid(needed, at)
         rows.append(
             {
                 "set": name,
@@ -254,102 +249,36 @@ def ask_engines(name: str, cache: Path, most: int) -> list[dict[str, Any]]:
     ]
 
 
-def cegb() -> list[dict[str, Any]]:
-    """LightGBM with lazy feature penalties: the tests that a row's own paths need cost.
-
-    It is charged FTI by the tests that this is computed from, once, as our plans are.
-    """
-    import lightgbm
-
-    names, costs = thyroid_names(), thyroid_costs()
-    (X, y), (X_test, y_test) = (table(names, part) for part in ("train", "test"))
-    rows = []
-    for tradeoff in TRADEOFFS:
-        booster = lightgbm.train(
-            {
-                "objective": "multiclass",
-                "num_class": 3,
-                "verbose": -1,
-                "num_threads": 1,
-                "cegb_tradeoff": tradeoff,
-                "cegb_penalty_feature_lazy": list(costs.values()),
-            },
-            lightgbm.Dataset(X, y),
-            CEGB_ROUNDS,
-        )
-        right = np.asarray(booster.predict(X_test)).argmax(axis=1) == y_test
-        trees = booster.dump_model()["tree_info"]
-        paid = []
-        for row in X_test:
-            tests = {names[feature] for feature in _read(trees, row)}
-            if "FTI" in tests:
-                tests = tests - {"FTI"} | set(FTI_TESTS)
-            paid.append(sum(costs[test] for test in tests))
-        rows.append(
-            {
-                "set": "thyroid, CEGB lazy",
-                "tradeoff": tradeoff,
-                "accuracy": float(right.mean()),
-                "mean_cost": float(np.mean(paid)),
-                "unit": "usd",
-            }
-        )
-    return rows
-
-
-def table(names: list[str], part: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    rows = list(thyroid_rows(part))
-    X = [[record[name] for name in names] for record, *_ in rows]
-    return np.array(X, float), np.array([int(label) - 1 for _, label, _ in rows])
-
-
-def _read(trees: list[dict[str, Any]], row: NDArray[np.float64]) -> set[int]:
-    """Features that the trees look at on the way down for one row."""
-    read: set[int] = set()
-    for tree in trees:
-        node = tree["tree_structure"]
-        while "split_feature" in node:
-            feature = node["split_feature"]
-            read.add(feature)
-            left = row[feature] <= node["threshold"]
-            node = node["left_child" if left else "right_child"]
-    return read
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", choices=KEPT, default=list(KEPT))
-    parser.add_argument("--json", action="store_true")
+def main() -> None:
+    """Run the benchmark."""
+    parser = report.options(__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--sets", nargs="+", choices={*KEPT, *staged_exits.SETS})
     parser.add_argument(
         "--engine", type=int, default=0, metavar="N", help="items for the engine too"
     )
     parser.add_argument("--cache", type=Path, help="keep the builds' cache here")
     arguments = parser.parse_args()
-    if not DATA.is_dir():
-        print(f"the data are not here: {DATA} is no folder", file=sys.stderr)
-        return 1
-    rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for name in arguments.sets:
-            cache = arguments.cache or Path(folder)
-            rows += run(name, cache)
-            if arguments.engine and name != "thyroid":
-                rows += ask_engines(name, cache, arguments.engine)
-    if "thyroid" in arguments.sets:
-        rows += cegb()
-    if arguments.json:
-        print(json.dumps({"machine": describe(), "rows": rows}))
-        return 0
-    print(describe())
-    for row in rows:
-        print(
-            " | ".join(
-                f"{value:.4g}" if isinstance(value, float) else str(value)
-                for value in row.values()
-            )
-        )
-    return 0
+    report.need(DATA)
+    found: dict[str, list[dict[str, Any]]] = {part: [] for part in arguments.parts}
+
+    def asked(sets: Iterable[str]) -> list[str]:
+        return [name for name in sets if name in (arguments.sets or sets)]
+
+    if "plans" in found:
+        with tempfile.TemporaryDirectory() as folder:
+            for name in asked(KEPT):
+                cache = arguments.cache or Path(folder)
+                found["plans"] += run(name, cache)
+                if arguments.engine and name != "thyroid":
+                    found["plans"] += ask_engines(name, cache, arguments.engine)
+        if "thyroid" in asked(KEPT):
+            found["plans"] += cegb()
+    if "staged" in found:
+        for name in asked(staged_exits.SETS):
+            found["staged"] += staged_exits.run(name)
+    report.tell(found, arguments.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,8 +9,6 @@ the schedule chosen on each draw breaks its promise if its true rate exceeds alp
 With confidence 95 % at most 5 % of the draws may, give or take chance.
 """
 
-import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,9 @@ import numpy as np
 from polydom.models.qwyc.confidence import calibrate
 from polydom.models.qwyc.schedule import Schedule
 
-from .bench_qwyc import SETS, stopping_for, train
+from .. import report
+from ..data.tables import SETS
+from .binary_exits import stopping_for, train
 
 ALPHAS = (0.005, 0.01)
 CONFIDENCE = 0.95
@@ -66,25 +66,11 @@ def measure(name: str, folder: Path) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder of the data sets")
+    parser = report.options(__doc__, data=True)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
-    results = []
-    for name in args.sets:
-        for result in measure(name, args.data):
-            results.append(result)
-            if not args.json:
-                print(
-                    f"{name:12} alpha {result['alpha']:.1%}: broken in "
-                    f"{result['broken']:.1%} of {RESAMPLINGS} draws of {ROWS} rows; "
-                    f"true rate {result['rate']:.3%}, mean trees "
-                    f"{result['mean_trees']:.1f}",
-                    flush=True,
-                )
-    if args.json:
-        print(json.dumps(results))
+    rows = [row for name in args.sets for row in measure(name, args.data)]
+    report.tell({f"{RESAMPLINGS} draws of {ROWS} rows": rows}, args.json)
 
 
 if __name__ == "__main__":

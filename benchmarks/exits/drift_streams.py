@@ -1,7 +1,6 @@
 """Rows in an order in which they drift, with their columns in groups bought in turn."""
 
 import csv
-import gzip
 import importlib.util
 import io
 import zipfile
@@ -12,13 +11,11 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ..data.tables import Codes, Rows, read_adult, read_covtype
 
 LATE_MIN = 15.0  # a flight counts as late from so many minutes on
 THINNED = 3
-
-Rows = NDArray[np.float32]
-Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,21 +114,14 @@ def load_covtype(folder: Path) -> Stream:
     As many rows of each of the 7 classes up to row 15,120; from there on the forest as
     it is.
     """
-    with gzip.open(folder / "covtype20k" / "covtype.20k.data.gz", "rt") as file:
-        table = np.loadtxt(file, delimiter=",")
+    rows, codes = read_covtype(folder)
     groups = {"terrain": 3, "distances": 3, "shade and fire": 4, "area and soil": 44}
-    codes = table[:, -1].astype(np.int64) - 1
-    return Stream(table[:, :-1].astype(np.float32), codes, groups, 7_500, 13_500)
+    return Stream(rows.astype(np.float32), codes, groups, 7_500, 13_500)
 
 
 def load_adult(folder: Path) -> Stream:
     """Adult's people from the youngest to the oldest; file order among equals."""
-    lines = [
-        [cell.strip() for cell in line.rstrip(".").split(",")]
-        for name in ("adult.data", "adult.test")
-        for line in (folder / "adult" / name).read_text().splitlines()
-        if line.count(",") == 14
-    ]
+    lines = read_adult(folder, "data") + read_adult(folder, "test")
     lines.sort(key=lambda cells: int(cells[0]))
     groups = {
         "person": (0, 3, 4, 8, 9, 13),

@@ -1,4 +1,4 @@
-"""Exits fitted on the early rows of a stream, and an engine that answers the others."""
+"""Exits fitted on the early rows of a stream, and a planner whose answers to the others are audited."""
 
 import tempfile
 from collections.abc import Iterator
@@ -26,7 +26,8 @@ from polydom.server.engine.budget import Allowance
 from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 
-from .drift_streams import Codes, Rows, Stream
+from ..data.tables import Codes, Rows
+from .drift_streams import Stream
 
 ALPHA, CONFIDENCE = 0.01, 0.95
 ROUNDS, LEAVES = 40, 15
@@ -44,7 +45,7 @@ def index_of(stream: Stream) -> Index:
     models = [Prior.fit(stream.codes[: stream.trained]), *train(stream)]
     part = slice(stream.trained, stream.fitted)
     pairs = [answers_of(model, stream.rows[part]) for model in models]
-    leads, choices = (np.column_stack(side) for side in zip(*pairs, strict=True))
+    margins, choices = (np.column_stack(side) for side in zip(*pairs, strict=True))
     orders = tuple(tuple(range(k)) for k in range(groups + 1))
     fallbacks = tuple(tuple(range(k + 1)) for k in range(groups + 1))
     model_costs = np.array([0.0, *[UNIT / 1000] * groups])
@@ -54,10 +55,10 @@ def index_of(stream: Stream) -> Index:
         needs=[()] * groups,
         overhead=np.array([0.0]),
     )
-    half = len(leads) // 2
-    fresh = FreshAnswers(leads[half:], choices[half:], np.arange(len(leads) - half))
+    half = len(margins) // 2
+    fresh = FreshAnswers(margins[half:], choices[half:], np.arange(len(margins) - half))
     terms = ExitTerms(ALPHA, CONFIDENCE)
-    exits = PlanExitFitter(terms, leads[:half], choices[:half], fresh).all(
+    exits = PlanExitFitter(terms, margins[:half], choices[:half], fresh).all(
         orders,
         fallbacks,
         model_costs,
@@ -116,7 +117,7 @@ def stored_groups(stream: Stream) -> Iterator[StoredFeature]:
 
 
 def planner_of(index: Index, share: float) -> Planner:
-    """Return an engine that audits a share of the answers."""
+    """Return a planner that audits a share of the answers."""
     assert index.package is not None
     planner = Planner(index, index.package.extractor())
     planner.audit.share = share
@@ -124,7 +125,7 @@ def planner_of(index: Index, share: float) -> Planner:
 
 
 def answer(planner: Planner, rows: Rows) -> NDArray[np.int8]:
-    """(N,) what becomes of each row's answer, all of which the engine draws."""
+    """(N,) what becomes of each row's answer, all of which the planner draws."""
     found = np.empty(len(rows), np.int8)
     for i, outcome in enumerate(outcomes(planner, rows)):
         assert outcome.passed or outcome.audit is not None

@@ -7,9 +7,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 Point = dict[str, Any]
+Points = list[Point]
 Floats = NDArray[np.float64]
 
 PLACES = 64  # shares of changed decisions at which two curves are compared
+
+
+def by_method(points: Points) -> dict[str, Points]:
+    """Points of each method, in order of first appearance."""
+    found: dict[str, Points] = {}
+    for point in points:
+        found.setdefault(point["method"], []).append(point)
+    return found
 
 
 def cheapest(points: Iterable[Point], limit: float) -> Point | None:

@@ -13,9 +13,6 @@ the last quarter is used for nothing but this report. An answer counts if it is 
 and in time; one that is late counts as wrong.
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,8 +33,9 @@ from polydom.indexer.index.package import Package
 from polydom.indexer.set_search.feature_order import prefixes
 from polydom.indexer.set_search.greedy import search_greedy
 
+from .. import report
 from ..data.recording import Recording, record
-from ..machine import describe
+from ..figures import figure_at
 from .lookup_rivals import GreedyLookup
 from .scene_sets import SceneSets, Split, split_images, train_all
 
@@ -290,7 +288,7 @@ def measure(recording: Recording, cache: Cache, alpha: float) -> dict[str, Any]:
     """Replay everything, with the recorded seconds and with noise on them."""
     split = split_images(recording)
     sets = train_all(recording, split, cache)
-    report: dict[str, Any] = {
+    found: dict[str, Any] = {
         "images": len(recording.sizes),
         "alpha": alpha,
         "rows": [len(split.fit), len(split.choose), len(split.report)],
@@ -303,58 +301,56 @@ def measure(recording: Recording, cache: Cache, alpha: float) -> dict[str, Any]:
             more, searches[NAMES[method]] = greedy(world, method)
             contenders |= more
         table, lost = replay(world, contenders)
-        report[name] = {"searches": searches, "table": table, "lost": lost}
-    return report
+        found[name] = {"searches": searches, "table": table, "lost": lost}
+    return found
 
 
-def plot(report: dict[str, Any], folder: Path) -> None:
+def plot(found: dict[str, Any], folder: Path) -> None:
     """Draw accuracy against budget, like ICSP's metric 4 on the scenes."""
-    from matplotlib.figure import Figure
-
-    folder.mkdir(parents=True, exist_ok=True)
-    figure = Figure(figsize=(12, 9), layout="constrained")
-    grid = figure.subplots(2, 2, sharex=True, sharey=True)
     ends = {
         "only what is sure to be done is begun": "",
         "cut off at the deadline": ", cut off",
     }
-    for axes, noise in zip(grid, NOISES, strict=True):
-        table = report[noise]["table"]
-        budgets = [row["budget_ms"] for row in table]
-        for axis, (title, end) in zip(axes, ends.items(), strict=True):
-            styles = {f"any-time{end}": ("C3", "-", 2.5), "plain": ("C0", "--", 1.5)}
-            for at, name in enumerate(NAMES.values()):
-                styles[f"{name}{end}"] = (f"C{(1, 2, 4)[at]}", "-", 1.2)
-            for name, (colour, line, width) in styles.items():
-                label = name.removesuffix(", cut off")
-                label = {
-                    "any-time": "any-time Poly-Dom",
-                    "plain": "plain Poly-Dom",
-                }.get(label, label)
-                axis.plot(
-                    budgets,
-                    [row[name] for row in table],
-                    line,
-                    color=colour,
-                    linewidth=width,
-                    marker=".",
-                    label=label,
-                )
-            axis.set_title(f"{noise} times; {title}", fontsize=10)
-            axis.set(xscale="log")
-            axis.set_xticks([0.3, 1, 3, 10, 30], ["0.3", "1", "3", "10", "30"])
-            axis.grid(alpha=0.3)
-    for axis in grid[1]:
-        axis.set_xlabel("budget, ms")
-    for axis in grid[:, 0]:
-        axis.set_ylabel("right answers in time")
-    grid[0, 0].legend()
-    figure.savefig(folder / "anytime.png", dpi=110)
+    shape: dict[str, Any] = {"figsize": (12, 9), "sharex": True, "sharey": True}
+    with figure_at(folder / "anytime.png", 2, 2, **shape) as (_, grid):
+        for axes, noise in zip(grid, NOISES, strict=True):
+            table = found[noise]["table"]
+            budgets = [row["budget_ms"] for row in table]
+            for axis, (title, end) in zip(axes, ends.items(), strict=True):
+                styles = {
+                    f"any-time{end}": ("C3", "-", 2.5),
+                    "plain": ("C0", "--", 1.5),
+                }
+                for at, name in enumerate(NAMES.values()):
+                    styles[f"{name}{end}"] = (f"C{(1, 2, 4)[at]}", "-", 1.2)
+                for name, (colour, line, width) in styles.items():
+                    label = name.removesuffix(", cut off")
+                    label = {
+                        "any-time": "any-time Poly-Dom",
+                        "plain": "plain Poly-Dom",
+                    }.get(label, label)
+                    axis.plot(
+                        budgets,
+                        [row[name] for row in table],
+                        line,
+                        color=colour,
+                        linewidth=width,
+                        marker=".",
+                        label=label,
+                    )
+                axis.set_title(f"{noise} times; {title}", fontsize=10)
+                axis.set(xscale="log")
+                axis.set_xticks([0.3, 1, 3, 10, 30], ["0.3", "1", "3", "10", "30"])
+                axis.grid(alpha=0.3)
+        for axis in grid[1]:
+            axis.set_xlabel("budget, ms")
+        for axis in grid[:, 0]:
+            axis.set_ylabel("right answers in time")
+        grid[0, 0].legend()
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
+def main() -> None:
+    parser = report.options(__doc__)
     parser.add_argument("--plot", type=Path, metavar="DIR")
     parser.add_argument("--rounds", type=int, default=1, choices=(1, 2, 3, 4))
     parser.add_argument("--alpha", type=float, default=1.0)
@@ -362,24 +358,15 @@ def main() -> int:
     arguments = parser.parse_args()
     cache = Cache(arguments.cache)
     recording = record(cache, arguments.rounds)
-    report = measure(recording, cache, arguments.alpha)
-    report["machine"] = describe()
+    found = measure(recording, cache, arguments.alpha)
     if arguments.plot:
-        plot(report, arguments.plot)
-    if arguments.json:
-        print(json.dumps(report))
-        return 0
-    print(report["machine"])
-    print(f"{report['images']} images; to fit, choose, report: {report['rows']}")
-    for noise in NOISES:
-        table = report[noise]["table"]
-        print(f"\n{noise} times; {report[noise]['searches']}")
-        print(" | ".join(table[0]))
-        for row in table:
-            print(" | ".join(f"{value:.4g}" for value in row.values()))
-        print("\n".join(report[noise]["lost"]) or "no rival is ahead at any budget")
-    return 0
+        plot(found, arguments.plot)
+    if not arguments.json:
+        for noise in NOISES:
+            replayed = found.pop(noise)
+            found |= {f"{noise}: {name}": fact for name, fact in replayed.items()}
+    report.tell(found, arguments.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,11 +9,8 @@ code, random sizes and budgets) and expected accuracy under a budget; then secon
 memory of a build by number of candidates. The workload is in synthetic_sets.py.
 """
 
-import argparse
-import json
 import math
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from polydom.indexer.index.lookup import Lookup
-from polydom.indexer.set_search import poly_dom as lattice
+from polydom.indexer.set_search.poly_dom import search
 from polydom.indexer.skyline.prune import prune
 
-from ..machine import describe
+from .. import report
 from ..new_process import forget_peak, in_new_process, memory_kb
 from .lookup_rivals import (
     GreedyLookup,
@@ -68,7 +65,7 @@ def count_expanded() -> Table:
             for alpha in ALPHAS:
                 row[f"alpha {alpha:g}"] = mean_over_trials(
                     lambda w, a=alpha: len(
-                        lattice.search(len(w.single), w.accuracy, alpha=a).expanded
+                        search(len(w.single), w.accuracy, alpha=a).expanded
                     ),
                     m,
                     combiner,
@@ -183,14 +180,14 @@ def measure_build(count: int) -> dict[str, float]:
 def search_large() -> dict[str, float]:
     """Seconds and added memory of a search among all sets of many features, k = 1."""
     workload = draw(LARGE_FEATURES, "k=1", 0)
-    lattice.search(4, workload.accuracy)
+    search(4, workload.accuracy)
     before = forget_peak()
     start = time.perf_counter()
-    search = lattice.search(LARGE_FEATURES, workload.accuracy)
+    found = search(LARGE_FEATURES, workload.accuracy)
     return {
         "features": LARGE_FEATURES,
         "sets": 1 << LARGE_FEATURES,
-        "expanded": len(search.expanded),
+        "expanded": len(found.expanded),
         "seconds": time.perf_counter() - start,
         "added_MB": (memory_kb("VmHWM") - before) / 1024,
     }
@@ -200,11 +197,11 @@ def measure_deciding() -> dict[str, float]:
     """Share of a build that the search itself takes, were trainings so long."""
     workload = draw(DECIDED_FEATURES, "k=1", 0)
     start = time.process_time()
-    search = lattice.search(DECIDED_FEATURES, workload.accuracy, alpha=1.05)
+    found = search(DECIDED_FEATURES, workload.accuracy, alpha=1.05)
     deciding_s = time.process_time() - start
-    count = len(search.expanded)
+    count = len(found.expanded)
     start = time.process_time()
-    for mask in search.expanded:
+    for mask in found.expanded:
         workload.accuracy(mask)
     deciding_s -= time.process_time() - start
     return {
@@ -224,25 +221,11 @@ def fit_exponent(builds: Table) -> float:
     return float(np.polyfit(counts, seconds, 1)[0])
 
 
-def print_table(title: str, table: Table) -> None:
-    print(f"\n{title}")
-    print(" ".join(f"{name:>15}" for name in table[0]))
-    for row in table:
-        print(
-            " ".join(
-                f"{value:>15.4g}" if isinstance(value, int | float) else f"{value:>15}"
-                for value in row.values()
-            )
-        )
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
+def main() -> None:
+    parser = report.options(__doc__)
     parser.add_argument("--plot", type=Path, metavar="DIR")
     args = parser.parse_args()
-    report: dict[str, Any] = {
-        "machine": describe(),
+    found: dict[str, Any] = {
         "expanded": count_expanded(),
         "indexes": measure_indexes(),
         "many": time_many_candidates(),
@@ -251,23 +234,11 @@ def main() -> int:
         "large": in_new_process(search_large),
         "deciding": in_new_process(measure_deciding),
     }
-    report["exponent"] = fit_exponent(report["builds"])
+    found["exponent"] = fit_exponent(found["builds"])
     if args.plot:
-        plot(report, args.plot)
-    if args.json:
-        print(json.dumps(report))
-        return 0
-    print(report["machine"])
-    print_table("Sets expanded", report["expanded"])
-    print_table("Index and look-up", report["indexes"])
-    print_table("Look-up among many candidates", report["many"])
-    print_table("Mean accuracy by budget, 10 features", report["accuracy"])
-    print_table("Build, cubic costs", report["builds"])
-    print_table("Search among very many sets", [report["large"]])
-    print_table("Deciding what to train, k = 1", [report["deciding"]])
-    print(f"build time grows as candidates ^ {report['exponent']:.2f}")
-    return 0
+        plot(found, args.plot)
+    report.tell(found, args.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,10 +9,7 @@ and kept, so that every search only looks accuracies up. Costs are those recorde
 (recording.py), without noise.
 """
 
-import argparse
-import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +19,16 @@ from numpy.typing import NDArray
 from polydom.features.costs.curve import CostTable
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.index.lookup import Lookup
-from polydom.indexer.set_search import poly_dom as lattice
 from polydom.indexer.set_search.greedy import search_greedy
+from polydom.indexer.set_search.poly_dom import search
 from polydom.indexer.set_search.violations import measure_violations
 from polydom.indexer.skyline.prune import prune
 
+from .. import report
 from ..data.recording import record
-from ..machine import describe
+from ..figures import figure_at
 from .bench_anytime import BUDGETS_MS, World, make_world
-from .bench_polydom import Table, print_table
+from .bench_polydom import Table
 from .lookup_rivals import (
     GreedyLookup,
     chosen_accuracy,
@@ -47,10 +45,10 @@ FEW = 1_000  # candidates that Index-All is built for
 FEW_SIZES = (0.05, 0.25, 0.5, 0.75, 0.95)  # quantiles
 
 
-def lattice_masks(world: World, alpha: float, tolerance: float) -> NDArray[np.uint64]:
+def poly_dom_masks(world: World, alpha: float, tolerance: float) -> NDArray[np.uint64]:
     m = len(world.recording.extractor.features)
-    search = lattice.search(m, world.accuracy, alpha=alpha, tolerance=tolerance)
-    return search.expanded.masks
+    found = search(m, world.accuracy, alpha=alpha, tolerance=tolerance)
+    return found.expanded.masks
 
 
 def count_expanded(world: World) -> Table:
@@ -60,7 +58,7 @@ def count_expanded(world: World) -> Table:
     for tolerance in TOLERANCES:
         row: dict[str, Any] = {"tolerance": tolerance, "all": 1 << m}
         for alpha in ALPHAS:
-            row[f"alpha {alpha:g}"] = len(lattice_masks(world, alpha, tolerance))
+            row[f"alpha {alpha:g}"] = len(poly_dom_masks(world, alpha, tolerance))
         for name, lambdas in GREEDY.items():
             row[name] = len(greedy(world, lambdas, world.costs)[1].expanded)
         table.append(row)
@@ -98,7 +96,7 @@ def measure_indexes(world: World) -> Table:
     table, between = [], size_range(world)
     for alpha in (*ALPHAS, 0.0):
         masks = (
-            lattice_masks(world, alpha, TOLERANCE)
+            poly_dom_masks(world, alpha, TOLERANCE)
             if alpha
             else np.arange(len(world.sets.accuracies), dtype=np.uint64)
         )
@@ -132,7 +130,7 @@ def compare_accuracy(world: World) -> Table:
     items = world.sizes[:: max(len(world.sizes) // 400, 1)].tolist()
     choosers = {}
     for alpha in ALPHAS:
-        candidates = candidates_of(world, lattice_masks(world, alpha, TOLERANCE))
+        candidates = candidates_of(world, poly_dom_masks(world, alpha, TOLERANCE))
         lookup = Lookup.build(*candidates, between)
         choosers[f"alpha {alpha:g}"] = chosen_accuracy(lookup, candidates[1])
     for name, lambdas in GREEDY.items():
@@ -150,7 +148,7 @@ def compare_accuracy(world: World) -> Table:
 
 def accuracy_by_size(world: World) -> Table:
     """Metric 4 by item size, alpha 1."""
-    candidates = candidates_of(world, lattice_masks(world, 1.0, TOLERANCE))
+    candidates = candidates_of(world, poly_dom_masks(world, 1.0, TOLERANCE))
     lookup = Lookup.build(*candidates, size_range(world))
     choose = chosen_accuracy(lookup, candidates.accuracies)
     sizes = np.quantile(world.recording.sizes, FEW_SIZES).tolist()
@@ -189,11 +187,8 @@ def cost_curves(world: World) -> Table:
     return table
 
 
-def plot(report: dict[str, Any], folder: Path) -> None:
+def plot(found: dict[str, Any], folder: Path) -> None:
     """Draw the paper's figures."""
-    from matplotlib.figure import Figure
-
-    folder.mkdir(parents=True, exist_ok=True)
     figures = {
         "expanded": ("tolerance", "sets trained", "log", "linear"),
         "accuracy": ("budget_ms", "expected accuracy", "linear", "log"),
@@ -203,52 +198,49 @@ def plot(report: dict[str, Any], folder: Path) -> None:
     marks, colours = "os^vDxP+*<>hd", [f"C{at % 10}" for at in range(20)]
     colours[10:13] = "black", "gold", "navy"
     for name, (x, y, y_scale, x_scale) in figures.items():
-        figure = Figure(figsize=(9, 5), layout="constrained")
-        axis = figure.subplots()
-        rows = report[name]
-        for at, line in enumerate(key for key in rows[0] if key != x):
-            axis.plot(
-                [row[x] for row in rows],
-                [row[line] for row in rows],
-                marker=marks[at % len(marks)],
-                markersize=4,
-                color=colours[at],
-                linestyle=":" if line in GREEDY else "--" if line == "all" else "-",
-                label=line,
-            )
-        axis.set(xlabel=x.replace("_ms", ", ms"), ylabel=y)
-        axis.set_xscale(x_scale)
-        axis.set_yscale(y_scale)
-        if name != "curves" and x_scale == "log":
-            axis.set_xticks([0.3, 1, 3, 10, 30], ["0.3", "1", "3", "10", "30"])
-        axis.grid(alpha=0.3)
-        axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
-        figure.savefig(folder / f"scenes_{name}.png", dpi=110)
-    plot_indexes(report["indexes"], folder)
+        rows = found[name]
+        with figure_at(folder / f"scenes_{name}.png", figsize=(9, 5)) as (_, axis):
+            for at, line in enumerate(key for key in rows[0] if key != x):
+                axis.plot(
+                    [row[x] for row in rows],
+                    [row[line] for row in rows],
+                    marker=marks[at % len(marks)],
+                    markersize=4,
+                    color=colours[at],
+                    linestyle=":" if line in GREEDY else "--" if line == "all" else "-",
+                    label=line,
+                )
+            axis.set(xlabel=x.replace("_ms", ", ms"), ylabel=y)
+            axis.set_xscale(x_scale)
+            axis.set_yscale(y_scale)
+            if name != "curves" and x_scale == "log":
+                axis.set_xticks([0.3, 1, 3, 10, 30], ["0.3", "1", "3", "10", "30"])
+            axis.grid(alpha=0.3)
+            axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1, 1))
+    plot_indexes(found["indexes"], folder)
 
 
 def plot_indexes(rows: Table, folder: Path) -> None:
     """Bars of bytes and of nanoseconds for what each search keeps."""
-    from matplotlib.figure import Figure
-
     rows = [row for row in rows if row["sets"].endswith("kept")]
-    figure = Figure(figsize=(10, 4), layout="constrained")
-    for axis, unit in zip(figure.subplots(1, 2), ("bytes", "ns"), strict=True):
-        for at, rival in enumerate(("", " Index-All", " Naive")):
-            places = np.arange(len(rows)) + 0.27 * (at - 1)
-            values = [row[unit + rival] for row in rows]
-            axis.bar(places, values, 0.27, label=rival.strip() or "polydom")
-        names = [row["sets"].removesuffix(", kept") for row in rows]
-        axis.set_xticks(range(len(rows)), names, fontsize=8)
-        axis.set_ylabel("bytes of the index" if unit == "bytes" else "ns per look-up")
-        axis.set_yscale("log" if unit == "bytes" else "linear")
-        axis.legend(fontsize=8)
-    figure.savefig(folder / "scenes_indexes.png", dpi=110)
+    drawn = figure_at(folder / "scenes_indexes.png", 1, 2, figsize=(10, 4))
+    with drawn as (_, axes):
+        for axis, unit in zip(axes, ("bytes", "ns"), strict=True):
+            for at, rival in enumerate(("", " Index-All", " Naive")):
+                places = np.arange(len(rows)) + 0.27 * (at - 1)
+                values = [row[unit + rival] for row in rows]
+                axis.bar(places, values, 0.27, label=rival.strip() or "polydom")
+            names = [row["sets"].removesuffix(", kept") for row in rows]
+            axis.set_xticks(range(len(rows)), names, fontsize=8)
+            axis.set_ylabel(
+                "bytes of the index" if unit == "bytes" else "ns per look-up"
+            )
+            axis.set_yscale("log" if unit == "bytes" else "linear")
+            axis.legend(fontsize=8)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", action="store_true")
+def main() -> None:
+    parser = report.options(__doc__)
     parser.add_argument("--plot", type=Path, metavar="DIR")
     parser.add_argument("--rounds", type=int, default=1, choices=(1, 2, 3, 4))
     parser.add_argument("--cache", type=Path, default=Path(".polydom-cache/scenes"))
@@ -257,8 +249,7 @@ def main() -> int:
     recording = record(cache, arguments.rounds)
     split = split_images(recording)
     world = make_world(recording, split, train_all(recording, split, cache), 0.0)
-    report: dict[str, Any] = {
-        "machine": describe(),
+    found: dict[str, Any] = {
         "images": len(recording.sizes),
         "expanded": count_expanded(world),
         "indexes": measure_indexes(world),
@@ -268,18 +259,9 @@ def main() -> int:
         "monotonicity": monotonicity(world),
     }
     if arguments.plot:
-        plot(report, arguments.plot)
-    if arguments.json:
-        print(json.dumps(report))
-        return 0
-    print(report["machine"], f"{report['images']} images")
-    print_table("Sets trained", report["expanded"])
-    print_table(f"Index and look-up, tolerance {TOLERANCE}", report["indexes"])
-    print_table("Expected accuracy by budget", report["accuracy"])
-    print_table("Expected accuracy by size, alpha 1", report["by_size"])
-    print_table("Where more features hurt", [report["monotonicity"]])
-    return 0
+        plot(found, arguments.plot)
+    report.tell(found, arguments.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

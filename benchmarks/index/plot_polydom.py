@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from ..figures import figure_at
 from .synthetic_sets import ALPHAS, COMBINERS, GREEDY
 
 ALPHA_LINES = [f"alpha {alpha:g}" for alpha in ALPHAS]
@@ -22,48 +23,38 @@ STYLES |= {"ns": "C3o-", "ns Index-All": "C0s-", "ns Naive": "C2^-"}
 STYLES |= {"bytes": "C3o-", "bytes Index-All": "C0s-"}
 
 
-def plot(report: dict[str, Any], folder: Path) -> None:
+def plot(found: dict[str, Any], folder: Path) -> None:
     """Draw the figures that ICSP has, and the build's scaling."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    folder.mkdir(parents=True, exist_ok=True)
     for name, (x, y, source, lines) in FIGURES.items():
-        figure, axes = pyplot.subplots(
-            1, len(COMBINERS), figsize=(11, 4), layout="constrained", sharey=True
-        )
-        for axis, combiner in zip(axes, COMBINERS, strict=True):
-            rows = [row for row in report[source] if row["combiner"] == combiner]
-            for line in lines:
-                axis.plot(
-                    [row[x] for row in rows],
-                    [row[line] for row in rows],
-                    STYLES[line],
-                    zorder=3 if line == "all" else 2,
-                    markersize=4,
-                    label=LABELS.get(line, line),
-                )
-            axis.set(title=f"combiner {combiner}", xlabel=AXES[x])
-            axis.set_yscale("linear" if name == "accuracy" else "log")
-            axis.grid(alpha=0.3)
-        axes[0].set_ylabel(y)
-        axes[0].legend(fontsize=7)
-        figure.savefig(folder / f"{name}.png", dpi=110)
-    figure, axis = pyplot.subplots(figsize=(7, 4.5), layout="constrained")
-    counts = [row["candidates"] for row in report["builds"]]
+        shape = {"figsize": (11, 4), "sharey": True}
+        with figure_at(folder / f"{name}.png", 1, len(COMBINERS), **shape) as (_, axes):
+            for axis, combiner in zip(axes, COMBINERS, strict=True):
+                rows = [row for row in found[source] if row["combiner"] == combiner]
+                for line in lines:
+                    axis.plot(
+                        [row[x] for row in rows],
+                        [row[line] for row in rows],
+                        STYLES[line],
+                        zorder=3 if line == "all" else 2,
+                        markersize=4,
+                        label=LABELS.get(line, line),
+                    )
+                axis.set(title=f"combiner {combiner}", xlabel=AXES[x])
+                axis.set_yscale("linear" if name == "accuracy" else "log")
+                axis.grid(alpha=0.3)
+            axes[0].set_ylabel(y)
+            axes[0].legend(fontsize=7)
+    counts = [row["candidates"] for row in found["builds"]]
     names = {
         "prune_s": "pruning, s",
         "index_s": "indexing, s",
         "added_MB": "memory, MB",
     }
-    for line, label in names.items():
-        values = [row[line] for row in report["builds"]]
-        axis.plot(counts, values, marker="o", label=label)
-    axis.set(xscale="log", yscale="log", xlabel="candidates")
-    axis.set_title(f"build time grows as candidates ^ {report['exponent']:.2f}")
-    axis.grid(alpha=0.3)
-    axis.legend()
-    figure.savefig(folder / "builds.png", dpi=110)
-    pyplot.close("all")
+    with figure_at(folder / "builds.png") as (_, axis):
+        for line, label in names.items():
+            values = [row[line] for row in found["builds"]]
+            axis.plot(counts, values, marker="o", label=label)
+        axis.set(xscale="log", yscale="log", xlabel="candidates")
+        axis.set_title(f"build time grows as candidates ^ {found['exponent']:.2f}")
+        axis.grid(alpha=0.3)
+        axis.legend()

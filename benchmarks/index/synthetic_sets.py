@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.indexer.set_search import poly_dom as lattice
 from polydom.indexer.set_search.greedy import search_greedy
+from polydom.indexer.set_search.poly_dom import search
 from polydom.indexer.skyline.prune import prune
 
 SIZES = (1.0, 500.0)
@@ -81,9 +81,7 @@ class Candidates(NamedTuple):
 
 
 def expand(workload: Workload, alpha: float) -> Candidates:
-    expanded = lattice.search(
-        len(workload.single), workload.accuracy, alpha=alpha
-    ).expanded
+    expanded = search(len(workload.single), workload.accuracy, alpha=alpha).expanded
     curves, gains = workload.curves(expanded.masks), expanded.accuracies
     kept = prune(curves, gains, SIZES)
     return Candidates(np.ascontiguousarray(curves[kept]), gains[kept])

@@ -12,10 +12,7 @@ The kernel SVM is Pegasos on even against odd digits, rows scaled to length 1, a
 ratings are generated at rank 8 with noise 0.3.
 """
 
-import argparse
-import json
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -29,7 +26,8 @@ from threadpoolctl import threadpool_limits
 from polydom.models.selection.race import Race, TrainingOutcome
 from polydom.models.selection.successive_halving import successive_halving, uniform
 
-from .. import machine
+from .. import report
+from ..figures import figure_at
 from ..places import DATA
 from .bandits import exp3, lil_ucb, lucb, successive_elimination, successive_rejects
 from .learning_sets import mnist
@@ -224,64 +222,49 @@ def plot(rows: list[dict[str, Any]], title: str, path: Path) -> None:
 
     On log scales; rivals differ in marker too, as some lie on top of each other.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    figure, axes = pyplot.subplots(1, 2, figsize=(12, 5), sharey=True)
-    names = {"budget": "pulls", "seconds": "CPU seconds"}
-    for axis, (against, label) in zip(axes, names.items(), strict=True):
-        rivals = dict.fromkeys(row["rival"] for row in rows)
-        for rival, marker in zip(rivals, "osv^D*X", strict=False):
-            mine = [row for row in rows if row["rival"] == rival]
-            x, y = [row[against] for row in mine], [row["test_loss"] for row in mine]
-            thick = 2.5 if rival == "halving" else 1.2
-            axis.plot(x, y, marker=marker, lw=thick, alpha=0.8, label=rival)
-        axis.set(xscale="log", yscale="log", xlabel=label)
-        for scale in (axis.xaxis, axis.yaxis):
-            scale.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            scale.set_major_formatter("{x:g}")
-            scale.set_minor_formatter(NullFormatter())
-        axis.grid(alpha=0.3)
-    axes[0].set(ylabel="test loss")
-    axes[1].legend(loc="upper left", bbox_to_anchor=(1.02, 1))
-    figure.suptitle(title)
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
-    pyplot.close(figure)
+    with figure_at(path, 1, 2, figsize=(12, 5), sharey=True) as (figure, axes):
+        names = {"budget": "pulls", "seconds": "CPU seconds"}
+        for axis, (against, label) in zip(axes, names.items(), strict=True):
+            rivals = dict.fromkeys(row["rival"] for row in rows)
+            for rival, marker in zip(rivals, "osv^D*X", strict=False):
+                mine = [row for row in rows if row["rival"] == rival]
+                x, y = (
+                    [row[against] for row in mine],
+                    [row["test_loss"] for row in mine],
+                )
+                thick = 2.5 if rival == "halving" else 1.2
+                axis.plot(x, y, marker=marker, lw=thick, alpha=0.8, label=rival)
+            axis.set(xscale="log", yscale="log", xlabel=label)
+            for scale in (axis.xaxis, axis.yaxis):
+                scale.set_major_locator(LogLocator(subs=(1, 2, 5)))
+                scale.set_major_formatter("{x:g}")
+                scale.set_minor_formatter(NullFormatter())
+            axis.grid(alpha=0.3)
+        axes[0].set(ylabel="test loss")
+        axes[1].legend(loc="upper left", bbox_to_anchor=(1.02, 1))
+        figure.suptitle(title)
 
 
-def main(argv: list[str] | None = None) -> int:
+def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report.options(__doc__)
     parser.add_argument("experiment", choices=list(EXPERIMENTS))
     parser.add_argument("--trials", type=int, default=4)
     parser.add_argument("--rows", type=int, default=6000, help="of the digits (svm)")
     parser.add_argument("--rival", action="append", choices=list(RIVALS))
     parser.add_argument("--doublings", type=int, help="of the budget")
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--plot", type=Path)
-    args = parser.parse_args(argv)
+    args = parser.parse_args()
     with threadpool_limits(1):
         sizes = {"rows": args.rows} if args.experiment == "svm" else {}
         rivals = args.rival or list(RIVALS)
         rows = measure(args.experiment, args.trials, rivals, args.doublings, **sizes)
     if args.plot:
         plot(rows, f"{args.experiment}, trials: {args.trials}", args.plot)
-    if args.json:
-        print(json.dumps({"machine": machine.describe(), "rows": rows}))
-        return 0
-    print(machine.describe())
-    print(f"{'rival':12} {'pulls':>7} {'test loss':>10} {'CPU s':>8} {'observed':>9}")
-    for row in rows:
-        print(
-            f"{row['rival']:12} {row['budget']:7} {row['test_loss']:10.4f} "
-            f"{row['seconds']:8.3f} {row['observed']:9.0f}"
-        )
-    return 0
+    report.tell({"rows": rows}, args.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -10,11 +10,8 @@ risk plus penalty, had it all of the budget, over the oracle's; beside it the li
 sqrt(K log T / T) that Theorem 2 has.
 """
 
-import argparse
-import json
 import math
 import statistics
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,6 +25,9 @@ from polydom.models.selection.obms import (
     vc_penalty,
 )
 from polydom.models.selection.race import Race, TrainingOutcome
+
+from .. import report
+from ..figures import figure_at
 
 CLASSES = 8
 BUDGETS = [10**k for k in range(2, 6)]
@@ -95,45 +95,27 @@ def measure(trials: int) -> list[dict[str, Any]]:
 
 def plot(rows: list[dict[str, Any]], path: Path) -> None:
     """Draw excess against the budget, with the theory's line."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axis = pyplot.subplots(figsize=(7, 5))
     quanta = [row["quanta"] for row in rows]
-    for name in ("unnested", "nested", "grid", "theory"):
-        axis.plot(quanta, [row[name] for row in rows], marker=".", label=name)
-    axis.set(xscale="log", xlabel="quanta", ylabel="excess penalised risk")
-    axis.set_yscale("symlog", linthresh=1e-4)
-    axis.set_ylim(bottom=0)
-    axis.legend()
-    figure.tight_layout()
-    figure.savefig(path, dpi=100)
-    pyplot.close(figure)
+    with figure_at(path) as (_, axis):
+        for name in ("unnested", "nested", "grid", "theory"):
+            axis.plot(quanta, [row[name] for row in rows], marker=".", label=name)
+        axis.set(xscale="log", xlabel="quanta", ylabel="excess penalised risk")
+        axis.set_yscale("symlog", linthresh=1e-4)
+        axis.set_ylim(bottom=0)
+        axis.legend()
 
 
-def main(argv: list[str] | None = None) -> int:
+def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report.options(__doc__)
     parser.add_argument("--trials", type=int, default=8)
-    parser.add_argument("--json", action="store_true")
     parser.add_argument("--plot", type=Path)
-    args = parser.parse_args(argv)
+    args = parser.parse_args()
     rows = measure(args.trials)
     if args.plot:
         plot(rows, args.plot)
-    if args.json:
-        print(json.dumps(rows))
-        return 0
-    print(f"{'quanta':>8} {'unnested':>9} {'nested':>9} {'grid':>9} {'theory':>9}")
-    for row in rows:
-        print(
-            f"{row['quanta']:8} {row['unnested']:9.5f} {row['nested']:9.5f} "
-            f"{row['grid']:9.5f} {row['theory']:9.5f}"
-        )
-    return 0
+    report.tell({"excess risk": rows}, args.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -26,7 +26,6 @@ import argparse
 import json
 import math
 import statistics
-import sys
 import warnings
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -41,7 +40,8 @@ from polydom.models.selection.portfolio import SERVABLE, installed, make_portfol
 from polydom.models.selection.race import Race
 from polydom.models.selection.select import Running, Selection, select
 
-from .. import machine
+from .. import report
+from ..figures import figure_at
 from . import learning_sets
 from .recorded import Recording, ladder
 from .rivals import Found, flaml_automl, halving_grid, halving_rule, optuna_rule
@@ -205,7 +205,7 @@ def run(args: argparse.Namespace) -> None:
                 with threadpool_limits(1), warnings.catch_warnings():
                     warnings.simplefilter("ignore")  # rivals have no log for them
                     found = measure(learners, data, seed, kept)
-                append(args.results, piece | found | {"machine": machine.describe()})
+                append(args.results, piece | found | {"machine": report.describe()})
                 print(key(piece), found["chosen"], f"{found['seconds']:.1f} s")
 
 
@@ -251,7 +251,7 @@ def replay(args: argparse.Namespace) -> None:
                 found = {"chosen": chosen, "seconds": race.seconds, "strategy": name}
                 fewer = len(final) * recording.limit / race.spent
                 lines.append(piece | found | {"fewer": fewer})
-    show(summarise(lines), args.json)
+    report.tell({"measured": summarise(lines)}, args.json)
 
 
 def table(args: argparse.Namespace) -> None:
@@ -260,26 +260,7 @@ def table(args: argparse.Namespace) -> None:
     for line in lines:
         if line["strategy"] == "record":
             line["full_s"] = recorded(args.results, line).seconds
-    show(summarise(lines), args.json)
-
-
-def show(rows: list[Found], as_json: bool) -> None:
-    """Print rows as a table, or as JSON."""
-    if as_json:
-        print(json.dumps(rows))
-        return
-    print(machine.describe())
-    print(
-        f"{'set':24} {'strategy':24} {'seeds':>5} {'CPU s':>9} {'less':>7} "
-        f"{'fewer':>7} {'lost':>7}"
-    )
-    for row in rows:
-        fewer = "" if math.isnan(row["fewer"]) else f"{row['fewer']:.1f}x"
-        print(
-            f"{row['set']:24} {row['strategy']:24} {row['seeds']:5} "
-            f"{row['seconds']:9.1f} {row['reduction']:6.1f}x "
-            f"{fewer:>7} {row['lost']:6.2f}%"
-        )
+    report.tell({"measured": summarise(lines)}, args.json)
 
 
 def summarise(lines: Iterable[Found]) -> list[Found]:
@@ -315,11 +296,6 @@ def summarise(lines: Iterable[Found]) -> list[Found]:
 
 def plot(args: argparse.Namespace) -> None:
     """Draw DAUB's figures 1 and 2: learning curves, and examples given to each."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     for path in sorted(
         args.results.with_suffix(".logs").glob(f"{args.sets[0]}*.jsonl")
     ):
@@ -328,21 +304,19 @@ def plot(args: argparse.Namespace) -> None:
             if not line["error"]:
                 curves.setdefault(line["learner"], []).append(line)
         ranked = sorted(curves, key=lambda name: -curves[name][-1]["score"])
-        figure, (left, right) = pyplot.subplots(1, 2, figsize=(14, 7))
-        for name in ranked[:10]:
-            points = sorted((p["amount"], p["score"]) for p in curves[name])
-            left.plot(*zip(*points, strict=True), marker=".", label=name)
-        left.set(xscale="log", xlabel="examples", ylabel="validation accuracy")
-        left.legend()
-        given = [sum(p["spent"] for p in curves[name]) for name in ranked]
-        right.barh(ranked[::-1], given[::-1])
-        right.set(xlabel="examples given", ylim=(-1, len(ranked)))
-        right.tick_params(axis="y", labelsize=7)
-        figure.suptitle(path.stem)
-        figure.tight_layout()
-        figure.savefig(path.with_suffix(".png"), dpi=100)
-        pyplot.close(figure)
-        print(path.with_suffix(".png"))
+        drawn = path.with_suffix(".png")
+        with figure_at(drawn, 1, 2, figsize=(14, 7)) as (figure, (left, right)):
+            for name in ranked[:10]:
+                points = sorted((p["amount"], p["score"]) for p in curves[name])
+                left.plot(*zip(*points, strict=True), marker=".", label=name)
+            left.set(xscale="log", xlabel="examples", ylabel="validation accuracy")
+            left.legend()
+            given = [sum(p["spent"] for p in curves[name]) for name in ranked]
+            right.barh(ranked[::-1], given[::-1])
+            right.set(xlabel="examples given", ylim=(-1, len(ranked)))
+            right.tick_params(axis="y", labelsize=7)
+            figure.suptitle(path.stem)
+        print(drawn)
 
 
 def key(piece: Found) -> str:
@@ -371,9 +345,9 @@ def append(path: Path, line: Found) -> None:
         file.write(json.dumps(line) + "\n")
 
 
-def main(argv: list[str] | None = None) -> int:
+def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report.options(__doc__)
     parser.add_argument("action", choices=["run", "table", "replay", "plot"])
     parser.add_argument("sets", nargs="*", choices=[[], *learning_sets.SETS])
     parser.add_argument("--seed", type=int, help="default: 0, 1 and 2")
@@ -382,11 +356,9 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--only", choices=list(PORTFOLIOS), help="replay with these")
     parser.add_argument("--rows", type=int, help="cut the training rows to so many")
     parser.add_argument("--results", type=Path, default=Path("selection.jsonl"))
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args(argv)
+    args = parser.parse_args()
     {"run": run, "table": table, "replay": replay, "plot": plot}[args.action](args)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

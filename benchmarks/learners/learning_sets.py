@@ -1,43 +1,22 @@
 """The data sets on which learners are chosen, as (rows, classes) of whole numbers."""
 
-import gzip
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.tables import read_adult, read_covtype, read_higgs, read_mnist
 from ..places import DATA
 
 Rows = tuple[NDArray[np.float64], NDArray[np.int64]]
 
 
-def higgs(folder: Path) -> Rows:
-    """18,484 simulated collisions, 28 columns, 2 classes."""
-    with gzip.open(folder / "higgs/sas_higgs.csv.gz", "rt") as file:
-        table = np.genfromtxt(file, delimiter=",")
-    table = table[~np.isnan(table).any(axis=1)]  # the header
-    X, y = [table[:, :-1]], [table[:, -1]]
-    for part in ("train", "test"):
-        with gzip.open(folder / f"higgs/lightgbm_binary.{part}.gz", "rt") as file:
-            table = np.loadtxt(file)
-        X.append(table[:, 1:])
-        y.append(table[:, 0])
-    return np.concatenate(X), np.concatenate(y).astype(np.int64)
-
-
-def covtype(folder: Path) -> Rows:
-    """20,000 forest plots, 54 columns, 7 classes."""
-    with gzip.open(folder / "covtype20k/covtype.20k.data.gz", "rt") as file:
-        table = np.loadtxt(file, delimiter=",")
-    return table[:, :-1], table[:, -1].astype(np.int64) - 1
-
-
 def adult(folder: Path) -> Rows:
     """32,561 persons, 6 numbers and 8 categories as 0/1 columns, 2 classes."""
-    lines = (folder / "adult/adult.data").read_text().splitlines()
-    table = np.array([line.split(", ") for line in lines if line.strip()])
+    table = np.array(read_adult(folder, "data"))
     numbers = [0, 2, 4, 10, 11, 12]
     columns = [table[:, numbers].astype(np.float64)]
     for k in (1, 3, 5, 6, 7, 8, 9, 13):
@@ -47,11 +26,8 @@ def adult(folder: Path) -> Rows:
 
 def mnist(folder: Path) -> Rows:
     """60,000 digits of 28 x 28 pixels in 0..1, 10 classes."""
-    with gzip.open(folder / "mnist/train-images-idx3-ubyte.gz") as file:
-        pixels = np.frombuffer(file.read(), np.uint8, offset=16)
-    with gzip.open(folder / "mnist/train-labels-idx1-ubyte.gz") as file:
-        digits = np.frombuffer(file.read(), np.uint8, offset=8)
-    return pixels.reshape(-1, 784) / 255, digits.astype(np.int64)
+    pixels, digits = read_mnist(folder, "train")
+    return pixels.reshape(-1, 784) / 255, digits
 
 
 def parity(folder: Path) -> Rows:
@@ -64,8 +40,8 @@ def parity(folder: Path) -> Rows:
 
 
 SETS: dict[str, Callable[[Path], Rows]] = {
-    "higgs": higgs,
-    "covtype": covtype,
+    "higgs": partial(read_higgs, sas_first=True),
+    "covtype": read_covtype,
     "adult": adult,
     "mnist": mnist,
     "parity": parity,

@@ -1,7 +1,6 @@
-"""LightGBM's trees on Adult, and an early exit from them."""
+"""An early exit from LightGBM's trees on Adult."""
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,21 +12,8 @@ from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.fit import fit_schedule
 
 from ..peers.contender import Singles
-from ..peers.tree_peers import DEPTH, RATE, TREES
 
 CHANGED, ALPHAS = 0.01, (0.001, 0.002, 0.003, 0.004, 0.006)
-
-
-def train(X: Singles, y: NDArray[np.int64], place: Path) -> Path:
-    """Train on one thread; return the model's file."""
-    import lightgbm
-
-    options: dict[str, Any] = {"objective": "binary", "num_leaves": 2**DEPTH}
-    options |= {"max_depth": DEPTH, "learning_rate": RATE}
-    options |= {"num_threads": 1, "verbose": -1}
-    path = place / "model.txt"
-    lightgbm.train(options, lightgbm.Dataset(X, y), TREES).save_model(path)
-    return path
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,6 @@ Promises: accuracy on Adult beside trees, and how many pairs of rows fall that d
 one column which should only rise, with constraints and without.
 """
 
-import argparse
-import gzip
-import json
-import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -40,23 +36,20 @@ from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.fit import Method, Sides, fit_schedule
 
-from ..exits.bench_qwyc import Split, load_higgs, split
+from .. import report
+from ..data.tables import Split, load_higgs, load_rare
 from ..exits.fan import fit_fan
-from ..machine import describe
 from .lattice_promises import promises
-from .lattice_rows import LATTICES, MODELS, OURS, time_model
+from .lattice_rows import LATTICES, MODELS, time_model
 
-PARTS = ["rows", "exits", "promises"]
+PARTS = {
+    "rows": f"one row through {LATTICES} lattices",
+    "exits": "mean lattices at equal changed decisions",
+    "promises": "Adult, and pairs that fall where they should not",
+}
 LIMIT = 0.005
 ALPHAS = (0.0, 0.001, 0.003)
 SIZES = ((5, 8), (500, 4))  # lattices, and inputs of each
-
-
-def load_rare(folder: Path) -> Split:
-    """Covertype's class 3, 11 % of the rows, against the rest, shuffled, 70/30."""
-    with gzip.open(folder / "covtype20k" / "covtype.20k.data.gz", "rt") as file:
-        table = np.loadtxt(file, delimiter=",")
-    return split(table[:, :-1], table[:, -1] == 3)
 
 
 SETS: dict[str, Callable[[Path], Split]] = {
@@ -91,7 +84,7 @@ def exits(folder: Path) -> list[dict[str, Any]]:
                         "positive": float(y.mean()),
                         "fit_s": fit_s,
                         "accuracy": float(np.mean(ensemble.predict(Xt) == yt)),
-                        "mean": methods(scores, more, fresh, ensemble.threshold),
+                        **methods(scores, more, fresh, ensemble.threshold),
                     }
                 )
     return found
@@ -123,82 +116,26 @@ def methods(
     return least
 
 
-def show_rows(timed: list[dict[str, Any]]) -> None:
-    """Print what one row takes, and how many times that of ours from Python."""
-    print(f"\n{LATTICES} lattices, one row: inputs, interpolation, us, times ours")
-    own = {
-        (row["inputs"], row["interpolation"]): row["us"]
-        for row in timed
-        if row["name"] == OURS
-    }
-    for row in timed:
-        kind = row["inputs"], row["interpolation"]
-        used = f"({row['lattices']:.0f} used)" if row["lattices"] < LATTICES else ""
-        print(
-            f"{kind[0]:3d} {kind[1]:12} {row['name']:36}{row['us']:9.2f}"
-            f"{row['us'] / own[kind]:8.2f}  {used}"
-        )
-
-
-def show_exits(found: list[dict[str, Any]]) -> None:
-    """Print mean lattices of each method."""
-    print(f"\nmean lattices at <= {LIMIT:.1%} changed test decisions")
-    print(f"{'set':20} T   training    accuracy  " + "  ".join(found[0]["mean"]))
-    for row in found:
-        means = (
-            f"{'-' if mean is None else f'{mean:.1f}':>{len(name)}}"
-            for name, mean in row["mean"].items()
-        )
-        print(
-            f"{row['set']:20}{row['lattices']:4d} {row['training']:12} "
-            f"{row['accuracy']:.4f}   {'  '.join(means)}   (fit {row['fit_s']:.0f} s)"
-        )
-
-
-def show_promises(found: list[dict[str, Any]]) -> None:
-    """Print accuracy, and what falls where it should not."""
-    print("\nAdult: learner, accuracy, AUC, pairs that fall, by at most, fit s")
-    for row in found:
-        print(
-            f"{row['learner']:32}{row['accuracy']:8.4f}{row['auc']:8.4f}"
-            f"{row['falling']:9.2%}{row['worst']:8.3f}{row['fit_s']:7.1f}"
-        )
-
-
 def time_rows(tensorflow: str | None) -> list[dict[str, Any]]:
     """One row of each model, on one core; a child process is on the same."""
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {max(cores)})
+    report.pin()
     timed = [row for model in MODELS for row in time_model(*model, tensorflow)]
-    os.sched_setaffinity(0, cores)
+    report.unpin()
     return timed
 
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=Path, help="folder of the data sets")
-    parser.add_argument(
-        "--parts", nargs="+", choices=PARTS, default=PARTS, help="only some"
-    )
+    parser = report.options(__doc__, data=True)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--tensorflow", help="interpreter that has TensorFlow Lattice")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
     args = parser.parse_args()
-    parts: dict[str, tuple[Callable[[], Any], Callable[[Any], None]]] = {
-        "rows": (partial(time_rows, args.tensorflow), show_rows),
-        "exits": (partial(exits, args.data), show_exits),
-        "promises": (partial(promises, args.data), show_promises),
+    parts: dict[str, Callable[[], Any]] = {
+        "rows": partial(time_rows, args.tensorflow),
+        "exits": partial(exits, args.data),
+        "promises": partial(promises, args.data),
     }
-    found = {}
-    if not args.json:
-        print(describe())
-    for name in args.parts:
-        measure, show = parts[name]
-        found[name] = measure()
-        if not args.json:
-            show(found[name])
-    if args.json:
-        print(json.dumps({"machine": describe(), **found}))
+    report.tell({PARTS[name]: parts[name]() for name in args.parts}, args.json)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """How long one row, and a batch, takes in our tree kernels and in those of others.
 
-python -m benchmarks.models.bench_trees DATA           prints a table
-python -m benchmarks.models.bench_trees DATA --json    one JSON object, for the record
-python -m benchmarks.models.bench_trees DATA --cpu     CPU seconds, where others run too
+python -m benchmarks.models.bench_trees DATA                 prints tables
+python -m benchmarks.models.bench_trees DATA --parts floors  what cannot be done without
+python -m benchmarks.models.bench_trees DATA --json          one JSON object, for the record
+python -m benchmarks.models.bench_trees DATA --cpu           CPU seconds, where others run too
 
 DATA holds adult/adult.data and adult/adult.test; trained on the former, timed
 on the latter. One process, one thread, pinned to one core, contenders interleaved
@@ -12,13 +13,11 @@ own, which our kernels read too. A peer that is not installed, or does not run, 
 named and left out. lleaves needs an older llvmlite than numba, and YDF another
 protobuf than others: they take part where an interpreter that has them is named with
 --lleaves PYTHON or --ydf PYTHON. YDF is timed by that interpreter, on the same core,
-in its turn of each round. A C compiler builds loops around compiled peers.
+in its turn of each round. A C compiler builds loops around compiled peers. The floors,
+and what calls from Python add, are measured as tree_floors.py says.
 """
 
 import argparse
-import json
-import os
-import platform
 import statistics
 import sys
 import tempfile
@@ -30,13 +29,14 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models import Schedule, compile
+from polydom.models import Schedule
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.trees.packed import PackedTrees
 from polydom.models.trees.self_test import TRUST
 from polydom.models.trees.trees import Trees
 
-from ..exits.bench_qwyc import load_adult
+from .. import report
+from ..data.tables import load_adult
 from ..peers.compiled_peers import lleaves_peer, tl2cgen_peers
 from ..peers.contender import Contender, Singles
 from ..peers.tree_peers import (
@@ -48,9 +48,13 @@ from ..peers.tree_peers import (
     xgboost_peer,
 )
 from ..peers.ydf_peers import ydf_peers
-from .adult_trees import fit_exit, train
+from .adult_trees import fit_exit
+from .boosting import BINARY, boost
+from .tree_floors import measure as floors_of
 
 ROUNDS, CALLS, BATCH = 15, 300, 16_281
+PARTS = ("times", "floors")
+LIBRARIES = ("lightgbm", "xgboost", "onnxruntime", "treelite", "tl2cgen", "catboost")
 
 
 def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
@@ -67,17 +71,20 @@ def ours(ensemble: Ensemble, X: Singles) -> list[Contender]:
             lambda i: enter(rows[i], at),
             packed.follow,
             rows_of(X, packed) if packed.vector else None,
+            owner=packed,
         ),
         Contender(
             "polydom, portable kernel's entry point",
             lambda i: walk(rows[i], address),
             rows=rows_of(X, portable),
+            owner=portable,
         ),
         Contender("polydom, Classifier.choose", choose_row(ensemble.classifier, rows)),
         Contender(
             "polydom, early exit that never fires",
             choose_row(never, rows),
             rows=rows_of(X, never.packed),
+            owner=never,
         ),
     ]
 
@@ -164,20 +171,14 @@ def us(times_s: list[float]) -> float | None:
 
 
 def gather(
-    folder: Path,
-    place: Path,
-    lleaves: str | None,
-    ydf: str | None,
-    cpu: bool,
-    only: list[str] | None,
+    arguments: argparse.Namespace, place: Path
 ) -> tuple[list[Contender], list[str], Singles]:
     """Train, compile and check; contenders, and the peers that are missing."""
-    import lightgbm
-
-    X, y, test, _ = load_adult(folder)
-    path = train(X, y, place)
-    booster = lightgbm.Booster(model_file=path)
-    ensemble = compile(path)
+    X, y, test, _ = load_adult(arguments.data)
+    booster, ensemble = boost(X, y, **BINARY, num_threads=1)
+    path = place / "model.txt"
+    booster.save_model(path)
+    lleaves, ydf, only = arguments.lleaves, arguments.ydf, arguments.peers
     raw = ensemble.decision_function(test)
     contenders = [*ours(ensemble, test), *fitted_exits(ensemble, X, test)]
     contenders += lightgbm_peers(booster, test, raw)
@@ -199,7 +200,7 @@ def gather(
     if ydf is None:
         missing.append("YDF: no --ydf PYTHON given")
     else:
-        own["YDF"] = lambda: ydf_peers(ydf, place, X, y, test, cpu)
+        own["YDF"] = lambda: ydf_peers(ydf, place, X, y, test, arguments.cpu)
     for name, pair in own.items():
         peers[name] = partial(beside_ours, name, pair, test)
     for name, make in peers.items():
@@ -213,67 +214,47 @@ def gather(
     return contenders, missing, test
 
 
-def main() -> int:
+def compare(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Time one row, a row in compiled code and a row of a batch, in microseconds."""
+    with tempfile.TemporaryDirectory() as place:
+        contenders, missing, X = gather(arguments, Path(place))
+        clock = time.process_time if arguments.cpu else time.perf_counter
+        measure(contenders, X, clock)
+    return {
+        "seconds": "CPU" if arguments.cpu else "wall",
+        "versions": {
+            name: str(getattr(sys.modules[name], "__version__", "?"))
+            for name in LIBRARIES
+            if name in sys.modules
+        },
+        "missing": missing,
+        f"us, median of {ROUNDS}": [
+            {
+                "contender": contender.name,
+                "1 row": us(contender.one_s),
+                "compiled": us(contender.rows_s),
+                "batch": us(contender.many_s),
+            }
+            for contender in contenders
+        ],
+    }
+
+
+def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder of the data sets")
+    parser = report.options(__doc__, data=True)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--lleaves", help="interpreter that has lleaves")
     parser.add_argument("--ydf", help="interpreter that has ydf")
     parser.add_argument("--peers", nargs="*", help="only these, beside LightGBM")
     parser.add_argument("--cpu", action="store_true", help="count CPU seconds")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
     arguments = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    with tempfile.TemporaryDirectory() as place:
-        contenders, missing, X = gather(
-            arguments.folder,
-            Path(place),
-            arguments.lleaves,
-            arguments.ydf,
-            arguments.cpu,
-            arguments.peers,
-        )
-        measure(
-            contenders, X, time.process_time if arguments.cpu else time.perf_counter
-        )
-    table = [
-        {
-            "name": c.name,
-            "one_us": us(c.one_s),
-            "compiled_us": us(c.rows_s),
-            "batch_us_per_row": us(c.many_s),
-        }
-        for c in contenders
-    ]
-    names = ["numpy", "numba", "lightgbm", "sklearn", "xgboost", "onnxruntime"]
-    names += ["treelite", "tl2cgen", "catboost"]
-    versions = {
-        name: str(getattr(sys.modules[name], "__version__", "?"))
-        for name in names
-        if name in sys.modules
-    }
-    facts: dict[str, str] = {
-        "machine": platform.processor() or platform.machine(),
-        "seconds": "CPU" if arguments.cpu else "wall",
-        **versions,
-    }
-    if arguments.json:
-        print(json.dumps({"facts": facts, "missing": missing, "table": table}))
-        return 0
-    print(facts)
-    print(
-        f"{'us, median of ' + str(ROUNDS):40}{'1 row':>10}{'compiled':>10}{'batch':>10}"
-    )
-    for line in table:
-        cells = "".join(
-            f"{'' if v is None else v:>10}" for v in list(line.values())[1:]
-        )
-        print(f"{line['name']:40}{cells}")
-    for name in missing:
-        print("missing:", name)
-    return 0
+    report.pin()
+    facts = compare(arguments) if "times" in arguments.parts else {}
+    if "floors" in arguments.parts:
+        facts |= floors_of(arguments.data)
+    report.tell(facts, arguments.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

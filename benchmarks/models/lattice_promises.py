@@ -9,14 +9,12 @@ from numpy.typing import NDArray
 
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 
-from ..exits.bench_qwyc import load_adult
+from ..data.tables import Rows, load_adult
+from .boosting import DEPTH, RATE, TREES
 
 # Columns of Adult whose rise should not make a high income less likely.
 RISING = {4: "education", 10: "capital gain", 12: "hours"}
 ROWS = 4000  # test rows, each with two values of each of them
-TREES, DEPTH, RATE = 500, 5, 0.05
-
-Singles = NDArray[np.float32]
 
 
 def lattices(count: int, inputs: int, **settings: Any) -> Any:
@@ -88,7 +86,7 @@ def promises(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def score(learner: Any, X: Singles) -> NDArray[np.float64]:
+def score(learner: Any, X: Rows) -> NDArray[np.float64]:
     """Log odds of a high income: (N,)."""
     if hasattr(learner, "decision_function"):
         values: NDArray[np.float64] = learner.decision_function(X)
@@ -96,7 +94,7 @@ def score(learner: Any, X: Singles) -> NDArray[np.float64]:
     return np.asarray(learner.predict_proba(X, raw_score=True), np.float64)
 
 
-def draw_pairs(X: Singles, rows: Singles) -> tuple[Singles, Singles]:
+def draw_pairs(X: Rows, rows: Rows) -> tuple[Rows, Rows]:
     """Rows with a lower and a higher value of one column, all else the same.
 
     The values are drawn from the column's different ones in the training rows `X`, so

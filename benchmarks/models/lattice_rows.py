@@ -22,6 +22,7 @@ from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.scorer import PackedTerms
 
+from ..places import ROOT
 from .kernels.lattice_floor import multiply_add, read_all, read_some
 
 LATTICES, COLUMNS, KEYPOINTS = 500, 30, 20
@@ -82,6 +83,7 @@ def time_model(
             "interpolation": "simplex" if simplex else "multilinear",
             "name": name,
             "us": min(taken),
+            "times ours": min(taken) / min(times[OURS]),
             "lattices": used if "early" in name else LATTICES,
         }
         for name, taken in times.items()
@@ -215,7 +217,7 @@ class Peer:
     """TensorFlow in a process of its own, on the same core, that times when told to."""
 
     def __init__(self, python: str, folder: Path) -> None:
-        script = Path(__file__).with_name("lattice_tensorflow.py")
+        script = ROOT / "benchmarks" / "peers" / "lattice_tensorflow.py"
         self.process = subprocess.Popen(
             [python, str(script), str(folder)],
             stdin=subprocess.PIPE,

@@ -22,10 +22,17 @@ class Contender:
     one: Callable[[int], Any] | None = None
     many: Callable[[Singles], Any] | None = None
     rows: Callable[[int], Any] | None = None  # so many rows within compiled code
+    owner: object = None  # of the memory that addresses of the calls are of
     told: dict[str, Callable[[], float]] = field(default_factory=dict)
     one_s: list[float] = field(default_factory=list)
     many_s: list[float] = field(default_factory=list)
     rows_s: list[float] = field(default_factory=list)
+
+
+def batches(name: str, predict: Callable[[Singles], Any], X: Singles) -> Contender:
+    """One way for both: a batch of one row, and a batch of all."""
+    rows = [X[i : i + 1] for i in range(len(X))]
+    return Contender(name, lambda i: predict(rows[i]), predict)
 
 
 def check(found: NDArray[Any], expected: NDArray[Any], tolerance: float) -> None:

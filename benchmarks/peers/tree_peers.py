@@ -3,6 +3,7 @@
 import ctypes
 import importlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ from numpy.typing import NDArray
 from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
 
-from .contender import Contender, Singles, check, shares
+from ..models.boosting import DEPTH, RATE, TREES
+from .contender import Contender, Singles, batches, check, shares
 from .xgboost_file import oblivious_tree, write_xgboost
 
-TREES, DEPTH, RATE = 500, 5, 0.05
 MARGINS = 2.0, 3.0
 
 
@@ -24,13 +25,12 @@ def lightgbm_peers(
 ) -> list[Contender]:
     """LightGBM's own predict, and its C call for one row."""
     check(booster.predict(X[:200], raw_score=True, num_threads=1), raw[:200], 0)
-    rows = [X[i : i + 1] for i in range(len(X))]
     early = "pred_early_stop=true pred_early_stop_freq=10 pred_early_stop_margin"
     return [
-        Contender(
+        batches(
             "LightGBM predict",
-            lambda i: booster.predict(rows[i], raw_score=True, num_threads=1),
-            lambda batch: booster.predict(batch, raw_score=True, num_threads=1),
+            partial(booster.predict, raw_score=True, num_threads=1),
+            X,
         ),
         single_row_fast("LightGBM single-row fast", booster, X, "", raw[:200]),
         *[
@@ -87,13 +87,8 @@ def xgboost_peer(
     ensemble = compile(place / "xgboost.json")
     raw = ensemble.decision_function(test)
     check(booster.inplace_predict(test), shares(raw), 1e-5)
-    rows = [test[i : i + 1] for i in range(len(test))]
-    peer = Contender(
-        "XGBoost inplace_predict (own model)",
-        lambda i: booster.inplace_predict(rows[i]),
-        booster.inplace_predict,
-    )
-    return [peer], ensemble
+    name = "XGBoost inplace_predict (own model)"
+    return [batches(name, booster.inplace_predict, test)], ensemble
 
 
 def sklearn_peer(
@@ -108,13 +103,8 @@ def sklearn_peer(
     ensemble = compile(fitted)
     few = test[:500]
     check(ensemble.decision_function(few), fitted.decision_function(few), 0)
-    rows = [test[i : i + 1] for i in range(len(test))]
-    peer = Contender(
-        "scikit-learn GradientBoosting (own model)",
-        lambda i: fitted.predict_proba(rows[i]),
-        fitted.predict_proba,
-    )
-    return [peer], ensemble
+    name = "scikit-learn GradientBoosting (own model)"
+    return [batches(name, fitted.predict_proba, test)], ensemble
 
 
 def catboost_peer(
@@ -166,8 +156,7 @@ def treelite_peer(model: Path, X: Singles, raw: NDArray[np.float64]) -> Contende
         return treelite.gtil.predict(read, rows, nthread=1, pred_margin=True)
 
     check(predict(X[:500]).reshape(-1), raw[:500], 1e-5)
-    rows = [X[i : i + 1] for i in range(len(X))]
-    return Contender("treelite GTIL", lambda i: predict(rows[i]), predict)
+    return batches("treelite GTIL", predict, X)
 
 
 def onnx_peer(booster: Any, X: Singles, raw: NDArray[np.float64]) -> Contender:
@@ -183,9 +172,4 @@ def onnx_peer(booster: Any, X: Singles, raw: NDArray[np.float64]) -> Contender:
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     name = session.get_inputs()[0].name
     check(session.run(None, {name: X[:500]})[1][:, 1], shares(raw[:500]), 1e-5)
-    rows = [X[i : i + 1] for i in range(len(X))]
-    return Contender(
-        "ONNX Runtime",
-        lambda i: session.run(None, {name: rows[i]}),
-        lambda batch: session.run(None, {name: batch}),
-    )
+    return batches("ONNX Runtime", lambda rows: session.run(None, {name: rows}), X)

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
 
+from ..models.boosting import DEPTH, RATE, TREES
 from .c_loop import Loop, build
 from .contender import Contender, Singles, check, shares
-from .tree_peers import DEPTH, RATE, TREES
 from .xgboost_file import write_xgboost
 
 YDF_LOOP = """

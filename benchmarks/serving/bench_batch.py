@@ -10,9 +10,6 @@ on what else the machine does. Then a stream of short texts through a real serve
 a second, its memory, and the latency of single requests meanwhile.
 """
 
-import argparse
-import json
-import sys
 import tempfile
 import threading
 import time
@@ -38,7 +35,8 @@ from polydom.server.schema.batch import Totals
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import serving
 
-from ..machine import describe
+from .. import report
+from ..new_process import memory_kb
 from ..places import DEMO
 
 PARTS = (0.02, 0.05, 0.1, 0.2, 0.4, 0.7)  # of what the best plans for all would cost
@@ -150,16 +148,6 @@ def compare(held: Held) -> list[dict[str, float]]:
     return rows
 
 
-def resident_mb(pid: int) -> float:
-    """Memory that a process holds now; NaN where there is no /proc."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return float("nan")
-    (line,) = (line for line in lines if line.startswith("VmRSS"))
-    return int(line.split()[1]) / 1024
-
-
 def ask_singles(port: int, stop: threading.Event) -> list[tuple[float, bool]]:
     """Latency in ms and `budget_met` of one request after the other."""
     found = []
@@ -187,7 +175,7 @@ def stream(count: int, folder: Path) -> dict[str, Any]:
         stop, singles = threading.Event(), list[tuple[float, bool]]()
         threading.Timer(3.0, stop.set).start()
         alone = quantiles(ask_singles(port, stop))
-        memory = [resident_mb(process.pid)]
+        memory = [memory_kb("VmRSS", process.pid) / 1024]
         stop = threading.Event()
         asking = threading.Thread(
             target=lambda: singles.extend(ask_singles(port, stop))
@@ -197,7 +185,7 @@ def stream(count: int, folder: Path) -> dict[str, Any]:
         def texts() -> Iterator[str]:
             for number in range(count):
                 if number % (count // 20) == 0:
-                    memory.append(resident_mb(process.pid))
+                    memory.append(memory_kb("VmRSS", process.pid) / 1024)
                 yield (HAM, SPAM)[number % 2]
 
         begun = time.perf_counter()
@@ -219,31 +207,22 @@ def stream(count: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def main(argv: list[str] | None = None) -> int:
+def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = report.options(__doc__)
     parser.add_argument("--stream", type=int, default=100_000, help="0: none")
     parser.add_argument("--index", type=Path, help="the demo's, built before")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args(argv)
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         path = args.index or folder / "digits.pdx"
         if not path.exists():
             build(DEMO, output=path, cache=folder / "cache")
-        rows = compare(Held(Index.load(path)))
-        streamed = stream(args.stream, folder) if args.stream else {}
-    if args.json:
-        print(json.dumps({"machine": describe(), "rows": rows, "stream": streamed}))
-        return 0
-    print(describe())
-    print("".join(f"{name:>13}" for name in rows[0]))
-    for row in rows:
-        print("".join(f"{value:>13.3f}" for value in row.values()))
-    for fact, value in streamed.items():
-        print(f"{fact}: {value}")
-    return 0
+        facts: dict[str, Any] = {"rows": compare(Held(Index.load(path)))}
+        if args.stream:
+            facts["stream"] = stream(args.stream, folder)
+    report.tell(facts, args.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

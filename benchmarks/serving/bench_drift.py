@@ -18,7 +18,6 @@ load all cores, by the clock of who asks: right answers in time are what counts.
 
 import argparse
 import gc
-import json
 import multiprocessing
 import os
 import sys
@@ -45,8 +44,7 @@ from polydom.server.engine.request import Request
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.settings import Settings
 
-from ..data.stages import Stages
-from ..machine import describe
+from .. import report
 from ..places import DEMO
 from . import busy_phases
 
@@ -82,7 +80,7 @@ class Clock:
 
 @dataclass(frozen=True)
 class Asker:
-    """An engine as the server has it, pinned and warm."""
+    """A planner as the server has it, pinned and warm."""
 
     planner: Planner
     warm_s: float
@@ -142,7 +140,7 @@ def held_out(plan: Project, count: int) -> tuple[list[Item], list[str]]:
 
 def burn() -> None:
     """Keep the core busy."""
-    os.sched_setaffinity(0, {CORE})
+    report.pin(CORE)
     while True:
         sum(range(10_000))
 
@@ -200,14 +198,14 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     if path.exists():
         index = Index.load(path)
     else:
-        index = build(plan, output=path, cache=folder / "cache", progress=Stages())
+        index = build(plan, output=path, cache=folder / "cache")
     items, labels = held_out(plan, sum(PARTS.values()))
     loaded = []
     if arguments.load:
         some = slice(arguments.asked)
         for rate in busy_phases.RATES:
             loaded += busy_phases.phases(path, items[some], labels[some], rate)
-    os.sched_setaffinity(0, {CORE})
+    report.pin(CORE)
     gc.collect()
     gc.freeze()
     asked = slice(arguments.asked)
@@ -215,7 +213,6 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         # kernels are loaded and modules imported then
         Asker.start(index, MODES["as it says"], Clock())
         return {
-            "machine": describe(),
             "machines": other_machines(index, items[asked], labels[asked]),
             "slowed": [
                 slowed_down(index, items, labels, mode, arguments.burn)
@@ -225,40 +222,18 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         }
 
 
-def show(rows: list[dict[str, Any]]) -> None:
-    """Print rows as a table."""
-    print(" | ".join(rows[0]))
-    for row in rows:
-        print(
-            " | ".join(
-                f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()
-            )
-        )
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+def main() -> None:
+    parser = report.options(__doc__)
     parser.add_argument("--burn", action="store_true", help="slow down by a program")
     parser.add_argument("--load", action="store_true", help="ask a loaded server too")
     parser.add_argument("--asked", type=int, default=ASKED, help="at each budget")
     parser.add_argument("--cache", type=Path, help="keep the index and cache here")
     arguments = parser.parse_args()
     if not hasattr(os, "sched_setaffinity"):
-        print("this machine cannot pin a process to a core", file=sys.stderr)
-        return 1
+        sys.exit("this machine cannot pin a process to a core")
     with tempfile.TemporaryDirectory() as folder:
-        facts = run(arguments, arguments.cache or Path(folder))
-    if arguments.json:
-        print(json.dumps(facts))
-        return 0
-    print(facts["machine"])
-    show(facts["machines"])
-    show(facts["slowed"])
-    if arguments.load:
-        show(facts["loaded"])
-    return 0
+        report.tell(run(arguments, arguments.cache or Path(folder)), arguments.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

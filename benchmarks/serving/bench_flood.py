@@ -20,28 +20,21 @@ were answered, `in_time` are within the budget from when they were sent.
 """
 
 import argparse
-import contextlib
-import http.client
 import json
 import multiprocessing
-import os
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from polydom.server.app import create_app
-from polydom.server.ops.server import listen, run
 from polydom.server.settings import Settings
 
-from ..machine import describe
+from .. import report
 from . import record_index
 from .open_loop import Exchange, Load
+from .served import probe, serving
 
 WAYS = ("quick", "ordinary", "new", "oip", "batch")
 LOADS = (0.5, 1.0, 3.0, 10.0)
@@ -49,49 +42,7 @@ BUDGET_MS = 50.0
 CONNECTIONS = 512
 CLOSED = 32
 PROBE_EVERY_S = 0.02
-START_S = 60.0
 JSON, LINES = "application/json", "application/jsonl"
-
-
-def serve(path: str, port: int) -> None:
-    """Serve in this process."""
-    settings = Settings(budget_s=BUDGET_MS / 1e3)
-    with listen("127.0.0.1", port) as listener:
-        run(create_app(path, settings=settings), listener)
-
-
-@contextlib.contextmanager
-def serving(path: Path, core: int | None) -> Iterator[int]:
-    """Serve in a process of its own, ready at the port that this gives."""
-    with listen("127.0.0.1", 0) as free:
-        port = int(free.getsockname()[1])
-    pin = [] if core is None else ["taskset", "-c", str(core)]
-    own = [sys.executable, "-m", "benchmarks.serving.bench_flood", "--serve"]
-    process = subprocess.Popen([*pin, *own, str(path), str(port)])
-    try:
-        end_s = time.monotonic() + START_S
-        while probe(port, "/readyz") == np.inf:
-            if time.monotonic() > end_s or process.poll() is not None:
-                raise TimeoutError("the server did not become ready")
-            time.sleep(0.1)
-        yield port
-    finally:
-        process.kill()
-        process.wait()
-
-
-def probe(port: int, path: str) -> float:
-    """Seconds until a 200 came over a new connection; infinite if none did."""
-    start_s = time.perf_counter()
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    try:
-        connection.request("GET", path)
-        status = connection.getresponse().status
-    except OSError:
-        return np.inf
-    finally:
-        connection.close()
-    return time.perf_counter() - start_s if status == 200 else np.inf
 
 
 def probing(port: int, stop: Any, times: Any) -> None:
@@ -173,50 +124,33 @@ def quantile_ms(seconds: list[float], percent: float) -> float | None:
     return float(np.percentile(seconds, percent, method="higher")) * 1e3
 
 
-def ask(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
+def ask(arguments: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
     """Find each way's capacity, then ask at multiples of it."""
     record_index.write(folder)
     rows = json.loads((folder / record_index.ROWS).read_text())
-    core = None
-    if hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) > 1:
-        os.sched_setaffinity(0, {0})
-        core = 1
+    settings = Settings(budget_s=BUDGET_MS / 1e3)
     table = []
     for way in arguments.ways:
         asked = requests(way, rows)
-        with serving(folder / record_index.INDEX, core) as port:
+        with serving(folder / record_index.INDEX, settings) as port:
             done = Load(port, asked, CLOSED).closed(arguments.seconds)
             capacity = sum(e.status == 200 for e in done) / arguments.seconds
             for load in arguments.loads:
                 facts = flood(port, asked, load * capacity, arguments.seconds)
                 table.append({"way": way, "load": load, "capacity": capacity} | facts)
-    return {"machine": describe(), "budget_ms": BUDGET_MS, "table": table}
+    return table
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+def main() -> None:
+    parser = report.options(__doc__)
     parser.add_argument("--ways", nargs="+", default=WAYS, choices=WAYS)
     parser.add_argument("--loads", nargs="+", type=float, default=LOADS)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
-    parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.serve:
-        serve(arguments.serve[0], int(arguments.serve[1]))
-        return 0
     with tempfile.TemporaryDirectory() as folder:
-        facts = ask(arguments, Path(folder))
-    if arguments.json:
-        print(json.dumps(facts))
-        return 0
-    rows = facts.pop("table")
-    print(facts)
-    print(" | ".join(rows[0]))
-    for row in rows:
-        cells = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values())
-        print(" | ".join(cells))
-    return 0
+        table = ask(arguments, Path(folder))
+    report.tell({f"budgets of {BUDGET_MS:g} ms": table}, arguments.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -17,14 +17,8 @@ among the rest, at every load.
 """
 
 import argparse
-import contextlib
 import json
-import os
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,15 +30,14 @@ from polydom.indexer import Index, build
 from polydom.indexer.building.dataset import split
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.read_items import load_data
-from polydom.server.app import create_app
-from polydom.server.engine import planner
-from polydom.server.ops.server import listen, run
+from polydom.server.engine.planner import PRESSURE
 from polydom.server.settings import Settings
 
+from .. import report
 from ..data.scenes import FOLDER
-from ..machine import describe
 from ..places import ROOT
 from .open_loop import Exchange, Load, latencies_s
+from .served import serving
 
 FEATURES = ("thumbnail", "moments", "edge_density", "hog", "local_binary_patterns")
 VARIANTS = ("polydom", "unpriced", "full")
@@ -54,20 +47,19 @@ CONNECTIONS = 512
 PROBE_EVERY = 25  # images between two probes
 PROBES = ("/livez", "/metrics")
 QUANTILES = (0.5, 0.99)
-START_S = 60.0
 
 
 def project(arguments: argparse.Namespace) -> Project:
     """The project to build, as PROJECT.toml would say it."""
     return Project.from_mapping(
         {
-            "data": {"items": "scenes:load"},
+            "data": {"items": "benchmarks.data.scenes:load"},
             "features": {"use": list(arguments.features)},
             "learner": {"name": "lda"},
             "search": {"alpha": 1.05, "held_out": 0.25},
             "seed": 0,
         },
-        folder=ROOT / "benchmarks" / "data",
+        folder=ROOT,
     )
 
 
@@ -90,41 +82,6 @@ def only_best(index: Index) -> Index:
     )
     curves, accuracies = index.coefficients[rows], index.accuracies[rows]
     return Index.from_candidates(curves, accuracies, index.sizes, small)
-
-
-def serve(variant: str, path: str, port: int) -> None:
-    """Serve one of the variants in this process."""
-    if variant == "unpriced":
-        planner.PRESSURE = 0.0
-    settings = Settings(budget_s=BUDGET_MS / 1e3, queue_limit=1 << 20)
-    with listen("127.0.0.1", port) as listener:
-        run(create_app(path, settings=settings), listener)
-
-
-@contextlib.contextmanager
-def serving(variant: str, path: Path, core: int | None) -> Iterator[int]:
-    """Serve a variant in a process of its own, ready at the port that this gives."""
-    with listen("127.0.0.1", 0) as free:
-        port = int(free.getsockname()[1])
-    pin = [] if core is None else ["taskset", "-c", str(core)]
-    own = [sys.executable, "-m", "benchmarks.serving.bench_load", "--serve", variant]
-    process = subprocess.Popen([*pin, *own, str(path), str(port)])
-    try:
-        end_s = time.monotonic() + START_S
-        while not ready(port):
-            if time.monotonic() > end_s or process.poll() is not None:
-                raise TimeoutError(f"{variant} did not become ready")
-            time.sleep(0.1)
-        yield port
-    finally:
-        process.kill()
-        process.wait()
-
-
-def ready(port: int) -> bool:
-    with contextlib.suppress(OSError):
-        return Load(port, [get("/readyz")], 1).closed(1e-4)[0].status == 200
-    return False
 
 
 def get(path: str) -> bytes:
@@ -204,12 +161,9 @@ def ask(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     rows = np.random.default_rng(0).permutation(rows)[: arguments.images]
     items = [dataset.items[row] for row in rows]
     labels = [dataset.labels[dataset.codes[row]] for row in rows]
-    core = None
-    if hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) > 1:
-        os.sched_setaffinity(0, {0})
-        core = 1
+    settings = Settings(budget_s=BUDGET_MS / 1e3, queue_limit=1 << 20)
     table = []
-    with serving("full", folder / "full.pdx", core) as port:
+    with serving(folder / "full.pdx", settings) as port:
         requests = [post(item, "full") for item in items]
         done = Load(port, requests, 4).closed(arguments.seconds)
         took_s = max(e.done_s for e in done) - min(e.sent_s for e in done)
@@ -217,7 +171,8 @@ def ask(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     for variant in arguments.variants:
         file = folder / "full.pdx" if variant == "full" else path
         requests, kinds = sequence(items, variant)
-        with serving(variant, file, core) as port:
+        pressure = 0.0 if variant == "unpriced" else PRESSURE
+        with serving(file, settings, pressure) as port:
             for load in arguments.loads:
                 rate = load * capacity
                 exchanges = Load(port, requests, CONNECTIONS).open(
@@ -225,42 +180,25 @@ def ask(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
                 )
                 line: dict[str, Any] = {"variant": variant, "load": load}
                 table.append(line | summary(exchanges, kinds, labels))
-    return {"machine": describe(), "capacity": capacity, "table": table}
+    return {"capacity": capacity, "table": table}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+def main() -> None:
+    parser = report.options(__doc__)
     parser.add_argument("--cache", type=Path, help="keep the index and its cache here")
     parser.add_argument("--features", nargs="+", default=FEATURES, metavar="NAME")
     parser.add_argument("--variants", nargs="+", default=VARIANTS, choices=VARIANTS)
     parser.add_argument("--loads", nargs="+", type=float, default=LOADS)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each load")
     parser.add_argument("--images", type=int, default=500, help="different ones asked")
-    parser.add_argument("--serve", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.serve:
-        variant, path, port = arguments.serve
-        serve(variant, path, int(port))
-        return 0
-    if not FOLDER.is_dir():
-        print(f"the scene images are not here: {FOLDER} is no folder", file=sys.stderr)
-        return 1
+    report.need(FOLDER)
     with tempfile.TemporaryDirectory() as folder:
         if arguments.cache is not None:
             arguments.cache.mkdir(parents=True, exist_ok=True)
         facts = ask(arguments, arguments.cache or Path(folder))
-    if arguments.json:
-        print(json.dumps(facts))
-        return 0
-    rows = facts.pop("table")
-    print(facts)
-    print(" | ".join(rows[0]))
-    for row in rows:
-        cells = (f"{v:.4g}" if isinstance(v, float) else str(v) for v in row.values())
-        print(" | ".join(cells))
-    return 0
+    report.tell(facts, arguments.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -9,12 +9,10 @@ is left alone, then of the same server while its file is replaced and SIGHUP sen
 and again, each as soon as the one before is in place.
 """
 
-import argparse
 import http.client
 import json
 import os
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -28,7 +26,7 @@ import numpy as np
 from polydom.indexer import Index, build
 from tests.support.servers import ask, serving
 
-from ..machine import describe
+from .. import report
 from ..places import DEMO
 from .bench_workers import body_of
 
@@ -111,10 +109,9 @@ def measure(path: Path) -> dict[str, dict[str, float]]:
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> None:
+    parser = report.options(__doc__)
     parser.add_argument("index", nargs="?", type=Path)
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "served.pdx")
@@ -123,14 +120,8 @@ def main() -> int:
         else:
             Index.load(args.index).save(path)
         runs = measure(path)
-    if args.json:
-        print(json.dumps({"machine": describe(), "runs": runs}))
-        return 0
-    print(f"{describe()}; milliseconds, budgets of {BUDGET_MS:g}")
-    for name, facts in runs.items():
-        print(f"{name:<11}", *(f"{key} {value:.5g}" for key, value in facts.items()))
-    return 0
+    report.tell({f"ms, budgets of {BUDGET_MS:g}": runs}, args.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -11,9 +11,10 @@ Whether an answer was inside it is told by the server, and by the client's own c
 import argparse
 import http.client
 import json
-import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,13 +24,13 @@ import numpy as np
 from polydom.features.items import Item, make_item
 from polydom.indexer import Index, build
 from polydom.indexer.building.project import Project
+from polydom.indexer.progress import OnProgress
 from tests.support.servers import serving
 
+from .. import report
 from ..data.kept_items import KEPT
 from ..data.recording import FEATURES
 from ..data.scenes import FOLDER
-from ..data.stages import Stages
-from ..machine import describe
 from ..places import ROOT
 
 BUDGETS_MS = (0.5, 1.0, 2.0, 3.0, 5.0, 8.0, 12.0, 20.0, 50.0, 100.0)
@@ -51,11 +52,24 @@ class Asked:
     actual_us: np.ndarray
 
 
+class Stages:
+    """A Progress that notes how long each stage took, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str, total: int | None) -> Iterator[OnProgress]:
+        start = time.perf_counter()
+        yield lambda done, left=None: None
+        self.seconds[name] = time.perf_counter() - start
+
+
 def project(arguments: argparse.Namespace) -> Project:
     """The project to build, as PROJECT.toml would say it."""
     return Project.from_mapping(
         {
-            "data": {"items": "kept_items:build_scenes"},
+            "data": {"items": "benchmarks.data.kept_items:build_scenes"},
             "features": {"use": list(FEATURES)},
             "learner": {"name": arguments.learner},
             "search": {
@@ -65,7 +79,7 @@ def project(arguments: argparse.Namespace) -> Project:
             },
             "seed": arguments.seed,
         },
-        folder=ROOT / "benchmarks" / "data",
+        folder=ROOT,
     )
 
 
@@ -138,7 +152,6 @@ def run(arguments: argparse.Namespace, cache: Path) -> dict[str, Any]:
     met = np.concatenate([one.met for one in asked])
     assert index.package is not None
     return {
-        "machine": describe(),
         "build_s": seconds,
         "stages_s": stages.seconds,
         "search": index.package.meta["search"],
@@ -150,9 +163,8 @@ def run(arguments: argparse.Namespace, cache: Path) -> dict[str, Any]:
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+def main() -> None:
+    parser = report.options(__doc__)
     parser.add_argument("--learner", default="lda")
     parser.add_argument("--alpha", type=float, default=1.05)
     parser.add_argument("--tolerance", type=float, default=0.0)
@@ -160,22 +172,10 @@ def main() -> int:
     parser.add_argument("--asked", type=int, default=ASKED)
     parser.add_argument("--cache", type=Path, help="keep the build's cache here")
     arguments = parser.parse_args()
-    if not FOLDER.is_dir():
-        print(f"the scene images are not here: {FOLDER} is no folder", file=sys.stderr)
-        return 1
+    report.need(FOLDER)
     with tempfile.TemporaryDirectory() as folder:
-        facts = run(arguments, arguments.cache or Path(folder))
-    if arguments.json:
-        print(json.dumps(facts))
-        return 0
-    rows = facts.pop("budgets")
-    for name, value in facts.items():
-        print(f"{name}: {value}")
-    print(" | ".join(rows[0]))
-    for row in rows:
-        print(" | ".join(f"{value:.4g}" for value in row.values()))
-    return 0
+        report.tell(run(arguments, arguments.cache or Path(folder)), arguments.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

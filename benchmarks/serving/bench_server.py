@@ -1,9 +1,11 @@
-"""Requests per second of a cheap model, against other servers, one core each.
+"""Requests per second of a cheap model, against other servers, and what each costs.
 
-python -m benchmarks.serving.bench_server                      prints tables
-python -m benchmarks.serving.bench_server --json               one JSON object, for the record
-python -m benchmarks.serving.bench_server --venv mlserver=DIR  adds a peer installed in DIR
-python -m benchmarks.serving.bench_server --memory 1000000     adds memory before and after
+python -m benchmarks.serving.bench_server                        all parts: tables
+python -m benchmarks.serving.bench_server --json                 one JSON object, for the record
+python -m benchmarks.serving.bench_server --parts path           in process alone
+python -m benchmarks.serving.bench_server --parts protocols      `/v1/predict`, `/v2` and gRPC alone
+python -m benchmarks.serving.bench_server --venv mlserver=DIR    adds a peer installed in DIR
+python -m benchmarks.serving.bench_server --memory 1000000       adds memory before and after
 
 One record of 14 numbers, a LightGBM ensemble of 500 trees of depth 5. Each server runs
 on one core and the generator on another; a server that is not being measured is
@@ -11,7 +13,8 @@ stopped with a signal. All get the same requests, 1,000 different rows in turn (
 MLServer, which has a protocol of its own), and each must answer them with the booster's
 own decision before it is timed; `hello` and `echo` have no model. The rates come from
 wrk where it is installed and else from open_loop.py, whose limit is lower. `cpu_us` is
-the server's processor time per request, which other programs disturb least.
+the server's processor time per request, which other programs disturb least. What the
+parts `path` and `protocols` measure is said in in_process.py and protocols.py.
 """
 
 import argparse
@@ -26,16 +29,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..machine import describe
+from .. import report
 from ..places import ROOT
-from . import record_index
+from . import in_process, protocols, record_index
 from .open_loop import Exchange, Load, latencies_s
 
 PEERS = ROOT / "benchmarks" / "peers"
@@ -257,17 +260,16 @@ def summary(contenders: list[Contender]) -> list[dict[str, Any]]:
     hello = next(c for c in contenders if c.name == "hello")
     table = []
     for contender in contenders:
-        line: dict[str, Any] = {"name": contender.name}
         for count, runs in contender.runs.items():
+            line: dict[str, Any] = {"name": contender.name, "connections": count}
             for name in ("rate", "p50_us", "p99_us", "cpu_us"):
-                line[f"{name} c={count}"] = statistics.median(r[name] for r in runs)
+                line[name] = statistics.median(r[name] for r in runs)
             pairs = list(zip(runs, hello.runs[count], strict=True))
             for name in ("rate", "p50_us", "cpu_us"):
-                line[f"{name}/hello c={count}"] = statistics.median(
+                line[f"{name}/hello"] = statistics.median(
                     own[name] / other[name] for own, other in pairs
                 )
-            line["wrong"] = line.get("wrong", 0) + sum(r["wrong"] for r in runs)
-        table.append(line)
+            table.append(line | {"wrong": sum(r["wrong"] for r in runs)})
     return table
 
 
@@ -279,11 +281,11 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
         name, _, place = option.partition("=")
         pythons[name] = str(Path(place) / "bin" / "python")
     missing = {name: "no --venv names it" for name in ELSEWHERE if name not in pythons}
-    pinned = hasattr(os, "sched_setaffinity") and (os.cpu_count() or 1) > 1
+    pinned = len(report.CORES) > 1
     if pinned:
-        os.sched_setaffinity(0, {0})
+        report.pin(0)
     contenders: list[Contender] = []
-    facts: dict[str, Any] = {"machine": describe(), "missing": missing}
+    facts: dict[str, Any] = {"missing": missing}
     with contextlib.ExitStack() as stack:
         for name, python in pythons.items():
             if arguments.only and name not in arguments.only:
@@ -308,9 +310,16 @@ def run(arguments: argparse.Namespace, folder: Path) -> dict[str, Any]:
     return facts
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
+PARTS: dict[str, Callable[[argparse.Namespace, Path], dict[str, Any]]] = {
+    "servers": run,
+    "path": lambda _, folder: {"us": in_process.measure(folder)},
+    "protocols": lambda _, folder: {"protocols": protocols.measure(folder)},
+}
+
+
+def main() -> None:
+    parser = report.options(__doc__)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--venv", action="append", default=[], metavar="NAME=FOLDER")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="leave others out")
     parser.add_argument("--seconds", type=int, default=1, help="of each run")
@@ -319,19 +328,13 @@ def main() -> int:
     parser.add_argument("--checked", type=int, default=50, help="answers compared")
     parser.add_argument("--memory", type=int, default=0, metavar="REQUESTS")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        facts = run(arguments, Path(folder))
-    if arguments.json:
-        print(json.dumps(facts))
-        return 0
-    for line in facts.pop("table"):
-        print(line.pop("name"))
-        for name, value in line.items():
-            print(f"    {name:20} {value:12,.2f}")
-    for name, value in facts.items():
-        print(f"{name}: {value}")
-    return 0
+    facts: dict[str, Any] = {}
+    for part in arguments.parts:
+        with tempfile.TemporaryDirectory() as folder:
+            facts |= PARTS[part](arguments, Path(folder))
+        report.unpin()
+    report.tell(facts, arguments.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

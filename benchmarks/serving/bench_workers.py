@@ -9,10 +9,8 @@ in every process, Pss divides them among those that share them, and Uss is what 
 with the process: what one worker more costs.
 """
 
-import argparse
 import base64
 import json
-import sys
 import tempfile
 import urllib.request
 from pathlib import Path
@@ -21,7 +19,7 @@ from typing import Any
 from polydom.indexer import Index, build
 from tests.support.servers import ask, serving
 
-from ..machine import describe
+from .. import report
 from ..places import DEMO
 
 COUNTS = (1, 2, 4)
@@ -30,7 +28,7 @@ REQUESTS = 400
 BUDGET_MS = 1000
 
 
-def measure(path: Path, count: int) -> list[dict[str, float]]:
+def measure(path: Path, count: int) -> list[dict[str, Any]]:
     """Megabytes of each process of a server, the parent of workers first."""
     index = Index.load(path)
     assert index.package is not None
@@ -46,7 +44,9 @@ def measure(path: Path, count: int) -> list[dict[str, float]]:
             assert status == 200
         children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
         workers = [int(pid) for pid in children.split()] if count > 1 else []
-        return [memory(pid) for pid in [process.pid, *workers]]
+        rows = [{"workers": count, **memory(pid)} for pid in [process.pid, *workers]]
+    whole = sum(row["Pss"] for row in rows)
+    return [{**row, "Pss of all": whole} for row in rows]
 
 
 def workers_ready(port: int) -> list[str]:
@@ -75,33 +75,20 @@ def memory(pid: int) -> dict[str, float]:
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
+def main() -> None:
+    parser = report.options(__doc__)
     parser.add_argument("index", nargs="?", type=Path)
-    parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = args.index
         if path is None:
             path = Path(folder, "digits.pdx")
             build(DEMO, output=path, cache=Path(folder, "cache"))
-        runs = {count: measure(path, count) for count in COUNTS}
+        rows = [row for count in COUNTS for row in measure(path, count)]
         size = path.stat().st_size / 1e6
-    if args.json:
-        print(json.dumps({"machine": describe(), "index_mb": size, "runs": runs}))
-        return 0
-    print(
-        f"{describe()}; an index of {size:.1f} MB; megabytes after {REQUESTS} requests"
-    )
-    print(f"{'workers':>7}  {'process':<8}{'Rss':>6}{'Pss':>6}{'Uss':>6}{'all Pss':>9}")
-    for count, processes in runs.items():
-        whole = sum(process["Pss"] for process in processes)
-        names = ["server"] if count == 1 else ["parent", *["worker"] * count]
-        for name, of in zip(names, processes, strict=True):
-            figures = "".join(f"{of[key]:>6.0f}" for key in ("Rss", "Pss", "Uss"))
-            print(f"{count:>7}  {name:<8}{figures}{whole:>9.0f}")
-    return 0
+    facts = {"index_mb": size, f"megabytes after {REQUESTS} requests": rows}
+    report.tell(facts, args.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -8,9 +8,6 @@ well, so that times are his and the server's together.
 import json
 import multiprocessing
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from polydom.features.items import Item
+from tests.support.servers import serving
 
 from .open_loop import Exchange, Load
 
@@ -58,29 +56,6 @@ def burning(whether: bool) -> Iterator[None]:
             program.join()
 
 
-@contextmanager
-def serving(path: Path, *options: str) -> Iterator[int]:
-    """Serve an index in a process of its own; the port."""
-    command = [sys.executable, "-m", "polydom.server", "serve", str(path), "--port=0"]
-    process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        found = re.search(r"http://[\d.]+:(\d+)", process.stdout.readline())
-        assert found is not None
-        port = int(found[1])
-        while not _ready(port):
-            pass
-        yield port
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _ready(port: int) -> bool:
-    probe = b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n"
-    return any(e.status == 200 for e in Load(port, [probe], 1).open(10.0, 0.1))
-
-
 def post(item: Item, budget_ms: float) -> bytes:
     """A request for one image."""
     assert isinstance(item.payload, bytes)
@@ -103,7 +78,7 @@ def phases(
     ]
     requests = [post(item, budget_ms) for item, _, budget_ms in asked]
     rows = []
-    with serving(path) as port:
+    with serving(path) as (_, port):
         for name, (seconds, busy) in PHASES.items():
             with burning(busy):
                 exchanges = Load(port, requests, CONNECTIONS).open(rate, seconds)

@@ -19,10 +19,7 @@ from rich.table import Table
 
 from polydom.features.items import Item
 from polydom.indexer import Index
-from polydom.indexer.building.dataset import (
-    Dataset,
-    split,
-)
+from polydom.indexer.building.dataset import Dataset, split
 from polydom.indexer.building.project import Project
 from polydom.indexer.building.read_items import load_data
 

@@ -85,7 +85,9 @@ class CostCurve:
 
     def __add__(self, other: "CostCurve") -> "CostCurve":
         """Cost of doing both."""
-        added = sum_padded([self.coefficients, other.coefficients])
+        shorter, longer = sorted((self.coefficients, other.coefficients), key=len)
+        added = longer.copy()
+        added[: len(shorter)] += shorter
         return CostCurve(added, self.variables)
 
     def within(self, sizes: ArrayLike, seconds: ArrayLike) -> float:
@@ -106,11 +108,9 @@ class CostCurve:
     ) -> "CostCurve":
         """Fit measured times by quantile regression.
 
-        Errors count relative to what the item should cost, so that small items weigh
-        as much as large ones. The degree is the lowest whose held-out loss is not
-        clearly above the best one's. A few times far above all others are left above
-        the curve and do not bend it, unless they are as many as belong under it
-        (`outliers`).
+        Small items weigh as much as large ones. The degree is the lowest that does
+        well on held-out times. A few times far above all others do not bend the curve,
+        unless they are as many as belong under it (docs/cost-curves.md).
 
         Parameters
         ----------
@@ -240,14 +240,6 @@ def checked(coefficients: ArrayLike, *, ndim: int) -> Floats:
         )
     array.flags.writeable = False
     return array
-
-
-def sum_padded(rows: Sequence[Floats]) -> Floats:
-    """Add coefficients of different degrees."""
-    total = np.zeros(max(map(len, rows)))
-    for row in rows:
-        total[: len(row)] += row
-    return total
 
 
 def measured(sizes: ArrayLike, seconds: ArrayLike) -> tuple[Floats, Floats]:

@@ -57,37 +57,33 @@ def measure(
 ) -> Timings:
     """Time every step and feature of items, warm and on one thread.
 
-    There are `repeats` rounds through all items, in shuffled order, and so are the
-    features and steps of an item as far as their needs allow: what drifts with time or
-    is left in the caches is spread over all of them. Every item is run once untimed
-    before. Garbage is collected before and not meanwhile.
+    There are `repeats` rounds through all items; their order, and that of an item's
+    features and steps as far as their needs allow, is shuffled, which spreads what
+    drifts with time. Every item is run once untimed before. Garbage is collected
+    before and not meanwhile.
 
     What is measured is the feature, not the machine's other users. Where the system
-    tells (Linux), a call during which another process took the processor is measured
-    again, and rounds that lost time to others give way to quieter ones, of which there
-    are up to `QUIETER` as many more. What then has a few times far above the others is
-    measured up to `DILUTED` as many rounds more, until it is clear that they are fewer
-    than the quantile leaves above it, or that they are its own (`outliers_in_doubt`):
-    none is left out, which would spare a feature what it does take now and then.
+    tells (Linux), a call during which another process took the processor is timed
+    again, and rounds that lost time to others give way to quieter ones. What has a few
+    times far above the others is measured in more rounds, until it is clear that they
+    are fewer than the quantile leaves above it, or that they are its own
+    (`outliers_in_doubt`). None is left out: a feature may take that long now and then.
 
     Parameters
     ----------
-    extractor
-        What to measure.
     items
         At least one, over the range of sizes that will be asked for.
     repeats
         At least 1.
     seed
         Of the order.
-    now
-        A clock in seconds.
     progress
         Called with (done, total) after each item of each round.
     quantile
-        Of the times that curves are to be fitted to.
-    stopwatch
-        Tells afterwards how busy the machine was; by default one of its own.
+        That curves are to be fitted to.
+    now, stopwatch
+        A clock in seconds, and what reads it and tells afterwards how busy the machine
+        was.
 
     Raises
     ------

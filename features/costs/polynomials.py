@@ -39,18 +39,7 @@ def exponents(degree: int) -> NDArray[np.int64]:
 
 
 def monomials(sizes: ArrayLike, terms: int) -> Floats:
-    """Terms, without coefficients, of polynomials at many sizes.
-
-    Parameters
-    ----------
-    sizes : (M,) or (M, 2)
-    terms
-        How many coefficients the polynomials have.
-
-    Returns
-    -------
-    (M, terms) float64
-    """
+    """Terms (M, terms) of polynomials, alone, at sizes (M,) or (M, 2)."""
     points = np.asarray(sizes, np.float64)
     if points.ndim == 1:
         powers: Floats = points[:, np.newaxis] ** np.arange(terms)

@@ -67,7 +67,9 @@ class Stopwatch:
     cpu
         A clock that stands still while this thread does not run; by default the
         thread's own, where `now` is the wall's and the system tells a thread that
-        sleeps from one that has to wait (Linux). Else nothing counts as lost.
+        sleeps from one that has to wait (Linux). Where it is `now`, no time counts as
+        lost, and a call is made again only where the system says that it was
+        interrupted.
     tries
         Most runs of one call.
     """
@@ -118,27 +120,6 @@ class Stopwatch:
             used_s = (all_s - all_before_s) - (own_s - own_before_s)
             others = max(used_s, 0.0) / (now_s - began_s)
         return Load(lost, others, os.cpu_count() or 1)
-
-
-def time_call(
-    call: Callable[[T], object],
-    argument: T,
-    now: Clock,
-    tries: int = TRIES,
-) -> float:
-    """Seconds of a call, made again while it is interrupted, a few times.
-
-    Of calls that all were, the quickest counts: others only make it longer.
-    """
-    least = inf
-    for _ in range(tries):
-        before, start = switches()[1], now()
-        call(argument)
-        seconds = now() - start
-        if switches()[1] == before:
-            return seconds
-        least = min(least, seconds)
-    return least
 
 
 def busy_clock() -> Clock:

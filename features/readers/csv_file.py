@@ -47,26 +47,11 @@ class CsvFile:
     def rows(self) -> Iterator[list[str]]:
         """Read the rows after the first, without empty ones.
 
-        Raises
-        ------
-        BadInput
-            If a row cannot be read: wrong encoding, endless cell, NUL.
+        BadInput comes where one cannot be read: wrong encoding, endless cell, NUL.
         """
-        rows = self._all()
+        rows = _rows_of(self.path, self.encoding, self.separator)
         next(rows, None)
         return rows
-
-    def _all(self) -> Iterator[list[str]]:
-        try:
-            with self.path.open(encoding=self.encoding, newline="") as file:
-                for row in csv.reader(file, delimiter=self.separator):
-                    if row:
-                        yield row
-        except (UnicodeError, csv.Error) as error:
-            raise BadInput(
-                f"{self.path}: this is no CSV in {self.encoding}: {error}; give its "
-                "`encoding`, or save it as UTF-8"
-            ) from error
 
 
 def open_csv(
@@ -107,12 +92,24 @@ def open_csv(
     text = codecs.getincrementaldecoder(chosen)("replace").decode(start)
     lines = text.splitlines(keepends=True)
     divided = separator or find_separator(lines[: -1 if lines[1:] else None], wanted)
-    found = CsvFile(path, chosen, divided, ())
-    names = tuple(next(found._all(), ()))
+    names = tuple(next(_rows_of(path, chosen, divided), ()))
     if not names:
         raise BadInput(f"{path} holds nothing but empty lines; names are needed")
+    found = CsvFile(path, chosen, divided, names)
     _tell(found, separator, encoding)
-    return CsvFile(path, chosen, divided, names)
+    return found
+
+
+def _rows_of(path: Path, encoding: str, separator: str) -> Iterator[list[str]]:
+    """Read all rows that are not empty."""
+    try:
+        with path.open(encoding=encoding, newline="") as file:
+            yield from filter(None, csv.reader(file, delimiter=separator))
+    except (UnicodeError, csv.Error) as error:
+        raise BadInput(
+            f"{path}: this is no CSV in {encoding}: {error}; give its "
+            "`encoding`, or save it as UTF-8"
+        ) from error
 
 
 def check_form(separator: str | None, encoding: str | None) -> None:

@@ -120,13 +120,7 @@ def _open_parquet(path: Path) -> Table:
 
 
 def import_parquet(path: Path) -> Any:
-    """Import pyarrow's part for Parquet.
-
-    Raises
-    ------
-    BadInput
-        If pyarrow is not installed.
-    """
+    """Import pyarrow's part for Parquet; BadInput where it is not installed."""
     try:
         from pyarrow import parquet
     except ImportError as error:
@@ -189,10 +183,19 @@ def _row(document: bytes, encoding: str | None) -> Row:
     try:
         return _decode(document)
     except UnicodeDecodeError as error:
-        failure = BadItem(f"not {encoding or 'UTF-8'}: {error}")
+        failure = BadItem(f"not {encoding or 'UTF-8'}: {_decoding(document) or error}")
         failure.__cause__ = error
         return failure
     except (msgspec.DecodeError, RecursionError) as error:
         return BadItem(
             f"{describe_decode_error(error)}; each line is to be one JSON object"
         )
+
+
+def _decoding(document: bytes) -> UnicodeDecodeError | None:
+    """Python's own error, which counts from the line's beginning."""
+    try:
+        document.decode()
+    except UnicodeDecodeError as error:
+        return error
+    return None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.costs.stopwatch import busy_clock, time_call
+from polydom.features.costs.stopwatch import Stopwatch, busy_clock
 from polydom.features.errors import BadIndexFile
 from polydom.features.extract import FLOAT32, Extractor
 from polydom.features.items import Item, make_item
@@ -175,13 +175,14 @@ def _time_rounds(
 ) -> Generator[None, None, Floats]:
     """Time calls into an array of a shape for every round."""
     rounds: list[Floats] = []
+    watch = Stopwatch(now, now, TRIES)
     began_s = piece_s = now()
     while len(rounds) < LEAST_ROUNDS or (
         len(rounds) < ROUNDS and now() < began_s + limit_s
     ):
         rounds.append(np.full(shape, np.nan))
         for call in calls():
-            seconds = time_call(call.function, call.argument, now, TRIES)
+            seconds = watch.time(call.function, call.argument)
             rounds[-1][call.row, call.column] = seconds
             if now() > piece_s + PIECE_S:
                 yield

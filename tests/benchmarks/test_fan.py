@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from benchmarks.exits.fan import FanSchedule, fit_fan, tabulate
+from polydom.features.errors import BadInput
 from tests.support.oracles.fan import fan_early
 from tests.support.votes import drawn_scores, noisy_votes
 
@@ -51,3 +52,16 @@ def test_fan_changes_at_most_alpha_of_the_rows_it_was_fitted_on(alpha: float) ->
     decisions, used = fit_fan(scores, 0.0, alpha, width=0.1).evaluate(scores)
     assert np.mean(decisions != (scores.sum(axis=1) >= 0)) <= alpha
     assert used.mean() < 20
+
+
+def test_fan_goes_on_in_a_bin_that_no_fitted_row_fell_into() -> None:
+    scores = np.array([[-1.0, -1.0], [1.0, 1.0]])
+    fan = fit_fan(scores, 0.0, 0.0, order="natural", width=0.1)
+    assert fan.evaluate(scores)[1].tolist() == [1, 1]
+    assert fan.evaluate(np.array([[5.0, -9.0]]))[1].tolist() == [2]
+
+
+@pytest.mark.parametrize("width", [0.0, -1.0, np.nan, np.inf])
+def test_fan_refuses_a_width_that_makes_no_bins(width: float) -> None:
+    with pytest.raises(BadInput, match="width is"):
+        fit_fan(noisy_votes(10, 2), 0.0, 0.0, width=width)

@@ -45,6 +45,18 @@ def test_each_round_is_what_boosting_by_hand_adds() -> None:
     assert staged.ensemble.threshold == pytest.approx(-np.log(odds))
 
 
+def test_one_stage_of_everything_is_the_booster_itself() -> None:
+    X, y = bundled("wine")
+    for learner in learners().values():
+        staged = train_staged(learner, X, y, [range(13)], [6])
+        plain = clone(learner).set_params(n_estimators=6).fit(X, y)
+        np.testing.assert_array_equal(
+            staged.fitted.predict_proba(X), plain.predict_proba(X)
+        )
+        assert staged.stages == (slice(0, 6),)
+        assert staged.uses(13).all()
+
+
 def test_lightgbm_goes_on_from_the_scores_so_far() -> None:
     lightgbm = pytest.importorskip("lightgbm")
     X, y = bundled("breast_cancer")

@@ -16,6 +16,7 @@ from polydom.features.feature import Feature, feature
 from polydom.features.fingerprint import fingerprint, unsteady
 from polydom.features.loading import load_features
 from polydom.features.ready_made.image import grey, half
+from tests.support.own_features import MINE
 
 HEAD = "from polydom.features import feature\n"
 TAIL = "\n@feature(kind='text')\ndef used(text):\n    return [len(str(V))]\n"
@@ -367,29 +368,6 @@ def test_a_fingerprint_tells_arrays_of_a_closure_apart() -> None:
 
     assert fingerprint(make(np.ones(2))) == fingerprint(make(np.ones(2)))
     assert fingerprint(make(np.ones(2))) != fingerprint(make(np.zeros(2)))
-
-
-MINE = """
-from polydom.features import step
-from polydom.features.ready_made.text import hashed_words, words
-
-SCALE = 2
-
-def scaled(number):
-    return SCALE * number
-
-@step(needs=[words])
-def lengths(words):
-    return list(map(len, words))
-
-@feature(needs=[lengths])
-def longest(lengths):
-    return [scaled(max(lengths, default=0))]
-
-@feature(kind="text", name="vowels", declared={"usd": 0.5})
-def count_vowels(text):
-    return [sum(map(text.count, "aeiou"))]
-"""
 
 
 def test_fingerprint_is_the_same_every_time(tmp_path: Path) -> None:

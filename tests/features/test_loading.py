@@ -12,28 +12,7 @@ from polydom.features.loading import load_features
 from polydom.features.ready_made.image import FEATURES as IMAGE_FEATURES
 from polydom.features.ready_made.image import gabor, hog
 from polydom.features.ready_made.text import FEATURES as TEXT_FEATURES
-
-MINE = """
-from polydom.features import feature, step
-from polydom.features.ready_made.text import hashed_words, words
-
-SCALE = 2
-
-def scaled(number):
-    return SCALE * number
-
-@step(needs=[words])
-def lengths(words):
-    return list(map(len, words))
-
-@feature(needs=[lengths])
-def longest(lengths):
-    return [scaled(max(lengths, default=0))]
-
-@feature(kind="text", name="vowels", declared={"usd": 0.5})
-def count_vowels(text):
-    return [sum(map(text.count, "aeiou"))]
-"""
+from tests.support.own_features import MINE
 
 
 def test_ready_made_features_have_different_names() -> None:

@@ -12,6 +12,18 @@ lightgbm = pytest.importorskip("lightgbm")
 xgboost = pytest.importorskip("xgboost")
 
 FEW = {"n_estimators": 12, "n_jobs": 1, "random_state": 0}
+# LightGBM's objectives that have no classes
+REGRESSIONS = (
+    "regression",
+    "regression_l1",
+    "huber",
+    "fair",
+    "poisson",
+    "quantile",
+    "mape",
+    "gamma",
+    "tweedie",
+)
 
 
 def lgbm(**options: Any) -> Any:

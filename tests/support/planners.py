@@ -33,7 +33,7 @@ def extractor_of(index: Index) -> Extractor:
 
 
 def with_margins(margins: float) -> Index:
-    """The index whose whole plan answers after each feature beyond this lead."""
+    """The index whose whole plan answers after each feature beyond this margin."""
     package = INDEX.package
     assert package is not None
     never = tuple((math.inf,) * (len(order) + 1) for order in package.orders)

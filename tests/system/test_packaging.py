@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from importlib.metadata import Distribution, PathDistribution, distribution
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from packaging.requirements import Requirement
@@ -13,11 +15,18 @@ from packaging.requirements import Requirement
 from tests.support import projects
 from tests.support.places import ROOT
 
+ROOMS = ("features", "models", "indexer", "server")
+COMPILES = """
+from polydom.models.scoring.kernels.link import logistic
+assert logistic.signatures
+assert logistic(0.0) == 0.5
+"""
 
-def run(arguments: list[str | Path], folder: Path) -> str:
+
+def run(arguments: list[str | Path], folder: Path, *, compiled: bool = False) -> str:
     """Run it without compiling: a new place would have every kernel compiled anew."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    kept["NUMBA_DISABLE_JIT"] = "1"
+    kept["NUMBA_DISABLE_JIT"] = str(int(not compiled))
     done = subprocess.run(
         list(map(str, arguments)), cwd=folder, env=kept, capture_output=True, text=True
     )
@@ -47,10 +56,34 @@ def link(package: Distribution, site: Path) -> None:
             (site / name).symlink_to(str(package.locate_file(name)))
 
 
+def copy_of_sources(place: Path) -> Path:
+    """What a wheel is made of, without what earlier builds left beside it."""
+    for room in ROOMS:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / room, place / room, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, place)
+    return place
+
+
+def files_of(place: Path) -> set[str]:
+    """Files of the rooms, as the wheel should name them; .proto is compiled before."""
+    return {
+        f"polydom/{path.relative_to(place).as_posix()}"
+        for room in ROOMS
+        for path in (place / room).rglob("*")
+        if path.is_file() and path.suffix != ".proto"
+    }
+
+
 @pytest.mark.jit
 def test_wheel_works_in_an_empty_folder(tmp_path: Path) -> None:
-    run([sys.executable, "-m", "build", "--wheel", "-o", tmp_path, ROOT], tmp_path)
+    sources = copy_of_sources(tmp_path / "sources")
+    wanted = files_of(sources)
+    run([sys.executable, "-m", "build", "--wheel", "-o", tmp_path, sources], tmp_path)
     (wheel,) = tmp_path.glob("*.whl")
+    packed = {name for name in ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert packed == wanted
     venv = tmp_path / "venv"
     run([sys.executable, "-m", "venv", "--without-pip", venv], tmp_path)
     binaries = venv / ("Scripts" if os.name == "nt" else "bin")
@@ -78,3 +111,4 @@ def test_wheel_works_in_an_empty_folder(tmp_path: Path) -> None:
     predict = ["predict", "my.pdx", "mail.txt", "--budget-ms", "1000", "--json"]
     answer = json.loads(run([binaries / "polydom", *predict], folder))
     assert answer["label"] == "spam"
+    run([binaries / "python", "-c", COMPILES], folder, compiled=True)

@@ -1,29 +1,19 @@
-# mypy: disallow-untyped-decorators=False
 """The early exit of Fan et al. (2002), row by row."""
 
 import numpy as np
-from numba import boolean, float64, int64, njit, void
-from numba.core.types import Array
+from numba import boolean, float64, int64, void
 from numpy.typing import NDArray
 
-FLOATS = Array(float64, 1, "C", readonly=True)
-FLOATS_2D = Array(float64, 2, "C", readonly=True)
-ROWS = Array(int64, 1, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}  # no fastmath: NaN
+from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
+from polydom.models.scoring.kernels.native import FLOATS, FLOATS_2D, INTS
+
+FLAGS_OUT, INTS_OUT = boolean[::1], int64[::1]
 
 
 @njit(
     void(
-        FLOATS_2D,
-        ROWS,
-        ROWS,
-        ROWS,
-        FLOATS,
-        FLOATS,
-        float64,
-        float64,
-        boolean[::1],
-        int64[::1],
+        *(FLOATS_2D, INTS, INTS, INTS, FLOATS, FLOATS, float64, float64),
+        *(FLAGS_OUT, INTS_OUT),
     ),
     **OPTIONS,
 )
@@ -51,19 +41,13 @@ def walk_bins(
         while r < last:
             total += scores[i, order[r]]
             wanted = np.rint(total / width)
-            low, high = starts[r], starts[r + 1]
-            while low < high:
-                middle = (low + high) // 2
-                if bins[middle] < wanted:
-                    low = middle + 1
-                else:
-                    high = middle
+            low = starts[r] + np.searchsorted(bins[starts[r] : starts[r + 1]], wanted)
             known = low < starts[r + 1] and bins[low] == wanted
             if known and (total < lower[low] or total > upper[low]):
                 decisions[i] = total > upper[low]
                 break
             r += 1
-        if r == last:  # added as `models.sums` does
+        if r == last:  # added as `models/scoring/whole_sums.py` does
             total = 0.0
             for t in range(last):
                 total += scores[i, t]

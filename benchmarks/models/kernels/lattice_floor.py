@@ -1,14 +1,13 @@
-# mypy: disallow-untyped-decorators=False
 """The least that a row of lattices could take: its reads alone, its products alone."""
 
 import numpy as np
-from numba import float64, int32, int64, njit, uint64
-from numba.core.types import Array
+from numba import float64, int32, int64, uint64
 from numpy.typing import NDArray
 
-INTS = Array(int32, 1, "C", readonly=True)
-INTS_2D = Array(int32, 2, "C", readonly=True)
-OPTIONS = {"cache": True, "nogil": True, "error_model": "numpy"}
+from polydom.models.scoring.kernels.cached_njit import OPTIONS, njit
+from polydom.models.scoring.kernels.native import frozen
+
+INTS, INTS_2D = frozen(int32), frozen(int32, 2)
 # Products and sums in one instruction, as in the kernels that this is compared with.
 FUSED = OPTIONS | {"fastmath": {"contract"}}
 CHAINS, LANES = 8, 8  # that many sums at once hide how long one takes

@@ -1,21 +1,17 @@
-# mypy: disallow-untyped-decorators=False
 """What trees need at the least: calls, reads in turn, sums in order; each alone."""
 
 import numpy as np
-from numba import float64, int64, njit, uint64
-from numba.core.types import Array
+from numba import float64, int64, uint64
 from numpy.typing import NDArray
 
-from polydom.models.scoring.kernels.cached_njit import ONE_ROW
-from polydom.models.scoring.kernels.native import ROW, ROWS
+from polydom.models.scoring.kernels.cached_njit import ONE_ROW, njit
+from polydom.models.scoring.kernels.native import FLOATS, INTS, ROW, ROWS, frozen
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.kernels.packed import margin
 from polydom.models.trees.kernels.row_by_number import decide_bound, simd_decide_bound
 from polydom.models.trees.kernels.simd import simd_margin
 
-LONGS = Array(int64, 1, "C", readonly=True)
-FLOATS = Array(float64, 1, "C", readonly=True)
-PLACES = Array(int64, 2, "C", readonly=True)
+PLACES = frozen(int64, 2)
 ABREAST = 16  # sums of as many rows at once
 
 DECIDE = simd_decide_bound if VECTORS else decide_bound
@@ -40,7 +36,7 @@ def take_row(row: NDArray[np.float32], second: int) -> int:
     return 1
 
 
-@njit(int64(LONGS, int64), **ONE_ROW)
+@njit(int64(INTS, int64), **ONE_ROW)
 def follow(places: NDArray[np.int64], steps: int) -> int:
     """Read from a place where the next place is, so many times."""
     at = 0
@@ -49,7 +45,7 @@ def follow(places: NDArray[np.int64], steps: int) -> int:
     return at
 
 
-@njit(int64(LONGS, int64), **ONE_ROW)
+@njit(int64(INTS, int64), **ONE_ROW)
 def read_all(table: NDArray[np.int64], times: int) -> int:
     """Read a table so many times, from one end to the other."""
     total = 0
@@ -81,7 +77,7 @@ def add_abreast(values: NDArray[np.float64], places: NDArray[np.int64]) -> float
     return float(sums.sum())
 
 
-@njit(int64(LONGS, uint64), **ONE_ROW)
+@njit(int64(INTS, uint64), **ONE_ROW)
 def decide_each(which: NDArray[np.int64], address: int) -> int:
     """Decide rows of a bound array, one after the other."""
     total = 0
@@ -90,7 +86,7 @@ def decide_each(which: NDArray[np.int64], address: int) -> int:
     return total
 
 
-@njit(float64(ROWS, LONGS, uint64), **ONE_ROW)
+@njit(float64(ROWS, INTS, uint64), **ONE_ROW)
 def sum_each(X: NDArray[np.float32], which: NDArray[np.int64], address: int) -> float:
     """Give the raw scores of rows, one after the other."""
     total = 0.0

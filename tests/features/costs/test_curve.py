@@ -244,12 +244,9 @@ def test_table_counts_the_overhead_alone_for_the_empty_set() -> None:
 
 def test_table_charges_a_step_to_the_first_feature_that_needs_it() -> None:
     step = 4e-3 + 1e-7 * 1000
-    assert feature_seconds(TABLE, [0, 1, 2], 1000) == pytest.approx(
-        [1e-3 + step, 3e-3, 5e-3]
-    )
-    assert feature_seconds(TABLE, [2, 1, 0], 1000) == pytest.approx(
-        [5e-3, 3e-3 + step, 1e-3]
-    )
+    forward, backward = ([1e-3 + step, 3e-3, 5e-3], [5e-3, 3e-3 + step, 1e-3])
+    assert feature_seconds(TABLE, [0, 1, 2], 1000) == pytest.approx(forward)
+    assert feature_seconds(TABLE, [2, 1, 0], 1000) == pytest.approx(backward)
     assert feature_seconds(TABLE, [], 1000).tolist() == []
 
 

@@ -152,6 +152,8 @@ def test_measure_times_with_a_real_clock() -> None:
         # rounds after the first may have measured others, where these were in doubt
         assert np.all(seconds[: len(ITEMS)] > 0)
         assert np.all((seconds > 0) | np.isnan(seconds))
+        for rows in np.split(np.isnan(seconds), len(seconds) // len(ITEMS)):
+            assert np.all(rows == rows[0])  # in a round of all items or of none
 
 
 @pytest.mark.parametrize(("items", "repeats"), [([], 1), (ITEMS, 0)])

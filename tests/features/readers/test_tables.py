@@ -27,6 +27,7 @@ def test_json_lines_are_objects_or_say_why_not(tmp_path: Path) -> None:
         assert "each line is to be one JSON object" in str(row)
     assert isinstance(undecoded, BadItem)
     assert "not UTF-8: " in str(undecoded)
+    assert "position 6" in str(undecoded)
     assert isinstance(undecoded.__cause__, UnicodeError)
 
 

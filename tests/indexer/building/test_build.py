@@ -442,12 +442,9 @@ def test_build_by_width_and_height_tells_rows_from_columns(tmp_path: Path) -> No
     assert package is not None
     assert index.sizes == ((8, 8), (1024, 1024))
     assert [feature.name for feature in package.features] == ["rows", "columns"]
-    wide, high = (1024.0, 8.0), (8.0, 1024.0)
+    costs, sizes = package.costs, [(1024.0, 8.0), (8.0, 1024.0)]
     rows_s, columns_s = (
-        [
-            float(feature_seconds(package.costs, [position], size)[0])
-            for size in (wide, high)
-        ]
+        [float(feature_seconds(costs, [position], size)[0]) for size in sizes]
         for position in (0, 1)
     )
     # Their loops are 128 times as long on one as on the other; a busy machine adds to

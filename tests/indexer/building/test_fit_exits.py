@@ -14,6 +14,7 @@ from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.fit_exits import (
     FreshAnswers,
     PlanExitFitter,
+    PlanExits,
     check_exits,
     exit_costs,
 )
@@ -21,6 +22,7 @@ from polydom.indexer.building.project import ExitTerms, Project
 from polydom.indexer.building.train_sets import columns_of
 from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import answers_of
+from polydom.indexer.index.package import Package
 from polydom.indexer.index.pdx_file import read_file, write_file
 from polydom.indexer.progress import Silence
 from polydom.server.engine.budget import Allowance
@@ -31,6 +33,7 @@ from tests.support import projects
 from tests.support.oracles.building import out_of_sample
 from tests.support.served import ACCURACIES, FEATURES_FILE, TEXTS, make_index
 
+PRICES = {0: 0.0, 1: 1.0, 3: 3.0, 7: 7.0}  # of the sets on the way
 WITH_EXITS = (
     projects.TEXTS
     + """
@@ -57,21 +60,26 @@ def fitter_of(terms: ExitTerms) -> tuple[Index, PlanExitFitter]:
     return index, PlanExitFitter(terms, margins[:half], choices[:half], fresh)
 
 
+def fitted(package: Package, fitter: PlanExitFitter) -> PlanExits:
+    """Fit the exits of every plan."""
+    return fitter.all(
+        package.orders,
+        package.fallbacks,
+        np.full(len(ACCURACIES), 0.01),
+        PRICES.__getitem__,
+        lambda done, left=None: None,
+    )
+
+
 @pytest.mark.parametrize("terms", [ExitTerms(0.0), ExitTerms(0.1), ExitTerms(0.2, 0.9)])
 def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: ExitTerms) -> None:
     index, fitter = fitter_of(terms)
     package = index.package
     assert package is not None
-    prices = {0: 0.0, 1: 1.0, 3: 3.0, 7: 7.0}
-    model_costs = np.full(len(ACCURACIES), 0.01)
-    found = fitter.all(
-        package.orders,
-        package.fallbacks,
-        model_costs,
-        prices.__getitem__,
-        lambda done, left=None: None,
+    found = fitted(package, fitter)
+    checks = exit_costs(
+        found.margins, package.fallbacks, np.full(len(ACCURACIES), 0.01)
     )
-    checks = exit_costs(found.margins, package.fallbacks, model_costs)
     assert [len(m) for m in found.margins] == [len(f) for f in package.fallbacks]
     for row, (margins, facts) in enumerate(
         zip(found.margins, found.facts["plans"], strict=True)
@@ -86,13 +94,13 @@ def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: ExitTerms) ->
                 or fitter.margins[item, answers[k]] > margins[k]
             )
             ended.append(at < len(answers) - 1)
-            paid.append(prices[2**at - 1])
+            paid.append(PRICES[2**at - 1])
             changed.append(
                 fitter.choices[item, answers[at]] != fitter.choices[item, row]
             )
         assert facts["early"] == pytest.approx(np.mean(ended))
         assert facts["changed"] == pytest.approx(np.mean(changed))
-        whole = prices[2 ** (len(answers) - 1) - 1]
+        whole = PRICES[2 ** (len(answers) - 1) - 1]
         saved = 1 - np.mean(paid) / whole if whole else 0.0
         assert facts["saved"] == pytest.approx(saved)
         assert checks[row] == pytest.approx(sum(np.isfinite(margins)) * 0.01)
@@ -150,14 +158,7 @@ def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> Non
     index, fitter = fitter_of(ExitTerms(0.1))
     package = index.package
     assert package is not None
-    prices = {0: 0.0, 1: 1.0, 3: 3.0, 7: 7.0}
-    found = fitter.all(
-        package.orders,
-        package.fallbacks,
-        np.full(len(ACCURACIES), 0.01),
-        prices.__getitem__,
-        lambda done, left=None: None,
-    )
+    found = fitted(package, fitter)
     kept = replace(package, margins=found.margins)
     replace(index, package=kept).save(tmp_path / "exits.pdx")
     loaded = Index.load(tmp_path / "exits.pdx")

@@ -1,4 +1,3 @@
-import hashlib
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from hypothesis.extra import numpy as hnp
 from polydom.features.errors import BadIndexFile, BadInput
 from polydom.indexer.index import pdx_file
 from polydom.indexer.index.pdx_file import read_file, write_file
+from tests.support.hostile_files import sealed
 
 ARRAYS: dict[str, np.ndarray[Any, Any]] = {
     "ones": np.ones(5),
@@ -34,14 +34,6 @@ def forged(path: Path, meta: Any, sections: list[Any], body: bytes = b"") -> Pat
     """A file with a right preamble and checksum around whatever header is wanted."""
     header = msgspec.msgpack.encode({"meta": meta, "arrays": sections})
     return sealed(path, header.ljust(BODY - 64, b"\xc1"), body)
-
-
-def sealed(path: Path, header: bytes, body: bytes = b"") -> Path:
-    size = 64 + len(header) + len(body)
-    facts = pdx_file._FACTS.pack(pdx_file.MAGIC, 1, 0, len(header), size)
-    digest = hashlib.sha256(header + body + facts).digest()
-    path.write_bytes(facts + digest + header + body)
-    return path
 
 
 def test_file_gives_back_what_was_written(tmp_path: Path) -> None:

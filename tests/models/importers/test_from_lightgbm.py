@@ -11,7 +11,7 @@ from polydom.models import compile
 from polydom.models.importers.from_lightgbm import read_lightgbm
 from polydom.models.trees.nodes import ZERO_LIMIT
 from tests.support.agreement import assert_agrees, bundled, edge_rows
-from tests.support.boosters import beside, lgbm, lightgbm, thresholds
+from tests.support.boosters import REGRESSIONS, beside, lgbm, lightgbm, thresholds
 
 NAMES = (
     "breast_cancer",
@@ -145,20 +145,7 @@ def test_scores_to_start_from_are_no_part_of_a_lightgbm_model() -> None:
 
 @pytest.mark.parametrize(
     "objective",
-    [
-        "regression",
-        "regression_l1",
-        "huber",
-        "fair",
-        "poisson",
-        "quantile",
-        "mape",
-        "gamma",
-        "tweedie",
-        "cross_entropy_lambda",
-        "lambdarank",
-        "rank_xendcg",
-    ],
+    [*REGRESSIONS, "cross_entropy_lambda", "lambdarank", "rank_xendcg"],
 )
 def test_lightgbm_objectives_without_classes_are_refused_by_name(
     objective: str,

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 from polydom.features.errors import BadModel
 from polydom.models import compile
 from tests.support.agreement import bundled, edge_rows
-from tests.support.boosters import FEW, lightgbm, xgboost
+from tests.support.boosters import FEW, REGRESSIONS, lightgbm, xgboost
 
 SKLEARN: dict[str, Any] = {
     "tree": DecisionTreeRegressor(random_state=0),
@@ -60,20 +60,7 @@ def test_scikit_learns_regressors_to_the_bit(name: str) -> None:
     np.testing.assert_array_equal(regressor.predict(singles), fitted.predict(rows))
 
 
-LIGHTGBM = (
-    "regression",
-    "regression_l1",
-    "huber",
-    "fair",
-    "poisson",
-    "quantile",
-    "mape",
-    "gamma",
-    "tweedie",
-)
-
-
-@pytest.mark.parametrize("objective", [*LIGHTGBM, "sqrt", "forest"])
+@pytest.mark.parametrize("objective", [*REGRESSIONS, "sqrt", "forest"])
 def test_lightgbms_regressors_to_the_bit(objective: str, tmp_path: Path) -> None:
     X, y = table()
     options: dict[str, Any] = FEW | {"min_child_samples": 3, "verbose": -1}

@@ -219,19 +219,19 @@ def test_rows_stop_where_the_plain_margin_is(
     order = draw.permutation(T)
     sums = lattices.bias + plainly(lattices, X)[:, order].cumsum(axis=1)
     ranked = np.sort(sums, axis=2)
-    leads = ranked[:, :, -1] - ranked[:, :, -2]
-    margin = draw.choice(leads.ravel(), T)  # at a margin itself a row goes on
+    own = ranked[:, :, -1] - ranked[:, :, -2]
+    margin = draw.choice(own.ravel(), T)  # at a margin itself a row goes on
     packed = packed_of(lattices, order, Margins(margin))
     totals, codes = packed.follow(X)
-    for i, lead in enumerate(leads):
-        beyond = np.flatnonzero(lead > margin)
+    for i, margins in enumerate(own):
+        beyond = np.flatnonzero(margins > margin)
         last = beyond[0] if len(beyond) else T - 1
         answer = BEST if len(beyond) else UNDECIDED
         assert codes[i] == 4 * (last + 1) + answer
         np.testing.assert_array_equal(totals[i], sums[i, last])
-        own = lattices.bias.copy()
-        assert by_margin_entry(X[i], packed.at, own) == codes[i]
-        np.testing.assert_array_equal(own, totals[i])
+        sums_of_row = lattices.bias.copy()
+        assert by_margin_entry(X[i], packed.at, sums_of_row) == codes[i]
+        np.testing.assert_array_equal(sums_of_row, totals[i])
 
 
 @pytest.mark.parametrize("size", range(1, 9))

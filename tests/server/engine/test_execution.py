@@ -161,13 +161,13 @@ def test_a_plan_that_is_not_sure_goes_on_to_its_end() -> None:
     assert outcome.accuracy == ACCURACIES[3]
 
 
-def test_a_lead_exactly_at_the_margin_is_not_enough() -> None:
+def test_a_margin_exactly_at_the_exit_is_not_enough() -> None:
     package = INDEX.package
     assert package is not None
     row = extractor_of(INDEX).extract(TEXT_100)
     _, scores = package.models[1].answer(row)
-    lead = max(scores) - min(scores)
-    for margin, reason in ((lead, None), (math.nextafter(lead, 0), "sure")):
+    own = max(scores) - min(scores)
+    for margin, reason in ((own, None), (math.nextafter(own, 0), "sure")):
         index = with_margins(margin)
         planner = Planner(index, extractor_of(index), now=Clock())
         first = ask(planner, Allowance(1.0))

@@ -131,7 +131,7 @@ def test_an_audited_exit_answers_as_the_whole_plan() -> None:
 
 
 def test_an_answer_past_all_exits_is_drawn_for_nothing() -> None:
-    index = with_margins(1.0)  # a lead is never above
+    index = with_margins(1.0)  # no margin is above
     planner = Planner(index, extractor_of(index), now=Clock())
     assert not ask(planner, Allowance(1.0)).passed
     planner.audit.share = 1.0

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.indexer.index.package import Package
-
-from .costs import feature_seconds
+from tests.support.oracles.costs import feature_seconds
 
 
 def seconds_to_a_better_answer(

@@ -38,7 +38,7 @@ def out_of_sample(
 ) -> tuple[list[float], list[int]]:
     """Ask a logistic regression trained on each split's first rows about its others.
 
-    Leads of the likeliest class over the next, and that class; without columns the
+    Margins of the likeliest class over the next, and that class; without columns the
     shares of the classes are all there is.
     """
     from sklearn.dummy import DummyClassifier
@@ -46,7 +46,7 @@ def out_of_sample(
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    leads, choices = [], []
+    margins, choices = [], []
     for train, test in splits:
         learner: Any = DummyClassifier()
         if X.shape[1]:
@@ -55,6 +55,6 @@ def out_of_sample(
         for i in test:
             shares = learner.predict_proba(X[i : i + 1].astype(np.float64))[0].tolist()
             second, best = sorted(shares)[-2:]
-            leads.append(best - second)
+            margins.append(best - second)
             choices.append(shares.index(best))
-    return leads, choices
+    return margins, choices

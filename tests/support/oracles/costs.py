@@ -13,6 +13,8 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.costs.polynomials import monomials
 from polydom.features.sizes import Size
 
+Floats = NDArray[np.float64]
+
 
 def pinball_loss(errors: NDArray[np.float64], quantile: float) -> float:
     """Sum of q e where a time lies above the curve, (1 - q) |e| where below."""
@@ -61,6 +63,22 @@ def cost_of_set(
     return total
 
 
+def feature_seconds(costs: CostTable, order: Sequence[int], size: Size) -> Floats:
+    """Seconds that each feature adds when computed in this order on this size.
+
+    A step is paid by the first feature that needs it; the overhead by none.
+    """
+    powers = monomials([size], len(costs.overhead))[0]
+    paid: set[int] = set()
+    seconds = np.empty(len(order))
+    for place, position in enumerate(order):
+        fresh = [step for step in costs.needs[position] if step not in paid]
+        paid.update(fresh)
+        own = costs.feature_coefficients[position]
+        seconds[place] = (own + costs.step_coefficients[fresh].sum(axis=0)) @ powers
+    return seconds
+
+
 def exact_pair_cost(coefficients: Sequence[float], a: float, b: float) -> Fraction:
     """Cost in two numbers without rounding, term by term: 1, a, b, a^2, ab, b^2 ..."""
     cost, degree, left = Fraction(0), 0, list(coefficients)
@@ -96,21 +114,3 @@ def outliers(
     share = max(0.5, 1 - 4 * (1 - quantile))
     most = sorted(ratios)[math.floor(share * (len(ratios) - 1))]
     return [ratio > 4 * max(most, 1) for ratio in ratios]
-
-
-def feature_seconds(
-    table: CostTable, order: Sequence[int], size: Size
-) -> NDArray[np.float64]:
-    """Seconds that each feature adds when computed in this order on this size.
-
-    A step is paid by the first feature that needs it; the overhead by none.
-    """
-    powers = monomials([size], len(table.overhead))[0]
-    paid: set[int] = set()
-    seconds = np.empty(len(order))
-    for place, position in enumerate(order):
-        fresh = [step for step in table.needs[position] if step not in paid]
-        paid.update(fresh)
-        own = table.feature_coefficients[position]
-        seconds[place] = (own + table.step_coefficients[fresh].sum(axis=0)) @ powers
-    return seconds

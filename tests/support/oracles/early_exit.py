@@ -59,7 +59,7 @@ def walk_early(
 def walk_margins(
     scores: NDArray[np.float64], order: Sequence[int], margin: Numbers, bias: Numbers
 ) -> tuple[int, int]:
-    """Add base models up, one class at a time, until one leads by enough."""
+    """Add base models up, one class at a time, until the margin is wide enough."""
     sums = list(bias)
     for r, model in enumerate(order):
         sums = [total + float(scores[model, k]) for k, total in enumerate(sums)]
@@ -71,10 +71,10 @@ def walk_margins(
 
 
 def exit_of(
-    leads: Sequence[float], choices: Sequence[int], margins: Sequence[float]
+    margins: Sequence[float], choices: Sequence[int], least: Sequence[float]
 ) -> tuple[int, int]:
     """Go past the checkpoints until one is sure: its choice, and which it was."""
-    for k in range(len(leads) - 1):
-        if leads[k] > margins[k]:
+    for k in range(len(margins) - 1):
+        if margins[k] > least[k]:
             return choices[k], k
-    return choices[-1], len(leads) - 1
+    return choices[-1], len(margins) - 1

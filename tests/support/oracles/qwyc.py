@@ -98,11 +98,11 @@ def margin_impurity(
     sums: NDArray[np.float64], chosen: Sequence[int], bins: int
 ) -> float:
     """Impurity as `measure_margin_impurity` has it, a row and a bin at a time."""
-    leads = [sorted(row)[-1] - sorted(row)[-2] for row in sums.tolist()]
+    margins = [sorted(row)[-1] - sorted(row)[-2] for row in sums.tolist()]
     leaders = [row.index(max(row)) for row in sums.tolist()]
-    scale = bins / max(leads) if max(leads) > 0 else 0.0
+    scale = bins / max(margins) if max(margins) > 0 else 0.0
     tally: dict[int, list[bool]] = {}
-    for value, leader, final in zip(leads, leaders, chosen, strict=True):
+    for value, leader, final in zip(margins, leaders, chosen, strict=True):
         place = int(min(value * scale, bins - 1))
         tally.setdefault(place, []).append(leader != final)
     return sum(

@@ -1,19 +1,12 @@
 """What one cheap request takes in process, from its body's bytes to the answer's.
 
-python -m benchmarks.serving.bench_path            prints microseconds
-python -m benchmarks.serving.bench_path --json     one JSON object, for the record
-
 The index of bench_server: 14 numbers, 500 trees, a different row for every call. Times
 are the thread's own, the least of many rounds, so that other programs show least.
 `ordinary` is what the ASGI way calls for the same request, without ASGI. Sending,
 counting and HTTP are not in either.
 """
 
-import argparse
 import json
-import os
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +27,7 @@ from polydom.server.schema.predict import encode
 from polydom.server.settings import Settings
 from polydom.server.v1.decode import decode_request
 
-from ..machine import describe
+from ..report import pin
 from . import record_index
 
 ROUNDS = 50
@@ -54,6 +47,7 @@ def least_us(call: Callable[[Any], Any], arguments: list[Any]) -> float:
 
 def measure(folder: Path) -> dict[str, float]:
     """Microseconds of the whole and of its parts."""
+    pin()
     record_index.write(folder)
     index = Index.load(folder / record_index.INDEX)
     assert index.package is not None
@@ -105,24 +99,3 @@ def measure(folder: Path) -> dict[str, float]:
     }
     facts["whole beyond the kernel"] = facts["whole"] - kernel_us
     return facts
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    with tempfile.TemporaryDirectory() as folder:
-        facts = measure(Path(folder))
-    if arguments.json:
-        print(json.dumps({"machine": describe(), "us": facts}))
-        return 0
-    print(describe())
-    for name, value in facts.items():
-        print(f"{name:26} {value:8.2f} us")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

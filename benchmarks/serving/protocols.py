@@ -1,8 +1,5 @@
 """What one way of asking costs beside another: `/v1/predict`, `/v2`, gRPC.
 
-python -m benchmarks.serving.bench_oip             prints a table
-python -m benchmarks.serving.bench_oip --json      one JSON object, for the record
-
 A record of 14 numbers and 500 trees, which take some microseconds, so that nearly all
 of it is the way there and back. One client with one connection asks the next as soon
 as it has the last; the ways take turns. `wall_us` has the client's own time in it,
@@ -10,13 +7,10 @@ which for Triton's clients is most; `server_us` is the server's processor time. 
 of one item, also where a request has 100.
 """
 
-import argparse
-import contextlib
 import http.client
 import json
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,7 +22,6 @@ import tritonclient.http
 
 from tests.support.servers import serving
 
-from ..machine import describe
 from . import record_index
 
 ROUNDS, CALLS, ITEMS = 7, 200, 100
@@ -90,9 +83,11 @@ def cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measure(path: Path, rows: Any) -> list[dict[str, Any]]:
+def measure(folder: Path) -> list[dict[str, Any]]:
     """Microseconds per item of each way: median and least of the rounds."""
-    with serving(path, "--grpc-port=0") as (process, port):
+    record_index.write(folder, count=4_000, asked=ITEMS)
+    rows = np.array(json.loads((folder / record_index.ROWS).read_text()), np.float32)
+    with serving(folder / record_index.INDEX, "--grpc-port=0") as (process, port):
         assert process.stdout is not None
         grpc_address = process.stdout.readline().split()[-1]
         found: list[dict[str, Any]] = [
@@ -120,30 +115,3 @@ def measure(path: Path, rows: Any) -> list[dict[str, Any]]:
         }
         for each in found
     ]
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        record_index.write(Path(folder), count=4_000, asked=ITEMS)
-        rows = json.loads(Path(record_index.ROWS).read_text())
-        table = measure(
-            Path(folder) / record_index.INDEX, np.array(rows, dtype=np.float32)
-        )
-    if arguments.json:
-        print(json.dumps({"machine": describe(), "ways": table}))
-        return
-    print(describe())
-    print(f"{'way':<28} {'items':>5} {'wall_us':>9} {'least':>9} {'server_us':>10}")
-    for row in table:
-        print(
-            f"{row['way']:<28} {row['items']:>5} {row['wall_us']:>9.1f} "
-            f"{row['wall_us_min']:>9.1f} {row['server_us']:>10.1f}"
-        )
-
-
-if __name__ == "__main__":
-    main()

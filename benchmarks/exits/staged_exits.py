@@ -1,9 +1,5 @@
 """Staged boosting against exits between models, where features cost something.
 
-python -m benchmarks.exits.bench_staged                  all sets: tables
-python -m benchmarks.exits.bench_staged --sets thyroid   one of them
-python -m benchmarks.exits.bench_staged --json           one JSON object, for the record
-
 Every contender is LightGBM, and all come to the columns in the same order: by the gain
 of one model of all columns per dollar. Columns of which one is computed from the
 others come together. Thyroid records cost what their tests do, Adult's columns one
@@ -23,9 +19,6 @@ divisions. All shares of changed decisions are shown; without one, every row pay
 the whole.
 """
 
-import argparse
-import json
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -42,10 +35,9 @@ from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 
 from ..data.kept_items import FTI_TESTS, thyroid_costs, thyroid_names
-from ..machine import describe
+from ..data.tables import load_adult
 from ..places import DATA
-from .bench_exits import cegb, table
-from .bench_qwyc import load_adult
+from .cegb import cegb, table
 from .staged_boosting import train_staged
 
 ALPHAS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
@@ -209,19 +201,19 @@ def exits(
             for columns in prefixes
         ]
         ranked = np.sort(shares, axis=2)
-        leads = (ranked[:, :, -1] - ranked[:, :, -2]).T
-        return leads, np.argmax(shares, axis=2).T
+        margins = (ranked[:, :, -1] - ranked[:, :, -2]).T
+        return margins, np.argmax(shares, axis=2).T
 
-    leads, choices = np.zeros((N, len(stages))), np.zeros((N, len(stages)), np.int64)
+    margins, choices = np.zeros((N, len(stages))), np.zeros((N, len(stages)), np.int64)
     for rows, left in folds(N, seed):
-        leads[left], choices[left] = answers(rows, problem.X[left])
+        margins[left], choices[left] = answers(rows, problem.X[left])
     sure, chosen = answers(np.arange(N), problem.Xt)
     needed = [problem.needs[columns].any(axis=0) for columns in prefixes]
     paid = np.array(needed) @ problem.costs
     whole = chosen[:, -1]
     yield line(problem, "models", None, whole, whole, np.full(len(whole), paid[-1]))
     for alpha in ALPHAS:
-        found = fit_exits(Answers(leads, choices), np.diff(paid, prepend=0), alpha)
+        found = fit_exits(Answers(margins, choices), np.diff(paid, prepend=0), alpha)
         stops = sure > found.thresholds
         stops[:, -1] = True
         at = stops.argmax(axis=1)
@@ -283,41 +275,5 @@ def run(name: str) -> list[dict[str, Any]]:
     ]
     rows = [average(same) for same in zip(*by_seed, strict=True)]
     if name == "thyroid":
-        rows += [
-            {
-                "rule": "CEGB",
-                "tradeoff": row["tradeoff"],
-                "accuracy": row["accuracy"],
-                "mean_cost": row["mean_cost"],
-            }
-            for row in cegb()
-        ]
-    return [{"set": name, "stages": S, **row} for row in rows]
-
-
-def main() -> int:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    if not DATA.is_dir():
-        print(f"the data are not here: {DATA} is no folder", file=sys.stderr)
-        return 1
-    rows = [row for name in arguments.sets for row in run(name)]
-    if arguments.json:
-        print(json.dumps({"machine": describe(), "rows": rows}))
-        return 0
-    print(describe())
-    for row in rows:
-        print(
-            " | ".join(
-                f"{value:.4g}" if isinstance(value, float) else str(value)
-                for value in row.values()
-            )
-        )
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        rows += [{**row, "rule": "CEGB"} for row in cegb()]
+    return [{**row, "set": name, "stages": S} for row in rows]

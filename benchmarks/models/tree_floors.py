@@ -1,8 +1,5 @@
 """What trees cost beside what they cannot do without, and where the rest goes.
 
-python -m benchmarks.models.bench_floor DATA           prints tables
-python -m benchmarks.models.bench_floor DATA --json    one JSON object, for the record
-
 The model and the exits of bench_trees. From Python and within compiled code the *same*
 300 rows are evaluated in the same order, in turn, each way in each round after the
 same preparation: *warm*, once untimed before; *cold*, after 16 MB of other data have
@@ -15,12 +12,7 @@ order; or, in a batch, where rows can take turns, one read and one addition per 
 row. Mispredicted branches are in none of them.
 """
 
-import argparse
-import json
-import os
 import statistics
-import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +21,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.scoring.kernels.native import entry
 from polydom.models.trees import self_test
@@ -41,11 +32,10 @@ from polydom.models.trees.packed import PackedTrees
 from polydom.models.trees.row_by_number import fill_table
 from polydom.models.trees.trees import Trees
 
-from ..exits.bench_qwyc import load_adult
-from ..machine import describe
+from ..data.tables import load_adult
 from ..peers.contender import Singles
-from ..peers.tree_peers import TREES
-from .adult_trees import FittedExit, fit_exit, train
+from .adult_trees import FittedExit, fit_exit
+from .boosting import BINARY, TREES, boost
 from .kernels import tree_floor as kernels
 
 ROUNDS, ROWS, BATCH = 31, 300, 4096
@@ -213,15 +203,13 @@ def floors(facts: dict[str, Any], trees: float) -> Figures:
 def measure(folder: Path) -> dict[str, Any]:
     """Train, fit, time; every figure."""
     X, y, test, _ = load_adult(folder)
-    with tempfile.TemporaryDirectory() as place:
-        ensemble = compile(train(X, y, Path(place)))
+    _, ensemble = boost(X, y, **BINARY, num_threads=1)
     fitted = fit_exit(ensemble, X, test)
     packed = ensemble.classifier.scorer.packed
     acts, batch = ways(ensemble, fitted, test), test[:BATCH]
     step = len(test) // ROWS
     trees = float(fitted.used[: ROWS * step : step].mean())
     facts: dict[str, Any] = {
-        "machine": describe(),
         "kernels": self_test.TRUST.kernels,
         "trees": {"of these rows": trees, "of all": float(fitted.used.mean())},
         "changed": fitted.changed,
@@ -242,29 +230,3 @@ def measure(folder: Path) -> dict[str, Any]:
             "exit": touched(exits, fitted.used),
         }
     return facts
-
-
-def main() -> int:
-    """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="folder of the data sets")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    arguments = parser.parse_args()
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    facts = measure(arguments.folder)
-    if arguments.json:
-        print(json.dumps(facts))
-        return 0
-    for name, value in facts.items():
-        if not isinstance(value, dict):
-            print(f"{name}: {value}")
-            continue
-        print(name)
-        for part, figure in value.items():
-            print(f"    {part:38} {figure}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

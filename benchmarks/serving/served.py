@@ -1,0 +1,70 @@
+"""A server in a process of its own, with settings that no option of `serve` makes."""
+
+import contextlib
+import http.client
+import multiprocessing
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from polydom.server.app import create_app
+from polydom.server.engine import planner
+from polydom.server.ops.server import listen, run
+from polydom.server.settings import Settings
+
+from ..report import CORES, pin
+
+START_S = 60.0
+
+
+@contextlib.contextmanager
+def serving(
+    path: Path, settings: Settings, pressure: float = planner.PRESSURE
+) -> Iterator[int]:
+    """Serve on the second core, if there is one, and ask from the first: the port."""
+    with listen("127.0.0.1", 0) as free:
+        port = int(free.getsockname()[1])
+    core = 1 if len(CORES) > 1 else None
+    if core is not None:
+        pin(0)
+    process = multiprocessing.get_context("spawn").Process(
+        target=serve, args=(path, port, core, settings, pressure)
+    )
+    process.start()
+    try:
+        end_s = time.monotonic() + START_S
+        while probe(port, "/readyz") == np.inf:
+            if time.monotonic() > end_s or not process.is_alive():
+                raise TimeoutError("the server did not become ready")
+            time.sleep(0.1)
+        yield port
+    finally:
+        process.kill()
+        process.join()
+
+
+def serve(
+    path: Path, port: int, core: int | None, settings: Settings, pressure: float
+) -> None:
+    """Serve in this process."""
+    if core is not None:
+        pin(core)
+    planner.PRESSURE = pressure
+    with listen("127.0.0.1", port) as listener:
+        run(create_app(path, settings=settings), listener)
+
+
+def probe(port: int, path: str) -> float:
+    """Seconds until a 200 came over a new connection; infinite if none did."""
+    start_s = time.perf_counter()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    try:
+        connection.request("GET", path)
+        status = connection.getresponse().status
+    except OSError:
+        return np.inf
+    finally:
+        connection.close()
+    return time.perf_counter() - start_s if status == 200 else np.inf
