@@ -222,6 +222,7 @@ def main() -> None:
     parser.add_argument("--streams", nargs="+", choices=STREAMS, default=list(STREAMS))
     parser.add_argument("--plot", type=Path, help="folder to write PNGs to")
     args = parser.parse_args()
+    report.need(args.data)
     results = []
     for name in args.streams:
         try:

@@ -69,6 +69,7 @@ def main() -> None:
     parser = report.options(__doc__, data=True)
     parser.add_argument("--sets", nargs="+", choices=SETS, default=list(SETS))
     args = parser.parse_args()
+    report.need(args.data)
     rows = [row for name in args.sets for row in measure(name, args.data)]
     report.tell({f"{RESAMPLINGS} draws of {ROWS} rows": rows}, args.json)
 

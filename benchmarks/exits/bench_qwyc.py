@@ -42,6 +42,8 @@ def main() -> None:
     found: dict[str, Any] = {}
     if args.kept is not None:
         found = {"trees": json.loads(args.kept.read_text())["trees"]}
+    else:
+        report.need(args.data)
     if "trees" in args.parts:
         results = found.setdefault("trees", {})
         for name in results or args.sets or SETS:

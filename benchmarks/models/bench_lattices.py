@@ -130,6 +130,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--tensorflow", help="interpreter that has TensorFlow Lattice")
     args = parser.parse_args()
+    report.need(args.data)
     parts: dict[str, Callable[[], Any]] = {
         "rows": partial(time_rows, args.tensorflow),
         "exits": partial(exits, args.data),

@@ -249,6 +249,7 @@ def main() -> None:
     parser.add_argument("--peers", nargs="*", help="only these, beside LightGBM")
     parser.add_argument("--cpu", action="store_true", help="count CPU seconds")
     arguments = parser.parse_args()
+    report.need(arguments.data)
     report.pin()
     facts = compare(arguments) if "times" in arguments.parts else {}
     if "floors" in arguments.parts:

@@ -29,15 +29,7 @@ DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
 @dataclass(frozen=True, slots=True)
 class CsvFile:
-    """A CSV file that can be read.
-
-    Attributes
-    ----------
-    encoding, separator
-        As named or, where that is clear, as found.
-    names
-        Of the columns: the cells of its first row.
-    """
+    """A CSV file that can be read; `names` are the cells of its first row."""
 
     path: Path
     encoding: str
@@ -129,13 +121,7 @@ def check_form(separator: str | None, encoding: str | None) -> None:
 
 
 def find_encoding(path: Path) -> str:
-    """Find the encoding of a text file; see `open_csv`.
-
-    Raises
-    ------
-    BadInput
-        If it is no text: bytes are 0, as in files of other programs.
-    """
+    """Find the encoding of a text file; BadInput where bytes are 0, as in no text."""
     with path.open("rb") as file:
         start = file.read(SAMPLE)
         for mark, encoding in MARKS.items():

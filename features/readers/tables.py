@@ -145,10 +145,7 @@ class Line(NamedTuple):
 def read_json_lines(path: Path, encoding: str | None = None) -> Iterator[Line]:
     """Read a file of one JSON object a line, in UTF-8 by default.
 
-    Raises
-    ------
-    BadInput
-        If the file cannot be read, or nobody knows the encoding.
+    BadInput comes where it cannot be read, or nobody knows the encoding.
     """
     for number, document in enumerate(_documents(path, encoding), 1):
         if document.strip():
