@@ -19,9 +19,12 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadInput, PolydomError
 
 from .errors import UNEXPECTED, Failure, Overloaded
+from .http.bearer_tokens import (
+    Access,
+    TokenGate,
+)
 from .http.openapi import document
 from .http.reply import RawReplies, error_reply
-from .http.tokens import Access, TokenGate
 from .oip.openapi import OIP_STRUCTS, describe_oip
 from .oip.rest import routes_of
 from .oip.service import InferenceService

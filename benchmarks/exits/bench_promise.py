@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from polydom.models.qwyc.confidence import calibrate
+from polydom.models.qwyc.confidence_bound import calibrate
 from polydom.models.qwyc.schedule import Schedule
 
 from .. import report

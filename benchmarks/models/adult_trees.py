@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from polydom.models.early_exit.early_exits import EarlyExit
 from polydom.models.early_exit.ensemble import Ensemble
-from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.qwyc.augment import swap_columns
 from polydom.models.qwyc.fit import fit_schedule
 

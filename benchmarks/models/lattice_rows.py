@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.models import Schedule
+from polydom.models.early_exit.early_exits import EarlyExit
 from polydom.models.early_exit.ensemble import as_ensemble
-from polydom.models.early_exit.evaluators import EarlyExit
 from polydom.models.lattices.kernels.plain import PARTS
 from polydom.models.lattices.lattices import Lattices, make_lattices
 from polydom.models.scoring.classifier import Classifier, Head

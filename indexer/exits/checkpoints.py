@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 from polydom.models.qwyc.schedule import Promise
 from polydom.models.scoring.model import Model
-from polydom.models.scoring.stops import margins_of
+from polydom.models.scoring.stopping_rule import margins_of
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

@@ -16,8 +16,16 @@ from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Rows
 from ..scoring.rows import take_rows
 from ..scoring.scorer import BaseModels, PackedTerms, SumOfTerms
-from ..scoring.stops import NEAR, Margins, Stops
-from .evaluators import EarlyExit, MarginExit, make_evaluator
+from ..scoring.stopping_rule import (
+    NEAR,
+    Margins,
+    Stops,
+)
+from .early_exits import (
+    EarlyExit,
+    MarginExit,
+    make_evaluator,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

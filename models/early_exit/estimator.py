@@ -13,10 +13,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from polydom.features.errors import BadInput, BadModel
 
-from ..qwyc.confidence import number_groups
+from ..qwyc.confidence_bound import number_groups
 from .compiled import compile
+from .early_exits import (
+    EarlyExit,
+    MarginExit,
+)
 from .ensemble import Ensemble
-from .evaluators import EarlyExit, MarginExit
 
 
 class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]

@@ -9,7 +9,7 @@ from ..scoring.address_table import LINE, lay_table
 from ..scoring.kernels.cached_njit import COMPILED
 from ..scoring.kernels.native import entry
 from ..scoring.scorer import PackedTerms
-from ..scoring.stops import Stops
+from ..scoring.stopping_rule import Stops
 from .kernels.simd_steps import LANES, STEP
 from .kernels.single_row import (
     TABLE,

@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, load_preparation
 from ..scoring.scorer import SumOfTerms
-from ..scoring.stops import Stops
+from ..scoring.stopping_rule import Stops
 from ..scoring.stored_arrays import Stored
 from .kernels.sums import linear
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..scoring.stops import margins_of
+from ..scoring.stopping_rule import margins_of
 from ..scoring.whole_sums import whole_sums
 from .costs import ModelCosts
 from .cuts import list_entries, thresholds_at

@@ -6,7 +6,7 @@ from typing import Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scoring.stops import margins_of
+from ..scoring.stopping_rule import margins_of
 from ..scoring.whole_sums import whole_sums
 
 Floats = NDArray[np.float64]

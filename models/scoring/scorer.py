@@ -14,7 +14,10 @@ from .address_table import AddressTable, NotCopied
 from .model import Floats, Rows
 from .preparation import Preparation
 from .rows import DENSE, SINGLE
-from .stops import Codes, Stops
+from .stopping_rule import (
+    Codes,
+    Stops,
+)
 from .stored_arrays import Stored
 
 
@@ -153,7 +156,7 @@ class PackedTerms(NotCopied):
         Sums before the first base model.
     enter
         Compiled function of one row, of `at`, and of totals (R,) where it writes them.
-        It gives the answer, by limits; the code, by margins (see `stops.py`); of whole
+        It gives the answer, by limits; the code, by margins (see `stopping_rule.py`); of whole
         sums the raw score, if there is one. None where only many rows have a kernel.
     many
         Kernel of rows (N, width), of `at`, totals (N, R) to add to, and codes (N,).

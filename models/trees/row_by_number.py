@@ -11,7 +11,7 @@ from polydom.features.errors import BadInput
 
 from ..scoring.address_table import NotCopied
 from ..scoring.kernels.native import entry
-from ..scoring.stops import UNDECIDED
+from ..scoring.stopping_rule import UNDECIDED
 from .kernels.row_by_number import TABLE, decide_bound, simd_decide_bound
 from .packed import PackedTrees
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ..scoring.address_table import lay_table
 from ..scoring.kernels.native import entry
 from ..scoring.model import Floats
-from ..scoring.stops import Stops
+from ..scoring.stopping_rule import Stops
 from .kernels.avx512 import LANES, MOST_DEPTH, STEP, VECTORS
 from .kernels.simd import (
     ABREAST,

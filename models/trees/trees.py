@@ -12,7 +12,7 @@ from polydom.features.errors import BadModel
 from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, as_rows, load_preparation
 from ..scoring.scorer import SumOfTerms
-from ..scoring.stops import Stops
+from ..scoring.stopping_rule import Stops
 from ..scoring.stored_arrays import Stored
 from .choose_kernel import pack
 from .kernels.walk import add_trees, find_leaves

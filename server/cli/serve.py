@@ -111,7 +111,7 @@ def serve(
     files on SIGHUP.
     """
     from ..app import create_app
-    from ..http.tokens import Access
+    from ..http.bearer_tokens import Access
     from ..ops.file_watch import Watch
     from ..ops.logs import set_up_logs
     from ..ops.server import ServeOptions, free_port, listen

@@ -15,8 +15,8 @@ from polydom.features.errors import BadInput
 from ..engine.outcome import Outcome
 from ..engine.request import Caller, Request
 from ..errors import Failure, NotAllowed, NotReady
+from ..http.bearer_tokens import Access
 from ..http.headers import Headers
-from ..http.tokens import Access
 from ..runtime.admission import Admission
 from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel

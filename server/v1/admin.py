@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from fastapi import Request, Response
 
+from ..http.bearer_tokens import Tokens
 from ..http.headers import only_model_in
 from ..http.reply import json_reply
-from ..http.tokens import Tokens
 from ..runtime.repository import Repository
 
 RELOAD = "/v1/admin/reload"

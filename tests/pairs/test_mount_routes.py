@@ -22,8 +22,11 @@ from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
+from polydom.server.http.bearer_tokens import (
+    Access,
+    Tokens,
+)
 from polydom.server.http.protocol import HttpProtocol
-from polydom.server.http.tokens import Access, Tokens
 from tests.support import records
 
 USER, ADMIN = "a-token-of-some-user-of-models", "an-admin-token-of-32-characters0"

@@ -32,8 +32,8 @@ from polydom.indexer.index.pdx_file import (
 from polydom.server import errors
 from polydom.server.__main__ import main
 from polydom.server.app import create_app, describe_routes
+from polydom.server.http.bearer_tokens import OPEN_PATHS
 from polydom.server.http.protocol import HttpProtocol
-from polydom.server.http.tokens import OPEN_PATHS
 from polydom.server.schema.batch import BatchTerms, ErrorEntry, Totals
 from polydom.server.schema.facts import IndexFacts, ModelFacts
 from polydom.server.schema.predict import Answer, PredictRequest

@@ -17,7 +17,7 @@ import pytest
 
 from polydom.server.app import describe_routes
 from polydom.server.errors import STATUSES
-from polydom.server.http.tokens import OPEN_PATHS
+from polydom.server.http.bearer_tokens import OPEN_PATHS
 from tests.support.raw_http import INSIDE, failure, request, send, statuses
 from tests.support.served import FEATURES_FILE, SPAM
 from tests.support.servers import STOP_S, ask, serving

@@ -12,8 +12,11 @@ import pytest
 import uvicorn
 
 from polydom.server.app import create_app
+from polydom.server.http.bearer_tokens import (
+    Access,
+    Tokens,
+)
 from polydom.server.http.protocol import HttpProtocol
-from polydom.server.http.tokens import Access, Tokens
 from tests.support import records
 
 BODY = json.dumps({"record": records.PEOPLE[0]}).encode()

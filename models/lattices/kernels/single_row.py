@@ -28,9 +28,17 @@ from ...scoring.kernels.native import (
     pointer,
     table_at,
 )
-from ...scoring.kernels.stops import margin_of, outside, side
+from ...scoring.kernels.stopping_rule import (
+    margin_of,
+    outside,
+    side,
+)
 from ...scoring.model import Floats, Rows
-from ...scoring.stops import BEST, UNDECIDED, Codes
+from ...scoring.stopping_rule import (
+    BEST,
+    UNDECIDED,
+    Codes,
+)
 from .simd_steps import (
     BITS,
     LANES,

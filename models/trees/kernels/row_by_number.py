@@ -9,7 +9,7 @@ from numba import carray, int64, uint64
 
 from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import pointer, table_at
-from ...scoring.stops import NO_ROW
+from ...scoring.stopping_rule import NO_ROW
 from .packed import decide
 from .simd import kernel, simd_side
 

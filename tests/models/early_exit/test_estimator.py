@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import EarlyExitClassifier, compile
-from polydom.models.early_exit.evaluators import MarginExit
+from polydom.models.early_exit.early_exits import MarginExit
 from tests.support.agreement import bundled
 
 X, Y = bundled("breast_cancer")

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import MarginSchedule, Schedule
+from polydom.models.early_exit.early_exits import MarginExit
 from polydom.models.early_exit.ensemble import as_ensemble
-from polydom.models.early_exit.evaluators import MarginExit
 from polydom.models.lattices.lattices import Lattices, make_lattices
 from polydom.models.load import load_model
 from polydom.models.scoring.classifier import Classifier, Head

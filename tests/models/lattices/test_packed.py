@@ -22,7 +22,14 @@ from polydom.models.lattices.packed import (
 )
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.scorer import PackedTerms
-from polydom.models.scoring.stops import BEST, UNDECIDED, Limits, Margins, Never, Stops
+from polydom.models.scoring.stopping_rule import (
+    BEST,
+    UNDECIDED,
+    Limits,
+    Margins,
+    Never,
+    Stops,
+)
 from tests.support.examples import few
 from tests.support.oracles.lattices import calibrated_value, on_simplex
 

@@ -16,7 +16,7 @@ from polydom.models.qwyc.kernels.next_model import BINS, measure_margin_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.ordering import AHEAD
 from polydom.models.qwyc.running_sums import MarginSums
-from polydom.models.scoring.stops import margins_of
+from polydom.models.scoring.stopping_rule import margins_of
 from polydom.models.scoring.whole_sums import whole_sums
 from tests.support.oracles.qwyc import margin_impurity
 from tests.support.votes import drawn_class_scores, noisy_rounds

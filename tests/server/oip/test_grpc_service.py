@@ -18,7 +18,7 @@ from tritonclient.utils import InferenceServerException
 from polydom.features.errors import BadInput
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
-from polydom.server.http.tokens import Access
+from polydom.server.http.bearer_tokens import Access
 from polydom.server.oip.grpc_messages import METHODS, SERVICE
 from polydom.server.ops.server import free_port
 from polydom.server.settings import GrpcAt

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from polydom.models.scoring.kernels.cached_njit import njit
-from polydom.models.scoring.kernels.stops import beyond_margin, margin_of, outside, side
-from polydom.models.scoring.stops import (
+from polydom.models.scoring.kernels.stopping_rule import (
+    beyond_margin,
+    margin_of,
+    outside,
+    side,
+)
+from polydom.models.scoring.stopping_rule import (
     BEST,
     NEAR,
     NEGATIVE,

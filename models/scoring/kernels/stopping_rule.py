@@ -1,9 +1,12 @@
-"""The rules of `stops.py`, compiled: what kernels ask after each base model."""
+"""The rules of `stopping_rule.py`, compiled: what kernels ask after each base model."""
 
 import numpy as np
 
 from ..model import Floats
-from ..stops import NEAR, UNDECIDED
+from ..stopping_rule import (
+    NEAR,
+    UNDECIDED,
+)
 from .cached_njit import njit
 
 
