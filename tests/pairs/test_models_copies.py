@@ -205,7 +205,7 @@ def test_threads_share_a_copy() -> None:
 def test_packed_arrays_are_not_copied_by_themselves() -> None:
     ensemble = compile(learned("forest"))
     exits: Any = ensemble.early_exit(exact_schedule(ensemble))
-    assert isinstance(exits.packed.rows.start, np.ndarray)
+    assert isinstance(exits.packed.start, np.ndarray)
     with pytest.raises(BadInput, match="addresses of this process"):
         pickle.dumps(exits.packed)
     with pytest.raises(BadInput, match="addresses of this process"):
