@@ -156,8 +156,9 @@ class PackedTerms(NotCopied):
         Sums before the first base model.
     enter
         Compiled function of one row, of `at`, and of totals (R,) where it writes them.
-        It gives the answer, by limits; the code, by margins (see `stopping_rule.py`); of whole
-        sums the raw score, if there is one. None where only many rows have a kernel.
+        It gives the answer, by limits; the code, by margins (see `stopping_rule.py`);
+        of whole sums the raw score, if there is one. None where only many rows have a
+        kernel.
     many
         Kernel of rows (N, width), of `at`, totals (N, R) to add to, and codes (N,).
     at

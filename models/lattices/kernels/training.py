@@ -119,19 +119,19 @@ def climb(inputs: Floats, order: Ints, path: Ints, weights: Floats) -> None:
 @njit(void(int64, MODEL, SUMS, SUMS), **OPTIONS)
 def score_row(i: int, model: Model, calibrated: Floats, out: Floats) -> None:
     """Write what each lattice gives for row i, (T, R), and its inputs (T, S)."""
-    inputs, vertices = model.inputs, model.vertices
+    places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
-    missing = model.calibrations.shape[2] - 1
+    missing = calibrations.shape[2] - 1
     order, path = np.empty(S, np.int64), np.empty(S + 1, np.int64)
-    weights = np.empty(S + 1 if model.simplex else 2 * V - 1)
+    weights = np.empty(S + 1 if simplex else 2 * V - 1)
     for t in range(T):
         own = calibrated[t]
         for s in range(S):
-            k, f = model.places[i, inputs[t, s]], model.parts[i, inputs[t, s]]
-            low = model.calibrations[t, s, k]
-            high = model.calibrations[t, s, min(k + 1, missing)]
+            k, f = places[i, inputs[t, s]], parts[i, inputs[t, s]]
+            low = calibrations[t, s, k]
+            high = calibrations[t, s, min(k + 1, missing)]
             own[s] = low + f * (high - low)
-        if model.simplex:
+        if simplex:
             climb(own, order, path, weights)
             for r in range(R):
                 out[t, r] = 0.0
@@ -224,9 +224,9 @@ def gradient(
     Where `joint`, of the loss of all lattices together, else of the sum of each
     lattice's own. `bias` is (R,).
     """
-    inputs, vertices = model.inputs, model.vertices
+    places, parts, inputs, simplex, calibrations, vertices = model
     (T, S), (_, R, V) = inputs.shape, vertices.shape
-    missing = model.calibrations.shape[2] - 1
+    missing = calibrations.shape[2] - 1
     calibrated, by_input = np.empty((T, S)), np.empty(S)
     scores, slopes = np.empty((T, R)), np.empty((T, R))
     order, path = np.empty(S, np.int64), np.empty(S + 1, np.int64)
@@ -245,13 +245,15 @@ def gradient(
                 residuals(scores[t] + bias, y[i], slopes[t])
         by_bias += slopes[0]
         for t in range(T):
-            own = (calibrated[t], slopes[t], vertices[t], by_vertex[t])
-            if model.simplex:
-                slope_on_simplex(*own, order, path, weights, by_input)
+            own, slope, to = calibrated[t], slopes[t], by_vertex[t]
+            if simplex:
+                slope_on_simplex(
+                    own, slope, vertices[t], to, order, path, weights, by_input
+                )
             else:
-                slope_between_all(*own, weights, by_input)
+                slope_between_all(own, slope, vertices[t], to, weights, by_input)
             for s in range(S):
-                k, f = model.places[i, inputs[t, s]], model.parts[i, inputs[t, s]]
+                k, f = places[i, inputs[t, s]], parts[i, inputs[t, s]]
                 by_calibration[t, s, k] += by_input[s] * (1.0 - f)
                 by_calibration[t, s, min(k + 1, missing)] += by_input[s] * f
 
