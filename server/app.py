@@ -19,10 +19,7 @@ from threadpoolctl import threadpool_limits
 from polydom.features.errors import BadInput, PolydomError
 
 from .errors import UNEXPECTED, Failure, Overloaded
-from .http.bearer_tokens import (
-    Access,
-    TokenGate,
-)
+from .http.bearer_tokens import Access, TokenGate
 from .http.openapi import document
 from .http.reply import RawReplies, error_reply
 from .oip.openapi import OIP_STRUCTS, describe_oip

@@ -10,7 +10,7 @@ each share of changed answers. Every item of the rest passes all checkpoints of 
 accurate plan once, each feature and each model timed as it is computed. From that
 follows what every rule takes and answers: the whole plan, its first features alone
 without exits, and exits. Seconds are the processor's, as what else runs is not in them;
-`--engine` answers some items with the engine itself, and says how that compares.
+`--planner` answers some items with the planner itself, and says how that compares.
 Thyroid records cost what their tests do, beside LightGBM's cost-efficient boosting
 (CEGB), which pays for the tests that the paths of a row need.
 
@@ -217,8 +217,8 @@ def run(name: str, cache: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def ask_engines(name: str, cache: Path, most: int) -> list[dict[str, Any]]:
-    """Answer some items with the engine, whole and with exits, in turn."""
+def ask_planners(name: str, cache: Path, most: int) -> list[dict[str, Any]]:
+    """Answer some items with a planner, whole and with exits, in turn."""
     indexes = [build(project(name, alpha), cache=cache) for alpha in (None, CHECKED)]
     planners = []
     for index in indexes:
@@ -237,7 +237,7 @@ def ask_engines(name: str, cache: Path, most: int) -> list[dict[str, Any]]:
     return [
         {
             "set": name,
-            "rule": "engine, the first items",
+            "rule": "planner, the first items",
             "items": most,
             "alpha": alpha,
             "early": float(early[e, 5:].mean()),
@@ -255,7 +255,7 @@ def main() -> None:
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
     parser.add_argument("--sets", nargs="+", choices={*KEPT, *staged_exits.SETS})
     parser.add_argument(
-        "--engine", type=int, default=0, metavar="N", help="items for the engine too"
+        "--planner", type=int, default=0, metavar="N", help="items for the planner too"
     )
     parser.add_argument("--cache", type=Path, help="keep the builds' cache here")
     arguments = parser.parse_args()
@@ -270,8 +270,8 @@ def main() -> None:
             for name in asked(KEPT):
                 cache = arguments.cache or Path(folder)
                 found["plans"] += run(name, cache)
-                if arguments.engine and name != "thyroid":
-                    found["plans"] += ask_engines(name, cache, arguments.engine)
+                if arguments.planner and name != "thyroid":
+                    found["plans"] += ask_planners(name, cache, arguments.planner)
         if "thyroid" in asked(KEPT):
             found["plans"] += cegb()
     if "staged" in found:

@@ -11,11 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadProject
-from polydom.models.qwyc.confidence_bound import (
-    Groups,
-    fewest_rows,
-    lacking_rows,
-)
+from polydom.models.qwyc.confidence_bound import Groups, fewest_rows, lacking_rows
 
 from ..exits.checkpoints import Answers, CheckpointExits
 from ..exits.fit import fit_exits

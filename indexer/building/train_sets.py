@@ -157,7 +157,7 @@ def _train(task: Task, mask: int) -> float:
 
 def _answers_by_fold(task: Task, mask: int) -> tuple[Floats, Rows]:
     """Margins and choices of one set for each fold's items, which are kept."""
-    name = f"answers/{task.key}/{mask:x}"
+    name = f"margins/{task.key}/{mask:x}"
     stored = task.cache.load(name)
     if stored is None:
         columns = columns_of(task.starts, mask)

@@ -6,10 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
-from polydom.models.qwyc.confidence_bound import (
-    check_rate,
-    fit_to_rate,
-)
+from polydom.models.qwyc.confidence_bound import check_rate, fit_to_rate
 from polydom.models.qwyc.optimal_stopping import Stopping
 from polydom.models.qwyc.running_sums import Walk
 

@@ -246,7 +246,7 @@ def _margins(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...]
     if len(padded) != count or padded.shape[1] != arrays["fallbacks"].shape[1]:
         raise BadIndexFile("damaged: its exits are not its candidates'")
     if (padded < 0).any():
-        raise BadIndexFile("damaged: an exit at a lead below zero")
+        raise BadIndexFile("damaged: an exit at a margin below zero")
     lengths = (arrays["fallbacks"] >= 0).sum(axis=1)
     exits = np.where(padded < NEVER, padded, np.inf)
     return tuple(

@@ -12,12 +12,7 @@ from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Rows
 from ..scoring.rows import DENSE, SINGLE, take_row, take_rows
 from ..scoring.scorer import BaseModels, PackedTerms
-from ..scoring.stopping_rule import (
-    UNDECIDED,
-    Codes,
-    Limits,
-    Margins,
-)
+from ..scoring.stopping_rule import UNDECIDED, Codes, Limits, Margins
 from ..scoring.whole_sums import whole_sums
 from ..trees.row_by_number import bind_rows
 

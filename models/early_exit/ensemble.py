@@ -16,16 +16,8 @@ from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Rows
 from ..scoring.rows import take_rows
 from ..scoring.scorer import BaseModels, PackedTerms, SumOfTerms
-from ..scoring.stopping_rule import (
-    NEAR,
-    Margins,
-    Stops,
-)
-from .early_exits import (
-    EarlyExit,
-    MarginExit,
-    make_evaluator,
-)
+from ..scoring.stopping_rule import NEAR, Margins, Stops
+from .early_exits import EarlyExit, MarginExit, make_evaluator
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -165,19 +157,19 @@ class Ensemble:
         """
         X = take_rows(X)
         scores = self.base_scores(X)
-        options |= {"confidence": confidence, "groups": groups}
-        options["decisions"] = self._decide(X)
+        own: dict[str, Any] = {"confidence": confidence, "groups": groups}
+        own["decisions"] = self._decide(X)
         if calibration is not None:
-            options["calibration"] = self.base_scores(calibration)
-            options["calibration_decisions"] = self._decide(calibration)
+            own["calibration"] = self.base_scores(calibration)
+            own["calibration_decisions"] = self._decide(calibration)
         if feature_costs is not None:
-            options |= {"feature_costs": feature_costs, "uses": self.uses(X.shape[1])}
+            own |= {"feature_costs": feature_costs, "uses": self.uses(X.shape[1])}
         if self.binary:
             return self.early_exit(
-                fit_schedule(scores, self.threshold, alpha, **options)
+                fit_schedule(scores, self.threshold, alpha, **own, **options)
             )
         return self.early_exit(
-            fit_margin_schedule(scores, alpha, bias=self.bias, **options)
+            fit_margin_schedule(scores, alpha, bias=self.bias, **own, **options)
         )
 
     def _decide(self, X: Rows) -> NDArray[Any]:

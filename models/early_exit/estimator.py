@@ -15,10 +15,7 @@ from polydom.features.errors import BadInput, BadModel
 
 from ..qwyc.confidence_bound import number_groups
 from .compiled import compile
-from .early_exits import (
-    EarlyExit,
-    MarginExit,
-)
+from .early_exits import EarlyExit, MarginExit
 from .ensemble import Ensemble
 
 
@@ -116,8 +113,8 @@ class EarlyExitClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):  
         """
         self._validate_params()
         ensemble = _compiled(self.estimator)
-        names = getattr(X, "columns", ())
         X = validate_data(self, X, ensure_all_finite=False)
+        names = getattr(self, "feature_names_in_", None)
         _check_columns(self.estimator, names, X.shape[1])
         terms: dict[str, Any] = {"confidence": self.confidence, "groups": groups}
         if self.confidence is not None:
@@ -174,7 +171,11 @@ def _check_columns(source: Any, names: Any, width: int) -> None:
     if own != width:
         raise BadInput(f"rows of {width} columns; the estimator was fitted on {own}")
     fitted = getattr(source, "feature_names_in_", None)
-    if fitted is not None and len(names) and list(fitted) != list(names):
+    if fitted is None or names is None:
+        return
+    # LightGBM keeps names with underscores for spaces.
+    spaceless = [[name.replace(" ", "_") for name in part] for part in (names, fitted)]
+    if spaceless[0] != spaceless[1]:
         shown, wanted = (", ".join(map(str, part[:8])) for part in (names, fitted))
         raise BadInput(
             f"columns {shown} ...; the estimator was fitted on {wanted} ..., in this "

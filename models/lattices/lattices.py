@@ -9,10 +9,7 @@ from numpy.typing import NDArray
 from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, as_rows, load_preparation
 from ..scoring.scorer import PackedTerms, SumOfTerms
-from ..scoring.stopping_rule import (
-    Never,
-    Stops,
-)
+from ..scoring.stopping_rule import Never, Stops
 from ..scoring.stored_arrays import Stored
 from .kernels.plain import PARTS, base
 from .packed import pack_lattices, raw_entry

@@ -6,11 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from .confidence_bound import (
-    RUNGS,
-    Thresholds,
-    widened,
-)
+from .confidence_bound import RUNGS, Thresholds, widened
 from .costs import ModelCosts
 from .cuts import most_stops, thresholds_at
 from .kernels.next_model import count_stops

@@ -10,11 +10,7 @@ from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
 from .algorithms import ThresholdFitter, fit_jointly
-from .confidence_bound import (
-    Fitter,
-    check_rate,
-    fit_to_rate,
-)
+from .confidence_bound import Fitter, check_rate, fit_to_rate
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import OrderName, make_order, order_by_impurity

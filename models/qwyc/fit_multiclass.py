@@ -9,10 +9,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
-from .confidence_bound import (
-    check_rate,
-    fit_to_rate,
-)
+from .confidence_bound import check_rate, fit_to_rate
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import check_permutation, order_by_margin_impurity

@@ -14,11 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .algorithms import changes_allowed
-from .confidence_bound import (
-    RUNGS,
-    Thresholds,
-    widened,
-)
+from .confidence_bound import RUNGS, Thresholds, widened
 from .cuts import list_entries, parted, thresholds_at
 from .kernels.cuts import follow_cuts, improve_cuts
 from .running_sums import RunningSums, spread_of

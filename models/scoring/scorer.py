@@ -14,10 +14,7 @@ from .address_table import AddressTable, NotCopied
 from .model import Floats, Rows
 from .preparation import Preparation
 from .rows import DENSE, SINGLE
-from .stopping_rule import (
-    Codes,
-    Stops,
-)
+from .stopping_rule import Codes, Stops
 from .stored_arrays import Stored
 
 

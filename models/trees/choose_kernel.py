@@ -7,10 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..scoring.kernels.cached_njit import COMPILED
-from ..scoring.stopping_rule import (
-    Never,
-    Stops,
-)
+from ..scoring.stopping_rule import Never, Stops
 from . import self_test
 from .batch import pack_batch
 from .keys import find_slots

@@ -10,10 +10,7 @@ from ..scoring.address_table import lay_table
 from ..scoring.kernels.native import entry
 from ..scoring.model import Floats
 from ..scoring.scorer import PackedTerms
-from ..scoring.stopping_rule import (
-    Codes,
-    Stops,
-)
+from ..scoring.stopping_rule import Codes, Stops
 from .batch import FEWEST_ROWS, BatchTrees
 from .kernels.packed import (
     ABREAST,

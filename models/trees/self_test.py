@@ -15,10 +15,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from ..scoring.model import Floats
-from ..scoring.stopping_rule import (
-    Codes,
-    Stops,
-)
+from ..scoring.stopping_rule import Codes, Stops
 from .kernels.avx512 import VECTORS
 from .kernels.walk import find_leaves
 from .keys import TINY, Slots, turned

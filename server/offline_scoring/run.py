@@ -59,6 +59,7 @@ class ScoreRun:
             )
         if self.resume and top is not None:
             raise BadInput("a run with --top has no rows before its end to resume from")
+        self._loaded = index
         self.unit = str(package.meta.get("unit", "s"))
         self.source = read_items(self.items, package, self.separator, self.encoding)
         self._facts = {
@@ -110,7 +111,7 @@ class ScoreRun:
 
         counts_time = self.unit == "s"
         rows = score_items(
-            self.index,
+            self._loaded if workers == 1 else self.index,
             items(),
             amount if counts_time else None,
             total_budget=None if counts_time else amount,

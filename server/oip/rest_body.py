@@ -126,7 +126,7 @@ def decode_infer(
 ) -> Decoded:
     """Read the body of one inference request.
 
-    ParameterMap
+    Parameters
     ----------
     model, version
         As the path says.

@@ -20,11 +20,7 @@ from polydom.indexer.building.project import Project
 from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import Answers, CheckpointExits
 from polydom.indexer.exits.fit import fit_exits
-from polydom.models.qwyc.confidence_bound import (
-    calibrate,
-    most_changed,
-    upper_bound,
-)
+from polydom.models.qwyc.confidence_bound import calibrate, most_changed, upper_bound
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from tests.support import projects

@@ -22,10 +22,7 @@ from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.http.bearer_tokens import (
-    Access,
-    Tokens,
-)
+from polydom.server.http.bearer_tokens import Access, Tokens
 from polydom.server.http.protocol import HttpProtocol
 from tests.support import records
 

@@ -95,7 +95,7 @@ def test_batches_are_learned_from_too(correct: bool) -> None:
 
 
 def test_a_batch_spends_no_more_because_single_plans_were_slow() -> None:
-    """Its own pace is of the curves, whatever the correction is meanwhile."""
+    """Its timing is of the curves, whatever the correction is meanwhile."""
     found = []
     for late in (0, 20):
         clock = Clock()

@@ -8,10 +8,7 @@ from numpy.typing import NDArray
 from polydom.models.early_exit.ensemble import Ensemble
 from polydom.models.qwyc.schedule import Schedule
 from polydom.models.scoring.preparation import plain
-from polydom.models.scoring.stopping_rule import (
-    Never,
-    Stops,
-)
+from polydom.models.scoring.stopping_rule import Never, Stops
 from polydom.models.trees.keys import find_slots
 from polydom.models.trees.nodes import Tree
 from polydom.models.trees.packed import PackedTrees, find_tree_depths, pack_walks

@@ -20,10 +20,7 @@ from polydom.models.lattices.packed import pack_lattices
 from polydom.models.scoring.classifier import Classifier
 from polydom.models.scoring.kernels.cached_njit import COMPILED
 from polydom.models.scoring.model import Model
-from polydom.models.scoring.stopping_rule import (
-    Limits,
-    Margins,
-)
+from polydom.models.scoring.stopping_rule import Limits, Margins
 from polydom.models.trees.choose_kernel import pack
 from polydom.models.trees.row_by_number import bind_rows
 from polydom.models.trees.trees import Trees

@@ -98,7 +98,7 @@ def money_planner() -> Planner:
 
 
 # seconds of the two samples on the machine of the build
-PACE = {
+MACHINE_TIMES = {
     "overhead": [1e-4, 1e-4],
     "step": [[1e-3], [1e-3]],
     "feature": [[1e-3, 2e-3, 4e-3]] * 2,
@@ -106,11 +106,11 @@ PACE = {
 }
 
 
-def paced_index(pace: Any = PACE, **meta: Any) -> Index:
+def timed_index(machine_times: Any = MACHINE_TIMES, **meta: Any) -> Index:
     """The tiny index, with times of its samples."""
     index = make_index()
     assert index.package is not None
-    facts = {**index.package.meta, "pace": pace, **meta}
+    facts = {**index.package.meta, "pace": machine_times, **meta}
     return replace(index, package=replace(index.package, meta=facts))
 
 

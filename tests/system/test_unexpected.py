@@ -12,10 +12,7 @@ import pytest
 import uvicorn
 
 from polydom.server.app import create_app
-from polydom.server.http.bearer_tokens import (
-    Access,
-    Tokens,
-)
+from polydom.server.http.bearer_tokens import Access, Tokens
 from polydom.server.http.protocol import HttpProtocol
 from tests.support import records
 

@@ -28,17 +28,9 @@ from ...scoring.kernels.native import (
     pointer,
     table_at,
 )
-from ...scoring.kernels.stopping_rule import (
-    margin_of,
-    outside,
-    side,
-)
+from ...scoring.kernels.stopping_rule import margin_of, outside, side
 from ...scoring.model import Floats, Rows
-from ...scoring.stopping_rule import (
-    BEST,
-    UNDECIDED,
-    Codes,
-)
+from ...scoring.stopping_rule import BEST, UNDECIDED, Codes
 from .simd_steps import (
     BITS,
     LANES,

@@ -3,10 +3,7 @@
 import numpy as np
 
 from ..model import Floats
-from ..stopping_rule import (
-    NEAR,
-    UNDECIDED,
-)
+from ..stopping_rule import NEAR, UNDECIDED
 from .cached_njit import njit
 
 

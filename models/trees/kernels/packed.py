@@ -16,16 +16,9 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import ROW, ROWS, on_stack, pointer, table_at
-from ...scoring.kernels.stopping_rule import (
-    beyond_margin,
-    outside,
-    side,
-)
+from ...scoring.kernels.stopping_rule import beyond_margin, outside, side
 from ...scoring.model import Floats
-from ...scoring.stopping_rule import (
-    BEST,
-    UNDECIDED,
-)
+from ...scoring.stopping_rule import BEST, UNDECIDED
 from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
 
 ABREAST = 6

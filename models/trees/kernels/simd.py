@@ -21,16 +21,9 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import ROW, pointer, table_at
-from ...scoring.kernels.stopping_rule import (
-    beyond_margin,
-    outside,
-    side,
-)
+from ...scoring.kernels.stopping_rule import beyond_margin, outside, side
 from ...scoring.model import Floats
-from ...scoring.stopping_rule import (
-    BEST,
-    UNDECIDED,
-)
+from ...scoring.stopping_rule import BEST, UNDECIDED
 from .avx512 import (
     LANES,
     STEP,

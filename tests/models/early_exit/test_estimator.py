@@ -1,5 +1,6 @@
 """The scikit-learn classifier that stops a fitted one early."""
 
+import itertools
 import pickle
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from xgboost import XGBClassifier
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.models import EarlyExitClassifier, compile
@@ -143,6 +145,24 @@ def test_frames_need_the_columns_that_the_estimator_was_fitted_on() -> None:
         rows = np.zeros((9, width))
         with pytest.raises(BadInput, match=f"of {width} columns; .* fitted on 30"):
             EarlyExitClassifier(FOREST).fit(rows)
+
+
+def test_frames_with_columns_that_boosters_name_otherwise() -> None:
+    pandas = pytest.importorskip("pandas")
+    spaced, numbered = [f"of {j}" for j in range(30)], range(30)
+    boosters = (
+        LGBMClassifier(n_estimators=9, verbose=-1, n_jobs=1),
+        XGBClassifier(n_estimators=9, n_jobs=1),
+    )
+    for booster, names in itertools.product(boosters, (spaced, numbered)):
+        frame = pandas.DataFrame(X, columns=names)
+        fitted, held = clone(booster).fit(frame[:200], Y[:200]), frame[200:]
+        made = EarlyExitClassifier(fitted, alpha=0.0).fit(held)
+        np.testing.assert_array_equal(made.predict(held), fitted.predict(held))
+        if names is spaced:
+            other = held[spaced[::-1]]
+            with pytest.raises(BadInput, match=r"fitted on of.0, of.1, .*this order"):
+                EarlyExitClassifier(fitted).fit(other)
 
 
 def test_it_can_be_pickled() -> None:

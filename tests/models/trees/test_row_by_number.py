@@ -14,10 +14,7 @@ from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, NOT_NEGATIVE, POSITIVE
 from polydom.models.scoring.preparation import plain
-from polydom.models.scoring.stopping_rule import (
-    NO_ROW,
-    UNDECIDED,
-)
+from polydom.models.scoring.stopping_rule import NO_ROW, UNDECIDED
 from polydom.models.trees import self_test
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.nodes import Tree

@@ -12,12 +12,7 @@ from polydom.models.early_exit.early_exits import EarlyExit
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.link import LOGISTIC, POSITIVE
-from polydom.models.scoring.stopping_rule import (
-    Limits,
-    Margins,
-    Never,
-    Stops,
-)
+from polydom.models.scoring.stopping_rule import Limits, Margins, Never, Stops
 from polydom.models.trees import self_test
 from polydom.models.trees.kernels.avx512 import VECTORS
 from polydom.models.trees.keys import TINY, Slots, find_slots

@@ -7,12 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from polydom.models.scoring.preparation import plain
-from polydom.models.scoring.stopping_rule import (
-    UNDECIDED,
-    Limits,
-    Margins,
-    Stops,
-)
+from polydom.models.scoring.stopping_rule import UNDECIDED, Limits, Margins, Stops
 from polydom.models.trees.kernels.avx512 import LANES, MOST_DEPTH, VECTORS
 from polydom.models.trees.kernels.simd import ABREAST, MOST_CUTS, SPAN
 from polydom.models.trees.keys import find_slots

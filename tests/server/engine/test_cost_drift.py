@@ -31,7 +31,7 @@ from tests.support.served import FEATURES_FILE, make_index
 INDEX = make_index()
 
 
-def make_engine() -> Planner:
+def make_planner() -> Planner:
     assert INDEX.package is not None
     return Planner(INDEX, INDEX.package.extractor([FEATURES_FILE]))
 
@@ -196,7 +196,7 @@ def serve(
 
 def test_late_answers_stop_soon_after_a_machine_turns_twice_as_slow() -> None:
     """But for one now and then, which finds out whether it still is."""
-    planner = make_engine()
+    planner = make_planner()
     answers = serve(planner, lambda turn: 1 + (turn >= 100), 400, 12e-3)
     assert answers[:100] == [(3, True)] * 100
     assert not all(fits for _, fits in answers[100:115])
@@ -207,7 +207,7 @@ def test_late_answers_stop_soon_after_a_machine_turns_twice_as_slow() -> None:
 
 
 def test_plans_become_dear_again_when_a_machine_recovers() -> None:
-    planner = make_engine()
+    planner = make_planner()
     serve(planner, lambda turn: 2.0, 200, 12e-3)
     assert planner.drift.factor > 1.5
     # a second of plans, or of nothing
@@ -218,7 +218,7 @@ def test_plans_become_dear_again_when_a_machine_recovers() -> None:
 
 def drifted(now_s: Callable[[], float]) -> Planner:
     """An engine that everything took three times as long for at 50 s."""
-    planner = make_engine()
+    planner = make_planner()
     planner.now = planner.busy = now_s
     while planner.drift.factor < 3:
         planner.drift.add(True, 50.0)
@@ -246,7 +246,7 @@ def test_errors_for_too_little_do_not_last_for_ever() -> None:
 
 
 def test_answers_say_what_a_plan_costs_with_the_drift() -> None:
-    planner = make_engine()
+    planner = make_planner()
     request = Request(TEXT_100, Deadline(0.0, 20e-3))
     before = planner.choose(request, 0.0)
     followed(planner.drift, [1e9] * 10)
@@ -269,7 +269,7 @@ def test_answers_say_what_a_plan_costs_with_the_drift() -> None:
 def test_planner_learns_from_plans_that_tell_something(
     charged_s: float, busy_s: float, rises: bool, tells: bool
 ) -> None:
-    planner = make_engine()
+    planner = make_planner()
     planner.learn(charged_s, busy_s)
     assert (planner.drift.factor > 1) == planner.suspects == rises
     assert planner.drift.plans == tells

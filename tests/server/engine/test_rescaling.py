@@ -16,7 +16,7 @@ from polydom.server.engine.rescaling import read_machine_times, rescale
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling
 from tests.support.clock import Clock
-from tests.support.planners import paced_index, planner_of
+from tests.support.planners import planner_of, timed_index
 from tests.support.served import WIDTHS
 
 
@@ -30,7 +30,7 @@ def timed_planner(clock: Clock, features_s: Sequence[float], step_s: float) -> P
 
         return work
 
-    index = paced_index()
+    index = timed_index()
     own = planner_of(index).extractor
     (old,) = own.steps
     step = replace(old, function=slowed(old.function, step_s))
@@ -48,9 +48,9 @@ def timed_planner(clock: Clock, features_s: Sequence[float], step_s: float) -> P
 def rescaled(planner: Planner, clock: Clock) -> Rescaling:
     samples = WarmUp(planner).samples
     rows = [np.zeros(planner.extractor.width, np.float32)] * len(samples)
-    pace = read_machine_times(planner)
-    assert pace is not None
-    return finish(rescale(planner, pace, samples, rows, now=clock))
+    machine_times = read_machine_times(planner)
+    assert machine_times is not None
+    return finish(rescale(planner, machine_times, samples, rows, now=clock))
 
 
 def test_planner_plans_with_the_costs_of_a_slower_machine() -> None:

@@ -17,10 +17,7 @@ from starlette.testclient import TestClient
 from tritonclient.utils import InferenceServerException
 
 from polydom.server.app import create_app
-from polydom.server.http.bearer_tokens import (
-    Access,
-    Tokens,
-)
+from polydom.server.http.bearer_tokens import Access, Tokens
 from polydom.server.settings import Settings
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 from tests.support.servers import STOP_S, ask, serving

@@ -15,14 +15,14 @@ from polydom.server.engine.planner import Planner
 from polydom.server.runtime.describe_index import describe_index
 from polydom.server.runtime.warm_up import WarmUp
 from polydom.server.schema.facts import Rescaling
-from tests.support.planners import PACE, paced_index, planner_of
+from tests.support.planners import MACHINE_TIMES, planner_of, timed_index
 from tests.support.served import FEATURES_FILE, SPAM, WIDTHS, make_index
 from tests.support.servers import ask, serving
 from tests.support.waiting import until_ready
 
 
-def test_warm_up_rescales_an_index_that_knows_its_pace() -> None:
-    warm_up = WarmUp(planner := planner_of(paced_index()))
+def test_warm_up_rescales_an_index_that_knows_its_machine_times() -> None:
+    warm_up = WarmUp(planner := planner_of(timed_index()))
     built = planner.index
     assert warm_up.rescaling == Rescaling("not_yet")
     warm_up.run()
@@ -40,8 +40,8 @@ def test_warm_up_rescales_an_index_that_knows_its_pace() -> None:
     [
         (make_index(), True, "no_samples"),
         (make_index("usd"), True, "no_samples"),
-        (paced_index(weights={"usd": 2.0}), True, "no_time"),
-        (paced_index(), False, "off"),
+        (timed_index(weights={"usd": 2.0}), True, "no_time"),
+        (timed_index(), False, "off"),
     ],
     ids=["an old file", "old, of money", "no time", "not wanted"],
 )
@@ -54,14 +54,16 @@ def test_costs_stay_where_they_cannot_or_shall_not_be_rescaled(
     assert planner.index is index
 
 
-@pytest.mark.parametrize("pace", [[], {}, {**PACE, "overhead": [0.0, 1.0]}])
-def test_a_pace_that_is_none_is_refused(pace: Any) -> None:
+@pytest.mark.parametrize(
+    "machine_times", [[], {}, {**MACHINE_TIMES, "overhead": [0.0, 1.0]}]
+)
+def test_machine_times_that_are_none_are_refused(machine_times: Any) -> None:
     with pytest.raises(BadIndexFile, match="sample time"):
-        WarmUp(planner_of(paced_index(pace)))
+        WarmUp(planner_of(timed_index(machine_times)))
 
 
 def test_declared_costs_are_not_rescaled() -> None:
-    index = paced_index(weights={"s": 1.0, "usd": 1.0}, unit="s + usd")
+    index = timed_index(weights={"s": 1.0, "usd": 1.0}, unit="s + usd")
     planner = planner_of(index)
     features = [replace(f, declared={"usd": 1e-3}) for f in planner.extractor.features]
     declaring = Planner(index, Extractor(features, WIDTHS))
@@ -73,7 +75,7 @@ def test_declared_costs_are_not_rescaled() -> None:
 
 
 def test_a_server_says_how_it_rescaled(tmp_path: Path) -> None:
-    paced_index().save(tmp_path / "tiny.pdx")
+    timed_index().save(tmp_path / "tiny.pdx")
     app = create_app(tmp_path / "tiny.pdx", features=[FEATURES_FILE])
     with TestClient(app) as client:
         until_ready(client)
@@ -94,7 +96,7 @@ def test_a_server_says_how_it_rescaled(tmp_path: Path) -> None:
 
 
 def test_serve_leaves_costs_as_they_are_where_it_is_told_to(tmp_path: Path) -> None:
-    paced_index().save(tmp_path / "tiny.pdx")
+    timed_index().save(tmp_path / "tiny.pdx")
     own = f"--features={FEATURES_FILE}"
     with serving(tmp_path / "tiny.pdx", own, "--no-rescale") as (_, port):
         _, facts = ask(port, "GET", "/v1/index")

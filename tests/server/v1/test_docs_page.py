@@ -8,10 +8,7 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from polydom.server.app import create_app
-from polydom.server.http.bearer_tokens import (
-    Access,
-    Tokens,
-)
+from polydom.server.http.bearer_tokens import Access, Tokens
 from tests.support import records
 
 
