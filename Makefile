@@ -2,8 +2,8 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-# Tests that take long: they begin when the interpreted run, which ends first, is done.
-LONG = tests/indexer/building/test_build.py tests/models/importers/test_every_row.py tests/models/selection/test_select.py
+# Tests that take long, compiled: they begin when the interpreted run, which ends first, is done.
+LONG = tests/pairs tests/indexer/building/test_build.py tests/models/importers/test_every_row.py tests/models/selection/test_select.py
 
 .PHONY: demo test compiled interpreted long check install clean
 
