@@ -171,15 +171,15 @@ class LastResort:
             if scope["type"] != "http":
                 raise
             if begun:
-                self._repository.stray.errors[UNEXPECTED.code] += 1
+                self._repository.no_model.errors[UNEXPECTED.code] += 1
                 raise
-            reply = error_reply(*self._repository.stray.failed(error))
+            reply = error_reply(*self._repository.no_model.failed(error))
             await reply(scope, receive, send)
 
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     repository: Repository = request.app.state.repository
-    return error_reply(*repository.stray.failed(error))
+    return error_reply(*repository.no_model.failed(error))
 
 
 async def _answer_http_error(request: Request, error: Exception) -> Response:
@@ -230,7 +230,7 @@ def _state(app: FastAPI) -> dict[str, Any]:
     Where tokens are asked for there are none but for probes.
     """
     repository: Repository = app.state.repository
-    errors = repository.stray.errors
+    errors = repository.no_model.errors
     call_soon = asyncio.get_running_loop().call_soon
     admission = Admission(repository.settings.budget_s, call_soon)
     app.state.inference.admission = admission

@@ -216,7 +216,7 @@ class Families(Collector):
         yield GaugeMetricFamily(
             "polydom_waiting", HELP["polydom_waiting"], self._repository.queue.waiting
         )
-        none = Model("", self._repository.stray, None)
+        none = Model("", self._repository.no_model, None)
         for family in FAMILIES:
             labels = ["model", *family.labels]
             metric = family.kind(family.name, HELP[family.name], labels=labels)

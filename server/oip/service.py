@@ -169,7 +169,7 @@ class InferenceService:
         What nobody expected goes to the log. `model` need not exist, nor be known.
         """
         known = model in self.repository.names()
-        metrics = self.repository.metrics(model) if known else self.repository.stray
+        metrics = self.repository.metrics(model) if known else self.repository.no_model
         metrics.failed_s += time.monotonic() - arrived_s
         return metrics.failed(error)
 

@@ -85,7 +85,7 @@ class Repository:
     leaving
         Whether the process was told to stop; nothing is ready then, though what comes
         is answered.
-    stray
+    no_model
         Counts the errors of requests that reached no model.
     held_bytes
         Counts the bytes of requests under way.
@@ -101,7 +101,7 @@ class Repository:
         self.queue = WorkQueue()
         self.settings = settings or Settings()
         self.leaving = False
-        self.stray = Metrics()
+        self.no_model = Metrics()
         self.held_bytes = HeldBytes(self.settings.intake_limit)
         self._features = tuple(features)
         self._places = {

@@ -85,7 +85,7 @@ class Predict:
             request, outcome = await served.answer(ask, arrived_s, caller)
             answer = served.translator.answer(request, outcome)
         except Exception as error:
-            metrics = repository.stray if served is None else served.metrics
+            metrics = repository.no_model if served is None else served.metrics
             await error_reply(*metrics.failed(error))(scope, receive, send)
             return
         if type_and_budget_in(headers)[0] in MSGPACK:

@@ -56,7 +56,7 @@ def fail(*_: Any, **__: Any) -> Any:
 def internal(app: Any) -> int:
     """How many such errors were counted, of any model or none."""
     repository = app.state.repository
-    counted = [repository.stray, *map(repository.metrics, repository.names())]
+    counted = [repository.no_model, *map(repository.metrics, repository.names())]
     return sum(metrics.errors["internal"] for metrics in counted)
 
 

@@ -128,18 +128,24 @@ def test_build_searches_as_the_project_says(tmp_path: Path, method: str) -> None
     assert gains[-1] == index.accuracies.max() > 0.9
 
 
+def for_budgets(built: Path, low_share: float) -> tuple[Index, float, Project]:
+    """The index of all budgets, a small one, and the project for budgets up to it."""
+    whole = Index.load(built / "my.pdx")
+    # not enough for the most accurate set, however short the text
+    most = 0.9 * whole.best(whole.sizes[0], 1.0).cost_s
+    project = Project.load(built / "PROJECT.toml")
+    search = msgspec.structs.replace(project.search, budgets=[low_share * most, most])
+    return whole, most, msgspec.structs.replace(project, search=search)
+
+
 def test_build_for_known_budgets_keeps_what_they_buy_and_serves_it(
     built: Path, tmp_path: Path
 ) -> None:
-    whole = Index.load(built / "my.pdx")
+    whole, most, project = for_budgets(built, 0.8)
     low, high = whole.sizes
     assert not isinstance(low, tuple)
     assert not isinstance(high, tuple)
-    # not enough for the most accurate set, however short the text
-    most = 0.9 * whole.best(low, 1.0).cost_s
-    path, project = tmp_path / "fixed.pdx", Project.load(built / "PROJECT.toml")
-    search = msgspec.structs.replace(project.search, budgets=[0.8 * most, most])
-    project = msgspec.structs.replace(project, search=search)
+    path = tmp_path / "fixed.pdx"
     index = build(project, output=path, cache=built / "cache")
     assert len(index.accuracies) < len(whole.accuracies)
     assert path.stat().st_size < (built / "my.pdx").stat().st_size
@@ -162,14 +168,10 @@ def test_build_for_known_budgets_keeps_what_they_buy_and_serves_it(
 def test_budgets_of_a_slower_machine_are_those_of_the_build_times_as_much(
     built: Path, tmp_path: Path
 ) -> None:
-    whole = Index.load(built / "my.pdx")
+    whole, most, project = for_budgets(built, 0.4)
     low, high = whole.sizes
     assert not isinstance(low, tuple)
     assert not isinstance(high, tuple)
-    most = 0.9 * whole.best(low, 1.0).cost_s
-    project = Project.load(built / "PROJECT.toml")
-    search = msgspec.structs.replace(project.search, budgets=[0.4 * most, most])
-    project = msgspec.structs.replace(project, search=search)
     index = build(project, cache=built / "cache")
     assert index.package is not None
     m, steps = len(index.package.features), len(index.package.costs.step_coefficients)

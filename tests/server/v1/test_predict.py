@@ -372,7 +372,7 @@ def test_who_leaves_before_the_body_is_counted(tmp_path: Path) -> None:
             writer.close()
             while connections:
                 await asyncio.sleep(0)
-            errors = app.state.repository.stray.errors
+            errors = app.state.repository.no_model.errors
             while not errors:
                 await asyncio.sleep(0)
             assert errors == {"abandoned": 1}
@@ -408,7 +408,7 @@ def test_who_is_refused_before_the_body_is_there_is_counted(
                 await asyncio.sleep(0.05)
             said = await reader.read()
             writer.close()
-            errors = app.state.repository.stray.errors
+            errors = app.state.repository.no_model.errors
             while not errors:
                 await asyncio.sleep(0)
             assert errors == {"abandoned": 1}
