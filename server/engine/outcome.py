@@ -13,7 +13,8 @@ class Outcome(msgspec.Struct, frozen=True):
     label
         The class answered.
     scores
-        The model's score for each of its classes.
+        The model's score for each of its classes; None where it stopped before its
+        last base model.
     row
         The index's row whose model answered.
     predicted
@@ -35,10 +36,16 @@ class Outcome(msgspec.Struct, frozen=True):
     passed
         Whether the audit drew this answer, though its plan passed all its exits: it is
         the whole plan's anyway.
+    score_bounds
+        Where the ensemble stopped early: the least and the most that each class's score
+        can come to; None elsewhere, and where base models have no bounds.
+    base_models_used, base_models
+        How many base models answered, of how many; None where the model is not followed
+        by a schedule.
     """
 
     label: str
-    scores: dict[str, float]
+    scores: dict[str, float] | None
     row: int
     predicted: float
     started_s: float
@@ -49,3 +56,6 @@ class Outcome(msgspec.Struct, frozen=True):
     drift: float = 1.0
     audit: bool | None = None
     passed: bool = False
+    score_bounds: dict[str, tuple[float, float]] | None = None
+    base_models_used: int | None = None
+    base_models: int | None = None

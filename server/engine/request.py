@@ -60,6 +60,8 @@ class Request(msgspec.Struct, frozen=True):
     send_time
         What is kept of budgets like this one, to be told what was needed; None where
         nothing is.
+    exact
+        Whether models are evaluated whole, so that there are scores.
     """
 
     item: Item
@@ -71,6 +73,7 @@ class Request(msgspec.Struct, frozen=True):
     arrived_s: float = 0.0
     read_s: float = 0.0
     send_time: SendTime | None = None
+    exact: bool = False
 
     def out_s(self, finished_s: float) -> float:
         """When the answer of a plan that ended then will have been sent, usually."""
