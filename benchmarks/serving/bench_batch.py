@@ -67,7 +67,7 @@ class Held:
         key = (number, row)
         if key not in self._known:
             self._known[key] = carry_out(
-                self.planner, Assignment(self.items[number], row)
+                self.planner, Assignment(self.items[number], row, exact=True)
             )
         return self._known[key]
 
@@ -104,7 +104,10 @@ class Held:
 
     def precision_even(self, amount: float, label: str) -> float:
         """Share of the class among those listed by equal budgets."""
-        scores = [outcome.scores.get(label, -np.inf) for outcome in self.even(amount)]
+        scores = [
+            -np.inf if outcome.scores is None else outcome.scores.get(label, -np.inf)
+            for outcome in self.even(amount)
+        ]
         listed = np.argsort(-np.array(scores), kind="stable")[:LISTED]
         return float(np.mean([self.labels[k] == label for k in listed]))
 

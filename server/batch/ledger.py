@@ -24,10 +24,11 @@ LATEST = 0.3
 
 
 class Assignment(NamedTuple):
-    """An item, and the row of the index that it gets."""
+    """An item, the row of the index that it gets, and whether its scores are needed."""
 
     item: Item
     row: int
+    exact: bool = False
 
 
 class Answered(NamedTuple):
@@ -93,6 +94,8 @@ class Ledger:
         When the budget began to run, on the planner's clock; by default now.
     workers
         How many plans are carried out at a time.
+    exact
+        Whether models are evaluated whole, so that there are scores.
 
     Attributes
     ----------
@@ -100,6 +103,8 @@ class Ledger:
         What there is for items by size.
     kept
         What chunks planned now have to leave of the budget.
+    exact
+        Whether chunks planned now get scores.
     """
 
     def __init__(
@@ -110,9 +115,11 @@ class Ledger:
         count: int | None = None,
         started_s: float | None = None,
         workers: int = 1,
+        exact: bool = False,
     ) -> None:
         self.planner = planner
         self.amount = amount
+        self.exact = exact
         self.started_s = planner.now() if started_s is None else started_s
         self.kept = 0.0
         self.timing = PlanTiming()
@@ -159,7 +166,7 @@ class Ledger:
         come = len(items) + self._stream_budget.to_come(len(items))
         found = self._stream_budget.choose(menus, self.left_for_plans(come))
         assignments = [
-            Assignment(item, int(menu.rows[place]))
+            Assignment(item, int(menu.rows[place]), self.exact)
             for item, menu, place in zip(items, menus, found.places, strict=True)
         ]
         self._under_way += found.cost
@@ -269,9 +276,10 @@ class Chunk:
                     self.enter(item)
                     yield Failed(number, item)
                     continue
-                (_, row), outcome = next(planned)
+                assignment, outcome = next(planned)
                 self.enter(outcome)
                 if isinstance(outcome, PolydomError):
+                    row = assignment.row
                     ledger.waste(ledger.planner.index.cost_s(row, item.size))
                     yield Failed(number, outcome)
                 else:
@@ -299,7 +307,12 @@ def carry_out(
     """
     now_s = planner.now()
     choice = planner.choose_row(assignment.row, assignment.item.size, now_s)
-    request = Request(assignment.item, Allowance(math.inf), caller=caller or Caller())
+    request = Request(
+        assignment.item,
+        Allowance(math.inf),
+        caller=caller or Caller(),
+        exact=assignment.exact,
+    )
     return PlanExecution(planner, request, choice, now_s).run()
 
 

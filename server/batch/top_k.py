@@ -38,7 +38,8 @@ class TopK:
     Parameters
     ----------
     ledger
-        Of the batch; a part of the budget is kept from the first round.
+        Of the batch; a part of the budget is kept from the first round, and all that
+        is planned from now on gets scores.
     label
         The class asked for.
     top
@@ -67,6 +68,7 @@ class TopK:
         self.kept_bytes = 0
         self._offered = 0
         ledger.kept = MOST * ledger.amount
+        ledger.exact = True
 
     def offer(self, candidate: Answered) -> None:
         """Take a candidate, and let the least likely go where there are too many.
@@ -118,7 +120,8 @@ class TopK:
                 if cost > ledger.left_for_plans(1):
                     return
                 try:
-                    better = carry_out(ledger.planner, Assignment(item, row), caller)
+                    again = Assignment(item, row, exact=True)
+                    better = carry_out(ledger.planner, again, caller)
                 except (BadFeature, BadItem):  # it has an answer
                     ledger.waste(cost)
                 else:
@@ -139,7 +142,7 @@ class TopK:
         return sorted(candidates, key=lambda one: (-self._score(one), one.number))
 
     def _score(self, candidate: Answered) -> float:
-        return candidate.outcome.scores.get(self._label, -math.inf)
+        return _scores(candidate).get(self._label, -math.inf)
 
 
 def make_top_k(ledger: Ledger, label: str | None, top: int | None) -> TopK | None:
@@ -151,9 +154,15 @@ def make_top_k(ledger: Ledger, label: str | None, top: int | None) -> TopK | Non
     return None
 
 
+def _scores(candidate: Answered) -> dict[str, float]:
+    scores = candidate.outcome.scores
+    assert scores is not None, "a list needs the scores that its ledger asks for"
+    return scores
+
+
 def _bytes_of(candidate: Answered) -> int:
     """Bytes that a candidate takes, about."""
-    size = EACH * (8 + len(candidate.outcome.scores))
+    size = EACH * (8 + len(_scores(candidate)))
     payload = candidate.item.payload
     if isinstance(payload, Mapping):
         strings = (value for value in payload.values() if isinstance(value, str))

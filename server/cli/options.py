@@ -16,6 +16,14 @@ FeatureFiles = Annotated[
 BudgetMs = Annotated[
     float | None, typer.Option(help="Milliseconds that one item may take.")
 ]
+Exact = Annotated[
+    bool,
+    typer.Option(
+        "--exact",
+        help="Evaluate models whole, so that every answer has its scores; else a model "
+        "stops where it is sure.",
+    ),
+]
 Budget = Annotated[
     float | None,
     typer.Option(help="What one item may cost, for an index that counts no time."),

@@ -16,8 +16,8 @@ from polydom.features.items import Kind
 from polydom.features.wording import describe_decode_error
 from polydom.indexer.commands.app import AsJson, IndexFile
 
-from ..schema.predict import Answer, PredictRequest, Reason
-from .options import Budget, BudgetMs, FeatureFiles
+from ..schema.predict import Answer, PredictRequest, Reason, Terms
+from .options import Budget, BudgetMs, Exact, FeatureFiles
 
 STDIN = Path("-")
 BadFile = BadItem | BadFeature
@@ -27,7 +27,7 @@ IN_WORDS: dict[Reason, str] = {
     "pressure": "others waited, so a cheaper model answered",
     "infeasible": "the budget buys nothing that was asked for",
     "overrun": "a feature took longer than planned, so the work was cut short",
-    "sure": "the first features were enough to be sure",
+    "sure": "what was computed first was enough to be sure",
 }
 
 
@@ -42,6 +42,7 @@ def predict(
     features: FeatureFiles = [],  # noqa: B006  typer reads it, nothing writes it
     budget_ms: BudgetMs = None,
     budget: Budget = None,
+    exact: Exact = False,
     as_json: AsJson = False,
 ) -> None:
     """Classify files in this process, each inside the budget.
@@ -51,7 +52,8 @@ def predict(
     answered, and the exit code is 1.
     """
     failed = False
-    for path, answer in answer_files(index, items, features, budget_ms, budget):
+    terms = Terms(budget_ms=budget_ms, budget=budget, exact=exact)
+    for path, answer in answer_files(index, items, features, terms):
         if isinstance(answer, PolydomError):
             failed = True
             facts = {"file": str(path), "error": str(answer), "code": answer.code}
@@ -66,11 +68,7 @@ def predict(
 
 
 def answer_files(
-    index_path: Path,
-    items: Sequence[Path],
-    features: Sequence[Path],
-    budget_ms: float | None,
-    budget: float | None,
+    index_path: Path, items: Sequence[Path], features: Sequence[Path], terms: Terms
 ) -> Iterator[tuple[Path, Answer | BadFile]]:
     """Classify files one after the other; each budget starts when its file is read.
 
@@ -90,9 +88,9 @@ def answer_files(
     for path in items:
         try:
             ask = read_request(path, translator.planner.package.kind)
-            ask.budget_ms, ask.budget = budget_ms, budget
             arrived_s = translator.planner.now()
-            request = translator.request(ask, translator.item(ask), arrived_s, Caller())
+            item = translator.item(ask)
+            request = translator.request(terms, item, arrived_s, Caller())
             outcome = execute(translator.planner, request)
             at_once = replace(request, read_s=outcome.started_s)  # without a queue
             yield path, translator.answer(at_once, outcome)
@@ -120,6 +118,15 @@ def read_request(path: Path, kind: Kind) -> PredictRequest:
         raise BadItem(f"{describe_decode_error(error)}; {needed} is needed") from error
 
 
+def _score_of(answer: Answer) -> str:
+    """Score of the label, or what it can come to where the model stopped early."""
+    if answer.scores is not None:
+        return f"{answer.scores[answer.label]:.3f}"
+    if answer.score_bounds is not UNSET:
+        return "{:.3f} to {:.3f}".format(*answer.score_bounds[answer.label])
+    return "no score"
+
+
 def line_of(path: Path, answer: Answer) -> str:
     """One line for people: the answer, and what it took."""
     features = printable(", ".join(answer.features)) or "no features (the prior)"
@@ -128,12 +135,14 @@ def line_of(path: Path, answer: Answer) -> str:
         took += f" of {answer.predicted_us:,.0f} predicted"
     why = IN_WORDS[answer.reason] if answer.reason else ""
     notes = [why, "" if answer.budget_met else "budget missed"]
+    if answer.base_models is not UNSET:
+        notes.append(f"{answer.base_models_used} of {answer.base_models} base models")
     if answer.unknown is not UNSET:
         notes.append(f"never seen before: the values of {', '.join(answer.unknown)}")
     if answer.missing is not UNSET:
         notes.append(f"{answer.missing} columns are missing")
     return (
-        f"{path}: {label} ({answer.scores[answer.label]:.3f}) by {features}; "
+        f"{path}: {label} ({_score_of(answer)}) by {features}; "
         f"expected accuracy {answer.expected_accuracy:.4f}; {took}"
         + "".join(f"; {note}" for note in notes if note)
     )

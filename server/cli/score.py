@@ -10,7 +10,7 @@ import typer
 from polydom.features.errors import BadInput
 from polydom.indexer.commands.app import IndexFile
 
-from .options import FeatureFiles
+from .options import Exact, FeatureFiles
 
 SECONDS = {"ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -56,6 +56,7 @@ def score(
     encoding: Annotated[
         str | None, typer.Option(help="Of a CSV file, as latin-1; else it is found.")
     ] = None,
+    exact: Exact = False,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     resume: Annotated[
         bool,
@@ -75,7 +76,16 @@ def score(
     from ..offline_scoring.run import ScoreRun
 
     run = ScoreRun(
-        index, items, output, features, resume, label, top, separator, encoding
+        index,
+        items,
+        output,
+        features,
+        resume,
+        label,
+        top,
+        separator,
+        encoding,
+        exact,
     )
     amount = _amount(total_budget, run.unit)
     try:

@@ -103,6 +103,7 @@ class AsyncClient:
         model: str | None = None,
         on_infeasible: str | None = None,
         min_accuracy: float | None = None,
+        exact: bool = False,
     ) -> Answer:
         """Classify one item; as `Client.predict`."""
         request = self._address.predict(
@@ -112,6 +113,7 @@ class AsyncClient:
             model=model,
             on_infeasible=on_infeasible,
             min_accuracy=min_accuracy,
+            exact="true" if exact else None,
         )
         timeout_s = patience_s(budget_ms, self._grace_s)
         return read_answer(*await self._ask(request, timeout_s))
@@ -127,6 +129,7 @@ class AsyncClient:
         on_bad_item: str | None = None,
         label: str | None = None,
         top: int | None = None,
+        exact: bool = False,
     ) -> AsyncGenerator[FromBatch, None]:
         """Classify many items under one budget; as `Client.predict_batch`."""
         if count is None and isinstance(items, Sized):
@@ -141,6 +144,7 @@ class AsyncClient:
             "on_bad_item": on_bad_item,
             "label": label,
             "top": top,
+            "exact": "true" if exact else None,
         }
         rest = _async(items)
         first = await anext(rest, None)

@@ -83,6 +83,7 @@ class Client:
         model: str | None = None,
         on_infeasible: str | None = None,
         min_accuracy: float | None = None,
+        exact: bool = False,
     ) -> Answer:
         """Classify one item.
 
@@ -91,7 +92,7 @@ class Client:
         item
             An image's or text's bytes, a text, a mapping of columns, or the path of a
             file with one of them (`.json` for columns).
-        budget_ms, budget, model, on_infeasible, min_accuracy
+        budget_ms, budget, model, on_infeasible, min_accuracy, exact
             As in docs/wire-format.md.
 
         Raises
@@ -109,6 +110,7 @@ class Client:
                 model=model,
                 on_infeasible=on_infeasible,
                 min_accuracy=min_accuracy,
+                exact=exact,
             )
         )
 
@@ -123,6 +125,7 @@ class Client:
         on_bad_item: str | None = None,
         label: str | None = None,
         top: int | None = None,
+        exact: bool = False,
     ) -> Iterator[FromBatch]:
         """Classify many items under one budget.
 
@@ -138,7 +141,7 @@ class Client:
         count
             How many there are; if not given, `len(items)` where there is such. The
             server gives out the budget better where it knows.
-        model, on_bad_item, label, top
+        model, on_bad_item, label, top, exact
             As in docs/wire-format.md.
 
         Yields
@@ -159,6 +162,7 @@ class Client:
             on_bad_item=on_bad_item,
             label=label,
             top=top,
+            exact=exact,
         )
         try:
             while True:

@@ -51,10 +51,13 @@ class ExitAudit:
     Attributes
     ----------
     exits, audited, changed
-        Plans that were sure before their last features; those of them that were
-        computed whole; those of these whose answer that changed.
+        Plans that were sure before their last features, or before their model's last
+        base model; those of them that were computed whole; those of these whose answer
+        that changed.
     passed
         Drawn answers of plans that passed all their exits.
+    used, left
+        Base models that answered where a schedule was followed, and those left out.
     alarm
         Whether an alarm has sounded; it stays.
     """
@@ -70,8 +73,10 @@ class ExitAudit:
         "audited",
         "changed",
         "exits",
+        "left",
         "passed",
         "share",
+        "used",
     )
 
     def __init__(
@@ -91,6 +96,7 @@ class ExitAudit:
         self._ratios = [] if alpha is None else ratios(alpha)
         self._sums = [0.0] * len(self._ratios)
         self.exits = self.audited = self.changed = self.passed = 0
+        self.used = self.left = 0
         self.alarm = False
 
     def due(self) -> bool:
@@ -99,10 +105,21 @@ class ExitAudit:
 
     def answered(self, outcome: Outcome) -> None:
         """Count an answer, if it came of an early exit or was drawn."""
+        early = outcome.reason == "sure"
+        if outcome.base_models is not None:
+            early = self._add_base_models(outcome) or early
         if outcome.passed:
             self.add_passed()
-        elif outcome.reason == "sure" or outcome.audit is not None:
+        elif early or outcome.audit is not None:
             self.add(outcome.audit)
+
+    def _add_base_models(self, outcome: Outcome) -> bool:
+        """Count a schedule's base models; whether it stopped before the last."""
+        used, count = outcome.base_models_used or 0, outcome.base_models or 0
+        with self._lock:
+            self.used += used
+            self.left += count - used
+        return used < count
 
     def add(self, changed: bool | None) -> None:
         """Count an exit; None where it was not audited."""

@@ -78,6 +78,12 @@ def _total(attribute: str) -> Values:
     return lambda model: [((), getattr(model.metrics.planners.totals(), attribute))]
 
 
+def _base_models(model: Model) -> Iterator[Value]:
+    totals = model.metrics.planners.totals()
+    yield ("true",), totals.used
+    yield ("false",), totals.left
+
+
 def _served(find: Callable[[ServedModel], Any]) -> Values:
     """Find what only a model has that answers."""
     return lambda model: [((), find(model.served))] if model.served else []
@@ -131,6 +137,7 @@ FAMILIES = (
     Family("polydom_exits_audited", COUNTER, _total("audited")),
     Family("polydom_exits_changed", COUNTER, _total("changed")),
     Family("polydom_exits_alarm", GAUGE, _served(_alarm)),
+    Family("polydom_base_models", COUNTER, _base_models, ("used",)),
 )
 HELP = {
     "polydom_request_seconds": "From a request's first byte to its answer written.",
@@ -147,10 +154,11 @@ HELP = {
     "polydom_rescale_factor": "Time here over time where the index was built.",
     "polydom_drift_factor": "What predicted times are multiplied with at present.",
     "polydom_drift_bound_hits": "How often that would have risen over its bound.",
-    "polydom_exits": "Plans that were sure before their last features.",
+    "polydom_exits": "Plans that were sure before their last features or base models.",
     "polydom_exits_audited": "Those of them that were computed whole all the same.",
     "polydom_exits_changed": "Those of these whose answer that changed.",
     "polydom_exits_alarm": "1 once more change than the index promises.",
+    "polydom_base_models": "Base models of schedules that answered, or were left out.",
 }
 
 

@@ -182,6 +182,8 @@ def _write_parquet(lines: Iterable[bytes], path: Path) -> None:
             "error": pa.string(),
             "unknown": pa.list_(pa.string()),
             "missing": pa.int64(),
+            "base_models_used": pa.int64(),
+            "base_models": pa.int64(),
         }
     )
     rows: list[dict[str, Any]] = []

@@ -45,6 +45,7 @@ class ScoreRun:
     top: int | None
     separator: str | None = None
     encoding: str | None = None
+    exact: bool = False
     rows: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
@@ -69,6 +70,8 @@ class ScoreRun:
             "label": label,
             "top": top,
         }
+        if self.exact:  # rows of a run before there was a choice go on without
+            self._facts["exact"] = True
 
     def carry_out(
         self, amount: float, workers: int, stops: bool, on_progress: OnProgress
@@ -120,6 +123,7 @@ class ScoreRun:
             label=self.label,
             top=self.top,
             workers=workers,
+            exact=self.exact,
         )
         for row in rows:
             assert isinstance(row.item, int)

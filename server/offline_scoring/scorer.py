@@ -25,8 +25,9 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
     """What became of one item; `error` or what was answered is None.
 
     `item` is its position or name. `cost` is the measured seconds of features and
-    model, or what the plan costs in the index's unit. `unknown` and `missing` are as in
-    `Answer`, None where there is nothing to tell.
+    model, or what the plan costs in the index's unit. `unknown`, `missing` and the base
+    models are as in `Answer`, None where there is nothing to tell; `scores` is None too
+    where the model stopped before its last base model.
     """
 
     item: int | str
@@ -38,6 +39,8 @@ class Scored(msgspec.Struct, repr_omit_defaults=True):
     error: str | None = None
     unknown: tuple[str, ...] | None = None
     missing: int | None = None
+    base_models_used: int | None = None
+    base_models: int | None = None
 
 
 def score_items(
@@ -51,6 +54,7 @@ def score_items(
     label: str | None = None,
     top: int | None = None,
     workers: int = 1,
+    exact: bool = False,
 ) -> Iterator[Scored]:
     """Classify items one after the other, under one budget for all.
 
@@ -71,6 +75,8 @@ def score_items(
         Give only the `top` items most likely of class `label`, the likeliest first.
     workers
         Processes; more than one needs `index` as a file.
+    exact
+        Evaluate models whole, so that every answer has its scores; as with `top`.
 
     Yields
     ------
@@ -88,7 +94,9 @@ def score_items(
     if count is None and isinstance(items, Sized):
         count = len(items)
     translator = open_translator(index, features)
-    ledger = _make_ledger(translator, total_budget_s, total_budget, count, workers)
+    ledger = _make_ledger(
+        translator, total_budget_s, total_budget, count, workers, exact
+    )
     if workers > 1 and isinstance(index, Index):
         raise BadInput("several workers need the index as a file")
 
@@ -111,6 +119,7 @@ def _make_ledger(
     total_budget: float | None,
     count: int | None,
     workers: int,
+    exact: bool,
 ) -> Ledger:
     """Begin to spend a budget that must be given in the index's unit, and only so."""
     wanted, other = total_budget_s, total_budget
@@ -125,7 +134,7 @@ def _make_ledger(
         raise BadInput(f"{name} is {wanted}; it must be a finite number, 0 or more")
     if workers < 1:
         raise BadInput(f"workers is {workers}; it must be 1 or more")
-    return Ledger(translator.planner, wanted, count=count, workers=workers)
+    return Ledger(translator.planner, wanted, count=count, workers=workers, exact=exact)
 
 
 def _row_of(translator: Translator, result: Result) -> Scored:
@@ -144,6 +153,8 @@ def _row_of(translator: Translator, result: Result) -> Scored:
         cost,
         unknown=gaps.unknown or None,
         missing=gaps.missing or None,
+        base_models_used=outcome.base_models_used,
+        base_models=outcome.base_models,
     )
 
 
@@ -190,6 +201,8 @@ class Scorer:
         The mean that an item may cost: a partition's budget is so many times this.
     features
         Python files with features of your own.
+    exact
+        As for `score_items`.
 
     Examples
     --------
@@ -207,10 +220,12 @@ class Scorer:
         item_budget_s: float | None = None,
         item_budget: float | None = None,
         features: Sequence[Path] = (),
+        exact: bool = False,
     ) -> None:
         self._opened: Opened = (os.fspath(index), tuple(features))
         self._item_budget_s = item_budget_s
         self._item_budget = item_budget
+        self._exact = exact
 
     def __call__(self, items: Iterable[ScorableItem]) -> list[dict[str, Any]]:
         """Answer a partition; a dict with the fields of `Scored` for each item.
@@ -228,6 +243,7 @@ class Scorer:
             None if self._item_budget is None else self._item_budget * count,
             count,
             workers=1,
+            exact=self._exact,
         )
         numbered = enumerate(_as_item(translator, item) for item in partition)
         rows = [_row_of(translator, result) for result in _answer(ledger, numbered)]

@@ -21,7 +21,6 @@ from .tensors import BYTES, Tensor
 
 MAX_ITEMS = 1024
 RECORD = "record"
-DEFAULT_OUTPUTS = ("label", "scores")
 # What stands where an answer says none.
 _NOTHING = {"reason": "", "missing": 0}
 
@@ -36,6 +35,14 @@ class Requested(NamedTuple):
 
     name: str
     classes: int = 0
+
+
+_DEFAULT = [Requested("label"), Requested("scores")]
+
+
+def asks_scores(outputs: Sequence[Requested]) -> bool:
+    """Say whether scores are among the outputs, or none is named."""
+    return any(output.name == "scores" for output in outputs or _DEFAULT)
 
 
 class Items:
@@ -120,10 +127,10 @@ class Items:
     ) -> list[Tensor]:
         """Make the tensors that were asked for; label and scores where none were.
 
-        There is an answer per item; `met` says whether all came within one budget.
+        There is an answer per item; `met` says whether all came within one budget. Each
+        has its scores where `asks_scores` said that they are needed.
         """
-        wanted = outputs or [Requested(name) for name in DEFAULT_OUTPUTS]
-        return [self._output(answers, met, output) for output in wanted]
+        return [self._output(answers, met, output) for output in outputs or _DEFAULT]
 
     def _output(
         self, answers: Sequence[Answer], met: bool, output: Requested
@@ -142,7 +149,10 @@ class Items:
 
     def _scores(self, answers: Sequence[Answer], classes: int) -> Tensor:
         """Scores in the order of the labels; 0 for a class that a model never saw."""
-        rows = [[a.scores.get(label, 0.0) for label in self._labels] for a in answers]
+        rows = [
+            [_scores(answer).get(label, 0.0) for label in self._labels]
+            for answer in answers
+        ]
         if not classes:
             flat = [score for row in rows for score in row]
             return Tensor("scores", "FP64", (len(rows), len(self._labels)), flat)
@@ -191,6 +201,11 @@ class Items:
         values: Any = tensor.values
         rows = (values[i : i + len(names)] for i in range(0, len(values), len(names)))
         return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _scores(answer: Answer) -> dict[str, float]:
+    assert answer.scores is not None, "an output needs scores that were not asked for"
+    return answer.scores
 
 
 def _one_each(tensor: Tensor) -> Sequence[Any]:

@@ -22,7 +22,7 @@ from ..runtime.repository import Repository
 from ..runtime.served_model import ServedModel
 from ..runtime.threads import run_off_loop
 from ..schema.predict import Answer
-from .items import Items, Requested
+from .items import Items, Requested, asks_scores
 from .metadata import PLATFORM, ModelIndex, ModelMetadata
 from .parameters import Parameter, Parameters
 from .statistics import ModelsStatistics, statistics_of
@@ -218,6 +218,7 @@ class InferenceService:
         served = self._served(inference.model, inference.version)
         items, translator = self._items_of(served), served.translator
         items.check(inference.outputs)
+        scored = asks_scores(inference.outputs)
         terms = Parameters.read(inference.parameters, patience_s)
         asks = await run_off_loop(
             items.read, inference.inputs, size=_size(inference.inputs)
@@ -235,6 +236,7 @@ class InferenceService:
                 await asyncio.sleep(0)  # others' requests are read between two items
                 begun_s = served.now()
             terms.give(ask)
+            ask.exact = ask.exact or scored
             shared.give(ask, begun_s, len(asks) - i)
             request, outcome = await served.answer(ask, begun_s, caller, times)
             shared.spent += outcome.predicted

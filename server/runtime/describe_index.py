@@ -1,6 +1,6 @@
 """What there is to say of an index that is served."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -16,10 +16,21 @@ from ..schema.facts import (
     MeasuredFacts,
     PlanExitFacts,
     Rescaling,
+    ScheduleFacts,
     SetFacts,
 )
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+Microseconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class _Schedule(msgspec.Struct):
+    base_models: Annotated[int, msgspec.Meta(ge=1)]
+    mean: Share
+    p99: Share
+    mean_us: Microseconds | None = None
+    p99_us: Microseconds | None = None
+    whole_us: Microseconds | None = None
 
 
 class _Plan(msgspec.Struct):
@@ -27,6 +38,7 @@ class _Plan(msgspec.Struct):
     early: Share
     saved: Share
     changed: Share
+    schedule: Any = None
 
 
 class _Built(msgspec.Struct):
@@ -43,6 +55,7 @@ def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
     """Say what a planner answers with, and with what costs."""
     index, package = planner.index, planner.package
     accuracies, names = planner.accuracies, planner.feature_names
+    schedules = read_schedules(package)
     return IndexFacts(
         version=index.version,
         kind=package.kind,
@@ -54,7 +67,12 @@ def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
         accuracy=max(accuracies),
         features=[FeatureFacts(f.name, f.width) for f in package.features],
         sets=[
-            SetFacts(names[row], accuracies[row], index.coefficients[row].tolist())
+            SetFacts(
+                names[row],
+                accuracies[row],
+                index.coefficients[row].tolist(),
+                schedules.get(row),
+            )
             for row in sorted(index.lookup.rows.tolist())
         ],
         rescaling=rescaling,
@@ -65,6 +83,30 @@ def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
     )
 
 
+def read_schedules(package: Package) -> dict[int, ScheduleFacts]:
+    """Read what a build reported of its schedules, by row; without damaged ones."""
+    built = _read_built(package)
+    schedules = (
+        {plan.row: _read_schedule(plan) for plan in built.plans} if built else {}
+    )
+    return {row: facts for row, facts in schedules.items() if facts is not None}
+
+
+def _read_schedule(plan: _Plan) -> ScheduleFacts | None:
+    try:
+        schedule = msgspec.convert(plan.schedule, _Schedule)
+    except msgspec.ValidationError:
+        return None
+    return ScheduleFacts(*msgspec.structs.astuple(schedule))
+
+
+def _read_built(package: Package) -> _Built | None:
+    try:
+        return msgspec.convert(package.meta.get("exits"), _Built)
+    except msgspec.ValidationError:
+        return None
+
+
 def read_exits(
     package: Package, names: tuple[tuple[str, ...], ...]
 ) -> ExitFacts | None:
@@ -72,16 +114,15 @@ def read_exits(
 
     `names` (C,) are the features of each candidate's set.
     """
-    if not package.margins:
+    built = _read_built(package)
+    if built is None or not (package.margins or read_schedules(package)):
         return None
-    try:
-        built = msgspec.convert(package.meta.get("exits"), _Built)
-        plans = [
-            PlanExitFacts(names[plan.row], plan.early, plan.saved, plan.changed)
-            for plan in built.plans
-        ]
-    except (msgspec.ValidationError, IndexError):
+    if any(plan.row >= len(names) for plan in built.plans):
         return None
+    plans = [
+        PlanExitFacts(names[plan.row], plan.early, plan.saved, plan.changed)
+        for plan in built.plans
+    ]
     return ExitFacts(
         alpha=built.alpha,
         confidence=built.confidence,

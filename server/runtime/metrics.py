@@ -61,6 +61,8 @@ class PlannerTotals(NamedTuple):
     exits: int = 0
     audited: int = 0
     changed: int = 0
+    used: int = 0
+    left: int = 0
 
 
 class PlannerCounts:
@@ -84,7 +86,14 @@ class PlannerCounts:
         for one in self._known:
             planner, drift, audit = one
             gone = planner() is None  # and if so, it counts no more
-            own = (drift.bound_hits, audit.exits, audit.audited, audit.changed)
+            own = PlannerTotals(
+                drift.bound_hits,
+                audit.exits,
+                audit.audited,
+                audit.changed,
+                audit.used,
+                audit.left,
+            )
             total = _added(total, own)
             if gone:
                 self._gone = _added(self._gone, own)

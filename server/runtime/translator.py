@@ -81,6 +81,7 @@ class Translator:
             arrived_s,
             self.planner.now(),
             send_time,
+            terms.exact,
         )
 
     def answer(self, request: Request, outcome: Outcome) -> Answer:
@@ -100,6 +101,8 @@ class Translator:
             elapsed_us=_us(now_s - request.arrived_s),
             index_version=planner.index.version,
         )
+        if outcome.base_models is not None:
+            _tell_stop(answer, outcome)
         item = request.item
         if not (self._one_size or planner.index.covers(item.size)):
             answer.size_in_range = False
@@ -166,6 +169,16 @@ class Translator:
                 "the item may cost"
             )
         return Allowance(amount)
+
+
+def _tell_stop(answer: Answer, outcome: Outcome) -> None:
+    """Say how many base models answered, and what scores can come to if not all."""
+    used, count = outcome.base_models_used, outcome.base_models
+    if used is None or count is None:
+        return
+    answer.base_models_used, answer.base_models = used, count
+    if outcome.score_bounds is not None:
+        answer.score_bounds = outcome.score_bounds
 
 
 def _us(seconds: float) -> float:

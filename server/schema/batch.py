@@ -17,6 +17,7 @@ class BatchTerms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     on_bad_item: Literal["skip", "stop"] = "skip"
     label: str | None = None
     top: Annotated[int, msgspec.Meta(ge=1, le=10_000)] | None = None
+    exact: bool = False
 
 
 class BatchItem(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):

@@ -18,16 +18,42 @@ class Health(msgspec.Struct):
     status: str
 
 
+class ScheduleFacts(msgspec.Struct, frozen=True):
+    """How far a set's model goes where it stops once the answer is sure.
+
+    What that may change is promised for the whole plan: see `ExitFacts`.
+
+    Attributes
+    ----------
+    base_models
+        Trees, lattices or linear terms of the whole model.
+    mean_used, p99_used
+        Share of them that answer: the mean, and what 99 of 100 items need at most.
+    mean_us, p99_us, whole_us
+        Microseconds of the model: the mean, what 99 of 100 items take at most, and
+        those of the whole; None where they were not measured.
+    """
+
+    base_models: int
+    mean_used: float
+    p99_used: float
+    mean_us: float | None = None
+    p99_us: float | None = None
+    whole_us: float | None = None
+
+
 class SetFacts(msgspec.Struct):
     """One feature set that the index may answer with.
 
     `cost` is its polynomial in the item's size, in the index's unit: 1, n, n^2 ..., or
-    1, a, b, a^2, ab, b^2 ... where a size is of two numbers.
+    1, a, b, a^2, ab, b^2 ... where a size is of two numbers. `schedule` says how early
+    its model stops; null where it never does.
     """
 
     features: tuple[str, ...]
     expected_accuracy: float
     cost: list[float]
+    schedule: ScheduleFacts | None = None
 
 
 class FeatureFacts(msgspec.Struct):

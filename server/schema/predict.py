@@ -31,6 +31,7 @@ class Terms(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     budget: float | None = None
     on_infeasible: OnInfeasible = "prior"
     min_accuracy: float = 0.0
+    exact: bool = False
 
 
 class PredictRequest(Terms, forbid_unknown_fields=True, kw_only=True):
@@ -51,10 +52,18 @@ class Answer(msgspec.Struct, kw_only=True, repr_omit_defaults=True):
     in their own unit. `size_in_range` is there only where it is false; `unknown` where
     a record's columns hold what the index never saw in them, and `missing` where more
     than half of its columns hold nothing.
+
+    `base_models_used` of `base_models` (trees, lattices, linear terms) answered: both
+    are there where the model follows a schedule. Where it stopped before its last one,
+    `scores` is null, which `exact` prevents, and `score_bounds` has the least and the
+    most that each class's score can come to, where base models have bounds.
     """
 
     label: str
-    scores: dict[str, float]
+    scores: dict[str, float] | None
+    score_bounds: dict[str, tuple[float, float]] | UnsetType = UNSET
+    base_models_used: int | UnsetType = UNSET
+    base_models: int | UnsetType = UNSET
     features: tuple[str, ...]
     expected_accuracy: float
     reason: Reason | None

@@ -113,7 +113,11 @@ class Batch:
         self._number = 0
         self._told: Counter[AnswerKind] = Counter()
         self._ledger = Ledger(
-            translator.planner, amount, count=terms.count, started_s=reader.arrived_s
+            translator.planner,
+            amount,
+            count=terms.count,
+            started_s=reader.arrived_s,
+            exact=terms.exact,
         )
         self._top_k = make_top_k(self._ledger, terms.label, terms.top)
 

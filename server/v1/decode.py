@@ -135,7 +135,7 @@ def refuse_keys(
         colons -= ask.text.count(":")
     if isinstance(ask.record, dict):
         colons -= len(ask.record)
-    few = 1 if ask.budget_ms is None else 2
+    few = (1 if ask.budget_ms is None else 2) + ask.exact
     if colons > few and colons > _keys_given(ask):
         refuse_twice(where, twice_in_json(body))
 

@@ -15,6 +15,7 @@ _TERMS = {
     "budget": "For an index that counts another unit than time: what may be spent.",
     "on_infeasible": "What to answer when nothing that was asked for fits.",
     "min_accuracy": "Expected accuracy below which an answer is of no use.",
+    "exact": "Whether to evaluate models whole, so that there are always scores.",
 }
 _MEANINGS = MEANINGS | {
     404: "No model has that name.",

@@ -124,7 +124,9 @@ class Planner:
 
     def __init__(self, count: int) -> None:
         self.drift = Counts(bound_hits=count)
-        self.audit = Counts(exits=count, audited=count, changed=count)
+        self.audit = Counts(
+            exits=count, audited=count, changed=count, used=count, left=2 * count
+        )
 
 
 class Counts:
@@ -139,13 +141,14 @@ def test_counts_of_planners_outlive_them_and_nothing_else_does() -> None:
     for planner in (first, second):
         counts.add(planner)  # type: ignore[arg-type]
     vars(first.drift)["bound_hits"] = 5  # an answer that was still under way
-    assert counts.totals() == (15, 11, 11, 11)
+    assert counts.totals() == PlannerTotals(15, 11, 11, 11, 11, 22)
     del first, planner
     gc.collect()
-    assert counts.totals() == counts.totals() == (15, 11, 11, 11)
+    for _ in range(2):
+        assert counts.totals() == PlannerTotals(15, 11, 11, 11, 11, 22)
     assert len(counts._known) == 1
     vars(second.audit)["exits"] = 20
-    assert counts.totals() == (15, 21, 11, 11)
+    assert counts.totals() == PlannerTotals(15, 21, 11, 11, 11, 22)
 
 
 def test_answers_of_batches_are_counted_by_the_event_loop_alone(

@@ -216,7 +216,7 @@ def _of_answers(index: Index, extractor: Extractor) -> Iterator[str]:
         except BadFeature:
             continue
         said = translator.answer(request, outcome)
-        scores = list(said.scores.values())
+        scores = list((said.scores or {}).values())
         if not all(math.isfinite(s) for s in scores) and package.kind != "record":
             yield f"scores {scores} were served"
         if not 0 <= said.expected_accuracy <= 1:

@@ -30,6 +30,7 @@ def find(amount: float, top: int) -> tuple[Ledger, list[Answered]]:
 
 def spam(outcome: object) -> float:
     assert isinstance(outcome, Outcome)
+    assert outcome.scores is not None
     return outcome.scores["spam"]
 
 
@@ -92,7 +93,7 @@ def test_top_k_keep_no_more_bytes_than_they_may(
     for number, (item, outcome) in enumerate(zip(long, outcomes, strict=True)):
         top_k.offer(Answered(number, item, outcome))
         assert top_k.kept_bytes <= 300_000
-    scores = [outcome.scores["spam"] for outcome in outcomes]
+    scores = [spam(outcome) for outcome in outcomes]
     likeliest = sorted(range(len(long)), key=lambda k: (-scores[k], k))[:5]
     assert [result.number for result in top_k.ranking()] == likeliest
     sure = msgspec.structs.replace(outcomes[0], scores={"spam": 2.0})

@@ -110,6 +110,7 @@ def test_execution_can_be_concluded_from_elsewhere_while_a_feature_runs() -> Non
     go_on.set()
     thread.join()
     assert (outcome.row, outcome.reason) == (2, "overrun")
+    assert outcome.scores is not None
     assert sum(outcome.scores.values()) == pytest.approx(1)
 
 

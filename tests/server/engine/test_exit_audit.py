@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from polydom.features.errors import BadInput
 from polydom.server.engine.budget import Allowance, Deadline
 from polydom.server.engine.exit_audit import TIMES, ExitAudit
+from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner, promised_alpha
 from tests.support.clock import Clock
 from tests.support.oracles.engine import audit_alarm
+from tests.support.outcomes import outcome_of
 from tests.support.planners import INDEX, ask, extractor_of, with_margins
 
 
@@ -36,6 +38,37 @@ def test_audit_agrees_with_every_bet_counted_anew(
     assert audit.changed == answers.count(True)
     drawn = [one is True for one in answers if one is not None]
     assert audit.alarm == audit_alarm(drawn, alpha, TIMES, 50.0)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "exits", "base_models"),
+    [
+        (outcome_of(12), 1, (12, 288)),
+        (outcome_of(0, reason="waited"), 1, (0, 300)),
+        (outcome_of(12, reason="overrun"), 1, (12, 288)),
+        (outcome_of(300), 0, (300, 0)),
+        (outcome_of(300, reason="budget"), 0, (300, 0)),
+        (outcome_of(300, reason="sure"), 1, (300, 0)),
+        (outcome_of(None, reason="sure"), 1, (0, 0)),
+        (outcome_of(None, reason="overrun"), 0, (0, 0)),
+        (outcome_of(None), 0, (0, 0)),
+    ],
+)
+def test_an_answer_is_early_for_its_plan_or_for_its_model(
+    outcome: Outcome, exits: int, base_models: tuple[int, int]
+) -> None:
+    audit = ExitAudit(0.1)
+    audit.answered(outcome)
+    assert (audit.exits, audit.audited, audit.passed) == (exits, 0, 0)
+    assert (audit.used, audit.left) == base_models
+
+
+@pytest.mark.parametrize("used", [None, 300])
+def test_an_audited_answer_counts_once_however_it_was_early(used: int | None) -> None:
+    audit = ExitAudit(0.1)
+    audit.answered(outcome_of(used, audit=True))
+    audit.answered(outcome_of(used, passed=True))
+    assert (audit.exits, audit.audited, audit.changed, audit.passed) == (1, 1, 1, 1)
 
 
 def test_exits_that_change_more_than_all_answers_may_keep_the_promise() -> None:

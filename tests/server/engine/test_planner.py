@@ -54,6 +54,7 @@ def test_planner_answers_as_the_model_itself_would() -> None:
     for text, label in ((HAM, "ham"), (SPAM, "spam")):
         outcome = execute(planner, Request(text_item(text), Allowance(1.0)))
         assert outcome.label == label
+        assert outcome.scores is not None
         assert outcome.scores[label] == max(outcome.scores.values()) > 0.5
         assert sum(outcome.scores.values()) == pytest.approx(1)
 

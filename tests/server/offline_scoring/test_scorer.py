@@ -103,7 +103,7 @@ def test_scorer_answers_partitions_and_holds_nothing_but_where_to_look(
     index: Path,
 ) -> None:
     scorer = Scorer(index, item_budget_s=0.1, features=OWN)
-    assert set(map(type, vars(scorer).values())) == {tuple, float, type(None)}
+    assert set(map(type, vars(scorer).values())) == {tuple, float, type(None), bool}
     rows = copy.deepcopy(scorer)(iter([HAM, SPAM]))
     assert [row["label"] for row in rows] == ["ham", "spam"]
     assert scorer([]) == []

@@ -1,14 +1,25 @@
 """What a server says of an index's early exits."""
 
 import copy
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
 
 from polydom.models.trees.self_test import Kind
 from polydom.server.engine.planner import Planner
-from polydom.server.runtime.describe_index import describe_index, read_exits
-from polydom.server.schema.facts import ExitFacts, Kernels, PlanExitFacts, Rescaling
+from polydom.server.runtime.describe_index import (
+    describe_index,
+    read_exits,
+    read_schedules,
+)
+from polydom.server.schema.facts import (
+    ExitFacts,
+    Kernels,
+    PlanExitFacts,
+    Rescaling,
+    ScheduleFacts,
+)
 from tests.support.planners import BUILT, extractor_of, index_that_says
 from tests.support.served import make_index
 
@@ -84,3 +95,52 @@ def test_facts_name_the_sets() -> None:
     exits = describe_index(Planner(index, extractor_of(index)), Rescaling("off")).exits
     assert exits is not None
     assert exits.plans[1].features == ("length", "marks", "words")
+
+
+SCHEDULE = {"base_models": 300, "mean": 0.125, "p99": 0.5, "mean_us": 12.5}
+SAID = ScheduleFacts(300, 0.125, 0.5, 12.5)
+
+
+def built_with(schedule: Any) -> Any:
+    prior, best = BUILT["plans"]
+    return {**BUILT, "plans": [prior, {**best, "schedule": schedule}]}
+
+
+def test_a_set_whose_model_follows_a_schedule_says_so() -> None:
+    index = index_that_says(built_with(SCHEDULE))
+    facts = describe_index(Planner(index, extractor_of(index)), Rescaling("off"))
+    assert [said.schedule for said in facts.sets] == [None, None, None, SAID]
+    times = {"mean_us": 1, "p99_us": 2.5, "whole_us": 9}
+    package = index_that_says(built_with({**SCHEDULE, **times})).package
+    assert package is not None
+    assert read_schedules(package) == {3: ScheduleFacts(300, 0.125, 0.5, 1.0, 2.5, 9.0)}
+
+
+def test_schedules_alone_are_exits_too() -> None:
+    def without_margins(schedule: Any) -> ExitFacts | None:
+        package = index_that_says(built_with(schedule)).package
+        assert package is not None
+        return read_exits(replace(package, margins=()), NAMES)
+
+    assert without_margins(SCHEDULE) == read(BUILT)
+    assert without_margins(None) is None
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        None,
+        "none",
+        {},
+        {**SCHEDULE, "base_models": 0},
+        {**SCHEDULE, "mean": 1.5},
+        {**SCHEDULE, "p99": None},
+        {**SCHEDULE, "mean_us": -1},
+    ],
+)
+def test_a_damaged_schedule_counts_as_none(schedule: Any) -> None:
+    built = built_with(schedule)
+    package = index_that_says(built).package
+    assert package is not None
+    assert read_schedules(package) == {}
+    assert read(built) == read(BUILT)

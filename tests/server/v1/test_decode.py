@@ -4,6 +4,7 @@ import base64
 import contextlib
 import json
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,6 +17,7 @@ from polydom.server.v1.decode import decode_request
 JSON: Headers = ((b"content-type", b"application/json; charset=utf-8"),)
 TEXT: Headers = ((b"content-type", b"text/plain"),)
 BYTES: Headers = ((b"content-type", b"application/octet-stream"),)
+PACKED: Headers = ((b"content-type", b"application/msgpack"),)
 IMAGE: Headers = ((b"content-type", b"image/jpeg"),)
 
 
@@ -64,6 +66,40 @@ def test_decoder_reads_terms_from_query_and_header() -> None:
     assert decode_request(TEXT, b"budget_ms=7", b"hi", "text").budget_ms == 7
 
 
+@pytest.mark.parametrize("exact", [True, False])
+def test_decoder_reads_whether_scores_are_needed(exact: bool) -> None:
+    asked = PredictRequest(text="a:b", exact=exact)
+    body = {"text": "a:b", "exact": exact}
+    assert decode_request(JSON, b"", json.dumps(body).encode(), "text") == asked
+    assert decode_request(PACKED, b"", msgspec.msgpack.encode(body), "text") == asked
+    for said in (b"true", b"True", b"1") if exact else (b"false", b"0"):
+        assert decode_request(TEXT, b"exact=" + said, b"a:b", "text") == asked
+    assert not decode_request(TEXT, b"", b"a:b", "text").exact
+
+
+@pytest.mark.parametrize(
+    "twice",
+    [
+        b'{"text": "a", "exact": true, "exact": true}',
+        b'{"text": "a", "exact": false, "exact": true}',
+        b'{"text": "a", "exact": true, "ex\\u0061ct": true, "budget_ms": 5}',
+        b'{"record": {"a": 1}, "exact": true, "exact": false}',
+    ],
+)
+def test_decoder_refuses_to_be_told_twice_whether_scores_are_needed(
+    twice: bytes,
+) -> None:
+    with pytest.raises(BadInput, match="'exact' is given twice"):
+        decode_request(JSON, b"", twice, "text")
+    packed = b"\x83" + b"".join(
+        map(msgspec.msgpack.encode, ("text", "a", "exact", True, "exact", True))
+    )
+    with pytest.raises(BadInput, match="'exact' is given twice"):
+        decode_request(PACKED, b"", packed, "text")
+    with pytest.raises(BadInput, match="exact is given twice"):
+        decode_request(JSON, b"exact=1", b'{"text": "a", "exact": true}', "text")
+
+
 @pytest.mark.parametrize(
     ("headers", "query", "body", "message"),
     [
@@ -98,6 +134,23 @@ def test_decoder_reads_terms_from_query_and_header() -> None:
         pytest.param(TEXT, b"", b"\xff", "not UTF-8", id="text not utf-8"),
         pytest.param(TEXT, b"speed=9", b"", "'speed' is none of", id="unknown term"),
         pytest.param(TEXT, b"budget_ms=fast", b"", "query or header: ", id="no number"),
+        pytest.param(
+            TEXT,
+            b"exact=yes",
+            b"",
+            "exact: .* true or false is needed",
+            id="no boolean",
+        ),
+        pytest.param(
+            JSON, b"", b'{"text": "a", "exact": 1}', "exact: a whole number", id="one"
+        ),
+        pytest.param(
+            JSON,
+            b"",
+            b'{"text": "a", "exact": null}',
+            "exact: null came; true or false",
+            id="null",
+        ),
         pytest.param(TEXT, b"budget_ms=1&budget_ms=2", b"", "given twice", id="twice"),
         pytest.param(
             JSON,

@@ -1,0 +1,31 @@
+"""Outcomes of models that follow a schedule, and stopped early or did not."""
+
+from typing import Any
+
+from polydom.server.engine.outcome import Outcome
+
+BOUNDS = {"ham": (0.0625, 0.25), "spam": (0.75, 0.9375)}
+WHOLE = {"ham": 0.125, "spam": 0.875}
+
+
+def outcome_of(used: int | None = 12, **changed: Any) -> Outcome:
+    """What came of a plan whose model stopped after so many of 300 base models.
+
+    All 300 have scores; None follows no schedule.
+    """
+    early = used is not None and used < 300
+    facts: dict[str, Any] = {
+        "label": "spam",
+        "scores": None if early else WHOLE,
+        "row": 3,
+        "predicted": 0.25,
+        "started_s": 10.0,
+        "finished_s": 10.125,
+        "reason": "sure" if early else None,
+        "accuracy": 0.95,
+        "charged": 0.25,
+        "score_bounds": BOUNDS if early else None,
+        "base_models_used": used,
+        "base_models": None if used is None else 300,
+    }
+    return Outcome(**{**facts, **changed})
