@@ -6,9 +6,17 @@ from typing import get_args
 
 import pytest
 
-from polydom.server.cli.predict import IN_WORDS
+from polydom.features.items import text_item
+from polydom.server.cli.predict import IN_WORDS, line_of
+from polydom.server.engine.budget import Deadline
+from polydom.server.engine.outcome import Outcome
+from polydom.server.engine.request import Request
+from polydom.server.runtime.translator import Translator
 from polydom.server.schema.predict import Reason
+from polydom.server.settings import Settings
 from tests.support.commands import run
+from tests.support.outcomes import outcome_of
+from tests.support.planners import INDEX, planner_of
 from tests.support.served import FEATURES_FILE, HAM, SPAM, save_index
 
 OWN = ["--features", str(FEATURES_FILE)]
@@ -101,6 +109,33 @@ def test_predict_says_in_words_why_it_is_not_the_best_model(
     assert out.rstrip().endswith("; a larger budget would buy a better model")
     _, out, _ = run(capsys, *arguments, 0)
     assert "; the budget buys nothing that was asked for; budget missed" in out
+
+
+@pytest.mark.parametrize(
+    ("outcome", "score", "notes"),
+    [
+        (
+            outcome_of(12),
+            "spam (0.750 to 0.938)",
+            "; what was computed first was enough to be sure; 12 of 300 base models",
+        ),
+        (
+            outcome_of(12, score_bounds=None, reason="budget"),
+            "spam (no score)",
+            "; a larger budget would buy a better model; 12 of 300 base models",
+        ),
+        (outcome_of(300), "spam (0.875)", "; 300 of 300 base models"),
+        (outcome_of(None), "spam (0.875)", " predicted"),
+    ],
+)
+def test_predict_says_what_the_score_can_come_to_where_the_model_stopped(
+    outcome: Outcome, score: str, notes: str
+) -> None:
+    translator = Translator(planner_of(INDEX), Settings())
+    request = Request(text_item(SPAM), Deadline(translator.planner.now(), 99.0))
+    line = line_of(Path("a.txt"), translator.answer(request, outcome))
+    assert line.startswith(f"a.txt: {score} by length, marks, words; ")
+    assert line.endswith(notes)
 
 
 def test_predict_has_words_for_every_reason() -> None:

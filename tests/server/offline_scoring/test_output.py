@@ -45,6 +45,36 @@ def test_an_output_appears_when_it_is_whole(tmp_path: Path, ending: str) -> None
     assert not second["label"]
 
 
+EARLY = Scored(
+    "2", "spam", None, ("a",), 0.9, 0.001, base_models_used=12, base_models=300
+)
+# A run of before there were schedules, interrupted after its first row.
+BEFORE = b"""{"index": "abc", "items": "x"}
+{"item":"0","label":"ham","scores":{"ham":0.75,"spam":0.25},"features":["a","b"],\
+"expected_accuracy":0.9,"cost":0.001,"error":null,"unknown":null,"missing":null}
+"""
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_rows_without_scores_go_on_after_older_ones(
+    tmp_path: Path, ending: str
+) -> None:
+    if ending == ".parquet":
+        pytest.importorskip("pyarrow")
+    path = tmp_path / f"out{ending}"
+    path.with_name(f"{path.name}.partial").write_bytes(BEFORE)
+    with PartialOutput(path, FACTS, resume=True) as partial:
+        assert partial.done == 1
+        partial.add(EARLY)
+        partial.finish()
+    whole, early = rows_of(path)
+    assert whole["scores"] == {"ham": 0.75, "spam": 0.25}
+    assert not whole.get("base_models_used")
+    assert not early["scores"]
+    assert (early["label"], early["error"] or None) == ("spam", None)
+    assert (int(early["base_models_used"]), int(early["base_models"])) == (12, 300)
+
+
 def rows_of(path: Path) -> list[dict[str, Any]]:
     if path.suffix == ".jsonl":
         return [json.loads(line) for line in path.read_text().splitlines()]
