@@ -8,9 +8,11 @@ import io
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from ..places import DATA
 from .scenes import load
+from .tables import load_adult
 
 COSTS = DATA / "ann_thyroid_costs" / "ann-thyroid.cost"
 FTI_TESTS = ("TT4", "T4U")  # what the last column is computed from
@@ -47,6 +49,18 @@ def thyroid_costs() -> dict[str, float]:
     return costs | {"FTI": sum(costs[test] for test in FTI_TESTS)}
 
 
+def thyroid_columns() -> list[dict[str, Any]]:
+    """Groups of columns for a project: who has FTI has what it is computed from."""
+    return [
+        {
+            "name": name,
+            "columns": [name, *FTI_TESTS] if name == "FTI" else [name],
+            "cost": {"usd": cost},
+        }
+        for name, cost in thyroid_costs().items()
+    ]
+
+
 def thyroid_rows(part: str) -> Iterator[tuple[dict[str, float], str, str]]:
     """Yield the records of "train" or "test"."""
     names = thyroid_names()
@@ -54,6 +68,14 @@ def thyroid_rows(part: str) -> Iterator[tuple[dict[str, float], str, str]]:
     for number, line in enumerate(path.read_text().splitlines()):
         *values, label = line.split()
         yield dict(zip(names, map(float, values), strict=True)), label, str(number)
+
+
+def adult_rows(part: str) -> Iterator[tuple[dict[str, float], str, str]]:
+    """Yield the records of "train" or "test", categories numbered."""
+    X, y, Xt, yt = load_adult(DATA)
+    rows, codes = (X, y) if part == "train" else (Xt, yt)
+    for number, (row, code) in enumerate(zip(rows.tolist(), codes, strict=True)):
+        yield {f"x{j}": value for j, value in enumerate(row)}, str(code), str(number)
 
 
 def build_scenes() -> Iterator[Labelled]:
@@ -69,6 +91,11 @@ def build_films() -> Iterator[Labelled]:
 def build_thyroid() -> Iterator[Labelled]:
     """Yield the training records."""
     return thyroid_rows("train")
+
+
+def build_adult() -> Iterator[Labelled]:
+    """Yield the training records."""
+    return adult_rows("train")
 
 
 KEPT: dict[str, Callable[[], Iterator[Labelled]]] = {

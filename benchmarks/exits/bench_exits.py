@@ -38,7 +38,7 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 
 from .. import report
-from ..data.kept_items import FTI_TESTS, KEPT, thyroid_costs
+from ..data.kept_items import KEPT, thyroid_columns
 from ..data.recording import FEATURES
 from ..places import DATA, ROOT
 from . import staged_exits
@@ -72,19 +72,7 @@ def project(name: str, alpha: float | None) -> Project:
             "search": {"alpha": 1.05, "held_out": 0.33},
         },
         "thyroid": {
-            "features": {
-                "columns": [
-                    {
-                        "name": column,
-                        # who has FTI has what it is computed from
-                        "columns": [column, *FTI_TESTS]
-                        if column == "FTI"
-                        else [column],
-                        "cost": {"usd": cost},
-                    }
-                    for column, cost in thyroid_costs().items()
-                ]
-            },
+            "features": {"columns": thyroid_columns()},
             "learner": {  # CEGB's own, and as it
                 "name": "lightgbm:LGBMClassifier",
                 "n_estimators": CEGB_ROUNDS,

@@ -13,8 +13,13 @@ from polydom.features.costs.curve import CostTable
 from polydom.features.fingerprint import fingerprint
 from polydom.features.items import make_item
 from polydom.indexer import Index
-from polydom.indexer.building.fit_exits import FreshAnswers, PlanExitFitter, exit_costs
-from polydom.indexer.building.project import ExitTerms
+from polydom.indexer.building.fit_exits import (
+    AnswerTimes,
+    ItemAnswers,
+    PlanExitFitter,
+    exit_costs,
+)
+from polydom.indexer.building.project import ExitGoal
 from polydom.indexer.exits.checkpoints import answers_of
 from polydom.indexer.index.package import Package
 from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
@@ -56,13 +61,19 @@ def index_of(stream: Stream) -> Index:
         overhead=np.array([0.0]),
     )
     half = len(margins) // 2
-    fresh = FreshAnswers(margins[half:], choices[half:], np.arange(len(margins) - half))
-    terms = ExitTerms(ALPHA, CONFIDENCE)
-    exits = PlanExitFitter(terms, margins[:half], choices[:half], fresh).all(
+    alone = np.arange(len(margins))
+    fitted, fresh = (
+        ItemAnswers(margins[own], choices[own], alone[own])
+        for own in (slice(half), slice(half, None))
+    )
+    exits = PlanExitFitter(ExitGoal(ALPHA, CONFIDENCE), fitted, fresh).all(
+        [2**k - 1 for k in range(groups + 1)],
+        models,
         orders,
         fallbacks,
         model_costs,
         lambda mask: float(costs.of(mask)[0]),
+        no_time,
         lambda done, left=None: None,
     )
     masks = np.array([2**k - 1 for k in range(groups + 1)], np.uint64)
@@ -84,6 +95,11 @@ def index_of(stream: Stream) -> Index:
     checks = exit_costs(exits.margins, fallbacks, model_costs)
     curves = costs.of_many(masks) + model_costs[:, None] + checks[:, None]
     return Index.from_candidates(curves, accuracies, (1, 1), package)
+
+
+def no_time(row: int, goal: ExitGoal, follower: object) -> AnswerTimes:
+    """Fail: models have no schedules here."""
+    raise AssertionError("no schedule was to be fitted")
 
 
 def train(stream: Stream) -> Iterator[Model]:

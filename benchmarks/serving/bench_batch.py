@@ -94,7 +94,7 @@ class Held:
             with ledger.plan(self.items[start : start + 64]) as chunk:
                 for assignment in chunk.assignments:
                     outcome = self.outcome(len(found), assignment.row)
-                    chunk.enter(outcome)
+                    chunk.enter(outcome, assignment)
                     found.append(outcome)
         return found
 

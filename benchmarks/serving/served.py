@@ -4,7 +4,7 @@ import contextlib
 import http.client
 import multiprocessing
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,10 @@ START_S = 60.0
 
 @contextlib.contextmanager
 def serving(
-    path: Path, settings: Settings, pressure: float = planner.PRESSURE
+    path: Path,
+    settings: Settings,
+    pressure: float = planner.PRESSURE,
+    files: Sequence[Path] = (),
 ) -> Iterator[int]:
     """Serve on the second core, if there is one, and ask from the first: the port."""
     with listen("127.0.0.1", 0) as free:
@@ -30,7 +33,7 @@ def serving(
     if core is not None:
         pin(0)
     process = multiprocessing.get_context("spawn").Process(
-        target=serve, args=(path, port, core, settings, pressure)
+        target=serve, args=(path, port, core, settings, pressure, files)
     )
     process.start()
     try:
@@ -46,14 +49,19 @@ def serving(
 
 
 def serve(
-    path: Path, port: int, core: int | None, settings: Settings, pressure: float
+    path: Path,
+    port: int,
+    core: int | None,
+    settings: Settings,
+    pressure: float,
+    files: Sequence[Path],
 ) -> None:
     """Serve in this process."""
     if core is not None:
         pin(core)
     planner.PRESSURE = pressure
     with listen("127.0.0.1", port) as listener:
-        run(create_app(path, settings=settings), listener)
+        run(create_app(path, features=files, settings=settings), listener)
 
 
 def probe(port: int, path: str) -> float:

@@ -4,7 +4,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,24 @@ from ..progress import Progress, Silence
 from .cache import FOLDER, Cache, digest
 from .cache_keys import Keys
 from .choose_features import ProjectFeatures, choose_features
-from .dataset import Dataset, draw_groups, parts_of, split, treat_rare_classes
+from .dataset import (
+    Dataset,
+    draw_groups,
+    parts_of,
+    rare_classes,
+    split,
+    treat_rare_classes,
+)
 from .feature_values import FeatureTable, compute_values
-from .fit_exits import FreshAnswers, PlanExitFitter, PlanExits, check_exits, exit_costs
+from .fit_exits import (
+    AnswerTimes,
+    ItemAnswers,
+    PlanExitFitter,
+    PlanExits,
+    exit_costs,
+    lacking_items,
+)
+from .fit_schedules import Follower, ScheduleFitter
 from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -40,10 +55,12 @@ from .learner_race import (
     choose_learner,
 )
 from .measure_costs import Curves, Measurer, cost_curves, measuring_items
-from .project import Project
+from .project import ExitGoal, Project
 from .read_items import load_data
 from .search_sets import SearchedSets, search_sets
 from .train_sets import Task, Trainer
+
+Rows = NDArray[np.int64]
 
 SAMPLES = 6
 SAMPLES_BYTES = 1 << 20
@@ -131,9 +148,9 @@ class Builder:
                 models,
                 name=f"machine_times/{digest(self.trainer.task.key, masks)}",
             ).facts()
-        exits = self._exits(masks, models, orders, fallbacks, model_costs[kept])
-        model_s = model_costs[kept]
-        curves_of_sets[kept, 0] += exit_costs(exits.margins, fallbacks, model_s)
+        whole_s = model_costs[kept]
+        exits = self._exits(masks, models, orders, fallbacks, whole_s)
+        checks = exit_costs(exits.margins, fallbacks, whole_s)
         report["exits"] = exits.facts
         package = Package(
             kind=table.dataset.kind,
@@ -144,30 +161,73 @@ class Builder:
             orders=orders,
             fallbacks=fallbacks,
             models=models,
-            model_s=model_s,
+            model_s=exits.model_costs,
             overhead_s=float(costs.overhead[0]),
             meta=report,
             margins=exits.margins,
             typical=self.curves.typical,
+            early_exits=exits.followers,
+            whole_s=whole_s if exits.followers else np.empty(0),
+            mean_s=exits.mean_costs if exits.followers else np.empty(0),
+            ends=exits.ends,
         )
+        curves = cost_curves(costs, package.masks, package.model_s, checks)
         accuracies = [searched.accuracies[mask] for mask in masks]
-        return Index.from_candidates(curves_of_sets[kept], accuracies, sizes, package)
+        return Index.from_candidates(curves, accuracies, sizes, package)
 
     @cached_property
-    def items(self) -> tuple[Dataset, Dataset]:
-        """The items, and those set aside to calibrate exits on, of which may be none.
+    def _whole(self) -> Dataset:
+        """All items that can be read."""
+        with self.progress.stage("reading items", None) as on_progress:
+            return load_data(self.project, on_progress)
+
+    @cached_property
+    def _drawn(self) -> NDArray[np.bool_]:
+        """Which of all items could be set aside to calibrate exits on.
 
         They are drawn by whole groups and before anything else is done, so that what a
         build makes of the others depends on none of them.
         """
-        with self.progress.stage("reading items", None) as on_progress:
-            whole = load_data(self.project, on_progress)
-        share = 0.0
-        if self.project.exits.confidence is not None:
+        goal, share = self.project.exit_goal, 0.0
+        if goal is not None and goal.confidence is not None:
             share = 1 / (2 * parts_of(self.project.search.held_out))
-        drawn = draw_groups(whole.groups, share, self.project.seed)
+        return draw_groups(self._whole.groups, share, self.project.seed)
+
+    @cached_property
+    def _lacks_items(self) -> str:
+        """Say why none can be set aside, where exits need some; else empty."""
+        goal, whole = self.project.exit_goal, self._whole
+        if goal is None or goal.confidence is None:
+            return ""
+        if lacking := lacking_items(goal, whole.groups[self._drawn]):
+            return lacking
+        count = parts_of(self.project.search.held_out)
+        rest = whole.only(np.flatnonzero(~self._drawn))
+        fewest = self._fewest(_parts_beside(count))
+        rare = rare_classes(rest, fewest)
+        for label in rare.keys() - rare_classes(whole, self._fewest(count)).keys():
+            return (
+                f"class {label!r} would have {rare[label]} independent items beside "
+                f"those set aside for exits.confidence, of at least {fewest}"
+            )
+        return ""
+
+    @cached_property
+    def items(self) -> tuple[Dataset, Dataset]:
+        """The items, and those set aside, of which there may be none."""
+        whole, drawn = self._whole, self._drawn
+        if self._lacks_items:
+            drawn = np.zeros_like(drawn)
         rest, fresh = (whole.only(np.flatnonzero(part)) for part in (~drawn, drawn))
         return replace(rest, skipped=whole.skipped), fresh
+
+    @cached_property
+    def lacking(self) -> str:
+        """Say what there is too little of for early exits; else empty."""
+        goal, fresh = self.project.exit_goal, self.fresh
+        if goal is None or fresh is None:
+            return self._lacks_items
+        return lacking_items(goal, fresh.dataset.groups)  # some may be unusable
 
     @cached_property
     def table(self) -> FeatureTable:
@@ -179,8 +239,7 @@ class Builder:
         project = self.project
         if not self._races:
             make_learner(project.learner, project.seed)  # wrong names cost no wait
-        check_exits(project.exits, self.items[1].groups)
-        fewest = self._fewest()
+        fewest = self._fewest(self._parts)
         dataset, _ = treat_rare_classes(self.items[0], project.data, fewest)
         with self.progress.stage("dividing items", None) as on_progress:
             self._race_division(dataset) if self._races else self.splits(dataset)
@@ -195,9 +254,7 @@ class Builder:
         fresh = self.items[1]
         if not fresh.items:
             return None
-        table = self._values(fresh, self.table.features)
-        check_exits(self.project.exits, table.dataset.groups)
-        return table
+        return self._values(fresh, self.table.features)
 
     def _values(self, dataset: Dataset, features: ProjectFeatures) -> FeatureTable:
         return compute_values(
@@ -222,16 +279,16 @@ class Builder:
         """Parts that the items are divided into, of which one at a time is tested on.
 
         Where items were set aside to calibrate exits on, they are half of what the
-        project holds out, and what is tested on is the other half.
+        project holds out.
         """
         search = self.project.search
         count = search.folds or parts_of(search.held_out)
-        return count if self.project.exits.confidence is None else 2 * count - 1
+        return _parts_beside(count) if self.items[1].items else count
 
-    def _fewest(self) -> int:
+    def _fewest(self, parts: int) -> int:
         """Count the groups that a class must come in; a race is divided twice."""
-        fewest, least = self._parts, parts_of(VALIDATION)
-        while self._races and fewest - math.ceil(fewest / self._parts) < least:
+        fewest, least = parts, parts_of(VALIDATION)
+        while self._races and fewest - math.ceil(fewest / parts) < least:
             fewest += 1
         return fewest
 
@@ -352,15 +409,68 @@ class Builder:
         fallbacks: Orders,
         model_costs: NDArray[np.float64],
     ) -> PlanExits:
-        """Say where each plan may answer early, if the project asks for that."""
-        terms = self.project.exits
-        if terms.alpha is None:
-            return PlanExits((), {})
+        """Say where each plan may answer early, if that pays and can be promised."""
+        goal = self.project.exit_goal
+        if goal is None or self.lacking:
+            facts = {"lacking": self.lacking} if self.lacking else {}
+            return PlanExits((), (), model_costs, model_costs, (), facts)
+        groups = self.table.dataset.groups
         with self.progress.stage("fitting exits", len(masks)) as on_progress:
-            margins, choices = self.trainer.answers(masks)
-            fresh = None if self.fresh is None else _answers(models, self.fresh)
-            fitter = PlanExitFitter(terms, margins, choices, fresh)
-            return fitter.all(orders, fallbacks, model_costs, self.cost_of, on_progress)
+            fitter = PlanExitFitter(
+                goal,
+                ItemAnswers(*self.trainer.answers(masks), groups[self._tested]),
+                None if self.fresh is None else _answers(models, self.fresh),
+                self._schedules,
+                self.project.costs.weights.get("s", 0.0),
+            )
+            return fitter.all(
+                masks,
+                models,
+                orders,
+                fallbacks,
+                model_costs,
+                self.cost_of,
+                partial(self._time_answers, models, masks),
+                on_progress,
+            )
+
+    @cached_property
+    def _tested(self) -> Rows:
+        """Positions of the items that accuracy is measured on, as they come there."""
+        return np.concatenate([test for _, test in self.trainer.task.splits])
+
+    @cached_property
+    def _schedules(self) -> ScheduleFitter | None:
+        """What fits schedules; None with folds, whose models are not those kept."""
+        if self.project.search.folds is not None:
+            return None
+        fresh = self.fresh
+        aside = "" if fresh is None else fresh.dataset.digest
+        return ScheduleFitter(
+            self.table.values[self._tested],
+            None if fresh is None else fresh.values,
+            None if fresh is None else fresh.dataset.groups,
+            self.cache,
+            digest(self.trainer.task.key, aside),
+        )
+
+    def _time_answers(
+        self,
+        models: Sequence[Model],
+        masks: Sequence[int],
+        row: int,
+        goal: ExitGoal,
+        early: Follower,
+    ) -> AnswerTimes:
+        """Time a plan's model, whole and stopped early."""
+        quantile = self.project.costs.quantile
+        key = digest(self.trainer.task.key, masks[row], goal, quantile)
+        values = self.table.values[self._tested]
+        return AnswerTimes(
+            *self._measurer.compare_answers(
+                models[row].answer, early.answer, values, name=f"times/{key}"
+            )
+        )
 
     def _sizes(self) -> tuple[Size, Size]:
         """Give the smallest and the largest size to choose for."""
@@ -392,11 +502,19 @@ class Builder:
         }
 
 
-def _answers(models: Sequence[Model], table: FeatureTable) -> FreshAnswers:
+def _parts_beside(count: int) -> int:
+    """Parts of what is left once half of one in `count` is set aside: one is tested on.
+
+    Both halves are equally large.
+    """
+    return 2 * count - 1
+
+
+def _answers(models: Sequence[Model], table: FeatureTable) -> ItemAnswers:
     """Give what some models answer for items that none of them was made with."""
     pairs = [answers_of(model, table.values) for model in models]
     margins, choices = map(np.column_stack, zip(*pairs, strict=True))
-    return FreshAnswers(margins, choices, table.dataset.groups)
+    return ItemAnswers(margins, choices, table.dataset.groups)
 
 
 def _samples(dataset: Dataset) -> list[Any]:

@@ -1,27 +1,32 @@
-"""Exits for every plan of an index, fitted on the items that measured its accuracy.
+"""Exits for every plan of an index: after some features, or some base models.
 
-Where a confidence is asked for, they are calibrated on items that nothing else saw.
+They are fitted on the items that measured its accuracy. Where a confidence is asked
+for, they are calibrated on items that nothing else saw.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadProject
 from polydom.models.qwyc.confidence_bound import Groups, fewest_rows, lacking_rows
+from polydom.models.scoring.model import Model
 
 from ..exits.checkpoints import Answers, CheckpointExits
 from ..exits.fit import fit_exits
 from ..progress import OnProgress
 from ..set_search.feature_order import prefixes
-from .project import ExitTerms
+from .fit_schedules import Follower, ScheduleFitter
+from .project import ExitGoal
 from .search_sets import CostOf
 
+Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 Margins = tuple[tuple[float, ...], ...]
+
+PAYS = 0.05  # share of a plan's mean cost that exits must save to be worth having
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,134 +37,314 @@ class PlanExits:
     ----------
     margins
         `margins[r][k]`: the margin beyond which plan r answers after its first k
-        features; infinite where it goes on. Empty if exits were not asked for.
+        features; infinite where it goes on. Empty if no plan does.
+    followers
+        What follows the schedule of each plan's model; None where it has none. Empty
+        if none has.
+    model_costs, mean_costs : (C,) float64
+        Of each plan's model, which stops early if it may, in units of the budget: a
+        high quantile, and the mean.
+    ends
+        `ends[r][k]`: share of items that plan r answers after k features.
     facts
         Plain data for `polydom inspect`.
     """
 
     margins: Margins
+    followers: tuple[Follower | None, ...]
+    model_costs: Floats
+    mean_costs: Floats
+    ends: Margins
     facts: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FreshAnswers:
-    """Answers of C candidates for M items that nothing of a build has seen.
+class ItemAnswers:
+    """Answers of C candidates for N items that their models were not trained on.
 
-    `margins` and `choices` (M, C) are as those of `PlanExitFitter`, `groups` (M,) the
-    number of each item's group.
+    Attributes
+    ----------
+    margins : (N, C) float64
+        Each candidate's, of the best class over the second.
+    choices : (N, C) int64
+        Class that each candidate chooses.
+    groups : (N,)
+        Number of each item's group.
     """
 
-    margins: NDArray[np.float64]
+    margins: Floats
     choices: Rows
     groups: Groups
 
     def of(self, candidates: Rows) -> Answers:
         """Return the answers of some candidates."""
-        return _answers(self.margins, self.choices, candidates)
+        return Answers(self.margins[:, candidates], self.choices[:, candidates])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AnswerTimes:
+    """Seconds that a model takes to answer, whole and stopped early.
+
+    `whole_s` and `mean_s` are means over the same items, `high_s` is a high quantile.
+    """
+
+    whole_s: float
+    mean_s: float
+    high_s: float
+
+
+# Of a plan's model, and what follows the schedule that is fitted for a goal.
+Timer = Callable[[int, ExitGoal, Follower], AnswerTimes]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trial:
+    """One way to let a plan answer early, and what that saves of its mean cost."""
+
+    checkpoints: CheckpointExits
+    saved: float = 0.0
+    follower: Follower | None = None
+    times: AnswerTimes | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PlanCosts:
+    """What a plan costs by checkpoint, k = 0 ... K, in units of the budget.
+
+    Attributes
+    ----------
+    candidates : (K + 1,)
+        Which of the index's candidates answers at each; the last is the plan's own.
+    steps : (K + 1,)
+        What the features take that lead there from the one before.
+    checks : (K + 1,)
+        What that candidate's whole model takes.
+    """
+
+    candidates: Rows
+    steps: Floats
+    checks: Floats
+
+    @property
+    def whole(self) -> float:
+        """Cost of all features, and of the plan's own model."""
+        return float(self.steps.sum() + self.checks[-1])
+
+    def paid(self, margins: Floats, at: Rows) -> Floats:
+        """(N,) costs where plans end `at` these checkpoints, whole models included."""
+        asked = np.where(np.isfinite(margins), self.checks, 0.0)
+        asked[-1] = self.checks[-1]
+        paid: Floats = np.cumsum(self.steps + asked)[at]
+        return paid
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class PlanExitFitter:
     """Fits the exits of one index's plans.
 
     A plan's checkpoint k is where its first k features are there, k = 0 ... K; one of
-    the index's C candidates answers at each.
+    the index's C candidates answers at each. Where the last is passed, the plan's own
+    model answers, and may stop early by a schedule. Both kinds of exits together keep
+    to the goal: where a plan has both, each is fitted for half of it.
 
-    Parameters
+    Attributes
     ----------
-    terms
+    goal
         What the project asks for.
-    margins : (N, C) float64
-        Each candidate's, of the best class over the second, for items that its model
-        was not trained on.
-    choices : (N, C) int64
-        Class that each candidate chooses.
+    fitted
+        Answers for the items to fit on.
     fresh
         The same for the items to calibrate on; None without a confidence.
+    schedules
+        Fits schedules; None where models that answered are not those that are kept.
+    weight
+        Units of the budget that a second costs.
     """
 
-    def __init__(
-        self,
-        terms: ExitTerms,
-        margins: NDArray[np.float64],
-        choices: Rows,
-        fresh: FreshAnswers | None = None,
-    ) -> None:
-        self.terms, self.fresh = terms, fresh
-        self.fit = margins, choices
-        self.margins = margins if fresh is None else np.vstack([margins, fresh.margins])
-        self.choices = choices if fresh is None else np.vstack([choices, fresh.choices])
+    goal: ExitGoal
+    fitted: ItemAnswers
+    fresh: ItemAnswers | None = None
+    schedules: ScheduleFitter | None = None
+    weight: float = 1.0
 
     def all(
         self,
+        masks: Sequence[int],
+        models: Sequence[Model],
         orders: Sequence[Sequence[int]],
         fallbacks: Sequence[Sequence[int]],
-        model_costs: NDArray[np.float64],
+        model_costs: Floats,
         cost_of: CostOf,
+        timer: Timer,
         on_progress: OnProgress,
     ) -> PlanExits:
-        """Fit every plan's exits; the arguments are a package's, by candidate."""
-        margins, facts = [], []
+        """Fit every plan's exits; the arguments are a package's, by candidate.
+
+        `model_costs` are those of whole models.
+        """
+        margins, followers, ends, facts = [], [], [], []
+        high_costs, mean_costs = model_costs.copy(), model_costs.copy()
         for row, order in enumerate(orders):
             candidates = np.array([*fallbacks[row][:-1], row])
             steps = np.diff([cost_of(mask) for mask in prefixes(order)], prepend=0.0)
-            exits = self._fit(candidates, steps + model_costs[candidates])
-            facts.append({"row": row, **self._facts(candidates, exits, steps)})
-            margins.append(tuple(exits.thresholds.tolist()))
+            costs = PlanCosts(candidates, steps, model_costs[candidates])
+            best = self._best(costs, masks[row], models[row], timer)
+            facts.append({"row": row, **self._facts(costs, best, models[row])})
+            margins.append(tuple(best.checkpoints.thresholds.tolist()))
+            followers.append(best.follower)
+            _, at = best.checkpoints.evaluate(self._answers(candidates))
+            counts = np.bincount(at, minlength=len(candidates))
+            ends.append(tuple((counts / counts.sum()).tolist()))
+            if best.times is not None:
+                high_costs[row] = self.weight * best.times.high_s
+                mean_costs[row] = self.weight * best.times.mean_s
             on_progress(row + 1, None)
-        return PlanExits(tuple(margins), self._report(facts))
+        some = np.isfinite([m for own in margins for m in own]).any()
+        return PlanExits(
+            tuple(margins) if some else (),
+            tuple(followers) if any(followers) else (),
+            high_costs,
+            mean_costs,
+            tuple(ends) if some or any(followers) else (),
+            self._report(facts),
+        )
 
-    def _fit(self, candidates: Rows, costs: NDArray[np.float64]) -> CheckpointExits:
-        """Fit the exits of one plan, by checkpoint.
+    def _best(self, costs: PlanCosts, mask: int, model: Model, timer: Timer) -> Trial:
+        """Try checkpoints, a schedule and both; take what saves most, if it pays."""
+        least = PAYS * costs.whole
+        trials = [Trial(CheckpointExits(np.full(len(costs.steps), np.inf)))]
+        at_checkpoints = self._try(costs, self.goal)
+        trials.append(at_checkpoints)
+        row = int(costs.candidates[-1])
 
-        `candidates` (K + 1,) answer at the checkpoints; `costs` (K + 1,) is what it
-        takes to come to each from the one before, and to answer.
+        def follow(goal: ExitGoal, checkpoints: CheckpointExits) -> Trial | None:
+            if self.schedules is None or costs.checks[-1] < least:
+                return None
+            follower = self.schedules.fit(model, mask, goal)
+            if follower is None:
+                return None
+            times = timer(row, goal, follower)
+            saved = self._saved(costs, checkpoints, times)
+            return Trial(checkpoints, saved, follower, times)
+
+        if scheduled := follow(self.goal, trials[0].checkpoints):
+            trials.append(scheduled)
+            if min(at_checkpoints.saved, scheduled.saved) > least and self._can_halve():
+                half = self.goal.half
+                both = follow(half, self._try(costs, half).checkpoints)
+                trials += [both] if both else []
+        best = max(trials, key=lambda trial: trial.saved)
+        return best if best.saved > least else trials[0]
+
+    def _can_halve(self) -> bool:
+        """Say whether there are items enough to promise half of the goal twice."""
+        alpha, confidence = self.goal.half
+        if confidence is None or self.fresh is None:
+            return True
+        groups = self.fresh.groups
+        return not lacking_rows(len(groups), alpha, confidence, groups)
+
+    def _try(self, costs: PlanCosts, goal: ExitGoal) -> Trial:
+        """Fit the exits of one plan at its checkpoints.
 
         Only a checkpoint where another candidate answers than before can be an exit;
         what the others cost is paid on the way to the next of these. The first is none:
         the prior knows nothing of the item, so it is never sure.
         """
-        margins = np.full(len(candidates), np.inf)
-        changes = np.flatnonzero(np.diff(candidates)) + 1  # checkpoints
+        margins = np.full(len(costs.steps), np.inf)
+        changes = np.flatnonzero(np.diff(costs.candidates)) + 1  # checkpoints
         if len(changes) < 2:
-            return CheckpointExits(margins)
+            return Trial(CheckpointExits(margins))
         paid_from = np.append(0, changes[:-1] + 1)  # the first paid for each of them
-        answering, fresh = candidates[changes], self.fresh
+        answering, fresh = costs.candidates[changes], self.fresh
+        whole = costs.steps + costs.checks
+        calibrated = goal.confidence is not None and fresh is not None
         margins[changes] = fit_exits(
-            _answers(*self.fit, answering),
-            np.add.reduceat(costs[: changes[-1] + 1], paid_from),
-            self.terms.alpha or 0.0,
-            confidence=self.terms.confidence,
-            calibration=None if fresh is None else fresh.of(answering),
-            groups=None if fresh is None else fresh.groups,
+            self.fitted.of(answering),
+            np.add.reduceat(whole[: changes[-1] + 1], paid_from),
+            goal.alpha,
+            confidence=goal.confidence,
+            calibration=fresh.of(answering) if fresh and calibrated else None,
+            groups=fresh.groups if fresh and calibrated else None,
         ).thresholds
-        return CheckpointExits(margins)
+        exits = CheckpointExits(margins)
+        return Trial(exits, self._saved(costs, exits))
 
-    def _facts(
-        self, candidates: Rows, exits: CheckpointExits, steps: NDArray[np.float64]
-    ) -> dict[str, Any]:
-        """Count how often a plan exits, and what that saves of its features' cost."""
-        answers = _answers(self.margins, self.choices, candidates)
-        _, at = exits.evaluate(answers)
-        costs = np.cumsum(steps)
-        whole = float(costs[-1])
+    def _saved(
+        self,
+        costs: PlanCosts,
+        exits: CheckpointExits,
+        times: AnswerTimes | None = None,
+    ) -> float:
+        """Mean cost that exits save, with what asking at checkpoints costs."""
+        _, at = exits.evaluate(self._answers(costs.candidates))
+        saved = costs.whole - float(costs.paid(exits.thresholds, at).mean())
+        if times is not None:
+            ends = float(np.mean(at == len(costs.steps) - 1))
+            saved += ends * self.weight * (times.whole_s - times.mean_s)
+        return saved
+
+    def _answers(self, candidates: Rows) -> Answers:
+        """Answers of some candidates for all items, fitted and fresh."""
+        parts = [self.fitted.of(candidates)]
+        if self.fresh is not None:
+            parts.append(self.fresh.of(candidates))
+        return Answers(
+            np.vstack([part.margins for part in parts]),
+            np.vstack([part.choices for part in parts]),
+        )
+
+    def _facts(self, costs: PlanCosts, best: Trial, model: Model) -> dict[str, Any]:
+        """Count how often a plan exits, what that saves, and how often it changes."""
+        answers = self._answers(costs.candidates)
+        choices, at = best.checkpoints.evaluate(answers)
+        last = len(costs.steps) - 1
+        facts: dict[str, Any] = {}
+        if best.follower is not None and best.times is not None:
+            ends, used = self._follow(best.follower)
+            choices = np.where(at == last, ends, choices)
+            facts["schedule"] = _schedule_facts(best.follower, used, best.times)
+        reached = np.cumsum(costs.steps)
+        whole = float(reached[-1])
         return {
-            "early": float(np.mean(at < len(candidates) - 1)),
-            "saved": 1 - float(costs[at].mean()) / whole if whole else 0.0,
-            "changed": exits.changed(answers) / len(answers),
+            "early": float(np.mean(at < last)),
+            "saved": 1 - float(reached[at].mean()) / whole if whole else 0.0,
+            "changed": float(np.mean(choices != answers.choices[:, -1])),
+            **facts,
         }
+
+    def _follow(self, follower: Follower) -> tuple[Rows, Rows]:
+        """Classes (N,) that a schedule gives all items, and base models used."""
+        assert self.schedules is not None
+        parts = [self.schedules.values]
+        if self.fresh is not None and self.schedules.fresh is not None:
+            parts.append(self.schedules.fresh)
+        found = [follower.choices(part) for part in parts]
+        places, used = (np.concatenate(part) for part in zip(*found, strict=True))
+        return follower.classifier.classes[places], used
 
     def _report(self, plans: list[dict[str, Any]]) -> dict[str, Any]:
         return {
-            "alpha": self.terms.alpha,
-            "confidence": self.terms.confidence,
-            "fitted": len(self.fit[0]),
-            "calibrated": len(self.margins) - len(self.fit[0]),
+            "alpha": self.goal.alpha,
+            "confidence": self.goal.confidence,
+            "fitted": len(self.fitted.groups),
+            "calibrated": 0 if self.fresh is None else len(self.fresh.groups),
             "plans": plans,
         }
 
 
-def _answers(margins: NDArray[np.float64], choices: Rows, candidates: Rows) -> Answers:
-    return Answers(margins[:, candidates], choices[:, candidates])
+def _schedule_facts(
+    follower: Follower, used: Rows, times: AnswerTimes
+) -> dict[str, Any]:
+    """Plain data of a schedule: shares of base models used, and what answers take."""
+    return {
+        "base_models": follower.size,
+        "mean": float(used.mean()) / follower.size,
+        "p99": float(np.quantile(used, 0.99)) / follower.size,
+        "mean_us": times.mean_s * 1e6,
+        "p99_us": times.high_s * 1e6,
+        "whole_us": times.whole_s * 1e6,
+    }
 
 
 def exit_costs(
@@ -175,19 +360,15 @@ def exit_costs(
     return checks
 
 
-def check_exits(terms: ExitTerms, groups: Groups) -> None:
-    """Refuse a confidence that items of these groups, set aside for it, cannot give."""
-    if terms.alpha is None or terms.confidence is None:
-        return
-    if terms.alpha == 0:
-        raise BadProject(
-            "exits.alpha is 0, which no number of items can show; with a confidence "
-            "it must be above 0"
-        )
-    if there := lacking_rows(len(groups), terms.alpha, terms.confidence, groups):
-        raise BadProject(
-            f"exits.alpha = {terms.alpha:g} with exits.confidence = "
-            f"{terms.confidence:g} needs at least "
-            f"{fewest_rows(terms.alpha, terms.confidence)} independent items, half of "
-            f"held_out; there are {there}"
-        )
+def lacking_items(goal: ExitGoal, groups: Groups) -> str:
+    """Say how many items a promise takes that so many cannot give; else empty."""
+    if goal.confidence is None:
+        return ""
+    there = lacking_rows(len(groups), goal.alpha, goal.confidence, groups)
+    if not there:
+        return ""
+    return (
+        f"exits.alpha = {goal.alpha:g} with exits.confidence = {goal.confidence:g} "
+        f"needs at least {fewest_rows(goal.alpha, goal.confidence)} independent items, "
+        f"half of held_out; there are {there}"
+    )

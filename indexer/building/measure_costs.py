@@ -35,12 +35,14 @@ from .dataset import Dataset
 
 Seconds = NDArray[np.float64]
 Times = tuple[dict[str, Any], Mapping[str, NDArray[Any]]]
+Answering = Callable[[NDArray[np.float32]], object]  # a full row
 
 # Enough to place a 0.99 quantile; rows differ so that branches cannot be learnt.
 MODEL_CALLS = 200
 OVERHEAD_CALLS = 400
 CURVE_POINTS = 3
 LIMIT_S = 10.0  # of timing samples; and as much for models
+COMPARED = 500  # rows that a model answers whole and by its schedule
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -263,6 +265,37 @@ class Measurer:
 
         meta, arrays = self._times(name, "timing models", count, take)
         return np.asarray(arrays["models"]), Load(*meta["load"])
+
+    def compare_answers(
+        self,
+        whole: Answering,
+        early: Answering,
+        values: NDArray[np.float32],
+        *,
+        name: str,
+    ) -> tuple[float, float, float]:
+        """Mean seconds of a whole model's answers, and of those of its schedule.
+
+        And a high quantile of the latter. Both answer the same rows, spread evenly over
+        the values (N, width), in turn.
+        """
+        stored = None if self.cache is None else self.cache.load(name)
+        if stored is not None:
+            mean_s, early_s, high_s = stored[1]["seconds"].tolist()
+            return mean_s, early_s, high_s
+        places = np.linspace(0, len(values) - 1, min(COMPARED, len(values)))
+        rows = [np.ascontiguousarray(values[int(place)]) for place in places]
+        watch, seconds = Stopwatch(), np.empty((2, len(rows)))
+        with threadpool_limits(1):
+            for answer in (whole, early):
+                answer(rows[0])
+            for i, row in enumerate(rows):
+                seconds[:, i] = watch.time(whole, row), watch.time(early, row)
+        high_s = steady_quantile(seconds[1], self.quantile)
+        found = np.array([*seconds.mean(axis=1), high_s])
+        if self.cache is not None:
+            self.cache.store(name, {}, {"seconds": found})
+        return float(found[0]), float(found[1]), float(found[2])
 
     def machine_times(
         self, items: Sequence[Item], models: Sequence[Model], *, name: str = ""

@@ -5,7 +5,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -22,6 +22,8 @@ Positive = Annotated[int, Meta(ge=1)]
 Above = Annotated[float, Meta(gt=0)]
 # A tuple of tuples or floats would be exact, but msgspec 0.22 crashes on its type.
 Bound = Above | list[Above]
+# Of early exits: changes that nobody minds, and the confidence that they are no more.
+ALPHA, CONFIDENCE = 0.005, 0.95
 
 
 class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -212,23 +214,49 @@ class Costs(Part, frozen=True):
         raise BadProject(f"costs.size is {self.size!r}; {needed}")
 
 
-class ExitTerms(Part, frozen=True):
-    """Whether a plan may answer before its features are all computed (QWYC).
+class ExitGoal(NamedTuple):
+    """How many answers early exits may change: `ExitTerms`, resolved.
 
     Attributes
     ----------
     alpha
-        Share of answers that may differ from those of the whole plan; None makes no
-        exits. They are fitted on the held-out items, or with `search.folds` on all of
-        them, each as answered by models of the other folds.
+        Share of a plan's answers that may differ from the whole plan's, in [0, 1).
     confidence
-        Make that share hold on fresh items with this confidence: half of `held_out`,
-        drawn by whole groups, then calibrates, and nothing else of a build sees it.
-        Without it nothing is promised.
+        With which that holds for fresh items, in (0, 1); None where nothing is
+        promised of them.
     """
 
-    alpha: Annotated[float, Meta(ge=0, lt=1)] | None = None
-    confidence: Share | None = None
+    alpha: float
+    confidence: float | None = None
+
+    @property
+    def half(self) -> "ExitGoal":
+        """What each of two kinds of exits may change, for both to keep to this."""
+        sure = self.confidence
+        return ExitGoal(self.alpha / 2, None if sure is None else (1 + sure) / 2)
+
+
+class ExitTerms(Part, frozen=True):
+    """Whether plans may answer early: after fewer features, or base models (QWYC).
+
+    `exits = "off"` in place of the table makes none.
+
+    Attributes
+    ----------
+    alpha
+        Share of answers that may differ from those of the whole plan; 0.005 by
+        default. Exits are fitted on the held-out items, or with `search.folds`, where
+        there are none unless they are asked for, on all of them, each as answered by
+        models of the other folds.
+    confidence
+        Make that share hold on fresh items with this confidence, by default 0.95: half
+        of `held_out`, drawn by whole groups, then calibrates, and nothing else of a
+        build sees it. Where these are too few, there are no exits, and the build says
+        how many it takes. With 0, or folds, nothing is promised.
+    """
+
+    alpha: Annotated[float, Meta(ge=0, lt=1)] | UnsetType | None = UNSET
+    confidence: Annotated[float, Meta(ge=0, lt=1)] | UnsetType = UNSET
 
 
 class Project(Part, frozen=True):
@@ -280,6 +308,8 @@ class Project(Part, frozen=True):
         _refuse_unknown(content, cls, "")
         if isinstance(content.get("learner"), str):
             content = {**content, "learner": {"name": content["learner"]}}
+        if content.get("exits") == "off":
+            content = {**content, "exits": {"alpha": None}}
         try:
             project = msgspec.convert(
                 {**content, "folder": os.fspath(folder)}, cls, strict=True
@@ -305,6 +335,19 @@ class Project(Part, frozen=True):
         """Seconds that one training of a race may take; None for any number."""
         limited = self.learner["name"] == "auto" and "limit_s" in self.learner
         return float(self.learner["limit_s"]) if limited else None
+
+    @property
+    def exit_goal(self) -> ExitGoal | None:
+        """What early exits are to keep to; None where there are to be none."""
+        alpha, confidence = self.exits.alpha, self.exits.confidence
+        folds = self.search.folds is not None
+        if alpha is None or (alpha is UNSET and folds):
+            return None
+        if alpha is UNSET:
+            alpha = ALPHA
+        if confidence is UNSET:
+            confidence = 0.0 if folds else CONFIDENCE
+        return ExitGoal(alpha, confidence or None)
 
     def _check(self) -> None:
         """Refuse values that the keys' types allow, in a BadProject."""
@@ -369,14 +412,17 @@ class Project(Part, frozen=True):
             )
 
     def _check_exits(self) -> None:
-        if self.exits.confidence is None:
-            return
-        if self.exits.alpha is None:
-            raise BadProject("exits.confidence needs an exits.alpha to hold")
-        if self.search.folds is not None:
+        confidence = self.exits.confidence
+        if self.search.folds is not None and confidence is not UNSET and confidence:
             raise BadProject(
                 "exits.confidence is for held-out items, and search.folds holds out "
                 "none"
+            )
+        goal = self.exit_goal
+        if goal is not None and goal.alpha == 0 and goal.confidence is not None:
+            raise BadProject(
+                "exits.alpha is 0, which no number of items can show: it must be above "
+                "0, or exits.confidence 0, and then nothing is promised"
             )
 
     def _check_weights(self) -> None:

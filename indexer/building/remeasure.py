@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput, BadProject
 from polydom.features.items import Item, make_item
@@ -99,6 +100,10 @@ def remeasure(
     rows = np.stack([extractor.extract(item) for item in items])
     seconds, load = measurer.models(package.models, len(package.models), rows)
     model_costs = seconds * weights["s"]
+    # how soon a schedule stops, so few rows do not tell
+    high, mean = (
+        _shares(part, package.checked_s) for part in (package.model_s, package.mean_s)
+    )
     meta = {
         **package.meta,
         "curves": [curve.facts() for curve in curves.all],
@@ -112,17 +117,29 @@ def remeasure(
     package = replace(
         package,
         costs=costs,
-        model_s=model_costs,
+        model_s=high * model_costs,
+        whole_s=model_costs if package.early_exits else package.whole_s,
+        mean_s=mean * model_costs if package.early_exits else package.mean_s,
         overhead_s=float(costs.overhead[0]),
         meta=meta,
         typical=curves.typical,
     )
     return Index.from_candidates(
-        cost_curves(costs, package.masks, model_costs, checks),
+        cost_curves(costs, package.masks, package.model_s, checks),
         index.accuracies,
         index.sizes,
         package,
     )
+
+
+def _shares(
+    part_s: NDArray[np.float64], whole_s: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Shares (C,) of what whole models take; 1 where these take nothing."""
+    ones = np.ones(len(whole_s))
+    if not len(part_s):
+        return ones
+    return np.divide(part_s, whole_s, ones, where=whole_s > 0)
 
 
 def _package(index: Index) -> Package:

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadInput, printable
 from polydom.features.sizes import Size, read_size, show_size
 
 from ..index.index import Index
+from ..index.mean_costs import mean_costs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,6 +37,7 @@ def facts_of(index: Index) -> dict[str, Any]:
             "kind": package.kind,
             "labels": list(package.labels),
             "features": [feature.name for feature in package.features],
+            "sets": [list(package.names(row)) for row in range(len(package.masks))],
             "overhead_us": package.overhead_s * 1e6,
             "build": {k: v for k, v in package.meta.items() if k != "samples"},
         }
@@ -52,6 +55,9 @@ def skyline_facts(index: Index, size: Size) -> dict[str, Any]:
     rows = index.skyline(size).tolist()
     package = index.package
     factor, unit = unit_of(index)
+    means = index.coefficients
+    if package is not None:
+        means = mean_costs(package, means)
     return {
         "size": size,
         "unit": unit,
@@ -59,6 +65,7 @@ def skyline_facts(index: Index, size: Size) -> dict[str, Any]:
             {
                 "row": row,
                 "cost": index.cost_s(row, size) * factor,
+                "mean_cost": cost_at(means[row].tolist(), size) * factor,
                 "accuracy": float(index.accuracies[row]),
                 "features": list(package.names(row)) if package else [],
             }
@@ -83,6 +90,7 @@ def show(facts: dict[str, Any], console: "Console") -> None:
             for line in build_lines(facts, built):
                 console.print(line)
             show_curves(built["curves"], console)
+            show_schedules(facts, console)
         except _UNREADABLE as error:  # nothing but this relies on it
             console.print(f"it says no more of its build: {error!r}")
     for at in facts["skylines"]:
@@ -130,7 +138,7 @@ def build_lines(facts: dict[str, Any], built: dict[str, Any]) -> Iterator[str]:
     if (measured := built.get("measured")) and measured["busy"]:
         yield busy_words(measured)
     if exits := built.get("exits"):
-        yield _exit_words(exits)
+        yield from _exit_words(exits)
     for remark, count in built["remarks"].items():
         yield f"  in {count} trainings: {remark}"
 
@@ -185,11 +193,12 @@ def busy_words(measured: dict[str, Any]) -> str:
     )
 
 
-def _exit_words(exits: dict[str, Any]) -> str:
-    """Say what the exits promise, and what they save of the features' cost."""
+def _exit_words(exits: dict[str, Any]) -> Iterator[str]:
+    """Say what the exits promise, and what they save of features and base models."""
+    if lacking := exits.get("lacking"):
+        yield f"built without early exits: {lacking}"
+        return
     plans = exits["plans"]
-    early = sum(plan["early"] for plan in plans) / len(plans)
-    saved = sum(plan["saved"] for plan in plans) / len(plans)
     promise = (
         f"of each plan with {exits['confidence']:.0%} confidence, by "
         f"{exits['calibrated']} calibration items"
@@ -197,11 +206,48 @@ def _exit_words(exits: dict[str, Any]) -> str:
         else "of the fitted items; nothing is promised of fresh ones, for want of an "
         "exits.confidence"
     )
-    return (
+    early = sum(plan["early"] for plan in plans) / len(plans)
+    saved = sum(plan["saved"] for plan in plans) / len(plans)
+    followed = [plan["schedule"] for plan in plans if plan.get("schedule")]
+    if not (early or followed):
+        yield "no early exits: none would save a plan a twentieth of its cost"
+        return
+    yield (
         f"plans answer early where at most {exits['alpha']:.2%} of answers change, "
-        f"{promise}: {early:.0%} of the time on average, which saves {saved:.0%} of "
-        "the features' cost"
+        f"{promise}"
     )
+    if early:
+        yield (
+            f"  after some features {early:.0%} of the time on average, which saves "
+            f"{saved:.0%} of the features' cost"
+        )
+    if followed:
+        means = [one["mean"] for one in followed]
+        yield (
+            f"  {len(followed)} models stop early: after {min(means):.0%} to "
+            f"{max(means):.0%} of their base models on average"
+        )
+
+
+def show_schedules(facts: dict[str, Any], console: "Console") -> None:
+    """Print how soon each model stops that does, and what that saves."""
+    from rich.table import Table
+
+    table = Table(title="models that stop early: base models used, and us", box=None)
+    for name in ("mean", "99 %", "of", "mean us", "99 % us", "whole us"):
+        table.add_column(name, justify="right")
+    table.add_column("features, in computing order")
+    for plan in facts["build"]["exits"].get("plans", []):
+        if one := plan.get("schedule"):
+            count = one["base_models"]
+            table.add_row(
+                *(f"{one[key] * count:.1f}" for key in ("mean", "p99")),
+                str(count),
+                *(f"{one[key]:.1f}" for key in ("mean_us", "p99_us", "whole_us")),
+                ", ".join(facts["sets"][plan["row"]]),
+            )
+    if table.row_count:
+        console.print(table)
 
 
 def show_measured(facts: dict[str, Any], console: "Console") -> None:
@@ -242,11 +288,17 @@ def show_skyline(at: dict[str, Any], console: "Console") -> None:
 
     table = Table(title=f"skyline at size {_rounded(at['size'])}", box=None)
     table.add_column(f"predicted {at['unit']}", justify="right")
+    # early exits make plans cheaper than what is set aside for them
+    exits = any(one["mean_cost"] < one["cost"] for one in at["skyline"])
+    if exits:
+        table.add_column(f"with early exits {at['unit']}", justify="right")
     table.add_column("accuracy", justify="right")
     table.add_column("features, in computing order")
     for candidate in at["skyline"]:
+        mean = [f"{candidate['mean_cost']:.6g}"] if exits else []
         table.add_row(
             f"{candidate['cost']:.6g}",
+            *mean,
             f"{candidate['accuracy']:.4f}",
             ", ".join(candidate["features"]) or "none: the class prior",
         )

@@ -205,6 +205,8 @@ class Index:
             package,
             costs=costs,
             model_s=factors.models * package.model_s,
+            whole_s=factors.models * package.whole_s,
+            mean_s=factors.models * package.mean_s,
             overhead_s=factors.overhead * package.overhead_s,
         )
         index = self.from_candidates(coefficients, self.accuracies, self.sizes, package)

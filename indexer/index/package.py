@@ -15,6 +15,8 @@ from polydom.features.errors import BadIndexFile, BadModel
 from polydom.features.extract import Extractor
 from polydom.features.items import Kind
 from polydom.features.sizes import Size
+from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
+from polydom.models.early_exit.stored_schedule import load_early_exit
 from polydom.models.load import load_model
 from polydom.models.scoring.model import Model
 
@@ -55,7 +57,7 @@ class Package:
     models
         The model of each candidate; it reads the full row of all features.
     model_s : (C,) float64
-        Seconds that evaluating each model takes.
+        Seconds that each model takes to answer, where it stops early if it may.
     overhead_s
         Seconds that every plan costs, whatever it computes.
     meta
@@ -64,6 +66,15 @@ class Package:
         `margins[r][k]`: the margin of its best class over the second beyond which the
         model of `fallbacks[r][k]` answers after k features, infinite where work always
         goes on. Empty in an index without exits.
+    early_exits
+        What follows the schedule of each candidate's model; None where it has none.
+        Empty in an index without schedules.
+    whole_s, mean_s : (C,) float64
+        Seconds that evaluating each model whole takes, and that it takes on average
+        where it stops early if it may; empty without schedules.
+    ends
+        `ends[r][k]`: share of the items that plan r answers after k features. Empty in
+        an index without exits and schedules, and where that is not known.
     typical : (m + s,) float64
         Median share of its cost curve that each feature, then each step, takes, in
         (0, 1]; empty where it is not known.
@@ -82,6 +93,15 @@ class Package:
     meta: dict[str, Any]
     margins: tuple[tuple[float, ...], ...] = ()
     typical: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    early_exits: tuple[EarlyExit | MarginExit | None, ...] = ()
+    whole_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    mean_s: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    ends: tuple[tuple[float, ...], ...] = ()
+
+    @property
+    def checked_s(self) -> NDArray[np.float64]:
+        """(C,) seconds of each model evaluated whole, as at checkpoints."""
+        return self.whole_s if len(self.whole_s) else self.model_s
 
     def names(self, row: int) -> tuple[str, ...]:
         """Return the names of the features in `row`'s set, in computing order."""
@@ -138,9 +158,17 @@ def pack(package: Package) -> tuple[dict[str, Any], dict[str, Array]]:
     if package.margins:
         finite = [np.minimum(own, NEVER) for own in package.margins]
         arrays["margins"] = _pad(finite, NEVER, np.float64)
+    if package.ends:
+        arrays["ends"] = _pad(package.ends, 0.0, np.float64)
     for row, model in enumerate(package.models):
         for name, array in model.arrays().items():
             arrays[f"models/{row}/{name}"] = array
+    if package.early_exits:
+        arrays |= {"whole_s": package.whole_s, "mean_s": package.mean_s}
+    for row, exits in enumerate(package.early_exits):
+        if exits is not None:
+            for name, array in exits.arrays().items():
+                arrays[f"schedules/{row}/{name}"] = array
     plain: dict[str, Any] = msgspec.to_builtins(facts, builtin_types=(bytes,))
     return plain, arrays
 
@@ -168,6 +196,8 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
     masks = _take(arrays, "masks", "<u8", 1)
     if len(facts.model_kinds) != len(masks):
         raise BadIndexFile("damaged: its candidates are incomplete")
+    models = _models(facts, arrays)
+    early_exits = _early_exits(models, arrays)
     package = Package(
         kind=facts.kind,
         labels=tuple(facts.labels),
@@ -176,36 +206,60 @@ def unpack(plain: Any, arrays: Mapping[str, Array]) -> Package:
         masks=masks,
         orders=_rows(arrays, "orders", len(masks)),
         fallbacks=_rows(arrays, "fallbacks", len(masks)),
-        models=_models(facts, arrays),
+        models=models,
         model_s=_take_costs(arrays, "model_s", 1),
         overhead_s=facts.overhead_s,
         meta=facts.meta,
         margins=_margins(arrays, len(masks)),
+        ends=_ends(arrays, len(masks)),
         typical=_take(arrays, "costs/typical", "<f8", 1)
         if "costs/typical" in arrays
         else np.empty(0),
+        early_exits=early_exits,
+        whole_s=_take_costs(arrays, "whole_s", 1) if early_exits else np.empty(0),
+        mean_s=_take_costs(arrays, "mean_s", 1) if early_exits else np.empty(0),
     )
     _check(package)
     return package
 
 
 def _models(facts: PackageFacts, arrays: Mapping[str, Array]) -> tuple[Model, ...]:
-    own: list[dict[str, Array]] = [{} for _ in facts.model_kinds]
-    for name, array in arrays.items():
-        if name.startswith("models/"):
-            _, row, part = name.split("/", 2)
-            if not row.isdecimal() or int(row) >= len(own):
-                raise BadIndexFile(f"damaged: array {name!r} belongs to no model")
-            own[int(row)][part] = array
+    own = _by_candidate("models", arrays, len(facts.model_kinds))
     width = sum(feature.width for feature in facts.features)
     models = []
-    for kind, own_arrays in zip(facts.model_kinds, own, strict=True):
+    for row, kind in enumerate(facts.model_kinds):
         try:
-            models.append(load_model(kind, own_arrays, width=width))
+            models.append(load_model(kind, own.get(row, {}), width=width))
         except BadModel as error:
-            place = f"models/{len(models)}"
-            raise BadIndexFile(f"damaged: {place}: {error}") from error
+            raise BadIndexFile(f"damaged: models/{row}: {error}") from error
     return tuple(models)
+
+
+def _early_exits(
+    models: Sequence[Model], arrays: Mapping[str, Array]
+) -> tuple[EarlyExit | MarginExit | None, ...]:
+    own = _by_candidate("schedules", arrays, len(models))
+    made: list[EarlyExit | MarginExit | None] = [None] * len(models)
+    for row, parts in own.items():
+        try:
+            made[row] = load_early_exit(models[row], parts)
+        except BadModel as error:
+            raise BadIndexFile(f"damaged: schedules/{row}: {error}") from error
+    return tuple(made) if own else ()
+
+
+def _by_candidate(
+    noun: str, arrays: Mapping[str, Array], count: int
+) -> dict[int, dict[str, Array]]:
+    """Arrays named `noun/row/part`, by row and part; BadIndexFile for other rows."""
+    own: dict[int, dict[str, Array]] = {}
+    for name, array in arrays.items():
+        if name.startswith(f"{noun}/"):
+            _, row, part = name.split("/", 2)
+            if not row.isdecimal() or int(row) >= count:
+                raise BadIndexFile(f"damaged: array {name!r} belongs to no model")
+            own.setdefault(int(row), {})[part] = array
+    return own
 
 
 def _take(arrays: Mapping[str, Array], name: str, dtype: str, axes: int) -> Array:
@@ -242,16 +296,34 @@ def _rows(arrays: Mapping[str, Array], name: str, count: int) -> Orders:
 def _margins(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...], ...]:
     if "margins" not in arrays:
         return ()
-    padded = _take(arrays, "margins", "<f8", 2)
+    padded = _by_checkpoint(arrays, "margins", count)
+    return _unpad(np.where(padded < NEVER, padded, np.inf), arrays)
+
+
+def _ends(arrays: Mapping[str, Array], count: int) -> tuple[tuple[float, ...], ...]:
+    if "ends" not in arrays:
+        return ()
+    ends = _unpad(_by_checkpoint(arrays, "ends", count), arrays)
+    if any(abs(sum(own) - 1) > 1e-9 for own in ends):
+        raise BadIndexFile("damaged: shares of items that end early are no shares")
+    return ends
+
+
+def _by_checkpoint(arrays: Mapping[str, Array], name: str, count: int) -> Array:
+    """Numbers (C, m + 1) of checkpoints, none below zero."""
+    padded = _take(arrays, name, "<f8", 2)
     if len(padded) != count or padded.shape[1] != arrays["fallbacks"].shape[1]:
         raise BadIndexFile("damaged: its exits are not its candidates'")
     if (padded < 0).any():
-        raise BadIndexFile("damaged: an exit at a margin below zero")
+        raise BadIndexFile(f"damaged: array {name!r} holds a number below zero")
+    return padded
+
+
+def _unpad(padded: Array, arrays: Mapping[str, Array]) -> tuple[tuple[float, ...], ...]:
     lengths = (arrays["fallbacks"] >= 0).sum(axis=1)
-    exits = np.where(padded < NEVER, padded, np.inf)
     return tuple(
         tuple(row[:length].tolist())
-        for row, length in zip(exits, lengths.tolist(), strict=True)
+        for row, length in zip(padded, lengths.tolist(), strict=True)
     )
 
 
@@ -272,6 +344,8 @@ def _check(package: Package) -> None:
         raise BadIndexFile("damaged: its candidates are incomplete")
     if len(np.unique(package.masks)) != count:
         raise BadIndexFile("damaged: two candidates have the same features")
+    if len(package.checked_s) != count or len(package.mean_s) not in (0, count):
+        raise BadIndexFile("damaged: its whole models' costs are not its candidates'")
     if package.overhead_s != package.costs.overhead[0]:
         raise BadIndexFile("damaged: its overhead is not that of its cost curves")
     if len(package.costs.needs) != m:

@@ -101,10 +101,14 @@ class Menus:
     ----------
     index
         What is chosen from.
+    costs : (C, T)
+        Cost polynomials of its candidates where these are not to be its own: their
+        means, where plans may answer early.
     """
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, costs: Floats | None = None) -> None:
         self._index = index
+        self._costs = index.coefficients if costs is None else costs
         self._made: dict[Size, Menu] = {}
 
     def of(self, size: Size) -> Menu:
@@ -114,7 +118,7 @@ class Menus:
             if len(self._made) >= KEPT_MENUS:
                 self._made.clear()
             rows = self._index.skyline(size)
-            costs = costs_at(self._index.coefficients[rows], size)
+            costs = costs_at(self._costs[rows], size)
             menu = make_menu(rows, costs, self._index.accuracies[rows])
             self._made[size] = menu
         return menu

@@ -24,11 +24,15 @@ LATEST = 0.3
 
 
 class Assignment(NamedTuple):
-    """An item, the row of the index that it gets, and whether its scores are needed."""
+    """An item, and the row of the index that it gets.
+
+    `exact` says whether its scores are needed; `cost` is what its menu says.
+    """
 
     item: Item
     row: int
     exact: bool = False
+    cost: float = 0.0
 
 
 class Answered(NamedTuple):
@@ -125,7 +129,9 @@ class Ledger:
         self.timing = PlanTiming()
         self.answered = self.errors = 0
         self._time_counts = planner.unit == "s"
-        self.menus = Menus(planner.index)
+        # money is spent whatever an item turns out to cost; time evens out
+        costs = planner.mean_costs if self._time_counts else None
+        self.menus = Menus(planner.index, costs)
         self._stream_budget = StreamBudget(count)
         self._workers = workers
         self._spent = self._hoped = 0.0
@@ -166,7 +172,9 @@ class Ledger:
         come = len(items) + self._stream_budget.to_come(len(items))
         found = self._stream_budget.choose(menus, self.left_for_plans(come))
         assignments = [
-            Assignment(item, int(menu.rows[place]), self.exact)
+            Assignment(
+                item, int(menu.rows[place]), self.exact, float(menu.costs[place])
+            )
             for item, menu, place in zip(items, menus, found.places, strict=True)
         ]
         self._under_way += found.cost
@@ -194,7 +202,7 @@ class Ledger:
             return
         self.answered += 1
         self.planner.audit.answered(result)
-        self._spent += result.predicted
+        self._spent += result.charged
         self._hoped += result.accuracy
 
     def waste(self, cost: float) -> None:
@@ -204,7 +212,7 @@ class Ledger:
     def improve(self, before: Outcome, after: Outcome) -> None:
         """Book a second, better answer to an item."""
         self.planner.audit.answered(after)
-        self._spent += after.predicted
+        self._spent += after.charged
         self._hoped += after.accuracy - before.accuracy
 
     def close(self, chunk: "Chunk", all_s: float) -> None:
@@ -244,7 +252,7 @@ class Chunk:
     cost
         Of all together, by the curves.
     times
-        Predicted and actual seconds of each plan that was carried out.
+        What its menu said, and actual seconds, of each plan that was carried out.
     all_s
         How long all of it took; None where that is since it was planned.
     """
@@ -256,13 +264,15 @@ class Chunk:
     times: list[tuple[float, float]] = field(default_factory=list)
     all_s: float | None = None
 
-    def enter(self, result: Outcome | PolydomError) -> None:
-        """Book what became of the next item."""
+    def enter(
+        self, result: Outcome | PolydomError, assignment: Assignment | None = None
+    ) -> None:
+        """Book what became of an item; None where it was not planned."""
         self.ledger.enter(result)
-        if isinstance(result, Outcome):
+        if isinstance(result, Outcome) and assignment is not None:
             took_s = result.finished_s - result.started_s
             # menus are of the curves, and the timing is what corrects them here
-            self.times.append((result.predicted / result.drift, took_s))
+            self.times.append((assignment.cost, took_s))
 
     def results(
         self, items: Iterable[Numbered], outcomes: Iterator[Outcome | PolydomError]
@@ -277,7 +287,7 @@ class Chunk:
                     yield Failed(number, item)
                     continue
                 assignment, outcome = next(planned)
-                self.enter(outcome)
+                self.enter(outcome, assignment)
                 if isinstance(outcome, PolydomError):
                     row = assignment.row
                     ledger.waste(ledger.planner.index.cost_s(row, item.size))
@@ -306,13 +316,13 @@ def carry_out(
         As `Execution.run`.
     """
     now_s = planner.now()
-    choice = planner.choose_row(assignment.row, assignment.item.size, now_s)
     request = Request(
         assignment.item,
         Allowance(math.inf),
         caller=caller or Caller(),
         exact=assignment.exact,
     )
+    choice = planner.choose_row(assignment.row, request, now_s)
     return PlanExecution(planner, request, choice, now_s).run()
 
 

@@ -13,11 +13,13 @@ from polydom.features.extract import Extraction
 from polydom.features.items import ReadRecord
 from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.stored_features import StoredFeature
+from polydom.models.early_exit.early_exits import EarlyAnswer, EarlyExit, MarginExit
 
 from ..errors import Abandoned
 from ..schema.predict import Reason
 from .cost_drift import LEAST_S
 from .outcome import Outcome
+from .plan import Plan
 from .planner import Choice, Planner
 from .request import Request
 
@@ -96,6 +98,7 @@ class Execution(ABC):
     """
 
     __slots__ = (
+        "_audits",
         "_others",
         "_planner",
         "_request",
@@ -113,7 +116,9 @@ class Execution(ABC):
         choice: Choice,
         started_s: float,
         others: Callable[[], int],
+        audits: bool = True,
     ) -> None:
+        self._audits = audits
         self._planner = planner
         self._request = request
         self._others = others
@@ -189,17 +194,61 @@ class Execution(ABC):
         return left / self.choice.drift
 
     def _ask(self, row: int) -> tuple[int, list[float]]:
-        """Evaluate a row's model; BadItem where the item has a gap it cannot take."""
+        """Evaluate a row's whole model; BadItem at a gap that it cannot take."""
         package = self._planner.package
         try:
             return package.models[row].answer(self._row)
         except BadRow as error:
             raise BadItem(_gap_of(package.features, error.column)) from error
 
+    def _follow(self, exits: EarlyExit | MarginExit) -> EarlyAnswer:
+        """Evaluate a model as its schedule says; BadItem as `_ask`."""
+        try:
+            return exits.answer(self._row)
+        except BadRow as error:
+            features = self._planner.package.features
+            raise BadItem(_gap_of(features, error.column)) from error
+
+    def _is_sure(self, plan: Plan, k: int) -> bool:
+        """Say whether the model of a plan's checkpoint k leads by enough to answer."""
+        margin = plan.margins[k]
+        if margin == math.inf:
+            return False
+        _, scores = self._ask(plan.answers[k])
+        second, best = sorted(scores)[-2:]
+        return best - second > margin
+
+    def _is_drawn(self, plan: Plan) -> bool:
+        """Let the audit draw an answer of a plan that could come early."""
+        planner = self._planner
+        could = plan.exits or planner.early_exits[plan.row] is not None
+        return could and self._audits and planner.audit.due()
+
+    def _check_exit(self, plan: Plan, done: int, extraction: Extraction) -> bool | None:
+        """Compute the rest of a plan that was sure, and say whether its answer changes.
+
+        None where others came, or time ran out: then what was sure is answered.
+        """
+        planner, request = self._planner, self._request
+        size = request.item.size
+        # a batch has set aside what the whole plan takes
+        paid = self.choice.late and request.budget.due_s == math.inf
+        for k in range(done, len(plan.features)):
+            out = self.stopped or request.caller.gone or self._others()
+            if out or not (paid or plan.worth_going_on(k, size, self._left())):
+                return None
+            extraction.compute(plan.features[k])
+        models = planner.package.models
+        first, last = plan.answers[done], plan.row
+        early, _ = self._ask(first)
+        whole, _ = self._ask(last)
+        return bool(models[first].classes[early] != models[last].classes[whole])
+
     def _with_model(self, features: float, row: int) -> float:
         """Add to a cost of features that of a row's model; with drift."""
-        model_s = float(self._planner.package.model_s[row])
-        return (features + model_s) * self.choice.drift
+        package = self._planner.package
+        seconds = package.checked_s if self._request.exact else package.model_s
+        return (features + float(seconds[row])) * self.choice.drift
 
     def _outcome(
         self,
@@ -208,24 +257,43 @@ class Execution(ABC):
         accuracy: float,
         charged: float,
         audit: bool | None = None,
-        passed: bool = False,
+        *,
+        whole: bool = False,
+        drawn: bool = False,
     ) -> Outcome:
-        """Have a row's model answer."""
+        """Have a row's model answer, `whole` or as its schedule says.
+
+        Where the audit has `drawn` this answer, one that comes early is compared with
+        the whole model's, which is answered then.
+        """
+        exits = None if whole or self._request.exact else self._planner.early_exits[row]
+        bounds = used = size = None
+        if exits is None:
+            code, scores = self._ask(row)
+        else:
+            code, used, scores, bounds = self._follow(exits)
+            size = exits.size
+            if scores is None and drawn:
+                early, drawn = code, False
+                code, scores = self._ask(row)
+                audit, used, bounds = code != early, size, None
         labels = self._planner.labels[row]
-        code, scores = self._ask(row)
         return Outcome(
             label=labels[code],
-            scores=dict(zip(labels, scores, strict=True)),
+            scores=None if scores is None else dict(zip(labels, scores, strict=True)),
             row=row,
             predicted=self.choice.cost,
             started_s=self.started_s,
             finished_s=self._planner.now(),
-            reason=reason,
+            reason="sure" if scores is None and reason is None else reason,
             accuracy=accuracy,
             charged=charged,
             drift=self.choice.drift,
             audit=audit,
-            passed=passed,
+            passed=drawn,
+            score_bounds=bounds and dict(zip(labels, bounds, strict=True)),
+            base_models_used=used,
+            base_models=size,
         )
 
 
@@ -247,14 +315,16 @@ def _gap_of(features: Iterable[StoredFeature], column: int | None) -> str:
 class Reached(NamedTuple):
     """How far a plan is, as one value that other threads may read.
 
-    `done` features are complete, `audit` and `passed` are as in `Outcome`; `uncharged`
-    says that an audit was cut short, so that more was computed than is charged.
+    `done` features are complete; `sure` says that a checkpoint answers, and `audit` is
+    as in `Outcome`. `drawn` says that the audit drew this answer, though no checkpoint
+    was sure; `uncharged` that an audit was cut short, so that more was computed than is
+    charged.
     """
 
     done: int = 0
     sure: bool = False
     audit: bool | None = None
-    passed: bool = False
+    drawn: bool = False
     uncharged: bool = False
 
 
@@ -267,7 +337,7 @@ class PlanExecution(Execution):
     `audits` says whether exits may be checked; none are where others wait.
     """
 
-    __slots__ = ("_audits", "_reached")
+    __slots__ = ("_reached",)
 
     def __init__(
         self,
@@ -279,8 +349,7 @@ class PlanExecution(Execution):
         *,
         audits: bool = True,
     ) -> None:
-        super().__init__(planner, request, choice, started_s, others)
-        self._audits = audits
+        super().__init__(planner, request, choice, started_s, others, audits)
         self._reached = NOTHING
 
     def conclude(self) -> Outcome:
@@ -297,14 +366,21 @@ class PlanExecution(Execution):
             features = self._features_s(plan.features[: reached.done])
             charged = self._with_model(features, row)
         return self._outcome(
-            row, reason, accuracy, charged, reached.audit, reached.passed
+            row,
+            reason,
+            accuracy,
+            charged,
+            reached.audit,
+            whole=reached.sure or reached.audit is not None,
+            drawn=reached.drawn,
         )
 
     def _compute(self) -> None:
         request, plan = self._request, self.choice.plan
         if type(request.item.payload) is ReadRecord and not plan.exits:
             self._refuse_in_vain()
-            self._reached = Reached(len(plan.features))  # its row was read as a whole
+            # its row was read as a whole
+            self._reached = Reached(len(plan.features), drawn=self._is_drawn(plan))
             return
         late, size = self.choice.late, request.item.size
         extraction = self._planner.extractor.begin(request.item, self._row)
@@ -314,47 +390,20 @@ class PlanExecution(Execution):
                 return
             extraction.compute(feature)
             self._reached = Reached(k + 1)
-            if self._is_sure(k + 1):
+            if self._is_sure(plan, k + 1):
                 self._reached = Reached(k + 1, sure=True)
-                self._check_exit(k + 1, extraction)
+                if self._is_drawn(plan):
+                    self._audit_exit(plan, k + 1, extraction)
                 return
-        if plan.exits and self._audits and self._planner.audit.due():
-            self._reached = self._reached._replace(passed=True)
+        self._reached = self._reached._replace(drawn=self._is_drawn(plan))
 
-    def _is_sure(self, k: int) -> bool:
-        """Say whether the model of checkpoint k leads by enough to answer."""
-        plan = self.choice.plan
-        margin = plan.margins[k]
-        if margin == math.inf:
-            return False
-        _, scores = self._ask(plan.answers[k])
-        second, best = sorted(scores)[-2:]
-        return best - second > margin
-
-    def _check_exit(self, done: int, extraction: Extraction) -> None:
-        """Go on with some plans that are sure, where nobody waits and time is left.
-
-        Where it runs out after all, what was sure is answered.
-        """
-        planner, request, plan = self._planner, self._request, self.choice.plan
-        if not self._audits or not planner.audit.due():
-            return
-        size = request.item.size
-        # a batch has set aside what the whole plan takes
-        paid = self.choice.late and request.budget.due_s == math.inf
-        for k in range(done, len(plan.features)):
-            out = self.stopped or request.caller.gone or self._others()
-            if out or not (paid or plan.worth_going_on(k, size, self._left())):
-                self._reached = self._reached._replace(uncharged=True)
-                return
-            extraction.compute(plan.features[k])
-        models = planner.package.models
-        first, last = plan.answers[done], plan.row
-        early, _ = self._ask(first)
-        whole, _ = self._ask(last)
-        classes = models[first].classes[early], models[last].classes[whole]
-        changes = bool(classes[0] != classes[1])
-        self._reached = Reached(len(plan.features), audit=changes)
+    def _audit_exit(self, plan: Plan, done: int, extraction: Extraction) -> None:
+        """Go on with a plan that is sure, and see whether its answer changes."""
+        changes = self._check_exit(plan, done, extraction)
+        if changes is None:
+            self._reached = self._reached._replace(uncharged=True)
+        else:
+            self._reached = Reached(len(plan.features), audit=changes)
 
     def _begun(self, *, failed: bool) -> float:
         begun = self.choice.plan.features[: self._reached.done + failed]
@@ -370,14 +419,39 @@ class PlanExecution(Execution):
         return float(costs_at(curve[None], self._request.item.size)[0])
 
 
+class Halfway(NamedTuple):
+    """How far an any-time execution is, as one value that other threads may read.
+
+    The model of `row` answers, whose features took `high_s` at most. A checkpoint of
+    the plan of row `sure` was sure of its answer; -1 where none was. `audit` is as in
+    `Outcome`; `drawn` and `uncharged` are as in `Reached`.
+    """
+
+    row: int
+    high_s: float
+    sure: int = -1
+    audit: bool | None = None
+    drawn: bool = False
+    uncharged: bool = False
+
+
 class AnytimeExecution(Execution):
     """Computes what promises most, feature by feature, as long as it is sure to fit.
 
-    What that would still spend is left to `others` once they come, if what was chosen
-    at the beginning is reached.
+    It answers at a checkpoint of the plan that it is aiming at, if that is sure. What
+    it would still spend is left to `others` once they come, if what was chosen at the
+    beginning is reached.
     """
 
-    __slots__ = ("_anytime", "_computed", "_costs", "_next", "_reached", "_yielded")
+    __slots__ = (
+        "_aimed",
+        "_anytime",
+        "_computed",
+        "_costs",
+        "_next",
+        "_reached",
+        "_yielded",
+    )
 
     def __init__(
         self,
@@ -394,9 +468,8 @@ class AnytimeExecution(Execution):
         self._anytime = anytime
         self._costs = anytime.at(request.item.size)
         self._computed = 0  # the features, as a mask
-        # The row that answers with these, and their high seconds: one value, since
-        # any thread may read it at any time.
-        self._reached = anytime.answer(0), anytime.overhead_s(request.item.size)
+        overhead_s = anytime.overhead_s(request.item.size)
+        self._reached = Halfway(anytime.answer(0), overhead_s)
         self._yielded = False
         self._aim(left)
 
@@ -407,10 +480,21 @@ class AnytimeExecution(Execution):
 
     def conclude(self) -> Outcome:
         """Answer with the best model whose features are complete."""
-        row, features = self._reached
-        accuracy = self._planner.accuracies[row]
-        charged = self._with_model(features, row)
-        return self._outcome(row, self._reason(accuracy), accuracy, charged)
+        reached = self._reached
+        accuracies = self._planner.accuracies
+        accuracy = accuracies[reached.row]
+        reason = self._reason(accuracy)
+        if reached.sure >= 0:
+            reason, accuracy = "sure", accuracies[reached.sure]
+        return self._outcome(
+            reached.row,
+            reason,
+            accuracy,
+            self._with_model(reached.high_s, reached.row),
+            reached.audit,
+            whole=reached.sure >= 0 or reached.audit is not None,
+            drawn=reached.drawn,
+        )
 
     def _compute(self) -> None:
         extraction = self._planner.extractor.begin(self._request.item, self._row)
@@ -423,24 +507,54 @@ class AnytimeExecution(Execution):
             extraction.compute(self._next)
             reached_s = self._high_s()
             self._computed |= 1 << self._next
-            self._reached = self._anytime.answer(self._computed), reached_s
+            row = self._anytime.answer(self._computed)
+            self._reached = Halfway(row, reached_s)
+            if self._exits_at_checkpoint(reached_s, extraction):
+                return
             self._aim(self._left())
+        plan = self._planner.plans[self._reached.row]
+        self._reached = self._reached._replace(drawn=self._is_drawn(plan))
+
+    def _exits_at_checkpoint(self, high_s: float, extraction: Extraction) -> bool:
+        """Answer where the plan that is aimed at is at a checkpoint, and sure."""
+        plan, done = self._planner.plans[self._aimed], self._computed.bit_count()
+        first = sum(1 << feature for feature in plan.features[:done])
+        if first != self._computed or not self._is_sure(plan, done):
+            return False
+        self._reached = Halfway(plan.answers[done], high_s, plan.row)
+        if self._is_drawn(plan):
+            self._audit_exit(plan, done, extraction)
+        return True
+
+    def _audit_exit(self, plan: Plan, done: int, extraction: Extraction) -> None:
+        """Go on with a plan that is sure, and see whether its answer changes."""
+        changes = self._check_exit(plan, done, extraction)
+        if changes is None:
+            self._reached = self._reached._replace(uncharged=True)
+            return
+        high_s = self._reached.high_s
+        for feature in plan.features[done:]:
+            high_s += self._anytime.high_s(self._costs, self._computed, feature)
+            self._computed |= 1 << feature
+        self._reached = Halfway(plan.row, high_s, audit=changes)
 
     def _aim(self, left: float) -> None:
         """Choose the feature to compute with so much time left; -1 for none."""
-        self._next = self._anytime.target(self._costs, self._computed, left)
-        if self._next >= 0:
-            self._next = self._anytime.next(self._next, self._computed)
+        self._next = self._aimed = self._anytime.target(
+            self._costs, self._computed, left
+        )
+        if self._aimed >= 0:
+            self._next = self._anytime.next(self._aimed, self._computed)
 
     def _high_s(self) -> float:
         """High seconds of all that is computed and of the next feature."""
         next_s = self._anytime.high_s(self._costs, self._computed, self._next)
-        return self._reached[1] + next_s
+        return self._reached.high_s + next_s
 
     def _has_enough(self) -> bool:
         """Say whether what was chosen at the beginning is reached."""
         accuracies = self._planner.accuracies
-        return accuracies[self._reached[0]] >= accuracies[self.choice.plan.row]
+        return accuracies[self._reached.row] >= accuracies[self.choice.plan.row]
 
     def _reason(self, accuracy: float) -> Reason | None:
         """Compare what is reached with what was chosen at the beginning."""
@@ -458,8 +572,8 @@ class AnytimeExecution(Execution):
         return "waited" if choice.reason == "waited" else "budget"
 
     def _begun(self, *, failed: bool) -> float:
-        begun_s = self._reached[1] if self._computed else 0.0
+        begun_s = self._reached.high_s if self._computed else 0.0
         return (self._high_s() if failed else begun_s) * self.choice.drift
 
     def _is_charged(self) -> bool:
-        return self._computed > 0
+        return self._computed > 0 and not self._reached.uncharged

@@ -75,7 +75,8 @@ def _make_plan(package: Package, accuracies: list[float], row: int) -> Plan:
             continue
         between = _added(package.costs, order[:k], order[:better])
         exits = [j for j in range(k + 1, better) if margins[j] < math.inf]
-        model_s = float(package.model_s[[answers[j] for j in (*exits, better)]].sum())
+        checks_s = float(package.checked_s[[answers[j] for j in exits]].sum())
+        model_s = checks_s + float(package.model_s[answers[better]])
         ahead.append((between[0] + model_s, *between[1:]))
     return Plan(row, order, answers, tuple(ahead), margins, min(margins) < math.inf)
 

@@ -13,6 +13,7 @@ from polydom.features.costs.stopwatch import busy_clock
 from polydom.features.extract import Extractor
 from polydom.features.sizes import Size
 from polydom.indexer.index.index import Index
+from polydom.indexer.index.mean_costs import mean_costs
 from polydom.indexer.index.next_feature import AnytimeRule
 from polydom.indexer.index.package import Package
 
@@ -93,6 +94,10 @@ class Planner:
         Names of the classes of each row's model.
     feature_names
         Of each row's set, in computing order.
+    mean_costs : (C, T)
+        Cost polynomials that hold on average, of plans that may answer early.
+    early_exits
+        What follows the schedule of each row's model; None where it has none.
     anytime
         How to go on while time is left; None where plans are kept to.
     drift
@@ -131,7 +136,12 @@ class Planner:
         self.index = index
         self.package = package
         self.plans = make_plans(index)
+        count = len(self.plans)
+        self.early_exits = package.early_exits or (None,) * count
+        more = package.checked_s - package.model_s
+        self._most_more_s = float(more.max(initial=0.0))
         self.feature_names = tuple(map(package.names, range(len(self.plans))))
+        self.mean_costs = mean_costs(package, index.coefficients)
         self.anytime = make_anytime(index, self.unit)
         self.prior = self.package.masks.tolist().index(0)
         self.accuracies = tuple(float(accuracy) for accuracy in index.accuracies)
@@ -158,11 +168,12 @@ class Planner:
         """
         size, accuracies = request.item.size, self.accuracies
         drift, remaining = self._drift_at(now_s), request.budget.left(now_s)
-        left = remaining / drift  # as the curves count, which know of no drift
+        more = self._more(request)
+        left = remaining / drift - more  # as the curves count
         best, best_cost = self.top(size)
         fits = left > 0 and best_cost <= left
         if fits and not waiting and accuracies[best] >= request.min_accuracy:
-            return Choice(self.plans[best], best_cost * drift, None, drift)
+            return Choice(self.plans[best], (best_cost + more) * drift, None, drift)
         row = best if fits else self._best(size, left)
         if not self._serves(row, request):
             return self._choose_infeasible(request, now_s, drift)
@@ -174,7 +185,7 @@ class Planner:
                 row, reason = worth, "pressure"
         if reason is None and accuracies[row] < accuracies[best]:
             reason = self._falls_short(row, request, now_s, drift)
-        return self._choice(row, size, reason, drift, left=remaining)
+        return self._choice(row, size, reason, drift, more, left=remaining)
 
     def holds(self, choice: Choice, request: Request, now_s: float) -> bool:
         """Say whether `choose` would choose the same now, were nobody waiting."""
@@ -190,12 +201,13 @@ class Planner:
             return False
         return choice.reason == self._falls_short(row, request, now_s, drift)
 
-    def choose_row(self, row: int, size: Size, now_s: float) -> Choice:
+    def choose_row(self, row: int, request: Request, now_s: float) -> Choice:
         """Take a row whatever it costs; "budget" where it is not the best."""
+        size, more = request.item.size, self._more(request)
         best, _ = self.top(size)
         is_best = self.accuracies[row] >= self.accuracies[best]
         reason: Reason | None = None if is_best else "budget"
-        return self._choice(row, size, reason, self._drift_at(now_s), late=True)
+        return self._choice(row, size, reason, self._drift_at(now_s), more, late=True)
 
     def _price(self, request: Request, waiting: int, drift: float) -> float:
         """Accuracy that a second is worth to so many others."""
@@ -204,10 +216,18 @@ class Planner:
         gain = self.accuracies[row] - self.accuracies[self.prior]
         return PRESSURE * waiting * gain / in_all if gain > 0 else 0.0
 
+    def _more(self, request: Request) -> float:
+        """Most that any model takes beyond its curve where it must be evaluated whole.
+
+        Curves count what models take that stop early where they may.
+        """
+        return self._most_more_s if request.exact else 0.0
+
     def _unhindered(self, request: Request, now_s: float, drift: float) -> int:
         """Row that would be bought if nobody else had been in the way."""
         begun_s = min(now_s, request.waits_since_s)
-        return self._best(request.item.size, request.budget.left(begun_s) / drift)
+        left = request.budget.left(begun_s) / drift - self._more(request)
+        return self._best(request.item.size, left)
 
     def _falls_short(
         self, row: int, request: Request, now_s: float, drift: float
@@ -224,12 +244,13 @@ class Planner:
         return row != self.prior or row == self.top(request.item.size)[0]
 
     def _most_worth(self, request: Request, left: float, price: float) -> int:
-        """Row of best accuracy minus price times cost that fits and is good enough."""
+        """Row of best accuracy minus price times mean cost that fits and is enough."""
         rows, size = self.index.skyline(request.item.size), request.item.size
         costs = costs_at(self.index.coefficients[rows], size)
+        means = costs_at(self.mean_costs[rows], size)
         accuracies = self.index.accuracies[rows]
         fits = (costs <= left) & (accuracies >= request.min_accuracy)
-        worths = np.where(fits, accuracies - price * costs, -np.inf)
+        worths = np.where(fits, accuracies - price * means, -np.inf)
         return int(rows[worths.argmax()])
 
     def _best(self, size: Size, left: float) -> int:
@@ -240,7 +261,8 @@ class Planner:
         """Return the accuracy that so much buys at `now_s`; 0 if that is of no use."""
         if not left_s > 0:
             return 0.0
-        row = self._best(request.item.size, left_s / self._drift_at(now_s))
+        left = left_s / self._drift_at(now_s) - self._more(request)
+        row = self._best(request.item.size, left)
         accuracy = self.accuracies[row]
         return accuracy if accuracy >= request.min_accuracy else 0.0
 
@@ -253,11 +275,12 @@ class Planner:
         size: Size,
         reason: Reason | None,
         drift: float,
+        more: float,
         *,
         late: bool = False,
         left: float = math.inf,
     ) -> Choice:
-        cost = self.index.cost_s(row, size) * drift
+        cost = (self.index.cost_s(row, size) + more) * drift
         return Choice(self.plans[row], cost, reason, drift, late, left)
 
     def _choose_infeasible(
@@ -265,20 +288,21 @@ class Planner:
     ) -> Choice:
         """Do what the request wants where nothing that it asked for fits."""
         size, left = request.item.size, request.budget.left(now_s)
+        more = self._more(request)
         waited = self._serves(self._unhindered(request, now_s, drift), request)
         reason: Reason = "waited" if waited else "infeasible"
         if request.on_infeasible == "prior":
-            return self._choice(self.prior, size, reason, drift, left=left)
+            return self._choice(self.prior, size, reason, drift, 0.0, left=left)
         cheapest = self._cheapest(size, request.min_accuracy)
         if request.on_infeasible == "error":
             raise TooLittleLeft(
                 left=max(left, 0.0),
                 amount=request.budget.amount,
-                cheapest=self.index.cost_s(cheapest, size) * drift,
+                cheapest=(self.index.cost_s(cheapest, size) + more) * drift,
                 size=size,
                 unit=self.unit,
             )
-        return self._choice(cheapest, size, reason, drift, late=True)
+        return self._choice(cheapest, size, reason, drift, more, late=True)
 
     def learn(self, charged_s: float, busy_s: float) -> None:
         """Learn from what was computed whether the curves still hold.
@@ -311,8 +335,8 @@ def make_anytime(index: Index, unit: str) -> AnytimeRule | None:
     """Make the rule by which an execution goes on; None where plans are kept to."""
     package = index.package
     assert package is not None
-    # costs that time does not reduce leave nothing over, and exits are plans' own
-    if unit != "s" or not len(package.typical) or package.margins:
+    # costs that time does not reduce leave nothing over
+    if unit != "s" or not len(package.typical):
         return None
     quantile = float(package.meta.get("quantile", 0.99))
     return AnytimeRule.of(package, index.accuracies, quantile)

@@ -82,6 +82,10 @@ class WarmUp:
                 model.scores(whole[-1])
                 model.choose(whole[-1])
                 yield
+            for exits in planner.package.early_exits:
+                if exits is not None:
+                    exits.answer(whole[-1])
+                    yield
         if rescales and self._build_times is not None:
             self.rescaling = yield from rescale(
                 planner, self._build_times, items, list(whole)

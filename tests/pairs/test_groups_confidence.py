@@ -5,6 +5,7 @@ the true share of changed answers, which the simulation knows, exceeds alpha.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from polydom.features.errors import BadInput, BadProject
+from polydom.features.errors import BadInput
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.project import Project
@@ -145,21 +146,19 @@ def grouped_texts(folder: Path, project: str) -> Path:
     return folder
 
 
-def test_too_few_groups_to_promise_are_refused_before_any_feature(
-    tmp_path: Path,
-) -> None:
+@pytest.mark.jit
+def test_with_too_few_groups_to_promise_a_build_goes_on_without(tmp_path: Path) -> None:
     project = projects.TEXTS.replace("[features]", 'group = "of"\n[features]')
     terms = "[exits]\nalpha = 0.05\nconfidence = 0.95\n"
     folder = grouped_texts(tmp_path, project + terms)
-    stages = Stages()
-    builder = Builder(
-        Project.load(folder / "PROJECT.toml"), Cache(tmp_path / "cache"), stages
-    )
-    with pytest.raises(
-        BadProject, match=r"at least 59 .* there are 48 .* in 12 groups"
-    ):
-        builder.index()
-    assert list(stages.done) == ["reading items"]
+    plan = Project.load(folder / "PROJECT.toml")
+    builder = Builder(plan, Cache(tmp_path / "cache"), Stages())
+    assert [len(part.items) for part in builder.items] == [400, 0]
+    index = builder.index()
+    told = facts_of(index)["build"]["exits"]["lacking"]
+    assert re.search(r"at least 59 .* there are 48 .* in 12 groups", told)
+    assert index.package is not None
+    assert not index.package.margins
 
 
 @pytest.mark.jit

@@ -142,7 +142,7 @@ REFUSED: list[tuple[str, Edit, str]] = [
     ("texts", put("model_s", 2, 1.0), "costs less than its parts"),
     ("texts", put("costs/overhead", 0, 1e-3), "overhead is not"),
     ("texts", put("fallbacks", (3, 3), 1), "fallbacks are no better"),
-    ("texts", put("margins", (3, 1), -1.0), "an exit at a margin below zero"),
+    ("texts", put("margins", (3, 1), -1.0), "'margins' holds a number below zero"),
     ("texts", put("models/3/weights", (0, 0), 1e300), "leave the range"),
     ("texts", put("models/3/head", 3, 1e308), "leave the range"),
     ("texts", put("models/3/head", 3, -1.0), "multiplied by -1"),

@@ -12,13 +12,13 @@ from polydom.indexer import Index, build
 from polydom.indexer.building.build import Builder
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.fit_exits import (
-    FreshAnswers,
+    ItemAnswers,
     PlanExitFitter,
     PlanExits,
-    check_exits,
     exit_costs,
+    lacking_items,
 )
-from polydom.indexer.building.project import ExitTerms, Project
+from polydom.indexer.building.project import ExitGoal, Project
 from polydom.indexer.building.train_sets import columns_of
 from polydom.indexer.commands.report import facts_of
 from polydom.indexer.exits.checkpoints import answers_of
@@ -44,7 +44,7 @@ confidence = 0.9
 )
 
 
-def fitter_of(terms: ExitTerms) -> tuple[Index, PlanExitFitter]:
+def fitter_of(goal: ExitGoal) -> tuple[Index, PlanExitFitter]:
     index = make_index()
     package = index.package
     assert package is not None
@@ -53,27 +53,32 @@ def fitter_of(terms: ExitTerms) -> tuple[Index, PlanExitFitter]:
     given = [answers_of(model, rows) for model in package.models]
     margins = np.column_stack([margins for margins, _ in given])
     choices = np.column_stack([choices for _, choices in given])
-    if terms.confidence is None:
-        return index, PlanExitFitter(terms, margins, choices)
+    groups = np.arange(len(rows))
+    if goal.confidence is None:
+        return index, PlanExitFitter(goal, ItemAnswers(margins, choices, groups))
     half = len(margins) // 2
-    fresh = FreshAnswers(margins[half:], choices[half:], np.arange(len(margins) - half))
-    return index, PlanExitFitter(terms, margins[:half], choices[:half], fresh)
+    fitted = ItemAnswers(margins[:half], choices[:half], groups[:half])
+    fresh = ItemAnswers(margins[half:], choices[half:], groups[half:])
+    return index, PlanExitFitter(goal, fitted, fresh)
 
 
 def fitted(package: Package, fitter: PlanExitFitter) -> PlanExits:
     """Fit the exits of every plan."""
     return fitter.all(
+        package.masks.tolist(),
+        package.models,
         package.orders,
         package.fallbacks,
         np.full(len(ACCURACIES), 0.01),
         PRICES.__getitem__,
+        lambda row, goal, follower: pytest.fail("there is no schedule to time"),
         lambda done, left=None: None,
     )
 
 
-@pytest.mark.parametrize("terms", [ExitTerms(0.0), ExitTerms(0.1), ExitTerms(0.2, 0.9)])
-def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: ExitTerms) -> None:
-    index, fitter = fitter_of(terms)
+@pytest.mark.parametrize("goal", [ExitGoal(0.0), ExitGoal(0.1), ExitGoal(0.2, 0.9)])
+def test_what_is_said_of_each_plan_is_what_walking_it_shows(goal: ExitGoal) -> None:
+    index, fitter = fitter_of(goal)
     package = index.package
     assert package is not None
     found = fitted(package, fitter)
@@ -85,26 +90,24 @@ def test_what_is_said_of_each_plan_is_what_walking_it_shows(terms: ExitTerms) ->
         zip(found.margins, found.facts["plans"], strict=True)
     ):
         answers = package.fallbacks[row]
+        given = fitter._answers(np.arange(len(ACCURACIES)))
         ended, paid, changed = [], [], []
-        for item in range(len(fitter.margins)):
+        for item in range(len(given)):
             at = next(
                 k
                 for k in range(len(answers))
-                if k == len(answers) - 1
-                or fitter.margins[item, answers[k]] > margins[k]
+                if k == len(answers) - 1 or given.margins[item, answers[k]] > margins[k]
             )
             ended.append(at < len(answers) - 1)
             paid.append(PRICES[2**at - 1])
-            changed.append(
-                fitter.choices[item, answers[at]] != fitter.choices[item, row]
-            )
+            changed.append(given.choices[item, answers[at]] != given.choices[item, row])
         assert facts["early"] == pytest.approx(np.mean(ended))
         assert facts["changed"] == pytest.approx(np.mean(changed))
         whole = PRICES[2 ** (len(answers) - 1) - 1]
         saved = 1 - np.mean(paid) / whole if whole else 0.0
         assert facts["saved"] == pytest.approx(saved)
         assert checks[row] == pytest.approx(sum(np.isfinite(margins)) * 0.01)
-    assert (found.facts["calibrated"] > 0) == (terms.confidence is not None)
+    assert (found.facts["calibrated"] > 0) == (goal.confidence is not None)
 
 
 @pytest.mark.jit
@@ -155,7 +158,7 @@ def test_items_are_answered_by_models_that_have_not_seen_them(
 
 
 def test_fitted_exits_are_taken_after_a_file_brought_them(tmp_path: Path) -> None:
-    index, fitter = fitter_of(ExitTerms(0.1))
+    index, fitter = fitter_of(ExitGoal(0.1))
     package = index.package
     assert package is not None
     found = fitted(package, fitter)
@@ -185,7 +188,8 @@ def test_damaged_exits_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[exits]\nconfidence = 0.9", "needs an exits.alpha"),
+        ('exits = "on"', "exits"),
+        ("[exits]\nalpha = 0.0", "exits.alpha is 0"),
         (
             "[exits]\nalpha = 0.1\nconfidence = 0.9\n[search]\nfolds = 3",
             "holds out none",
@@ -200,22 +204,41 @@ def test_terms_that_cannot_be(tmp_path: Path, text: str, message: str) -> None:
         Project.load(path)
 
 
-def test_a_confidence_that_so_few_items_cannot_give_is_refused_at_once() -> None:
-    check_exits(ExitTerms(0.1, 0.9), np.arange(22))
-    check_exits(ExitTerms(0.1), np.arange(0))
-    check_exits(ExitTerms(), np.arange(0))
-    with pytest.raises(BadProject, match=r"at least 22 independent .* there are 21"):
-        check_exits(ExitTerms(0.1, 0.9), np.arange(21))
-    with pytest.raises(BadProject, match=r"at least 22 independent .* there are 0"):
-        check_exits(ExitTerms(0.1, 0.9), np.arange(0))
-    with pytest.raises(BadProject, match=r"exits.alpha is 0"):
-        check_exits(ExitTerms(0.0, 0.9), np.arange(1000))
+def test_a_confidence_that_so_few_items_cannot_give_is_told() -> None:
+    assert not lacking_items(ExitGoal(0.1, 0.9), np.arange(22))
+    assert not lacking_items(ExitGoal(0.1), np.arange(0))
+    told = "at least 22 independent items, half of held_out; there are"
+    for count in (21, 0):
+        assert f"{told} {count}" in lacking_items(ExitGoal(0.1, 0.9), np.arange(count))
 
 
 def test_items_of_few_groups_are_not_taken_for_many() -> None:
-    check_exits(ExitTerms(0.1, 0.9), np.repeat(np.arange(22), 8))
-    with pytest.raises(BadProject, match=r"there are 168 .* in 21 groups, which weigh"):
-        check_exits(ExitTerms(0.1, 0.9), np.repeat(np.arange(21), 8))
+    goal = ExitGoal(0.1, 0.9)
+    assert not lacking_items(goal, np.repeat(np.arange(22), 8))
+    told = lacking_items(goal, np.repeat(np.arange(21), 8))
+    assert "there are 168" in told
+    assert "in 21 groups, which weigh" in told
     one_large = np.concatenate([np.zeros(100, np.int64), np.arange(1, 101)])
-    with pytest.raises(BadProject, match=r"as much as 2 like the largest, of 1"):
-        check_exits(ExitTerms(0.1, 0.9), one_large)
+    assert "as much as 2 like the largest, of 1" in lacking_items(goal, one_large)
+
+
+@pytest.mark.parametrize(
+    ("text", "goal"),
+    [
+        ("", ExitGoal(0.005, 0.95)),
+        ("[exits]\nalpha = 0.02", ExitGoal(0.02, 0.95)),
+        ("[exits]\nconfidence = 0.8", ExitGoal(0.005, 0.8)),
+        ("[exits]\nconfidence = 0.0", ExitGoal(0.005)),
+        ("[search]\nfolds = 3", None),
+        ("[search]\nfolds = 3\n[exits]\nalpha = 0.02", ExitGoal(0.02)),
+        ("[search]\nfolds = 3\n[exits]\nconfidence = 0.0", None),
+    ],
+)
+def test_what_exits_are_to_keep_to(
+    tmp_path: Path, text: str, goal: ExitGoal | None
+) -> None:
+    path = tmp_path / "PROJECT.toml"
+    path.write_text(projects.TEXTS + text)
+    assert Project.load(path).exit_goal == goal
+    path.write_text('exits = "off"\n' + projects.TEXTS)
+    assert Project.load(path).exit_goal is None

@@ -122,7 +122,7 @@ def test_chunks_that_others_carry_out_are_paid_from_when_they_are_planned() -> N
     for chunk in (first, second):
         with chunk:
             for assignment in chunk.assignments:
-                chunk.enter(carry_out(planner, assignment))
+                chunk.enter(carry_out(planner, assignment), assignment)
     assert ledger.spent == pytest.approx(first.cost + second.cost)
     assert ledger.left_for_plans(0) == pytest.approx(0.1 - 0.01 - ledger.spent)
 

@@ -1,0 +1,109 @@
+"""A small index of records whose models stop early.
+
+Its features are two groups of three columns, `left` and `right`. The rows:
+
+    0  nothing         accuracy 0.5    (20 us)
+    1  left                     0.7    (130 us)
+    2  left, right              0.9    (240 us)
+
+The models of the last two are forests of 40 trees, or boosting for three classes, each
+with a schedule for at most 2 % of changed answers.
+"""
+
+import functools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
+
+from polydom.features.columns import columns
+from polydom.features.costs.curve import CostTable
+from polydom.features.fingerprint import fingerprint
+from polydom.indexer.index.index import Index
+from polydom.indexer.index.package import Package
+from polydom.indexer.index.stored_features import StoredColumns, StoredFeature
+from polydom.models import compile
+from polydom.models.scoring.prior import Prior
+
+NAMES = ("a", "b", "c", "d", "e", "f")
+GROUPS = {"left": ["a", "b", "c"], "right": ["d", "e", "f"]}
+MASKS = (0b00, 0b01, 0b11)
+ACCURACIES = (0.5, 0.7, 0.9)
+LABELS = {2: ("no", "yes"), 3: ("low", "mid", "high")}
+MODEL_S, WHOLE_S, MEAN_S = 1e-4, 1.5e-4, 5e-5
+ALPHA = 0.02
+
+
+def draw_rows(count: int, seed: int) -> NDArray[np.float32]:
+    """Rows (count, 6) of numbers."""
+    draw = np.random.default_rng(seed).normal(size=(count, len(NAMES)))
+    return draw.astype(np.float32)
+
+
+def label_rows(rows: NDArray[np.float32], classes: int) -> NDArray[np.int64]:
+    """Classes (N,) of rows, with some noise."""
+    noise = np.random.default_rng(7).normal(size=len(rows))
+    total = rows @ np.array([2.0, 1, 0.5, 1, 1, 0.5]) + noise
+    cuts = [0.0] if classes == 2 else [-1.5, 1.5]
+    return np.digitize(total, cuts)
+
+
+def record_of(row: NDArray[np.float32]) -> dict[str, float]:
+    """A record with these numbers."""
+    return dict(zip(NAMES, map(float, row), strict=True))
+
+
+@functools.cache
+def make_index(classes: int = 2) -> Index:
+    """Make the index above, for two classes or three."""
+    stored = tuple(
+        StoredFeature(
+            name, 3, fingerprint(columns(name, own)), False, StoredColumns(own, {})
+        )
+        for name, own in GROUPS.items()
+    )
+    rows, fresh = draw_rows(600, 0), draw_rows(4000, 1)
+    codes = label_rows(rows, classes)
+    models: list[Any] = [Prior.fit(codes)]
+    followers: list[Any] = [None]
+    for width in (3, 6):
+        if classes == 2:
+            fitted = RandomForestClassifier(40, max_depth=5, random_state=0)
+        else:
+            fitted = GradientBoostingClassifier(n_estimators=20, random_state=0)
+        ensemble = compile(fitted.fit(rows[:, :width], codes))
+        exits = ensemble.fit_early_exit(fresh[:, :width], alpha=ALPHA)
+        models.append(ensemble.classifier)
+        followers.append(exits)
+    costs = CostTable(
+        feature_coefficients=np.full((2, 1), 1e-5),
+        step_coefficients=np.empty((0, 1)),
+        needs=[(), ()],
+        overhead=np.array([2e-5]),
+    )
+    model_s = np.array([MODEL_S] * 3)
+    package = Package(
+        kind="record",
+        labels=LABELS[classes],
+        features=stored,
+        costs=costs,
+        masks=np.array(MASKS, np.uint64),
+        orders=((), (0,), (0, 1)),
+        fallbacks=((0,), (0, 1), (0, 1, 2)),
+        models=tuple(models),
+        model_s=model_s,
+        overhead_s=2e-5,
+        meta={
+            "unit": "s",
+            "samples": [record_of(row) for row in rows[:3]],
+            "exits": {"alpha": ALPHA, "fitted": 4000, "calibrated": 0, "plans": []},
+        },
+        early_exits=tuple(followers),
+        whole_s=np.array([MODEL_S, WHOLE_S, WHOLE_S]),
+        mean_s=np.array([MODEL_S, MEAN_S, MEAN_S]),
+        ends=((1.0,), (0.0, 1.0), (0.0, 0.0, 1.0)),
+    )
+    coefficients = costs.of_many(package.masks)
+    coefficients[1:, 0] += MODEL_S
+    return Index.from_candidates(coefficients, ACCURACIES, (1, 1), package)
