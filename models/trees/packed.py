@@ -124,10 +124,41 @@ def pack_walks(
         "group": stops.group,
         "threshold": stops.threshold,
     }
+    arrays |= stops.by_tree(padded)
+    if stops.rule == "limits":
+        arrays |= find_floors(arrays["lower"], arrays["upper"], trees, order, ABREAST)
     kernels = KERNELS[kernels_for(stops, trees.outputs)]
-    table = lay_table(TABLE, arrays | stops.by_tree(padded), **numbers)
+    table = lay_table(TABLE, arrays, **numbers)
     start = stops.start(trees.bias)
     return PackedTrees(table, slots.width, start, *kernels, vector=False)
+
+
+def find_floors(
+    lower: Floats, upper: Floats, trees: TreeArrays, order: NDArray[Any], abreast: int
+) -> dict[str, Floats]:
+    """Floors and ceilings of so many trees each, of limits for all, padded.
+
+    A sum not below the floor, before these trees, is not below a lower limit after any
+    of them, whatever leaves it reaches.
+    """
+    leaf = ~trees.inner
+    tree = trees.tree_of[leaf]
+    values = trees.leaves[trees.nodes["child"][leaf], 0]
+    made: dict[str, Floats] = {}
+    for name, sign, limits in (("floors", 1.0, lower), ("ceilings", -1.0, upper)):
+        least = np.full(len(order), np.inf)
+        np.minimum.at(least, tree, sign * values)
+        after = np.zeros(len(limits))
+        after[: len(order)] = least[order]
+        after = np.cumsum(after.reshape(-1, abreast), axis=1)
+        limit = sign * limits
+        limit[np.isnan(limit)] = -np.inf  # it is never passed
+        near = limit.reshape(-1, abreast)
+        finite = np.where(np.isfinite(near), np.abs(near), 0.0)
+        # Far more than so few additions can round.
+        slack = 1e-12 * (finite + np.cumsum(np.abs(after), axis=1))
+        made[name] = sign * (near - after + slack).max(axis=1)
+    return made
 
 
 HIGHEST_LEAF = (2**31 - 1) << 32  # no key is above it, and it leads to its root

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 
 from ..scoring.address_table import lay_table
 from ..scoring.kernels.native import entry
-from ..scoring.model import Floats
 from ..scoring.stopping_rule import Stops
 from .kernels.avx512 import LANES, MOST_DEPTH, STEP, VECTORS
 from .kernels.simd import (
@@ -43,7 +42,7 @@ from .kernels.simd import (
 )
 from .keys import HIGHEST, Slots, find_cuts
 from .nodes import TreeArrays, sums_before
-from .packed import PackedTrees, kernels_for
+from .packed import PackedTrees, find_floors, kernels_for
 
 # A tree's room for values is that of a whole tree as deep as the deepest in its group.
 MOST_VALUES = 2**21
@@ -112,8 +111,8 @@ def pack_simd(
         "group": stops.group,
         "threshold": stops.threshold,
     }
-    if "lower" in arrays:
-        arrays |= _between(arrays["lower"], arrays["upper"], trees, order)
+    if stops.rule == "limits":
+        arrays |= find_floors(arrays["lower"], arrays["upper"], trees, order, ABREAST)
     kernels = KERNELS[kernels_for(stops, trees.outputs)]
     table = lay_table(TABLE, arrays, **numbers)
     start = stops.start(trees.bias)
@@ -200,34 +199,6 @@ def _heap_indices(trees: TreeArrays) -> tuple[NDArray[np.int64], NDArray[np.int6
         level[below] = depth
         split = below[inner[below]]
     return index, level
-
-
-def _between(
-    lower: Floats, upper: Floats, trees: TreeArrays, order: NDArray[Any]
-) -> dict[str, Floats]:
-    """Floors and ceilings of every eight trees, of limits for all lanes.
-
-    A sum not below the floor, before eight trees, is not below a lower limit after any
-    of them, whatever leaves it reaches.
-    """
-    leaf = ~trees.inner
-    tree = trees.tree_of[leaf]
-    values = trees.leaves[trees.nodes["child"][leaf], 0]
-    made: dict[str, Floats] = {}
-    for name, sign, limits in (("floors", 1.0, lower), ("ceilings", -1.0, upper)):
-        least = np.full(len(order), np.inf)
-        np.minimum.at(least, tree, sign * values)
-        after = np.zeros(len(limits))
-        after[: len(order)] = least[order]
-        after = np.cumsum(after.reshape(-1, ABREAST), axis=1)
-        limit = sign * limits
-        limit[np.isnan(limit)] = -np.inf  # it is never passed
-        near = limit.reshape(-1, ABREAST)
-        finite = np.where(np.isfinite(near), np.abs(near), 0.0)
-        # Far more than nine additions can round.
-        slack = 1e-12 * (finite + np.cumsum(np.abs(after), axis=1))
-        made[name] = sign * (near - after + slack).max(axis=1)
-    return made
 
 
 def _up_to(step: int, sizes: Any) -> Any:

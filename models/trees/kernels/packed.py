@@ -34,6 +34,8 @@ COMMON = [
     ("bias", "<u8"),  # (R,) float64
     ("lower", "<u8"),  # (T,) float64
     ("upper", "<u8"),  # (T,) float64, or margins
+    ("floors", "<u8"),  # float64, of so many trees as are looked at together
+    ("ceilings", "<u8"),
     ("threshold", "<f8"),
     ("slots", "<i8"),  # S
     ("value_count", "<i8"),
@@ -160,8 +162,8 @@ def margin(row: NDArray[np.float32], address: int) -> float:
 def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
     """Code of one row, found as soon as a limit says so.
 
-    The sum so far goes to `out[0]`. Six trees are walked before their six sums are
-    looked at, all at once: a mispredicted branch costs as much as two trees.
+    The sum so far goes to `out[0]`. Between a floor and a ceiling no leaf of the next
+    six trees leads past a limit; else their six sums are looked at, one by one.
     """
     table = table_at(address, TABLE)
     keys = carray(on_stack(table.slots), (table.slots,), np.int32)
@@ -170,30 +172,23 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
     values = trees.values
     lower = carray(pointer(table.lower), (table.padded,), np.float64)
     upper = carray(pointer(table.upper), (table.padded,), np.float64)
+    sixes = table.padded // ABREAST
+    floors = carray(pointer(table.floors), (sixes,), np.float64)
+    ceilings = carray(pointer(table.ceilings), (sixes,), np.float64)
     total = 0.0
-    for t in range(0, table.padded, ABREAST):
-        ends = walk_abreast(trees, t, keys)
+    for six in range(sixes):
+        t = ABREAST * six
+        a, b, c, d, e, f = walk_abreast(trees, t, keys)
         before = total
-        sa = total + values[ends[0]]
-        sb = sa + values[ends[1]]
-        sc = sb + values[ends[2]]
-        sd = sc + values[ends[3]]
-        se = sd + values[ends[4]]
-        total = se + values[ends[5]]
-        if (
-            outside(sa, lower[t], upper[t])
-            | outside(sb, lower[t + 1], upper[t + 1])
-            | outside(sc, lower[t + 2], upper[t + 2])
-            | outside(sd, lower[t + 3], upper[t + 3])
-            | outside(se, lower[t + 4], upper[t + 4])
-            | outside(total, lower[t + 5], upper[t + 5])
-        ):
-            total = before
+        total = total + values[a] + values[b] + values[c]
+        total = total + values[d] + values[e] + values[f]
+        if outside(before, floors[six], ceilings[six]):
+            ends = a, b, c, d, e, f
             for j in range(ABREAST):
-                total += values[ends[j]]
-                if outside(total, lower[t + j], upper[t + j]):
-                    out[0] = total
-                    return int(4 * (t + j + 1)) + int(total > upper[t + j])
+                before += values[ends[j]]
+                if outside(before, lower[t + j], upper[t + j]):
+                    out[0] = before
+                    return int(4 * (t + j + 1)) + int(before > upper[t + j])
     out[0] = total
     return int(4 * table.models + UNDECIDED)
 

@@ -52,8 +52,6 @@ TABLE = np.dtype(
         ("tests", "<u8"),  # uint8, vectors of slots and limits in turn
         ("first_tests", "<u8"),  # (G,) uint64, bytes
         ("first_values", "<u8"),  # (G,) uint64, leaves
-        ("floors", "<u8"),  # (8 G,) float64, as are `ceilings`
-        ("ceilings", "<u8"),
         ("groups", "<i8"),  # G
         ("trees", "<i8"),
     ]

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from polydom.models.scoring.preparation import plain
 from polydom.models.scoring.stopping_rule import UNDECIDED, Limits, Margins, Stops
 from polydom.models.trees.kernels.avx512 import LANES, MOST_DEPTH, VECTORS
+from polydom.models.trees.kernels.packed import ABREAST as SIX
 from polydom.models.trees.kernels.simd import ABREAST, MOST_CUTS, SPAN
 from polydom.models.trees.keys import find_slots
 from polydom.models.trees.nodes import Tree
@@ -108,16 +109,18 @@ def beside(at: NDArray[Any], place: int) -> list[Any]:
 
 
 def test_floors_leave_out_only_what_cannot_pass() -> None:
-    trees = drawn_trees(1, count=64, depth=3)
-    limits = np.full(64, -1.0), np.full(64, np.inf)
-    lanes, _ = packed(trees, stops=Limits(*limits))
-    assert lanes is not None
-    arrays = lanes.table.arrays
+    trees = drawn_trees(1, count=48, depth=3)
+    limits = np.full(48, -1.0), np.full(48, np.inf)
     lows = [tree.min() for tree in np.split(trees.leaves[:, 0], leaf_ends(trees))]
-    sums = np.cumsum(np.reshape(lows, (-1, ABREAST)), axis=1)
-    np.testing.assert_allclose(arrays["floors"], (-1.0 - sums).max(axis=1))
-    assert (arrays["floors"] > (-1.0 - sums).max(axis=1)).all()
-    np.testing.assert_array_equal(arrays["lower"], limits[0])
+    for rows, abreast in zip(
+        packed(trees, stops=Limits(*limits)), (ABREAST, SIX), strict=True
+    ):
+        assert rows is not None
+        sums = np.cumsum(np.reshape(lows, (-1, abreast)), axis=1)
+        floors = rows.table.arrays["floors"][: 48 // abreast]
+        np.testing.assert_allclose(floors, (-1.0 - sums).max(axis=1))
+        assert (floors > (-1.0 - sums).max(axis=1)).all()
+        np.testing.assert_array_equal(rows.table.arrays["lower"][:48], limits[0])
 
 
 def leaf_ends(trees: Trees) -> NDArray[np.int64]:
