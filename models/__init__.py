@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .early_exit.feature_stages import cut_stages
     from .early_exit.regressor import Regressor
     from .early_exit.remaining_scores import exact_schedule
+    from .early_exit.stored_schedule import load_early_exit
     from .lattices.estimator import LatticeEnsembleClassifier
     from .qwyc.augment import swap_columns
     from .qwyc.fit import fit_schedule
@@ -38,6 +39,7 @@ __all__ = [
     "exact_schedule",
     "fit_margin_schedule",
     "fit_schedule",
+    "load_early_exit",
     "make_learner",
     "select",
     "select_by_iterations",
@@ -59,6 +61,7 @@ _LAZY = {
     "exact_schedule": ".early_exit.remaining_scores",
     "fit_margin_schedule": ".qwyc.fit_multiclass",
     "fit_schedule": ".qwyc.fit",
+    "load_early_exit": ".early_exit.stored_schedule",
     "make_learner": ".selection.learners",
     "select": ".selection.select",
     "select_by_iterations": ".selection.select",

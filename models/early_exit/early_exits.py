@@ -2,10 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from polydom.features.errors import BadRow
 
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
@@ -15,8 +18,48 @@ from ..scoring.scorer import BaseModels, PackedTerms
 from ..scoring.stopping_rule import UNDECIDED, Codes, Limits, Margins
 from ..scoring.whole_sums import whole_sums
 from ..trees.row_by_number import bind_rows
+from .class_scores import (
+    Bounds,
+    ClassBounds,
+    DifferenceBounds,
+    Scores,
+    bound_by_class,
+    bound_by_difference,
+    choose_entry,
+    scores_by_difference,
+)
+from .model_digest import digest_model
 
 NO_WIDTH = 2**62  # of rows for a kernel that there is not
+
+
+class EarlyAnswer(NamedTuple):
+    """What an ensemble that may stop early says of one row.
+
+    Attributes
+    ----------
+    code
+        Position of the chosen class.
+    used
+        Base models evaluated, 1 to T.
+    scores
+        (K,) class scores where all T were evaluated: the classifier's own, but for the
+        last bits. Else None.
+    bounds
+        Where it stopped before: for each class the least and the most that its score
+        would come to, whatever the other base models say. None if they have no bounds,
+        as linear terms do.
+    """
+
+    code: int
+    used: int
+    scores: Scores | None
+    bounds: Bounds | None
+
+
+# A NamedTuple's own constructor takes twice as long.
+make_answer: Callable[[tuple[int, int, Scores | None, Bounds | None]], EarlyAnswer]
+make_answer = partial(tuple.__new__, EarlyAnswer)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -37,26 +80,50 @@ class _Evaluator:
     def __reduce__(self) -> tuple[Any, ...]:
         return make_evaluator, (self.classifier, self.terms, self.schedule)
 
+    @property
+    def size(self) -> int:
+        """T, the number of base models."""
+        return self.terms.size
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays from which `load_early_exit` makes this again."""
+        return {**self.schedule.arrays(), "model": digest_model(self.classifier)}
+
     def predict(self, X: Rows) -> NDArray[Any]:
         """(N,) labels."""
         return self.classifier.classes[self.choices(X)[0]]
 
     def choices(self, X: Rows) -> tuple[Codes, NDArray[np.int64]]:
         """(N,) positions of the chosen classes, and base models used for each."""
-        packed, X = self.packed, take_rows(X)
+        X = take_rows(X)
+        totals, codes = self._follow(X)
+        chosen = self._chosen(totals, codes)
+        open_ = (codes & 3 == UNDECIDED) & ~self.stops.clear(totals)
+        if open_.any():
+            try:
+                chosen[open_] = self._exact(X[open_])
+            except BadRow:
+                self.classifier.scorer.raw(X)  # which names the row by its place in X
+                raise
+        return chosen, codes >> 2
+
+    def _follow(self, X: Rows) -> tuple[Floats, Codes]:
+        """Totals (N, R) and codes (N,) of rows X; NaN totals decide nothing."""
+        packed = self.packed
         if packed is not None and X.dtype == np.float32 and X.shape[1] >= packed.width:
-            totals, codes = packed.follow(np.ascontiguousarray(X))
-            open_ = ~self.stops.clear(totals)
-        else:
+            return packed.follow(np.ascontiguousarray(X))
+        with np.errstate(over="ignore", invalid="ignore"):
             scores = self.terms.base_scores(X)[:, self.schedule.order]
             scores[:, 0] += self.start
             totals, codes = self.stops.follow(scores.cumsum(axis=1))
-            open_ = np.ones(len(X), np.bool_)
-        open_ &= codes & 3 == UNDECIDED
-        chosen = self.stops.chosen(totals, codes)
-        if open_.any():
-            chosen[open_] = self._exact(X[open_])
-        return chosen, codes >> 2
+        # Terms may be too large for another order of adding, or no finite numbers.
+        open_ = (codes & 3 == UNDECIDED) | ~np.isfinite(totals).all(axis=1)
+        totals[open_], codes[open_] = np.nan, 4 * self.size + UNDECIDED
+        return totals, codes
+
+    def _chosen(self, totals: Floats, codes: Codes) -> Codes:
+        """(N,) classes, except where whole sums are near a tie."""
+        return self.stops.chosen(totals, codes)
 
     def _exact(self, X: Rows) -> Codes:
         """Choices by whole sums, added in the order that rounds as it should."""
@@ -68,21 +135,35 @@ class EarlyExit(_Evaluator):
     """An ensemble for two classes that stops where a schedule says so.
 
     At the ensemble's own threshold whole sums decide as the original's `predict`, at
-    another operating point as `Schedule.evaluate` does.
+    another operating point as `Schedule.evaluate` does. Immutable; safe to share
+    between threads.
     """
 
     stops: Limits
-    # What `choose` would else ask of `packed` for each row.
+    # What `choose` and `answer` would else ask of others for each row.
     width: int = field(init=False)
     enter: Any = field(init=False)
+    follow_one: Any = field(init=False)
     at: int = field(init=False)
+    bias: float = field(init=False)
+    count: int = field(init=False)
+    scores: Callable[[float], Scores] | None = field(init=False)
+    bounds: DifferenceBounds | None = field(init=False)
 
     def __post_init__(self) -> None:
         _Evaluator.__post_init__(self)
-        packed, asked = self.packed, (NO_WIDTH, None, 0)
-        if packed is not None:
-            asked = packed.width, packed.enter, packed.at
-        for name, value in zip(("width", "enter", "at"), asked, strict=True):
+        packed, terms = self.packed, (self.classifier, self.terms, self.schedule.order)
+        asked = {
+            "width": packed.width if packed else NO_WIDTH,
+            "enter": packed and packed.enter,
+            "follow_one": packed and packed.follow_one,
+            "at": packed.at if packed else 0,
+            "bias": float(self.terms.base_bias()[0]),
+            "count": self.terms.size,
+            "scores": scores_by_difference(self.classifier),
+            "bounds": bound_by_difference(*terms),
+        }
+        for name, value in asked.items():
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
@@ -107,6 +188,43 @@ class EarlyExit(_Evaluator):
             return int(self._exact(row[None])[0])
         return int(self.choices(take_row(row)[None])[0][0])
 
+    def answer(self, row: Rows) -> EarlyAnswer:
+        """Evaluate one full row (width,) once: what `choose` gives, and its scores.
+
+        Raises
+        ------
+        BadRow
+            If a linear term that it came to is no finite number.
+        """
+        try:
+            fits = (
+                row.dtype is SINGLE and row.strides == DENSE and len(row) >= self.width
+            )
+        except AttributeError:
+            fits = False
+        if fits:
+            code, total = self.follow_one(row, self.at)
+        else:
+            row = take_row(row)
+            code, total = self._follow_one(row)
+        used = code >> 2
+        if used < self.count:
+            bounds = None if self.bounds is None else self.bounds.of(used, total)
+            return make_answer((code & 3, used, None, bounds))
+        answer = code & 3
+        if answer == UNDECIDED:
+            answer = int(self._exact(row[None])[0])
+        elif self.scores is not None:
+            return make_answer((answer, used, self.scores(total + self.bias), None))
+        return make_answer((answer, used, self.classifier.scores(row).tolist(), None))
+
+    def _follow_one(self, row: Rows) -> tuple[int, float]:
+        """Code and sum of one row that no kernel takes, as a kernel gives them."""
+        (total,), (code,) = self._follow(row[None])
+        if code & 3 == UNDECIDED and self.stops.clear(total[None])[0]:
+            code += int(total[0] > self.stops.threshold) - UNDECIDED
+        return int(code), float(total[0])
+
     def over(self, X: NDArray[np.float32]) -> Callable[[int], int]:
         """Make a function that is `choose` for row i of X (N, width), given i.
 
@@ -127,14 +245,25 @@ class EarlyExit(_Evaluator):
         if threshold == -float(self.terms.base_bias()[0]):
             return _Evaluator._exact(self, X)
         sums = whole_sums(self.terms.base_scores(X)[:, :, 0])
+        if not np.isfinite(sums).all():
+            self.classifier.scorer.raw(X)  # refuses what has a gap
         return (sums >= threshold).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MarginExit(_Evaluator):
-    """An ensemble for K > 2 classes that stops where a schedule says so."""
+    """An ensemble for K > 2 classes that stops where a schedule says so.
+
+    Immutable; safe to share between threads.
+    """
 
     stops: Margins
+    bounds: ClassBounds | None = field(init=False)
+
+    def __post_init__(self) -> None:
+        _Evaluator.__post_init__(self)
+        bounds = bound_by_class(self.classifier, self.terms, self.schedule.order)
+        object.__setattr__(self, "bounds", bounds)
 
     def __repr__(self) -> str:
         return f"MarginExit({self.classifier!r}, {self.terms.size} base models)"
@@ -145,10 +274,50 @@ class MarginExit(_Evaluator):
         if packed is None or not packed.takes(row):
             return int(self.choices(take_row(row)[None])[0][0])
         totals = self.start.copy()
-        code: int = packed.enter(row, packed.at, totals)
-        if code & 3 != UNDECIDED or self.stops.clear(totals[None])[0]:
+        if packed.enter(row, packed.at, totals) & 3 != UNDECIDED:
             return int(totals.argmax())
-        return self.classifier.choose(row)
+        chosen, _ = self._whole(totals)
+        return chosen if chosen >= 0 else self.classifier.choose(row)
+
+    def answer(self, row: Rows) -> EarlyAnswer:
+        """Evaluate one full row (width,) once: what `choose` gives, and its scores.
+
+        Raises
+        ------
+        BadRow
+            If a linear term that it came to is no finite number.
+        """
+        packed = self.packed
+        if packed is not None and packed.takes(row):
+            totals = self.start.copy()
+            code: int = packed.enter(row, packed.at, totals)
+        else:
+            row = take_row(row)
+            (totals,), (code,) = self._follow(row[None])
+            totals, code = np.ascontiguousarray(totals), int(code)
+        used = code >> 2
+        if code & 3 != UNDECIDED and used < self.size:
+            bounds = None if self.bounds is None else self.bounds.of(used, totals)
+            return make_answer((int(totals.argmax()), used, None, bounds))
+        chosen, scores = self._whole(totals)
+        if chosen < 0:
+            chosen, whole = self.classifier.answer(row)
+        else:
+            whole = scores.tolist()
+        if code & 3 != UNDECIDED:
+            chosen = int(totals.argmax())
+        return make_answer((chosen, used, whole, None))
+
+    def _whole(self, totals: Floats) -> tuple[int, Floats]:
+        """Class of whole sums (K,), below 0 near a tie, and else their scores (K,)."""
+        head, scores = self.classifier.head, np.empty(len(totals))
+        return choose_entry(totals, head.link, head.rule, head.gain, scores), scores
+
+    def _chosen(self, totals: Floats, codes: Codes) -> Codes:
+        chosen, whole = self.stops.chosen(totals, codes), codes & 3 == UNDECIDED
+        # Scores may tie where sums do not.
+        chosen[whole] = self.classifier.head.choose(totals[whole])
+        return chosen
 
 
 def make_evaluator(

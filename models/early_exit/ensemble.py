@@ -85,7 +85,8 @@ class Ensemble:
         BadInput for more than two classes, and for linear terms, which have no bounds.
         """
         self._check_binary()
-        return self.terms.bounds()
+        least, most = self.terms.bounds()
+        return least[:, 0], most[:, 0]
 
     def uses(self, width: int) -> NDArray[np.bool_]:
         """Which columns of rows of `width` columns each base model reads: (T, width).
@@ -238,8 +239,10 @@ class ClassSums:
         return rounds
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Refuse: there are bounds of one raw score only."""
-        return self.terms.bounds()
+        """Least and most (T, K) that each base model adds to each class."""
+        least, most = self.terms.bounds()
+        rounds = self.size, self.group, least.shape[1]
+        return least.reshape(rounds).sum(axis=1), most.reshape(rounds).sum(axis=1)
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
         """Mark which columns of full rows each base model reads: (T, width)."""

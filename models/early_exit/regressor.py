@@ -80,7 +80,7 @@ class Regressor:
         BadInput
             If the tolerance is negative or NaN.
         """
-        remaining = bound_remaining(*self.trees.bounds())
+        remaining = bound_remaining(*(ends[:, 0] for ends in self.trees.bounds()))
         used, rest = remaining.enough(tolerance)
         if used == self.size:
             return self

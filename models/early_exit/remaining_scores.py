@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..qwyc.schedule import Schedule
+from .class_scores import sums_after
 from .ensemble import Ensemble
 
 Floats = NDArray[np.float64]
@@ -89,7 +90,7 @@ def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
     slack = (
         len(order) * np.finfo(np.float64).eps * np.maximum(-least, most).clip(0).sum()
     )
-    after = [np.append(np.cumsum(b[order][::-1])[::-1][1:], 0.0) for b in (least, most)]
+    after = [sums_after(ends, order) for ends in (least, most)]
     rounding = np.where(np.arange(len(order)) < len(order) - 1, slack, 0.0)
     return RemainingBounds(order, after[0] - rounding, after[1] + rounding)
 

@@ -112,10 +112,9 @@ class Lattices(SumOfTerms):
         return pack_lattices(self, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Smallest and largest vertex (T,); BadInput if there are several scores."""
-        self.need_one_output()
-        vertices = self.vertices[:, 0] * self.unit
-        return vertices.min(axis=1), vertices.max(axis=1)
+        """Smallest and largest vertex (T, R) of each lattice."""
+        ends = self.vertices.min(axis=2), self.vertices.max(axis=2)
+        return ends[0] * self.unit, ends[1] * self.unit
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
         """Mark which columns of full rows each lattice reads: (T, width)."""

@@ -17,6 +17,7 @@ from .kernels.single_row import (
     early_by_margin,
     early_by_margin_many,
     early_many,
+    early_one,
     raw,
     raw_many,
 )
@@ -31,9 +32,9 @@ MOST_GROUPS = 16
 
 raw_entry, by_margin_entry = entry(raw), entry(early_by_margin)
 KERNELS = {
-    "never": (None, raw_many),
-    "limits": (entry(decide), early_many),
-    "margins": (by_margin_entry, early_by_margin_many),
+    "never": (None, raw_many, None),
+    "limits": (entry(decide), early_many, entry(early_one)),
+    "margins": (by_margin_entry, early_by_margin_many, None),
 }
 
 

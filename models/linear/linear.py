@@ -75,7 +75,6 @@ class Linear(SumOfTerms):
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Refuse: inputs, and so their terms, may be as large as they like."""
-        self.need_one_output()
         raise BadInput(
             "the terms of a linear model have no bounds; trees and lattices do"
         )

@@ -39,6 +39,10 @@ class Promise:
     rows: int
     changed: int
 
+    def array(self) -> Floats:
+        """Give the four numbers, (4,)."""
+        return np.array([self.bound, self.confidence, self.rows, self.changed])
+
     def __str__(self) -> str:
         """Return the promise as a sentence."""
         return (
@@ -80,6 +84,19 @@ class _Ordered:
         parts["order"] = np.ascontiguousarray(parts["order"], np.int64)
         for name, part in parts.items():
             object.__setattr__(self, name, part)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays from which `load_early_exit` makes this schedule again.
+
+        Beside them it wants a digest of the model: see `EarlyExit.arrays`. `promise`
+        is (4,), or empty where there is none.
+        """
+        promise: Promise | None = getattr(self, "promise")  # noqa: B009
+        return {
+            "order": self.order.astype(np.int32),
+            **{name: getattr(self, name) for name in self.never},
+            "promise": np.empty(0) if promise is None else promise.array(),
+        }
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Answers (N,), and how many base models each took."""
@@ -152,6 +169,10 @@ class Schedule(_Ordered):
                 f"schedule: threshold is {self.threshold}; it must be finite"
             )
 
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays as `_Ordered` does; the threshold is (1,)."""
+        return {**_Ordered.arrays(self), "threshold": np.array([self.threshold])}
+
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
         """Decisions (N,) and how many base models each took, (N,), for (N, T) scores.
 
@@ -215,6 +236,10 @@ class MarginSchedule(_Ordered):
                 "schedule: bias must be finite numbers, one for each of two or more "
                 "classes"
             )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Name the arrays as `_Ordered` does, with the bias (K,)."""
+        return {**_Ordered.arrays(self), "bias": self.bias}
 
     def evaluate(self, scores: Floats) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Chosen class (N,) and base models used (N,), for (N, T, K) scores.

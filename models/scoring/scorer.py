@@ -8,8 +8,6 @@ from typing import Any, ClassVar, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput
-
 from .address_table import AddressTable, NotCopied
 from .model import Floats, Rows
 from .preparation import Preparation
@@ -106,9 +104,9 @@ class BaseModels(Protocol):
         """Give what the raw scores start from: (R,)."""
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Smallest and largest score (T,), whatever the row, of one raw score.
+        """Least and most (T, R) that each adds to a raw score, whatever the row.
 
-        BadInput if there are several raw scores, or no bounds.
+        BadInput if there are no bounds.
         """
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
@@ -131,12 +129,9 @@ class SumOfTerms(Scorer, BaseModels):
         """Give the same terms for classes, and how many make a base model."""
         return self, 1
 
-    def need_one_output(self) -> None:
-        """Raise BadInput if there are several raw scores."""
-        if self.outputs != 1:
-            raise BadInput(
-                f"{self.outputs} raw scores per row; bounds are those of one"
-            )
+    def gives_shares(self) -> bool:
+        """Say whether raw scores are shares of each class, which add up to 1."""
+        return False
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -158,6 +153,10 @@ class PackedTerms(NotCopied):
         kernel.
     many
         Kernel of rows (N, width), of `at`, totals (N, R) to add to, and codes (N,).
+    follow_one
+        By limits, compiled function of one row and of `at`. It gives the row's sum and
+        its code, in which UNDECIDED is a whole sum only where it is near the threshold.
+        Else None.
     at
         Address of the table.
     """
@@ -167,6 +166,7 @@ class PackedTerms(NotCopied):
     start: Floats
     enter: Any
     many: Any
+    follow_one: Any
     at: int = field(init=False)
 
     def __post_init__(self) -> None:

@@ -19,6 +19,7 @@ from .kernels.packed import (
     early_by_margin,
     early_by_margin_many,
     early_many,
+    early_one,
     margin,
     margins,
     raw_scores,
@@ -58,10 +59,10 @@ class PackedTrees(PackedTerms):
 
 
 KERNELS = {
-    "margin": (entry(margin), margins),
-    "scores": (None, raw_scores),
-    "limits": (entry(decide), early_many),
-    "margins": (entry(early_by_margin), early_by_margin_many),
+    "margin": (entry(margin), margins, None),
+    "scores": (None, raw_scores, None),
+    "limits": (entry(decide), early_many, entry(early_one)),
+    "margins": (entry(early_by_margin), early_by_margin_many, None),
 }
 
 

@@ -36,6 +36,7 @@ from .kernels.simd import (
     simd_early_by_margin,
     simd_early_by_margin_many,
     simd_early_many,
+    simd_early_one,
     simd_margin,
     simd_margins,
     simd_scores,
@@ -50,10 +51,10 @@ MOST_VALUES = 2**21
 STEPS_PER_TEST = 3
 
 KERNELS = {
-    "margin": (entry(simd_margin), simd_margins),
-    "scores": (None, simd_scores),
-    "limits": (entry(simd_decide), simd_early_many),
-    "margins": (entry(simd_early_by_margin), simd_early_by_margin_many),
+    "margin": (entry(simd_margin), simd_margins, None),
+    "scores": (None, simd_scores, None),
+    "limits": (entry(simd_decide), simd_early_many, entry(simd_early_one)),
+    "margins": (entry(simd_early_by_margin), simd_early_by_margin_many, None),
 }
 
 

@@ -161,13 +161,30 @@ class Trees(TreeArrays, SumOfTerms):
         return pack(self, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """Smallest and largest leaf (T,); BadInput if there are several raw scores."""
-        self.need_one_output()
+        """Smallest and largest leaf (T, R); 0 where a tree adds to another score."""
         # Nodes lie tree by tree, so a tree's leaves do too.
         leaf = ~self.inner
-        values = self.leaves[self.nodes["child"][leaf], 0] / self.divisor
+        values = self.leaves[self.nodes["child"][leaf]] / self.divisor
         starts = sums_before(np.add.reduceat(leaf, self.roots[:-1]))
-        return np.minimum.reduceat(values, starts), np.maximum.reduceat(values, starts)
+        scores = self.targets[:, None] + np.arange(values.shape[1])
+        least, most = np.zeros((2, self.size, self.outputs))
+        np.put_along_axis(least, scores, np.minimum.reduceat(values, starts), 1)
+        np.put_along_axis(most, scores, np.maximum.reduceat(values, starts), 1)
+        return least, most
+
+    def gives_shares(self) -> bool:
+        """Say whether raw scores are shares of each class, which add up to 1.
+
+        So they are in trees and forests of scikit-learn.
+        """
+        leaves, rounding = self.leaves, 4 * self.outputs * EPSILON
+        return bool(
+            leaves.shape[1] == self.outputs > 1
+            and self.divisor == self.size
+            and not self.bias.any()
+            and ((leaves >= 0) & (leaves <= 1)).all()
+            and (np.abs(leaves.sum(axis=1) - 1.0) <= rounding).all()
+        )
 
     def columns_used(self, width: int) -> NDArray[np.bool_]:
         """Mark which columns of full rows each tree's splits read: (T, width)."""

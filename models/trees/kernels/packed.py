@@ -11,7 +11,7 @@ the last are a single leaf of -0, which changes no sum.
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import carray, float64, int32, int64, uint64, void
+from numba import carray, float64, int32, int64, types, uint64, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
@@ -206,6 +206,16 @@ def decide(row: NDArray[np.float32], address: int) -> int:
     if answer != UNDECIDED:
         return int(answer)
     return int(side(total[0], table_at(address, TABLE).threshold))
+
+
+@njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
+def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
+    """Code and sum of one row: those of `early`, or on which side the whole sum is."""
+    total = carray(on_stack(2), (1,), np.float64)
+    code = early(row, address, total)
+    if code & 3 == UNDECIDED:
+        code += side(total[0], table_at(address, TABLE).threshold) - UNDECIDED
+    return int(code), float(total[0])
 
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)

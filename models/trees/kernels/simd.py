@@ -16,7 +16,7 @@ the same bit. `trees/simd.py`, which has an example, makes what lies at the addr
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import carray, float64, int64, uint64, void
+from numba import carray, float64, int64, types, uint64, void
 from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
@@ -234,6 +234,16 @@ def simd_side(row: int, address: int) -> int:
 def simd_decide(row: NDArray[np.float32], address: int) -> int:
     """Answer of one row: `decide`."""
     return int(simd_side(row.ctypes.data, address))
+
+
+@kernel(types.Tuple((int64, float64))(ROW, uint64), ONE_ROW)
+def simd_early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
+    """Code and sum of one row: `early_one`."""
+    total = carray(pointer(room(1)), (1,), np.float64)
+    code = simd_early(row.ctypes.data, address, total)
+    if code & 3 == UNDECIDED:
+        code += side(total[0], table_at(address, TABLE).threshold) - UNDECIDED
+    return int(code), float(total[0])
 
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)

@@ -1,6 +1,7 @@
 """Slow twins of ensembles that stop early."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,23 @@ def walk_margins(
             return sums.index(best), r + 1
     sums = [add_up(scores[:, k], float(start)) for k, start in enumerate(bias)]
     return sums.index(max(sums)), len(order)
+
+
+def score_ends(
+    score: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    sums: NDArray[np.float64],
+    ends: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Least and most of class scores, by trying all ends of what is left together.
+
+    `ends` has for each base model that is left the least and the most (R,) it adds;
+    a raw score is least where all are. `score` makes class scores of raw ones.
+    """
+    least = [sum((low[r] for low, _ in ends), s) for r, s in enumerate(sums)]
+    most = [sum((high[r] for _, high in ends), s) for r, s in enumerate(sums)]
+    corners = itertools.product(*zip(least, most, strict=True))
+    tried = np.array([score(np.array(corner)) for corner in corners])
+    return tried.min(axis=0), tried.max(axis=0)
 
 
 def exit_of(

@@ -1,0 +1,178 @@
+"""Class scores of a row from its sums, and what they can come to where it stopped."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import exp
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.errors import BadInput
+
+from ..scoring.classifier import Classifier, Head
+from ..scoring.kernels.link import LOGISTIC, MARGIN, SOFTMAX
+from ..scoring.kernels.native import entry
+from ..scoring.kernels.score_bounds import bound_scores, choose_whole
+from ..scoring.model import Floats
+from ..scoring.scorer import BaseModels, SumOfTerms
+
+Bounds = list[tuple[float, float]]  # of each class: least and most
+Scores = list[float]
+
+EPSILON = float(np.finfo(np.float64).eps)
+choose_entry, bound_entry = entry(choose_whole), entry(bound_scores)
+
+
+def sums_after(scores: Floats, order: NDArray[np.int64]) -> Floats:
+    """Add up what comes after each position of an order; scores are (T, ...)."""
+    sums: Floats = np.zeros_like(scores)
+    sums[:-1] = np.cumsum(scores[order][:0:-1], axis=0)[::-1]
+    return sums
+
+
+def bound_sums(
+    terms: BaseModels, order: NDArray[np.int64]
+) -> tuple[Floats, Floats] | None:
+    """Least and most (T, R) that base models after each position of an order add.
+
+    Rounding is in them: of sums in this order, in another, and of their difference.
+    None where base models have no bounds.
+    """
+    try:
+        least, most = terms.bounds()
+    except BadInput:
+        return None
+    bias = np.abs(terms.base_bias())
+    largest = np.maximum(np.abs(least), np.abs(most)).sum(axis=0) + bias
+    slack = 4 * (len(order) + 4) * EPSILON * largest
+    return sums_after(least, order) - slack, sums_after(most, order) + slack
+
+
+def rounding_of(classifier: Classifier) -> Floats:
+    """By how much bounds of class scores are widened, and between what they lie: (3,).
+
+    Raw scores' own rounding is not in it.
+    """
+    head, scorer = classifier.head, classifier.scorer
+    of_links = (len(head.classes) + 16) * EPSILON
+    if head.link != MARGIN:
+        return np.array([of_links, 0.0, 1.0])
+    if isinstance(scorer, SumOfTerms) and scorer.gives_shares():
+        return np.array([of_links, 0.0, 1.0])
+    return np.array([0.0, -np.inf, np.inf])
+
+
+def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | None:
+    """Find how class scores (2,) follow from the difference of two raw scores.
+
+    One raw score is such a difference itself. None where they do not follow from it.
+    """
+    head, scorer, gain = classifier.head, classifier.scorer, classifier.head.gain
+    if head.inputs == 1 and head.link != LOGISTIC:
+        return head.scores_by
+    if head.link == LOGISTIC and head.inputs == 1:
+        # As `_logistic`, here where a call would cost as much as some trees.
+        def scores(apart: float) -> Scores:
+            margin = gain * apart
+            if margin >= 0.0:
+                share = 1.0 / (1.0 + exp(-margin))
+            else:
+                power = exp(margin)
+                share = power / (1.0 + power)
+            return [1.0 - share, share]
+
+        return scores
+    if head.link == SOFTMAX:
+        return lambda apart: [_logistic(-gain * apart), _logistic(gain * apart)]
+    if head.link == MARGIN and isinstance(scorer, SumOfTerms) and scorer.gives_shares():
+        return lambda apart: [0.5 - 0.5 * apart, 0.5 + 0.5 * apart]
+    return None
+
+
+def _logistic(margin: float) -> float:
+    """Logistic function, as in `kernels/link.py`: to enter that takes twice as long."""
+    if margin >= 0.0:
+        return 1.0 / (1.0 + exp(-margin))
+    power = exp(margin)
+    return power / (1.0 + power)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DifferenceBounds:
+    """Bounds of two class scores, from the running sum after each base model.
+
+    Attributes
+    ----------
+    least, most
+        T numbers: from a running sum to the least and the most that the difference of
+        the raw scores comes to.
+    scores
+        Class scores by that difference, of which they are monotone functions.
+    rounding
+        As `rounding_of` gives it.
+    """
+
+    least: Scores
+    most: Scores
+    scores: Callable[[float], Scores]
+    rounding: Scores
+
+    def of(self, used: int, total: float) -> Bounds:
+        """Bounds of each class after `used` >= 1 base models."""
+        wide, floor, ceiling = self.rounding
+        high, low = self.scores(total + self.least[used - 1])
+        other, top = self.scores(total + self.most[used - 1])
+        return [
+            (max(other - wide, floor), min(high + wide, ceiling)),
+            (max(low - wide, floor), min(top + wide, ceiling)),
+        ]
+
+
+def bound_by_difference(
+    classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
+) -> DifferenceBounds | None:
+    """Bound what two classes' scores can come to, where that can be said."""
+    scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
+    if scores is None or sums is None:
+        return None
+    least, most = ((ends[:, 0] + terms.base_bias()[0]).tolist() for ends in sums)
+    return DifferenceBounds(least, most, scores, rounding_of(classifier).tolist())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassBounds:
+    """Bounds of K > 2 class scores, from the running sums after each base model.
+
+    Attributes
+    ----------
+    least, most : (T, K)
+        What the base models after each position can add, rounding included.
+    head
+        Makes class scores of whole sums.
+    rounding : (3,)
+        As `rounding_of` gives it.
+    """
+
+    least: Floats
+    most: Floats
+    head: Head
+    rounding: Floats
+
+    def of(self, used: int, totals: Floats) -> Bounds:
+        """Bounds of each class after `used` >= 1 base models."""
+        out, head = np.empty(2 * len(totals)), self.head
+        sums = totals, self.least, self.most
+        bound_entry(*sums, used - 1, head.link, head.gain, self.rounding, out)
+        pairs = iter(out.tolist())
+        return list(zip(pairs, pairs, strict=True))
+
+
+def bound_by_class(
+    classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
+) -> ClassBounds | None:
+    """Bound what the scores of K > 2 classes can come to, where that can be said."""
+    sums = bound_sums(terms, order)
+    if sums is None:
+        return None
+    least, most = (np.ascontiguousarray(ends) for ends in sums)
+    return ClassBounds(least, most, classifier.head, rounding_of(classifier))

@@ -1,0 +1,121 @@
+"""How a stored schedule is read again, and joined with the model it was fitted for."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from polydom.features.errors import BadInput, BadModel
+
+from ..qwyc.schedule import MarginSchedule, Promise, Schedule
+from ..scoring.model import Floats, Model
+from ..scoring.scorer import SumOfTerms
+from ..scoring.stored_arrays import Stored
+from .early_exits import EarlyExit, MarginExit
+from .ensemble import Ensemble, as_ensemble
+from .model_digest import digest_model
+
+
+class StoredSchedule(Stored):
+    """The arrays of one schedule."""
+
+    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+        Stored.__init__(self, "schedule", arrays)
+
+    def fail(self, reason: str) -> BadModel:
+        """Make the error that says what is wrong with the schedule."""
+        return BadModel(f"stored schedule: {reason}")
+
+    def limits(self, name: str, count: int) -> Floats:
+        """Float64 array `name` of (count,) numbers, which may be infinite."""
+        array: Floats = self.array(name, np.float64, (count,))
+        if np.isnan(array).any():
+            raise self.fail(f"{name}[{int(np.isnan(array).argmax())}] is nan")
+        return array
+
+
+def load_early_exit(
+    model: Model, arrays: Mapping[str, NDArray[Any]]
+) -> EarlyExit | MarginExit:
+    """Make the evaluator that follows a stored schedule.
+
+    Parameters
+    ----------
+    model
+        What the schedule was fitted for.
+    arrays
+        What `EarlyExit.arrays` or `MarginExit.arrays` gave, by name.
+
+    Raises
+    ------
+    BadModel
+        If the model is no sum of base models, or the arrays are no schedule, or one
+        that was made for another model.
+    """
+    stored = StoredSchedule(arrays)
+    scorer = getattr(model, "scorer", None)
+    if not isinstance(scorer, SumOfTerms):
+        raise stored.fail(f"a {model.kind} model has no base models to leave out")
+    ensemble = as_ensemble(model)  # type: ignore[arg-type]
+    order = _load_order(stored, ensemble.size)
+    load = _load_limits if ensemble.binary else _load_margins
+    schedule: Schedule | MarginSchedule = load(stored, order, ensemble)
+    digest = stored.array("model", np.uint8, (8,))
+    if not np.array_equal(digest, digest_model(model)):
+        raise stored.fail("it was made for another model")
+    return ensemble.early_exit(schedule)
+
+
+def _load_order(stored: StoredSchedule, size: int) -> NDArray[np.int64]:
+    order = stored.array("order", np.int32, (None,))
+    if len(order) != size:
+        raise stored.fail(f"it orders {len(order)} base models; its model has {size}")
+    if not np.array_equal(np.sort(order), np.arange(size)):
+        raise stored.fail(f"its order is no permutation of 0 ... {size - 1}")
+    return order.astype(np.int64)
+
+
+def _load_limits(
+    stored: StoredSchedule, order: NDArray[np.int64], ensemble: Ensemble
+) -> Schedule:
+    lower, upper = (stored.limits(name, len(order)) for name in ("lower", "upper"))
+    threshold = float(stored.finite("threshold", (1,))[0])
+    if threshold != ensemble.threshold:
+        raise stored.fail(
+            f"its threshold is {threshold!r}; that of its model is "
+            f"{ensemble.threshold!r}"
+        )
+    try:
+        return Schedule(order, lower, upper, threshold, _load_promise(stored))
+    except BadInput as error:
+        raise stored.fail(str(error)) from error
+
+
+def _load_margins(
+    stored: StoredSchedule, order: NDArray[np.int64], ensemble: Ensemble
+) -> MarginSchedule:
+    margin = stored.limits("margin", len(order))
+    bias = stored.finite("bias", ensemble.bias.shape)
+    if not np.array_equal(bias, ensemble.bias):
+        k = int((bias != ensemble.bias).argmax())
+        raise stored.fail(
+            f"its bias is not its model's: class {k} begins at {bias[k]!r} instead of "
+            f"{ensemble.bias[k]!r}"
+        )
+    return MarginSchedule(order, margin, bias, _load_promise(stored))
+
+
+def _load_promise(stored: StoredSchedule) -> Promise | None:
+    numbers = stored.finite("promise", (None,)).tolist()
+    if not numbers:
+        return None
+    if len(numbers) != 4:
+        raise stored.fail(
+            f"its promise is {len(numbers)} numbers; it must be 4 or none"
+        )
+    bound, confidence, rows, changed = numbers
+    sound = 0 <= bound <= 1 and 0 < confidence < 1 and 0 <= changed <= rows < 2**53
+    if not (sound and rows.is_integer() and changed.is_integer() and rows):
+        raise stored.fail(f"its promise cannot be: {numbers}")
+    return Promise(bound, confidence, int(rows), int(changed))

@@ -1,0 +1,317 @@
+"""`answer`: class, base models used, whole scores or their bounds, of one row."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lightgbm import LGBMClassifier
+from numpy.typing import NDArray
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.linear_model import LogisticRegression, RidgeClassifier, SGDClassifier
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from threadpoolctl import threadpool_limits
+from xgboost import XGBClassifier
+
+from polydom.features.errors import BadInput, BadRow
+from polydom.models import Ensemble, MarginSchedule, Schedule, compile
+from polydom.models.early_exit.class_scores import bound_sums, sums_after
+from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
+from polydom.models.lattices.estimator import LatticeEnsembleClassifier
+from polydom.models.scoring.classifier import Head
+from polydom.models.scoring.kernels.link import (
+    EACH,
+    HUBER,
+    LARGEST,
+    LARGEST_SCORE,
+    LOGISTIC,
+    MARGIN,
+    SOFTMAX,
+)
+from polydom.models.scoring.kernels.score_bounds import bound_scores, choose_whole
+from tests.support.agreement import bundled
+from tests.support.examples import few
+from tests.support.oracles.early_exit import score_ends, walk_early, walk_margins
+
+Exits = EarlyExit | MarginExit
+FEW: dict[str, Any] = {"n_estimators": 9, "random_state": 0}
+LEARNERS: dict[str, Any] = {
+    "lightgbm": LGBMClassifier(**FEW, verbose=-1, n_jobs=1),
+    "one against the rest": LGBMClassifier(
+        **FEW, verbose=-1, n_jobs=1, objective="multiclassova"
+    ),
+    "xgboost": XGBClassifier(n_estimators=9, max_depth=3, n_jobs=1),
+    "boosting": GradientBoostingClassifier(**FEW, max_depth=2),
+    "histogram": HistGradientBoostingClassifier(max_iter=9),
+    "adaboost": AdaBoostClassifier(**FEW),
+    "forest": RandomForestClassifier(**FEW, max_depth=3),
+    "extra trees": ExtraTreesClassifier(**FEW),
+    "prepared": make_pipeline(
+        StandardScaler(), RandomForestClassifier(**FEW, max_depth=3)
+    ),
+    "lattices": LatticeEnsembleClassifier(9, 3, epochs=2, random_state=0),
+    "simplices": LatticeEnsembleClassifier(
+        40, 3, interpolation="simplex", epochs=2, random_state=0
+    ),
+    "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=9000)),
+    "huber": make_pipeline(
+        StandardScaler(), SGDClassifier(loss="modified_huber", random_state=0)
+    ),
+    "ridge": RidgeClassifier(),
+    "multinomial": MultinomialNB(),
+}
+LINEAR = {"logistic", "huber", "ridge", "multinomial"}
+DATA = {2: "breast_cancer", 3: "wine"}
+
+
+def fitted() -> dict[tuple[str, int], Ensemble]:
+    made = {}
+    with threadpool_limits(1):
+        for name, learner in LEARNERS.items():
+            for classes, data in DATA.items():
+                if (name, classes) != ("one against the rest", 2):
+                    made[name, classes] = compile(learner.fit(*bundled(data)))
+    return made
+
+
+ENSEMBLES = fitted()
+ROWS = {classes: bundled(name)[0] for classes, name in DATA.items()}
+
+
+def drawn_exit(ensemble: Ensemble, X: NDArray[Any], seed: int, width: float) -> Exits:
+    """An evaluator with limits drawn as wide as a share of the scores' spread."""
+    draw, T = np.random.default_rng(seed), ensemble.size
+    scores, order = ensemble.base_scores(X), draw.permutation(T)
+    spread = width * np.abs(scores).sum(axis=1).mean() + 1e-9
+    if not ensemble.binary:
+        margin = np.append(draw.uniform(0, spread, T - 1), np.inf)
+        return ensemble.early_exit(MarginSchedule(order, margin, ensemble.bias))
+    limits = ensemble.threshold + np.sort(draw.normal(0, spread, (T, 2)), axis=1)
+    limits[-1] = -np.inf, np.inf
+    schedule = Schedule(order, limits[:, 0], limits[:, 1], ensemble.threshold)
+    return ensemble.early_exit(schedule)
+
+
+def whole_exit(ensemble: Ensemble) -> Exits:
+    """An evaluator that never stops, in another order than the ensemble's."""
+    never, T = np.full(ensemble.size, np.inf), ensemble.size
+    order = np.random.default_rng(1).permutation(T)
+    if ensemble.binary:
+        return ensemble.early_exit(Schedule(order, -never, never, ensemble.threshold))
+    return ensemble.early_exit(MarginSchedule(order, never, ensemble.bias))
+
+
+def walk(exits: Exits, ensemble: Ensemble, scores: NDArray[Any]) -> tuple[int, int]:
+    """Class and base models used of one row, slowly."""
+    schedule = exits.schedule
+    order = schedule.order.tolist()
+    if isinstance(schedule, MarginSchedule):
+        return walk_margins(scores, order, schedule.margin, ensemble.bias)
+    limits = schedule.lower, schedule.upper, schedule.threshold
+    decisions, used = walk_early(scores[None], order, *limits)
+    return int(decisions[0]), used[0]
+
+
+@pytest.mark.parametrize(("name", "classes"), ENSEMBLES)
+@settings(max_examples=few(8), deadline=None)
+@given(seed=st.integers(0, 999), width=st.sampled_from([0.05, 0.3, 9.0]))
+def test_answers_are_those_of_a_walk_and_bounds_hold_what_scores_become(
+    name: str, classes: int, seed: int, width: float
+) -> None:
+    ensemble, rows = ENSEMBLES[name, classes], ROWS[classes]
+    exits = drawn_exit(ensemble, rows, seed, width)
+    draw = np.random.default_rng(seed)
+    X = rows[draw.integers(0, len(rows), 12)]
+    whole, base = ensemble.predict_scores(X), ensemble.base_scores(X)
+    for i, row in enumerate(X):
+        one = exits.answer(row.astype(np.float32))
+        assert exits.answer(row) == exits.answer(row.tolist())
+        assert (one.code, one.used) == walk(exits, ensemble, base[i])
+        assert one[:2] == exits.answer(row)[:2]
+        assert one.code == exits.choose(row.astype(np.float32))
+        if one.used == exits.size:
+            assert one.bounds is None
+            assert one.scores is not None
+            np.testing.assert_allclose(one.scores, whole[i], rtol=1e-9, atol=1e-14)
+        else:
+            assert one.scores is None
+            assert (one.bounds is None) == (name in LINEAR)
+        for k, (low, high) in enumerate(one.bounds or []):
+            assert low <= whole[i, k] <= high
+
+
+@pytest.mark.parametrize(("name", "classes"), ENSEMBLES)
+def test_bounds_hold_for_every_row(name: str, classes: int) -> None:
+    """Exactly, to the last bit of the scores that the classifier gives."""
+    ensemble, X = ENSEMBLES[name, classes], ROWS[classes]
+    if name in LINEAR:
+        return
+    whole, T, found = ensemble.predict_scores(X), ensemble.size, 0
+    for stop in {1, T // 2, T - 1}:
+        order = np.random.default_rng(stop).permutation(T)
+        at = np.where(np.arange(T) == stop - 1, 0.0, np.inf)
+        if ensemble.binary:
+            ends = np.where(np.isinf(at), at, ensemble.threshold)
+            limits = np.where(np.isinf(at), -np.inf, ends), ends
+            made: Any = Schedule(order, *limits, ensemble.threshold)
+        else:
+            made = MarginSchedule(order, at, ensemble.bias)
+        exits = ensemble.early_exit(made)
+        for row, scores in zip(X.astype(np.float32), whole, strict=True):
+            answer = exits.answer(row)
+            if answer.bounds is not None:
+                found += 1
+                low, high = np.array(answer.bounds).T
+                assert ((low <= scores) & (scores <= high)).all()
+                assert answer.used == stop
+    assert found > len(X)
+
+
+@pytest.mark.parametrize(
+    ("link", "classes"),
+    [(SOFTMAX, 3), (EACH, 3), (HUBER, 3), (LOGISTIC, 3), (MARGIN, 3), (SOFTMAX, 2)],
+)
+@settings(max_examples=few(100))
+@given(data=st.data())
+def test_bounds_are_the_ends_of_all_that_may_be_added(
+    link: int, classes: int, data: Any
+) -> None:
+    number = st.floats(-3, 3) | st.sampled_from([0.0, 40.0, -40.0, 800.0, -800.0])
+    draw = np.random.default_rng(data.draw(st.integers(0, 999)))
+    sums = np.array(data.draw(st.lists(number, min_size=classes, max_size=classes)))
+    T, gain = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([1.0, 0.3, 7.0]))
+    ends = np.sort(draw.normal(0, data.draw(st.floats(0, 5)), (T, 2, classes)), axis=1)
+    rule = LARGEST_SCORE if link in (EACH, SOFTMAX) else LARGEST
+    head = Head(np.arange(classes), link, rule, classes, gain)
+    low, high = score_ends(lambda raw: head.scores(raw[None])[0], sums, list(ends))
+    least, most = ends.sum(axis=0)
+    out = np.empty(2 * classes)
+    share = link != MARGIN
+    rounding = np.array([1e-12, *((0, 1) if share else (-np.inf, np.inf))])
+    bound_scores(sums, least[None], most[None], 0, link, gain, rounding, out)
+    found = out.reshape(classes, 2)
+    assert (found[:, 0] <= low).all()
+    assert (found[:, 1] >= high).all()
+    # Else all is lost in rounding, or may be 0 together, and nothing is said.
+    if np.abs(sums).max() < 30 and link != HUBER:
+        np.testing.assert_allclose(found, np.stack([low, high], axis=1), atol=1e-9)
+
+
+@pytest.mark.parametrize("link", [SOFTMAX, EACH, HUBER, LOGISTIC, MARGIN])
+@given(st.lists(st.integers(-3, 3).map(float), min_size=3, max_size=3))
+def test_whole_sums_choose_as_the_head_does_or_not_at_all(
+    link: int, sums: list[float]
+) -> None:
+    for rule in (LARGEST, LARGEST_SCORE):
+        head, raw, out = Head(np.arange(3), link, rule, 3), np.array(sums), np.empty(3)
+        chosen = choose_whole(raw, link, rule, 1.0, out)
+        tied = sorted(sums)[1] == sorted(sums)[2]
+        assert (chosen == -1) == tied
+        if not tied:
+            assert chosen == head.choose(raw[None])[0]
+            np.testing.assert_array_equal(out, head.scores(raw[None])[0])
+        raw[1] = no_number(link)
+        assert choose_whole(raw, link, rule, 1.0, out) == -1
+
+
+def no_number(link: int) -> float:
+    return (np.nan, np.inf, -np.inf)[link % 3]
+
+
+def test_sums_after_each_position() -> None:
+    scores, order = np.array([[1.0, 2], [3, 4], [5, 6]]), np.array([2, 0, 1])
+    expected = [[4.0, 6], [3, 4], [0, 0]]
+    assert sums_after(scores, order).tolist() == expected
+    assert sums_after(scores[:1], order[1:2]).tolist() == [[0.0, 0]]
+
+
+def test_what_has_no_bounds_gives_none() -> None:
+    ensemble = ENSEMBLES["ridge", 2]
+    assert bound_sums(ensemble.terms, np.arange(ensemble.size)) is None
+    found = bound_sums(ENSEMBLES["forest", 3].terms, np.arange(9))
+    assert found is not None
+    assert (found[0] < found[1]).all()
+
+
+@pytest.mark.parametrize("name", ["forest", "lightgbm", "extra trees", "boosting"])
+def test_ties_are_decided_by_the_classifiers_own_order(name: str) -> None:
+    """Sums at the threshold and of two equal best classes, in many orders."""
+    draw = np.random.default_rng(0)
+    X = draw.integers(0, 2, (60, 3)).astype(np.float64)
+    for classes in (2, 3):
+        y = np.arange(60) % classes
+        with threadpool_limits(1):
+            model = LEARNERS[name].fit(X, y)
+        ensemble = compile(model)
+        exits = whole_exit(ensemble)
+        answers = [exits.answer(row) for row in X.astype(np.float32)]
+        codes = [ensemble.classifier.choose(row) for row in X.astype(np.float32)]
+        assert [answer.code for answer in answers] == codes
+        for answer, row in zip(answers, X, strict=True):
+            scores = ensemble.predict_scores(row[None])[0]
+            assert answer.scores is not None
+            np.testing.assert_allclose(answer.scores, scores, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", sorted(LINEAR - {"multinomial"}))
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_gap_that_was_met_is_refused_as_the_model_does(
+    name: str, classes: int, value: float
+) -> None:
+    ensemble, X = ENSEMBLES[name, classes], ROWS[classes].astype(np.float32)
+    exits = whole_exit(ensemble)
+    rows = X[:3].copy()
+    rows[1, 4] = value
+    for row in (rows[1], rows[1].astype(np.float64)):
+        for call in (exits.answer, exits.choose):
+            with pytest.raises(BadRow, match=f"row 0 has {value} in column 4") as error:
+                call(row)
+            assert error.value.column == 4
+    for some in (rows, rows.astype(np.float64)):
+        with pytest.raises(BadRow, match=f"row 1 has {value} in column 4"):
+            exits.choices(some)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_gap_at_another_operating_point_is_refused_too(value: float) -> None:
+    ensemble, X = ENSEMBLES["logistic", 2], ROWS[2].astype(np.float32)
+    never, T = np.full(ensemble.size, np.inf), ensemble.size
+    schedule = Schedule(np.arange(T), -never, never, ensemble.threshold + 1.0)
+    exits = ensemble.early_exit(schedule)
+    row = X[0].copy()
+    assert exits.answer(row).code == exits.choose(row)
+    row[T - 1] = value
+    for call in (exits.answer, exits.choose):
+        with pytest.raises(BadRow, match=f"row 0 has {value} in column {T - 1}"):
+            call(row)
+
+
+def test_rows_that_are_none_are_refused() -> None:
+    for classes in (2, 3):
+        exits = drawn_exit(ENSEMBLES["forest", classes], ROWS[classes], 0, 1.0)
+        with pytest.raises(BadInput, match="a row of shape"):
+            exits.answer(ROWS[classes][:2])
+        with pytest.raises(BadInput, match="a row of type str"):
+            exits.answer("row")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["forest", "lightgbm", "lattices"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_threads_share_an_evaluator(name: str, classes: int) -> None:
+    ensemble, rows = ENSEMBLES[name, classes], ROWS[classes].astype(np.float32)
+    exits = drawn_exit(ensemble, rows, 0, 0.2)
+    expected = [exits.answer(row) for row in rows]
+    with ThreadPoolExecutor(4) as threads:
+        ask = list(threads.map(lambda _: [exits.answer(r) for r in rows], range(8)))
+    assert ask == [expected] * 8
