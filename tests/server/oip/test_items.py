@@ -10,7 +10,7 @@ import pytest
 from polydom.features.errors import BadInput, BadItem
 from polydom.indexer.index.index import Index
 from polydom.indexer.index.package import Package
-from polydom.server.oip.items import MAX_ITEMS, Items, Requested
+from polydom.server.oip.items import MAX_ITEMS, Items, Requested, asks_scores
 from polydom.server.oip.tensors import BYTES, Tensor
 from polydom.server.schema.predict import Answer
 from tests.support.three_kinds import picture, save_three
@@ -174,6 +174,22 @@ def test_outputs_are_label_and_scores_unless_others_are_asked_for(
     ]
     (best,) = kinds["texts"].write([answer(reason=None)], True, [Requested("reason")])
     assert best.values == [""]
+
+
+@pytest.mark.parametrize(
+    ("names", "needed"),
+    [
+        ([], True),
+        (["scores"], True),
+        (["label", "scores"], True),
+        (["label"], False),
+        (["label", "reason", "expected_accuracy"], False),
+    ],
+)
+def test_scores_are_needed_where_they_are_an_output(
+    names: list[str], needed: bool
+) -> None:
+    assert asks_scores([Requested(name) for name in names]) is needed
 
 
 def test_scores_as_classification_are_the_best_first(kinds: Indexes) -> None:

@@ -52,8 +52,10 @@ def test_budget_is_what_was_asked_for_and_is_of_use(
 def test_terms_reach_every_item() -> None:
     ask = PredictRequest(text="a")
     named: dict[str, Any] = {"on_infeasible": "error", "min_accuracy": 1}
+    named["exact"] = True
     Parameters.read({**named, "priority": 1, "triton_x": True}, None).give(ask)
     assert (ask.on_infeasible, ask.min_accuracy, ask.text) == ("error", 1, "a")
+    assert ask.exact
 
 
 @pytest.mark.parametrize(
