@@ -57,7 +57,7 @@ class Held:
         ((_, rows),) = split(data, seed=0, held_out=0.25, folds=None)
         self.items: list[Item] = [data.items[row] for row in rows]
         self.labels = [data.labels[data.codes[row]] for row in rows]
-        menus = Menus(index)
+        menus = Menus(index, index.coefficients)
         self.menus = [menus.of(item.size) for item in self.items]
         self._known: dict[tuple[int, int], Outcome] = {}
         self.most = sum(float(menu.costs[-1]) for menu in self.menus)

@@ -102,13 +102,12 @@ class Menus:
     index
         What is chosen from.
     costs : (C, T)
-        Cost polynomials of its candidates where these are not to be its own: their
-        means, where plans may answer early.
+        Cost polynomials of its candidates: its own, or their means.
     """
 
-    def __init__(self, index: Index, costs: Floats | None = None) -> None:
+    def __init__(self, index: Index, costs: Floats) -> None:
         self._index = index
-        self._costs = index.coefficients if costs is None else costs
+        self._costs = costs
         self._made: dict[Size, Menu] = {}
 
     def of(self, size: Size) -> Menu:

@@ -14,7 +14,7 @@ from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Caller, Request
 from ..schema.batch import Totals
-from .knapsack import Menus
+from .knapsack import Menu, Menus, Solution, solve
 from .stream_budget import StreamBudget
 
 # Items that are planned together.
@@ -104,7 +104,7 @@ class Ledger:
     Attributes
     ----------
     menus
-        What there is for items by size.
+        What there is for items by size, at what it costs on average.
     kept
         What chunks planned now have to leave of the budget.
     exact
@@ -129,9 +129,8 @@ class Ledger:
         self.timing = PlanTiming()
         self.answered = self.errors = 0
         self._time_counts = planner.unit == "s"
-        # money is spent whatever an item turns out to cost; time evens out
-        costs = planner.mean_costs if self._time_counts else None
-        self.menus = Menus(planner.index, costs)
+        self.menus = Menus(planner.index, planner.mean_costs)
+        self._whole_menus = Menus(planner.index, planner.index.coefficients)
         self._stream_budget = StreamBudget(count)
         self._workers = workers
         self._spent = self._hoped = 0.0
@@ -168,17 +167,41 @@ class Ledger:
     def plan(self, items: Sequence[Item]) -> "Chunk":
         """Choose a row for each of the next items."""
         planned_s = self.planner.now()
-        menus = [self.menus.of(item.size) for item in items]
         come = len(items) + self._stream_budget.to_come(len(items))
-        found = self._stream_budget.choose(menus, self.left_for_plans(come))
+        left = self.left_for_plans(come)
+        menus = [self.menus.of(item.size) for item in items]
+        found = self._stream_budget.choose(menus, left)
+        cost = found.cost
+        if not self._time_counts:
+            # time evens out; what is planned of money must be there if all is spent
+            cost = self._whole_cost(items, menus, found)
+            if cost > (most := self._left_beside_others(left, menus)):
+                menus = [self._whole_menus.of(item.size) for item in items]
+                found = solve(menus, most)
+                cost = found.cost
         assignments = [
             Assignment(
                 item, int(menu.rows[place]), self.exact, float(menu.costs[place])
             )
             for item, menu, place in zip(items, menus, found.places, strict=True)
         ]
-        self._under_way += found.cost
-        return Chunk(self, assignments, found.cost, planned_s)
+        self._under_way += cost
+        return Chunk(self, assignments, cost, planned_s)
+
+    def _left_beside_others(self, left: float, menus: Sequence[Menu]) -> float:
+        """Leave as much for each item to come as the cheapest plans here cost."""
+        cheapest = sum(float(menu.costs[0]) for menu in menus) / max(len(menus), 1)
+        return left - self._stream_budget.to_come() * cheapest
+
+    def _whole_cost(
+        self, items: Sequence[Item], menus: Sequence[Menu], found: Solution
+    ) -> float:
+        """Cost of plans together, should none of them answer early."""
+        index = self.planner.index
+        return sum(
+            index.cost_s(int(menu.rows[place]), item.size)
+            for item, menu, place in zip(items, menus, found.places, strict=True)
+        )
 
     def answers(
         self, items: Iterable[Numbered], caller: Caller | None = None
@@ -250,7 +273,7 @@ class Chunk:
     assignments
         What each item gets.
     cost
-        Of all together, by the curves.
+        Of all together, by their menus; of money at most, should no plan answer early.
     times
         What its menu said, and actual seconds, of each plan that was carried out.
     all_s

@@ -267,6 +267,7 @@ class Execution(ABC):
         the whole model's, which is answered then.
         """
         exits = None if whole or self._request.exact else self._planner.early_exits[row]
+        scores: list[float] | None
         bounds = used = size = None
         if exits is None:
             code, scores = self._ask(row)
@@ -291,7 +292,9 @@ class Execution(ABC):
             drift=self.choice.drift,
             audit=audit,
             passed=drawn,
-            score_bounds=bounds and dict(zip(labels, bounds, strict=True)),
+            score_bounds=None
+            if bounds is None
+            else dict(zip(labels, bounds, strict=True)),
             base_models_used=used,
             base_models=size,
         )

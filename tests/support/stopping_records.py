@@ -46,7 +46,8 @@ def label_rows(rows: NDArray[np.float32], classes: int) -> NDArray[np.int64]:
     noise = np.random.default_rng(7).normal(size=len(rows))
     total = rows @ np.array([2.0, 1, 0.5, 1, 1, 0.5]) + noise
     cuts = [0.0] if classes == 2 else [-1.5, 1.5]
-    return np.digitize(total, cuts)
+    codes: NDArray[np.int64] = np.digitize(total, cuts)
+    return codes
 
 
 def record_of(row: NDArray[np.float32]) -> dict[str, float]:

@@ -111,7 +111,8 @@ def test_shares_of_all_items_add_up_to_what_the_optimum_spends(
 
 
 def test_menus_are_the_hulls_of_the_skyline_at_a_size() -> None:
-    menus = Menus(make_index())
+    index = make_index()
+    menus = Menus(index, index.coefficients)
     menu = menus.of(100)
     assert menu is menus.of(100)
     # 0.8 for 5.2 ms lies below the line from 0.7 for 1.2 ms to 0.95 for 9.2 ms

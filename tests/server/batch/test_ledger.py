@@ -90,6 +90,34 @@ def test_exits_in_batches_are_counted_and_audited(share: float) -> None:
         assert ledger.totals().budget_met
 
 
+@pytest.mark.parametrize("unit", ["s", "usd"])
+@pytest.mark.parametrize("amount", [0.01, 0.1, 0.2, 0.3, 0.5, 0.9])
+def test_what_exits_save_buys_dearer_plans_and_is_never_spent_twice(
+    unit: str, amount: float
+) -> None:
+    """Plans of 9.2 that always end after one feature at 1.3, in a batch of 100."""
+    index = with_margins(0.0)
+    package = index.package
+    assert package is not None
+    ends = ((1.0,), (0.0, 1.0), (0.0, 0.0, 1.0), (0.0, 1.0, 0.0, 0.0))
+    told, spent = [], []
+    for known in ((), ends):
+        meta = {**package.meta, "unit": unit}
+        own = replace(index, package=replace(package, meta=meta, ends=known))
+        clock = Clock()
+        planner = slow_planner(clock, (1e-3, 4e-3, 4e-3), own)
+        ledger = Ledger(planner, amount, count=100)
+        run(ledger, 100)
+        totals = ledger.totals()
+        assert totals.budget_met or amount < 0.02  # what the cheapest plans take
+        assert totals.expected_accuracy is not None
+        told.append(totals.expected_accuracy)
+        spent.append(ledger.spent)
+    assert told[1] >= told[0]
+    if amount in (0.2, 0.3):
+        assert told[1] > told[0] + 0.02
+
+
 def test_a_second_answer_that_exits_is_audited_too() -> None:
     index = with_margins(0.0)
     planner = Planner(index, extractor_of(index), now=Clock(), audit=1.0)
