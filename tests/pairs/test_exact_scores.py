@@ -9,6 +9,7 @@ import asyncio
 import csv
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,13 +21,21 @@ import tritonclient.grpc as triton
 from msgspec import UNSET
 from starlette.testclient import TestClient
 
+from polydom.features.extract import Extractor
+from polydom.features.items import record_item
 from polydom.server import AsyncClient, Client, Scorer, score_items
 from polydom.server.__main__ import main
 from polydom.server.app import create_app
-from polydom.server.engine.request import Caller
+from polydom.server.engine.budget import Deadline
+from polydom.server.engine.execution import execute
+from polydom.server.engine.planner import Planner
+from polydom.server.engine.request import Caller, Request
 from polydom.server.http.raw_request import RawRequest
 from polydom.server.ops.server import free_port
-from polydom.server.settings import GrpcAt
+from polydom.server.runtime.translator import Translator
+from polydom.server.schema.predict import encode
+from polydom.server.settings import GrpcAt, Settings
+from tests.support.clock import Clock
 from tests.support.servers import ask, serving
 from tests.support.stopping_records import draw_rows, make_index, record_of
 from tests.support.waiting import until_ready
@@ -514,3 +523,36 @@ def test_metrics_count_the_base_models_of_every_entrance(tmp_path: Path) -> None
     }
     assert counts == {"true": 2 * early + TREES, "false": 2 * (TREES - early)}
     assert float(found['polydom_exits_total{model="people"}']) == 2
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_plan_that_the_clock_cut_short_answers_by_the_schedule_of_what_it_has(
+    exact: bool,
+) -> None:
+    index, clock = make_index(), Clock(0.0)
+    own = PACKAGE.extractor()
+
+    def slow(*inputs: Any) -> Any:
+        clock.now_s += 9e-4
+        return own.features[0].function(*inputs)
+
+    features = [replace(own.features[0], function=slow), *own.features[1:]]
+    planner = Planner(index, Extractor(features, own.widths), now=clock)
+    translator = Translator(planner, Settings())
+    said_early = 0
+    for row in ROWS[:50]:
+        item = record_item(record_of(row))
+        budget = Deadline(clock.now_s, 1e-3)
+        request = Request(item, budget, read_s=clock.now_s, exact=exact)
+        outcome = execute(planner, request)
+        planner.audit.answered(outcome)
+        answer = decode(encode(translator.answer(request, outcome)))
+        assert (answer["features"], answer["reason"]) == (["left"], "overrun")
+        follower = PACKAGE.early_exits[1]
+        model = PACKAGE.models[1] if exact else follower
+        assert answer["label"] == LABELS[model.choose(row)]
+        assert (answer["scores"] is None) == ("score_bounds" in answer)
+        assert ("base_models" in answer) != exact
+        said_early += answer["scores"] is None
+    assert planner.audit.exits == said_early
+    assert (said_early > 0) != exact
