@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
+from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadFeature, BadItem, PolydomError
 from polydom.features.items import Item
+from polydom.indexer.index.mean_costs import mean_costs
 
 from ..engine.budget import Allowance
 from ..engine.execution import PlanExecution
@@ -129,8 +131,7 @@ class Ledger:
         self.timing = PlanTiming()
         self.answered = self.errors = 0
         self._time_counts = planner.unit == "s"
-        self.menus = Menus(planner.index, planner.mean_costs)
-        self._whole_menus = Menus(planner.index, planner.index.coefficients)
+        self._make_menus()
         self._stream_budget = StreamBudget(count)
         self._workers = workers
         self._spent = self._hoped = 0.0
@@ -147,6 +148,22 @@ class Ledger:
         if self._time_counts:
             return self.planner.now() - self.started_s
         return self._spent
+
+    def need_scores(self) -> None:
+        """Have whole models answer what is planned from now on, at what they cost."""
+        self.exact = True
+        self._make_menus()
+
+    def _make_menus(self) -> None:
+        index, package = self.planner.index, self.planner.package
+        means, most = self.planner.mean_costs, index.coefficients
+        if self.exact and package.early_exits:
+            most = most.copy()
+            most[:, 0] += package.checked_s - package.model_s
+            whole = replace(package, mean_s=package.checked_s)
+            means = mean_costs(whole, index.coefficients) if package.ends else most
+        self.menus, self._most_menus = Menus(index, means), Menus(index, most)
+        self._most_costs = most
 
     def left_for_plans(self, count: float) -> float:
         """Return what the plans of `count` items may be predicted to cost by now."""
@@ -174,9 +191,9 @@ class Ledger:
         cost = found.cost
         if not self._time_counts:
             # time evens out; what is planned of money must be there if all is spent
-            cost = self._whole_cost(items, menus, found)
+            cost = self._most_cost(items, menus, found)
             if cost > (most := self._left_beside_others(left, menus)):
-                menus = [self._whole_menus.of(item.size) for item in items]
+                menus = [self._most_menus.of(item.size) for item in items]
                 found = solve(menus, most)
                 cost = found.cost
         assignments = [
@@ -193,13 +210,12 @@ class Ledger:
         cheapest = sum(float(menu.costs[0]) for menu in menus) / max(len(menus), 1)
         return left - self._stream_budget.to_come() * cheapest
 
-    def _whole_cost(
+    def _most_cost(
         self, items: Sequence[Item], menus: Sequence[Menu], found: Solution
     ) -> float:
         """Cost of plans together, should none of them answer early."""
-        index = self.planner.index
         return sum(
-            index.cost_s(int(menu.rows[place]), item.size)
+            cost_at(self._most_costs[menu.rows[place]].tolist(), item.size)
             for item, menu, place in zip(items, menus, found.places, strict=True)
         )
 

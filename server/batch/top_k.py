@@ -68,7 +68,7 @@ class TopK:
         self.kept_bytes = 0
         self._offered = 0
         ledger.kept = MOST * ledger.amount
-        ledger.exact = True
+        ledger.need_scores()
 
     def offer(self, candidate: Answered) -> None:
         """Take a candidate, and let the least likely go where there are too many.

@@ -203,7 +203,9 @@ class Planner:
 
     def choose_row(self, row: int, request: Request, now_s: float) -> Choice:
         """Take a row whatever it costs; "budget" where it is not the best."""
-        size, more = request.item.size, self._more(request)
+        size, package = request.item.size, self.package
+        whole_s, own_s = package.checked_s[row], package.model_s[row]
+        more = float(whole_s - own_s) if request.exact else 0.0
         best, _ = self.top(size)
         is_best = self.accuracies[row] >= self.accuracies[best]
         reason: Reason | None = None if is_best else "budget"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from polydom.features.errors import BadItem, PolydomError
-from polydom.features.items import Item, text_item
+from polydom.features.items import Item, record_item, text_item
 from polydom.server.batch.ledger import (
     Answered,
     Assignment,
@@ -16,6 +16,7 @@ from polydom.server.batch.ledger import (
 )
 from polydom.server.engine.outcome import Outcome
 from polydom.server.engine.planner import Planner
+from tests.support import stopping_records
 from tests.support.clock import Clock
 from tests.support.planners import (
     extractor_of,
@@ -116,6 +117,41 @@ def test_what_exits_save_buys_dearer_plans_and_is_never_spent_twice(
     assert told[1] >= told[0]
     if amount in (0.2, 0.3):
         assert told[1] > told[0] + 0.02
+
+
+@pytest.mark.parametrize("unit", ["s", "usd"])
+@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("amount", [1e-3, 4e-3, 5.7e-3, 7.5e-3, 9e-3])
+def test_scores_for_all_cost_what_whole_models_do(
+    unit: str, ends: bool, amount: float
+) -> None:
+    """Plans of 0.02, 0.13 and 0.14 ms; with whole models 0.02, 0.18 and 0.19."""
+    index = stopping_records.make_index()
+    package = index.package
+    assert package is not None
+    meta = {**package.meta, "unit": unit}
+    known = package.ends if ends else ()
+    own = replace(index, package=replace(package, meta=meta, ends=known))
+    rows = stopping_records.draw_rows(40, 2)
+    items = [record_item(stopping_records.record_of(row)) for row in rows]
+    planner = Planner(own, package.extractor(), now=Clock())
+    ledger = Ledger(planner, amount, count=len(items), exact=True)
+    likeliest = Ledger(planner, amount, count=len(items))
+    likeliest.need_scores()
+    found = []
+    for one in (ledger, likeliest):
+        results = list(one.answers(enumerate(items)))
+        outcomes = [r.outcome for r in results if isinstance(r, Answered)]
+        assert len(outcomes) == len(items)
+        assert all(outcome.scores is not None for outcome in outcomes)
+        if unit != "s":
+            assert one.totals().budget_met
+            costs = {0: 2e-5, 1: 1.8e-4, 2: 1.9e-4}
+            whole = sum(costs[outcome.row] for outcome in outcomes)
+            assert one.totals().spent == pytest.approx(whole)
+            assert whole + max(costs.values()) > amount or amount > 40 * 1.9e-4
+        found.append([outcome.row for outcome in outcomes])
+    assert found[0] == found[1]
 
 
 def test_a_second_answer_that_exits_is_audited_too() -> None:
