@@ -173,7 +173,8 @@ def run(name: str, cache: Path) -> list[dict[str, Any]]:
     for share, index in zip(ALPHAS[1:], indexes[1:], strict=True):
         assert index.package is not None
         assert index.package.orders[top] == package.orders[top]
-        rules.append(("exits", share, np.array(index.package.margins[top]), last))
+        own = index.package.margins
+        rules.append(("exits", share, np.array(own[top]) if own else never, last))
     rows: list[dict[str, Any]] = []
     for rule, alpha, needed, end in rules:
         stops = walks.margins > needed
