@@ -50,6 +50,11 @@ class Linear(SumOfTerms):
         """Terms of each sum, one per input."""
         return len(self.columns)
 
+    @property
+    def light(self) -> bool:
+        """Yes: a term is one product."""
+        return True
+
     def raw(self, X: Rows) -> Floats:
         """Raw scores (N, R) of the full rows X (N, width)."""
         out = np.empty((len(X), self.outputs))

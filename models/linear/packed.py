@@ -82,7 +82,8 @@ def join_operations(preparation: Preparation) -> tuple[Shapes, Floats] | None:
         parts = low, high, filling
         low, high, filling = (np.clip(part, row[LOW], row[HIGH]) for part in parts)
         ends = np.array([low, high])
-    return Shapes(gain, offset, *ends, filling), passed
+    low, high = ends
+    return Shapes(gain, offset, low, high, filling), passed
 
 
 def pack_linear(
