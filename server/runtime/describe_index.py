@@ -84,12 +84,17 @@ def describe_index(planner: Planner, rescaling: Rescaling) -> IndexFacts:
 
 
 def read_schedules(package: Package) -> dict[int, ScheduleFacts]:
-    """Read what a build reported of its schedules, by row; without damaged ones."""
+    """Read what a build reported of its schedules, by row; without damaged ones.
+
+    Of seconds, what models take is the package's, which knows of other machines.
+    """
     built = _read_built(package)
-    schedules = (
-        {plan.row: _read_schedule(plan) for plan in built.plans} if built else {}
-    )
-    return {row: facts for row, facts in schedules.items() if facts is not None}
+    schedules = {}
+    for plan in [] if built is None else built.plans:
+        facts = _read_schedule(plan)
+        if facts is not None:
+            schedules[plan.row] = _with_times(facts, package, plan.row)
+    return schedules
 
 
 def _read_schedule(plan: _Plan) -> ScheduleFacts | None:
@@ -98,6 +103,17 @@ def _read_schedule(plan: _Plan) -> ScheduleFacts | None:
     except msgspec.ValidationError:
         return None
     return ScheduleFacts(*msgspec.structs.astuple(schedule))
+
+
+def _with_times(facts: ScheduleFacts, package: Package, row: int) -> ScheduleFacts:
+    counts_time = package.meta.get("unit", "s") == "s"
+    if not counts_time or row >= len(package.mean_s):
+        return facts
+    seconds = package.mean_s[row], package.model_s[row], package.whole_s[row]
+    mean_us, p99_us, whole_us = (float(one) * 1e6 for one in seconds)
+    return msgspec.structs.replace(
+        facts, mean_us=mean_us, p99_us=p99_us, whole_us=whole_us
+    )
 
 
 def _read_built(package: Package) -> _Built | None:

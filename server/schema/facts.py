@@ -30,8 +30,8 @@ class ScheduleFacts(msgspec.Struct, frozen=True):
     mean_used, p99_used
         Share of them that answer: the mean, and what 99 of 100 items need at most.
     mean_us, p99_us, whole_us
-        Microseconds of the model: the mean, what 99 of 100 items take at most, and
-        those of the whole; None where they were not measured.
+        Microseconds of the model where it is served: the mean, the high quantile that
+        plans are priced by, and those of the whole; None where they are unknown.
     """
 
     base_models: int

@@ -4,8 +4,10 @@ import copy
 from dataclasses import replace
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 
+from polydom.indexer.index.machine_factors import MachineFactors
 from polydom.models.trees.self_test import Kind
 from polydom.server.engine.planner import Planner
 from polydom.server.runtime.describe_index import (
@@ -20,6 +22,7 @@ from polydom.server.schema.facts import (
     Rescaling,
     ScheduleFacts,
 )
+from tests.support import stopping_records
 from tests.support.planners import BUILT, extractor_of, index_that_says
 from tests.support.served import make_index
 
@@ -114,6 +117,26 @@ def test_a_set_whose_model_follows_a_schedule_says_so() -> None:
     package = index_that_says(built_with({**SCHEDULE, **times})).package
     assert package is not None
     assert read_schedules(package) == {3: ScheduleFacts(300, 0.125, 0.5, 1.0, 2.5, 9.0)}
+
+
+@pytest.mark.parametrize("unit", ["s", "usd"])
+def test_times_of_a_schedule_are_those_of_where_it_is_served(unit: str) -> None:
+    index = stopping_records.make_index()
+    times = {"mean_us": 1, "p99_us": 2, "whole_us": 3}
+    plan = {**BUILT["plans"][1], "row": 2, "schedule": {**SCHEDULE, **times}}
+    assert index.package is not None
+    meta = {**index.package.meta, "unit": unit, "exits": {**BUILT, "plans": [plan]}}
+    index = replace(index, package=replace(index.package, meta=meta))
+    slower = index.rescaled(MachineFactors(1.0, np.ones(0), np.ones(2), 2.0), [0, 0])
+    for served, factor in ((index, 1), (slower, 2)):
+        assert served.package is not None
+        planner = Planner(served, served.package.extractor())
+        facts = describe_index(planner, Rescaling("off"))
+        schedule = facts.sets[2].schedule
+        assert schedule is not None
+        measured = [100 * factor, 50 * factor, 150 * factor]
+        found = [schedule.p99_us, schedule.mean_us, schedule.whole_us]
+        assert found == pytest.approx(measured if unit == "s" else [2, 1, 3])
 
 
 def test_schedules_alone_are_exits_too() -> None:
