@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..qwyc.fit import fit_schedule
-from ..qwyc.fit_multiclass import fit_margin_schedule
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Rows
@@ -164,6 +162,10 @@ class Ensemble:
         BadInput
             If an argument is outside its range, or rows are too few or all alike.
         """
+        # Who only evaluates compiles no kernels of the fitting.
+        from ..qwyc.fit import fit_schedule
+        from ..qwyc.fit_multiclass import fit_margin_schedule
+
         X = take_rows(X)
         whole = feature_costs is not None or not options.keys().isdisjoint(OF_TERMS)
         source = self._fit_scores(X, whole=whole or not self.terms.light)
