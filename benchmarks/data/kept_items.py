@@ -16,6 +16,15 @@ from .tables import load_adult
 
 COSTS = DATA / "ann_thyroid_costs" / "ann-thyroid.cost"
 FTI_TESTS = ("TT4", "T4U")  # what the last column is computed from
+TEXT_FEATURES = [
+    "text_length",
+    "punctuation",
+    "casing",
+    "hashed_words",
+    "type_token",
+    "readability",
+    "hashed_ngrams",
+]
 
 Labelled = tuple[bytes | str | dict[str, float], str, str]
 

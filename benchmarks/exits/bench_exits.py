@@ -1,8 +1,8 @@
 """What exits save: mean cost per answer against accuracy, on items kept for that.
 
-python -m benchmarks.exits.bench_exits                                both parts
+python -m benchmarks.exits.bench_exits                                all parts
 python -m benchmarks.exits.bench_exits --parts plans --sets thyroid   one set of one
-python -m benchmarks.exits.bench_exits --parts staged --sets adult    of the other
+python -m benchmarks.exits.bench_exits --parts staged --sets adult    of another
 python -m benchmarks.exits.bench_exits --json                         one JSON object
 
 Plans. An index is built of three quarters of the items, once without exits and once for
@@ -14,7 +14,10 @@ without exits, and exits. Seconds are the processor's, as what else runs is not 
 Thyroid records cost what their tests do, beside LightGBM's cost-efficient boosting
 (CEGB), which pays for the tests that the paths of a row need.
 
-Staged. Boosting in stages against exits between models (staged_exits.py).
+Staged. Exits between models against slices of one model (staged_exits.py); on scenes and
+films with milliseconds that are measured first.
+
+Budgets. What exits buy at each budget, guaranteed or on average (staged_budgets.py).
 """
 
 import tempfile
@@ -38,23 +41,14 @@ from polydom.server.engine.planner import Planner
 from polydom.server.engine.request import Request
 
 from .. import report
-from ..data.kept_items import KEPT, thyroid_columns
+from ..data.kept_items import KEPT, TEXT_FEATURES, thyroid_columns
 from ..data.recording import FEATURES
 from ..places import DATA, ROOT
-from . import staged_exits
+from . import staged_budgets, staged_exits
 from .cegb import CEGB_ROUNDS, cegb
 
-PARTS = ("plans", "staged")
+PARTS = ("plans", "staged", "budgets")
 ALPHAS = (None, 0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
-TEXT_FEATURES = [
-    "text_length",
-    "punctuation",
-    "casing",
-    "hashed_words",
-    "type_token",
-    "readability",
-    "hashed_ngrams",
-]
 CHECKED = 0.005
 
 
@@ -87,7 +81,7 @@ def project(name: str, alpha: float | None) -> Project:
         {
             "data": {"items": f"benchmarks.data.kept_items:build_{name}"},
             **about[name],
-            **({} if alpha is None else {"exits": {"alpha": alpha}}),
+            "exits": "off" if alpha is None else {"alpha": alpha, "confidence": 0.0},
         },
         folder=ROOT,
     )
@@ -179,7 +173,8 @@ def run(name: str, cache: Path) -> list[dict[str, Any]]:
     for share, index in zip(ALPHAS[1:], indexes[1:], strict=True):
         assert index.package is not None
         assert index.package.orders[top] == package.orders[top]
-        rules.append(("exits", share, np.array(index.package.margins[top]), last))
+        own = index.package.margins
+        rules.append(("exits", share, np.array(own[top]) if own else never, last))
     rows: list[dict[str, Any]] = []
     for rule, alpha, needed, end in rules:
         stops = walks.margins > needed
@@ -241,11 +236,11 @@ def main() -> None:
     """Run the benchmark."""
     parser = report.options(__doc__)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
-    parser.add_argument("--sets", nargs="+", choices={*KEPT, *staged_exits.SETS})
+    parser.add_argument("--sets", nargs="+", choices={*KEPT, *staged_exits.DIVISIONS})
     parser.add_argument(
         "--planner", type=int, default=0, metavar="N", help="items for the planner too"
     )
-    parser.add_argument("--cache", type=Path, help="keep the builds' cache here")
+    parser.add_argument("--cache", type=Path, help="keep what was built and timed here")
     arguments = parser.parse_args()
     report.need(DATA)
     found: dict[str, list[dict[str, Any]]] = {part: [] for part in arguments.parts}
@@ -253,18 +248,22 @@ def main() -> None:
     def asked(sets: Iterable[str]) -> list[str]:
         return [name for name in sets if name in (arguments.sets or sets)]
 
-    if "plans" in found:
-        with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
+        cache = arguments.cache or Path(folder)
+        if "plans" in found:
             for name in asked(KEPT):
-                cache = arguments.cache or Path(folder)
                 found["plans"] += run(name, cache)
                 if arguments.planner and name != "thyroid":
                     found["plans"] += ask_planners(name, cache, arguments.planner)
-        if "thyroid" in asked(KEPT):
-            found["plans"] += cegb()
+            if "thyroid" in asked(KEPT):
+                found["plans"] += cegb()
+        for name in asked(staged_exits.DIVISIONS):
+            if "staged" in found:
+                found["staged"] += staged_exits.run(name, cache)
+            if "budgets" in found:
+                found["budgets"] += staged_budgets.run(name, cache)
     if "staged" in found:
-        for name in asked(staged_exits.SETS):
-            found["staged"] += staged_exits.run(name)
+        found["equal change"] = staged_exits.at_equal_change(found["staged"])
     report.tell(found, arguments.json)
 
 

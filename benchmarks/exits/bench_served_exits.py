@@ -43,11 +43,10 @@ from polydom.server.engine.request import Request
 from polydom.server.settings import Settings
 
 from .. import report
-from ..data.kept_items import KEPT, adult_rows, thyroid_columns
+from ..data.kept_items import KEPT, TEXT_FEATURES, adult_rows, thyroid_columns
 from ..data.recording import FEATURES
 from ..places import DATA, ROOT
 from ..serving.served import serving
-from .bench_exits import TEXT_FEATURES
 
 PARTS = ("ensembles", "budgets", "path")
 BUDGETS = 6  # of the second part, from the median of the cheapest plan on

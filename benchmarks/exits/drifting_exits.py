@@ -97,7 +97,7 @@ def index_of(stream: Stream) -> Index:
     return Index.from_candidates(curves, accuracies, (1, 1), package)
 
 
-def no_time(row: int, goal: ExitGoal, follower: object) -> AnswerTimes:
+def no_time(row: int, goal: ExitGoal, evaluator: object) -> AnswerTimes:
     """Fail: models have no schedules here."""
     raise AssertionError("no schedule was to be fitted")
 

@@ -1,279 +1,342 @@
-"""Staged boosting against exits between models, where features cost something.
+"""Where a plan may stop while its features are still being computed: three ways.
 
-Every contender is LightGBM, and all come to the columns in the same order: by the gain
-of one model of all columns per dollar. Columns of which one is computed from the
-others come together. Thyroid records cost what their tests do, Adult's columns one
-dollar each.
-
-    plain       a model of all columns; a schedule that orders its rounds, columns
-                paid where first read
-    models      a model for each number of stages, with exits between them: what
+    models      a model for each number of features, with exits between them: what
                 `[exits]` does
-    staged      `train_staged`, as many rounds in all as "plain", as many in each
-                stage; a schedule that keeps their order, or one that fits it
-    CEGB        on thyroid: LightGBM's own penalties for the tests of a row's paths
+    slices      the plan's own ensemble, its base models ordered with what features
+                cost, stopped by a schedule; a linear model's are its features' blocks
+    both        models and slices at each feature, one after the other, at one price
 
-Exits and schedules are fitted on the training rows, answered by five models each of
-which has not seen the fifth that it answers; figures are means over `SEEDS` such
-divisions. All shares of changed decisions are shown; without one, every row pays for
-the whole.
+All come to the features in one order, by what trees gain from them per cost; "own
+order" is the one that the schedule's fit chooses. The plan is the first features with
+the most accurate model. Models are trained on two thirds of the build's rows, exits
+and schedules fitted on the third, and fresh rows are reported on. Figures are means
+over divisions into these.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import accumulate, chain
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from polydom.indexer.exits.checkpoints import Answers
 from polydom.indexer.exits.fit import fit_exits
+from polydom.models import compile
 from polydom.models.early_exit.ensemble import Ensemble
+from polydom.models.lattices.estimator import LatticeEnsembleClassifier
+from polydom.models.linear.linear import Linear
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.scoring.stopping_rule import margins_of
+from polydom.models.selection.learners import make_learner
 
-from ..data.kept_items import FTI_TESTS, thyroid_costs, thyroid_names
-from ..data.tables import load_adult
-from ..places import DATA
-from .cegb import cegb, table
-from .staged_boosting import train_staged
+from .staged_sets import Part, Problem, adult, boosting, reviews, scenes, thyroid
 
 ALPHAS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02)
-ROUNDS, FOLDS, SEEDS = 50, 5, 5
-OWN_COST = 1e-3  # dollars a round, so that fewer rounds are better at equal tests
+CHANGES = (0.002, 0.005, 0.01, 0.02)  # at which costs are compared
+DIVISIONS = {"thyroid": 5, "adult": 1, "scenes": 4, "films": 10}
 
-Rows = NDArray[np.float64]
+Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Problem:
-    """Rows whose F tests cost something; a column needs one test or more."""
+class Trained:
+    """The model of some of a problem's features, seen as a sum of T base models."""
 
-    X: Rows
-    y: Codes
-    Xt: Rows
-    yt: Codes
-    costs: NDArray[np.float64]  # (F,)
-    needs: Flags  # (d, F)
-    groups: tuple[tuple[int, ...], ...]  # columns that are bought together
+    problem: Problem
+    features: tuple[int, ...]
+    ensemble: Ensemble
+    by_feature: bool  # its base models are the blocks of one feature's terms
 
-    def tests(self, uses: Flags) -> Flags:
-        """(T, F) tests for base models that read columns `uses` (T, d)."""
-        needed: Flags = (uses.astype(int) @ self.needs.astype(int)) > 0
-        return needed
+    @property
+    def size(self) -> int:
+        """T."""
+        return len(self.features) if self.by_feature else self.ensemble.size
 
-    def stages(self) -> list[list[int]]:
-        """Groups by gain per dollar; those of no gain last, together."""
-        ensemble = booster().fit(self.X, self.y)
-        gains = ensemble.booster_.feature_importance("gain")
-        worth = [
-            gains[list(group)].sum() / self.costs[self.needs[list(group)].any(0)].sum()
-            for group in self.groups
-        ]
-        order = np.argsort(-np.array(worth), kind="stable")
-        return [list(self.groups[k]) for k in order if worth[k] > 0]
+    @property
+    def starts(self) -> list[int]:
+        """First column of each feature."""
+        widths = [len(self.problem.columns[k]) for k in self.features]
+        return [0, *np.cumsum(widths[:-1]).tolist()]
 
-
-def booster(rounds: int = ROUNDS) -> Any:
-    """The learner of every contender."""
-    from lightgbm import LGBMClassifier
-
-    return LGBMClassifier(n_estimators=rounds, n_jobs=1, verbose=-1)
-
-
-def thyroid(together: bool = False) -> Problem:
-    """Dollars of Turney's tests; who has FTI has the tests it is computed from.
-
-    The sixteen questions at a dollar each come one by one, or together.
-    """
-    names, costs = thyroid_names(), thyroid_costs()
-    (X, y), (Xt, yt) = (table(names, part) for part in ("train", "test"))
-    tests = [name for name in names if name != "FTI"]
-    asked = [FTI_TESTS if name == "FTI" else (name,) for name in names]
-    needs = np.array([[test in own for test in tests] for own in asked])
-    cheap = [k for k, name in enumerate(names) if costs[name] <= 1]
-    last = [names.index(name) for name in (*FTI_TESTS, "FTI")]
-    rest = set(range(len(names))) - {*cheap, *last}
-    first = [tuple(cheap)] if together else [(k,) for k in cheap]
-    groups = (*first, *((k,) for k in sorted(rest)), tuple(last))
-    prices = np.array([costs[test] for test in tests])
-    return Problem(X, y, Xt, yt, prices, needs, groups)
-
-
-def adult() -> Problem:
-    """A dollar for each of 14 columns."""
-    rows, y, fresh, yt = load_adult(DATA)
-    X, Xt = rows.astype(np.float64), fresh.astype(np.float64)
-    singles = tuple((k,) for k in range(14))
-    return Problem(X, y, Xt, yt, np.ones(14), np.eye(14, dtype=bool), singles)
-
-
-SETS: dict[str, Callable[[], Problem]] = {
-    "thyroid": thyroid,
-    "thyroid, questions together": partial(thyroid, together=True),
-    "adult": adult,
-}
-
-
-def folds(count: int, seed: int) -> Iterator[tuple[Codes, Codes]]:
-    """Rows to train on, and rows to answer."""
-    fold = np.random.default_rng(seed).permutation(count) % FOLDS
-    for k in range(FOLDS):
-        yield np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-
-
-def sums_by_round(ensemble: Ensemble, X: Rows) -> Rows:
-    """Base scores (N, T, K) with what they start from in the first; 1 for two classes.
-
-    Models of two folds start from different odds, and a schedule has one threshold.
-    """
-    scores = ensemble.base_scores(X)
-    if not ensemble.binary:
-        scores[:, 0] += ensemble.bias
-        return scores
-    scores[:, 0] -= ensemble.threshold
-    return scores[:, :, None]
-
-
-def measure(
-    problem: Problem,
-    name: str,
-    stages: list[list[int]],
-    rounds: list[int],
-    seed: int,
-    in_order: bool = False,
-) -> Iterator[dict[str, Any]]:
-    """A boosted ensemble, in stages or in one, stopped by schedules of its rounds."""
-
-    def train(rows: Codes) -> Any:
-        return train_staged(booster(), problem.X[rows], problem.y[rows], stages, rounds)
-
-    N, T = len(problem.y), sum(rounds)
-    made = train(np.arange(N))
-    fresh = sums_by_round(made.ensemble, problem.Xt)
-    scores = np.zeros((N, T, fresh.shape[2]))
-    may = made.ensemble.uses(problem.X.shape[1])
-    for rows, left in folds(N, seed):
-        fold = train(rows)
-        scores[left, : fold.ensemble.size] = sums_by_round(
-            fold.ensemble, problem.X[left]
+    def uses(self) -> Flags:
+        """(T, K) which of its K features each base model reads."""
+        if self.by_feature:
+            return np.eye(self.size, dtype=bool)
+        width = sum(len(self.problem.columns[k]) for k in self.features)
+        uses: Flags = np.logical_or.reduceat(
+            self.ensemble.uses(width), self.starts, axis=1
         )
-        may |= fold.ensemble.uses(problem.X.shape[1])
-    options: dict[str, Any] = {
-        "costs": np.full(T, OWN_COST),
-        "feature_costs": problem.costs,
-        "uses": problem.tests(may),
-    }
-    reads = problem.tests(made.ensemble.uses(problem.X.shape[1]))
-    whole = decide(fresh.sum(axis=1))
-    cost = float(problem.costs[reads.any(axis=0)].sum())
-    yield line(problem, name, None, whole, whole, np.full(len(whole), cost))
-    kept: Any = np.arange(T) if in_order else None
-    for alpha in ALPHAS:
-        schedule: Any
-        if scores.shape[2] == 1:
-            schedule = fit_schedule(scores[:, :, 0], 0.0, alpha, order=kept, **options)
-            chosen, used = schedule.evaluate(fresh[:, :, 0])
-        else:
-            schedule = fit_margin_schedule(scores, alpha, order=kept, **options)
-            chosen, used = schedule.evaluate(fresh)
-        kept = schedule.order  # it does not depend on alpha
-        paid = np.logical_or.accumulate(reads[schedule.order]) @ problem.costs
-        yield line(problem, name, alpha, chosen, whole, paid[used - 1])
+        return uses
+
+    def last_read(self) -> Codes:
+        """(T,) place, 0 ... K - 1, of the last feature that each base model reads."""
+        places: Codes = (self.uses() * np.arange(len(self.features))).max(axis=1)
+        return places
+
+    def answers(self, part: Part) -> tuple[Floats, Codes]:
+        """Margins (N,) and choices (N,)."""
+        X = self.problem.read(part, self.features)
+        return margins_of(self.ensemble.predict_scores(X)), self.ensemble.predict(X)
+
+    def scores(self, part: Part) -> Floats:
+        """What each base model adds: (N, T), or (N, T, K) for K > 2 classes."""
+        scores = self.ensemble.base_scores(self.problem.read(part, self.features))
+        if self.by_feature:
+            scores = np.add.reduceat(scores, self.starts, axis=1)
+        return scores
+
+    def partly(self, scores: Floats, known: int) -> tuple[Floats, Codes]:
+        """Margins (N,) and choices (N,) of sums that need the first features only."""
+        sums = scores[:, self.last_read() < known].sum(axis=1)
+        if self.ensemble.binary:
+            above = sums - self.ensemble.threshold
+            return np.abs(above), (above >= 0).astype(np.int64)
+        sums = sums + self.ensemble.bias
+        return margins_of(sums), sums.argmax(axis=1)
 
 
-def exits(
-    problem: Problem, stages: list[list[int]], seed: int
-) -> Iterator[dict[str, Any]]:
-    """A model for each number of stages, and exits between them."""
-    N = len(problem.y)
-    prefixes = list(accumulate(stages))
+def train(problem: Problem, learner: Any, features: Sequence[int]) -> Trained:
+    """Fit a learner to the training rows' columns of these features."""
+    from sklearn.base import clone
 
-    def answers(rows: Codes, X: Rows) -> tuple[Rows, Codes]:
-        shares = [
-            booster()
-            .fit(problem.X[rows][:, columns], problem.y[rows])
-            .predict_proba(X[:, columns])
-            for columns in prefixes
-        ]
-        ranked = np.sort(shares, axis=2)
-        margins = (ranked[:, :, -1] - ranked[:, :, -2]).T
-        return margins, np.argmax(shares, axis=2).T
-
-    margins, choices = np.zeros((N, len(stages))), np.zeros((N, len(stages)), np.int64)
-    for rows, left in folds(N, seed):
-        margins[left], choices[left] = answers(rows, problem.X[left])
-    sure, chosen = answers(np.arange(N), problem.Xt)
-    needed = [problem.needs[columns].any(axis=0) for columns in prefixes]
-    paid = np.array(needed) @ problem.costs
-    whole = chosen[:, -1]
-    yield line(problem, "models", None, whole, whole, np.full(len(whole), paid[-1]))
-    for alpha in ALPHAS:
-        found = fit_exits(Answers(margins, choices), np.diff(paid, prepend=0), alpha)
-        stops = sure > found.thresholds
-        stops[:, -1] = True
-        at = stops.argmax(axis=1)
-        early = chosen[np.arange(len(at)), at]
-        yield line(problem, "models", alpha, early, whole, paid[at])
+    X = problem.read(problem.train, features)
+    ensemble = compile(clone(learner).fit(X, problem.train.y))
+    linear = isinstance(ensemble.classifier.scorer, Linear)
+    return Trained(problem, tuple(features), ensemble, linear)
 
 
-def decide(sums: Rows) -> Codes:
-    """Class of each row of sums (N, K), or of one sum for two classes."""
-    if sums.shape[1] == 1:
-        return (sums[:, 0] >= 0).astype(np.int64)
-    chosen: Codes = sums.argmax(axis=1)
-    return chosen
+def prefixes(problem: Problem, learner: Any, order: Sequence[int]) -> list[Trained]:
+    """A model for each number of features."""
+    return [train(problem, learner, order[: k + 1]) for k in range(len(order))]
 
 
-def line(
-    problem: Problem,
-    name: str,
-    alpha: float | None,
-    chosen: Any,
-    whole: Any,
-    paid: NDArray[np.float64],
-) -> dict[str, Any]:
-    """What one rule answers for the test rows, and what it pays."""
-    return {
-        "rule": name,
-        "alpha": alpha,
-        "accuracy": float(np.mean(chosen == problem.yt)),
-        "changed": float(np.mean(chosen != whole)),
-        "mean_cost": float(np.mean(paid)),
-    }
+def answers_of(models: Sequence[Trained], part: Part) -> Answers:
+    """What each of some models answers."""
+    margins, choices = zip(*(model.answers(part) for model in models), strict=True)
+    return Answers(np.stack(margins, axis=1), np.stack(choices, axis=1))
 
 
-def average(rows: tuple[dict[str, Any], ...]) -> dict[str, Any]:
-    """Means of one rule's lines, and how far apart its costs are."""
-    means = {
-        key: float(np.mean([row[key] for row in rows]))
-        for key in ("accuracy", "changed", "mean_cost")
-    }
-    spread = float(np.ptp([row["mean_cost"] for row in rows]))
-    return {**rows[0], **means, "cost_range": spread}
+class Outcome(NamedTuple):
+    """Choices (N,) of fresh rows, and the steps (N, S) that each took."""
+
+    rule: str
+    alpha: float | None
+    choices: Codes
+    taken: Flags
 
 
-def run(name: str) -> list[dict[str, Any]]:
-    """Every contender on one set."""
-    problem = SETS[name]()
-    stages = problem.stages()
-    S = len(stages)
-    all_at_once = [list(chain(*stages))]
-    parts = [len(part) for part in np.array_split(np.arange(ROUNDS), S)]
-    by_seed = [
-        [
-            *measure(problem, "plain", all_at_once, [ROUNDS], seed),
-            *exits(problem, stages, seed),
-            *measure(problem, "staged", stages, parts, seed, in_order=True),
-            *measure(problem, "staged, order fitted", stages, parts, seed),
-        ]
-        for seed in range(SEEDS)
-    ]
-    rows = [average(same) for same in zip(*by_seed, strict=True)]
+class Positions(NamedTuple):
+    """Where a row may stop: what is answered there, what it takes to come there."""
+
+    held: Answers
+    fresh: Answers
+    costs: Floats  # (P,)
+    taken: Flags  # (P, S) steps
+
+    def outcomes(self, rule: str) -> Iterator[Outcome]:
+        """Stop by margins fitted on held-out rows."""
+        for alpha in ALPHAS:
+            exits = fit_exits(self.held, self.costs, alpha)
+            choices, at = exits.evaluate(self.fresh)
+            yield Outcome(rule, alpha, choices, self.taken[at])
+
+
+def between_models(models: Sequence[Trained], features: Sequence[int]) -> Positions:
+    """Positions after each of the plan's features in this order, each with a model."""
+    problem = models[-1].problem
+    taken = problem.along(features)
+    checks = problem.own * np.array([model.size for model in models])
+    return Positions(
+        answers_of(models, problem.held),
+        answers_of(models, problem.fresh),
+        np.diff(taken @ problem.costs, prepend=0) + checks,
+        taken,
+    )
+
+
+def at_both(models: Sequence[Trained]) -> Positions:
+    """Two positions after each feature but the last: the slices' sum, and the model."""
+    last, each = models[-1], between_models(models, models[-1].features)
+    pairs = np.repeat(np.arange(len(models)), 2)[:-1]
+    own, checks = last.problem.own, np.array([model.size for model in models])
+    added = np.bincount(last.last_read(), minlength=len(models))
+    costs = (each.costs + own * (added - checks))[pairs]
+    costs[1::2] = own * checks[:-1]
+
+    def both(part: Part, answers: Answers) -> Answers:
+        margins, choices = answers.margins[:, pairs], answers.choices[:, pairs]
+        scores = last.scores(part)
+        for k in range(len(models) - 1):
+            margins[:, 2 * k], choices[:, 2 * k] = last.partly(scores, k + 1)
+        return Answers(margins, choices)
+
+    held, fresh = last.problem.held, last.problem.fresh
+    parts = both(held, each.held), both(fresh, each.fresh)
+    return Positions(*parts, costs, each.taken[pairs])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slices:
+    """The schedules of one model, which know what features cost."""
+
+    model: Trained
+    held: Floats
+    fresh: Floats
+    uses: Flags  # (T, S) steps
+
+    @classmethod
+    def of(cls, model: Trained) -> "Slices":
+        """Evaluate all base models."""
+        problem = model.problem
+        needs = problem.needs[list(model.features)]
+        uses = (model.uses().astype(int) @ needs.astype(int)) > 0
+        return cls(model, model.scores(problem.held), model.scores(problem.fresh), uses)
+
+    def schedule(self, alpha: float, order: Codes | None) -> Any:
+        """Fit one, in this order or its own."""
+        problem, ensemble = self.model.problem, self.model.ensemble
+        options: Row = {
+            "order": order,
+            "costs": np.full(self.model.size, problem.own),
+            "feature_costs": problem.costs,
+            "uses": self.uses,
+        }
+        if ensemble.binary:
+            threshold = ensemble.threshold
+            return fit_schedule(self.held, threshold, alpha, threads=1, **options)
+        bias = ensemble.bias
+        return fit_margin_schedule(self.held, alpha, bias=bias, **options)
+
+    def outcomes(self, rule: str, order: Codes) -> Iterator[Outcome]:
+        """Stop between base models in this order."""
+        taken = np.logical_or.accumulate(self.uses[order])
+        for alpha in ALPHAS:
+            choices, used = self.schedule(alpha, order).evaluate(self.fresh)
+            yield Outcome(rule, alpha, choices.astype(np.int64), taken[used - 1])
+
+
+def reordered(model: Trained, order: Codes) -> list[int]:
+    """A model's features as its base models, in this order, first read them."""
+    read = model.uses()[order]
+    first = np.where(read.any(axis=0), read.argmax(axis=0), len(read))
+    return [model.features[k] for k in np.argsort(first, kind="stable")]
+
+
+def contenders(problem: Problem, learner: Any) -> Iterator[Outcome]:
+    """All ways of one division; the whole plan comes first."""
+    models = prefixes(problem, learner, problem.by_gain)
+    choices = answers_of(models, problem.held).choices
+    best = int((choices == problem.held.y[:, None]).mean(axis=0).argmax())
+    models, whole = models[: best + 1], models[best]
+    every = problem.along(whole.features)[-1]
+    _, chosen = whole.answers(problem.fresh)
+    yield Outcome("whole", None, chosen, np.tile(every, (len(chosen), 1)))
+    yield from between_models(models, whole.features).outcomes("models")
+    yield from at_both(models).outcomes("both")
+    slices = Slices.of(whole)
+    yield from slices.outcomes("slices", np.argsort(whole.last_read(), kind="stable"))
+    own = slices.schedule(0.0, None).order
+    yield from slices.outcomes("slices, own order", own)
+    features = reordered(whole, own)
+    again = [*prefixes(problem, learner, features[:-1]), whole]
+    yield from between_models(again, features).outcomes("models, own order")
+
+
+def learners(name: str) -> dict[str, Any]:
+    """Learners of one set, whose base models read few features, or many."""
+    trees = {"LightGBM, 50 rounds": boosting(50)}
+    stumps = {"stumps, 200 rounds": boosting(200, num_leaves=2)}
+    pairs = {"100 lattices of 2": lattices(100, 2)}
+    logistic = {"logistic": make_learner("logistic", 0)}
     if name == "thyroid":
-        rows += [{**row, "rule": "CEGB"} for row in cegb()]
-    return [{**row, "set": name, "stages": S} for row in rows]
+        return {**trees, **stumps, **forest(100), **pairs, **logistic}
+    if name == "adult":
+        eights = {"50 lattices of 8": lattices(50, 8)}
+        return {**trees, **stumps, **eights, **pairs, **logistic}
+    if name == "scenes":
+        return {"LDA": make_learner("lda", 0), **forest(60)}
+    sparing = make_learner({"name": "logistic", "C": 0.01}, 0)
+    return {"logistic": sparing, **trees, **stumps}
+
+
+def lattices(count: int, inputs: int) -> Any:
+    """Lattices, trained in fewer passes than by default."""
+    return LatticeEnsembleClassifier(
+        count, inputs, interpolation="simplex", epochs=5, random_state=0
+    )
+
+
+def forest(trees: int) -> Row:
+    """A forest that is not grown to single rows."""
+    spec = {"name": "forest", "n_estimators": trees, "max_depth": 10}
+    return {f"forest, {trees} trees": make_learner(spec, 0)}
+
+
+def load(name: str, seed: int, cache: Path) -> Problem:
+    """One division of a set."""
+    if name == "scenes":
+        return scenes(seed, cache)
+    return {"thyroid": thyroid, "adult": adult, "films": reviews}[name](seed)
+
+
+def run(name: str, cache: Path) -> list[Row]:
+    """Every contender on one set, by learner and rule; means over divisions."""
+    problems = [load(name, seed, cache) for seed in range(DIVISIONS[name])]
+    rows = []
+    for title, learner in learners(name).items():
+        divisions = [told(problem, learner) for problem in problems]
+        whole = float(np.mean([rows[0]["mean_cost"] for rows in divisions]))
+        for same in zip(*divisions, strict=True):
+            keys = ("accuracy", "changed", "mean_cost")
+            means = {key: float(np.mean([row[key] for row in same])) for key in keys}
+            share = means["mean_cost"] / whole
+            given = {"set": name, "learner": title}
+            rows.append({**given, **same[0], **means, "of_whole": share})
+    return rows
+
+
+def told(problem: Problem, learner: Any) -> list[Row]:
+    """What each rule answers for the fresh rows of one division, and what it pays."""
+    fresh, outcomes = problem.fresh, list(contenders(problem, learner))
+    return [
+        {
+            "rule": outcome.rule,
+            "alpha": outcome.alpha,
+            "accuracy": float(np.mean(outcome.choices == fresh.y)),
+            "changed": float(np.mean(outcome.choices != outcomes[0].choices)),
+            "mean_cost": float((fresh.paid * outcome.taken).sum(axis=1).mean()),
+        }
+        for outcome in outcomes
+    ]
+
+
+def at_equal_change(rows: Sequence[Row]) -> list[Row]:
+    """Shares of the whole plan's cost where rules change as many decisions.
+
+    Between two points of a rule, and from the whole plan on, a straight line is drawn;
+    None beyond its last.
+    """
+    curves: dict[tuple[str, ...], list[tuple[float, float]]] = {}
+    for row in rows:
+        if row["alpha"] is not None:
+            key = row["set"], row["learner"], row["rule"]
+            point = row["changed"], row["of_whole"]
+            curves.setdefault(key, [(0.0, 1.0)]).append(point)
+    found = []
+    for (name, learner, rule), points in curves.items():
+        changed, share = np.array(sorted(points)).T
+        least = np.minimum.accumulate(share)
+        shares = {
+            f"at {change:.1%}": float(np.interp(change, changed, least))
+            if change <= changed[-1]
+            else None
+            for change in CHANGES
+        }
+        found.append({"set": name, "learner": learner, "rule": rule, **shares})
+    return found

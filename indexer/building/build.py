@@ -44,7 +44,7 @@ from .fit_exits import (
     exit_costs,
     lacking_items,
 )
-from .fit_schedules import Follower, ScheduleFitter
+from .fit_schedules import Evaluator, ScheduleFitter
 from .learner_race import (
     AUTO,
     DEFAULT_STRATEGY,
@@ -166,9 +166,9 @@ class Builder:
             meta=report,
             margins=exits.margins,
             typical=self.curves.typical,
-            early_exits=exits.followers,
-            whole_s=whole_s if exits.followers else np.empty(0),
-            mean_s=exits.mean_costs if exits.followers else np.empty(0),
+            early_exits=exits.evaluators,
+            whole_s=whole_s if exits.evaluators else np.empty(0),
+            mean_s=exits.mean_costs if exits.evaluators else np.empty(0),
             ends=exits.ends,
         )
         curves = cost_curves(costs, package.masks, package.model_s, checks)
@@ -460,7 +460,7 @@ class Builder:
         masks: Sequence[int],
         row: int,
         goal: ExitGoal,
-        early: Follower,
+        early: Evaluator,
     ) -> AnswerTimes:
         """Time a plan's model, whole and stopped early."""
         quantile = self.project.costs.quantile

@@ -18,7 +18,7 @@ from ..exits.checkpoints import Answers, CheckpointExits
 from ..exits.fit import fit_exits
 from ..progress import OnProgress
 from ..set_search.feature_order import prefixes
-from .fit_schedules import Follower, ScheduleFitter
+from .fit_schedules import Evaluator, ScheduleFitter
 from .project import ExitGoal
 from .search_sets import CostOf
 
@@ -38,7 +38,7 @@ class PlanExits:
     margins
         `margins[r][k]`: the margin beyond which plan r answers after its first k
         features; infinite where it goes on. Empty if no plan does.
-    followers
+    evaluators
         What follows the schedule of each plan's model; None where it has none. Empty
         if none has.
     model_costs, mean_costs : (C,) float64
@@ -51,7 +51,7 @@ class PlanExits:
     """
 
     margins: Margins
-    followers: tuple[Follower | None, ...]
+    evaluators: tuple[Evaluator | None, ...]
     model_costs: Floats
     mean_costs: Floats
     ends: Margins
@@ -94,7 +94,7 @@ class AnswerTimes:
 
 
 # Of a plan's model, and what follows the schedule that is fitted for a goal.
-Timer = Callable[[int, ExitGoal, Follower], AnswerTimes]
+Timer = Callable[[int, ExitGoal, Evaluator], AnswerTimes]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,7 +103,7 @@ class Trial:
 
     checkpoints: CheckpointExits
     saved: float = 0.0
-    follower: Follower | None = None
+    evaluator: Evaluator | None = None
     times: AnswerTimes | None = None
 
 
@@ -182,7 +182,7 @@ class PlanExitFitter:
 
         `model_costs` are those of whole models.
         """
-        margins, followers, ends, facts = [], [], [], []
+        margins, evaluators, ends, facts = [], [], [], []
         high_costs, mean_costs = model_costs.copy(), model_costs.copy()
         for row, order in enumerate(orders):
             candidates = np.array([*fallbacks[row][:-1], row])
@@ -191,7 +191,7 @@ class PlanExitFitter:
             best = self._best(costs, masks[row], models[row], timer)
             facts.append({"row": row, **self._facts(costs, best, models[row])})
             margins.append(tuple(best.checkpoints.thresholds.tolist()))
-            followers.append(best.follower)
+            evaluators.append(best.evaluator)
             _, at = best.checkpoints.evaluate(self._answers(candidates))
             counts = np.bincount(at, minlength=len(candidates))
             ends.append(tuple((counts / counts.sum()).tolist()))
@@ -202,10 +202,10 @@ class PlanExitFitter:
         some = np.isfinite([m for own in margins for m in own]).any()
         return PlanExits(
             tuple(margins) if some else (),
-            tuple(followers) if any(followers) else (),
+            tuple(evaluators) if any(evaluators) else (),
             high_costs,
             mean_costs,
-            tuple(ends) if some or any(followers) else (),
+            tuple(ends) if some or any(evaluators) else (),
             self._report(facts),
         )
 
@@ -220,12 +220,12 @@ class PlanExitFitter:
         def follow(goal: ExitGoal, checkpoints: CheckpointExits) -> Trial | None:
             if self.schedules is None or costs.checks[-1] < least:
                 return None
-            follower = self.schedules.fit(model, mask, goal)
-            if follower is None:
+            evaluator = self.schedules.fit(model, mask, goal)
+            if evaluator is None:
                 return None
-            times = timer(row, goal, follower)
+            times = timer(row, goal, evaluator)
             saved = self._saved(costs, checkpoints, times)
-            return Trial(checkpoints, saved, follower, times)
+            return Trial(checkpoints, saved, evaluator, times)
 
         if scheduled := follow(self.goal, trials[0].checkpoints):
             trials.append(scheduled)
@@ -300,10 +300,10 @@ class PlanExitFitter:
         choices, at = best.checkpoints.evaluate(answers)
         last = len(costs.steps) - 1
         facts: dict[str, Any] = {}
-        if best.follower is not None and best.times is not None:
-            ends, used = self._follow(best.follower)
+        if best.evaluator is not None and best.times is not None:
+            ends, used = self._follow(best.evaluator)
             choices = np.where(at == last, ends, choices)
-            facts["schedule"] = _schedule_facts(best.follower, used, best.times)
+            facts["schedule"] = _schedule_facts(best.evaluator, used, best.times)
         reached = np.cumsum(costs.steps)
         whole = float(reached[-1])
         return {
@@ -313,15 +313,15 @@ class PlanExitFitter:
             **facts,
         }
 
-    def _follow(self, follower: Follower) -> tuple[Rows, Rows]:
+    def _follow(self, evaluator: Evaluator) -> tuple[Rows, Rows]:
         """Classes (N,) that a schedule gives all items, and base models used."""
         assert self.schedules is not None
         parts = [self.schedules.values]
         if self.fresh is not None and self.schedules.fresh is not None:
             parts.append(self.schedules.fresh)
-        found = [follower.choices(part) for part in parts]
+        found = [evaluator.choices(part) for part in parts]
         places, used = (np.concatenate(part) for part in zip(*found, strict=True))
-        return follower.classifier.classes[places], used
+        return evaluator.classifier.classes[places], used
 
     def _report(self, plans: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -334,13 +334,13 @@ class PlanExitFitter:
 
 
 def _schedule_facts(
-    follower: Follower, used: Rows, times: AnswerTimes
+    evaluator: Evaluator, used: Rows, times: AnswerTimes
 ) -> dict[str, Any]:
     """Plain data of a schedule: shares of base models used, and what answers take."""
     return {
-        "base_models": follower.size,
-        "mean": float(used.mean()) / follower.size,
-        "p99": float(np.quantile(used, 0.99)) / follower.size,
+        "base_models": evaluator.size,
+        "mean": float(used.mean()) / evaluator.size,
+        "p99": float(np.quantile(used, 0.99)) / evaluator.size,
         "mean_us": times.mean_s * 1e6,
         "p99_us": times.high_s * 1e6,
         "whole_us": times.whole_s * 1e6,

@@ -22,7 +22,7 @@ from polydom.models.scoring.scorer import SumOfTerms
 from .cache import Cache
 from .project import ExitGoal
 
-Follower = EarlyExit | MarginExit
+Evaluator = EarlyExit | MarginExit
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,7 +49,7 @@ class ScheduleFitter:
     cache: Cache
     key: str
 
-    def fit(self, model: Model, mask: int, goal: ExitGoal) -> Follower | None:
+    def fit(self, model: Model, mask: int, goal: ExitGoal) -> Evaluator | None:
         """Give what follows a schedule of the model of a set; None if it has none.
 
         A model has none that is no sum of base models, or decides all rows alike, or
@@ -65,7 +65,7 @@ class ScheduleFitter:
             return fitted
         return load_early_exit(model, stored[1]) if stored[1] else None
 
-    def _fit(self, model: Any, goal: ExitGoal) -> Follower | None:
+    def _fit(self, model: Any, goal: ExitGoal) -> Evaluator | None:
         options: dict[str, Any] = {}
         if goal.confidence is not None:
             options = {

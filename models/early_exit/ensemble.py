@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..qwyc.fit import fit_schedule
-from ..qwyc.fit_multiclass import fit_margin_schedule
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
 from ..scoring.model import Floats, Rows
@@ -18,6 +16,10 @@ from ..scoring.rows import take_rows
 from ..scoring.scorer import BaseModels, PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import NEAR, Margins, Stops
 from .early_exits import EarlyExit, MarginExit, make_evaluator
+from .fit_scores import FitScores
+
+# Options of the fitting that are about base models one by one.
+OF_TERMS = ("order", "costs", "feature_costs", "uses")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +133,10 @@ class Ensemble:
         all. Give rows that it was not trained on, of which it is too sure; where there
         are none, see `swap_columns`.
 
+        Of rows whose base scores would take more than `fit_scores.MOST_BYTES` as many
+        as do not are drawn. Linear terms are looked at in blocks of many, unless their
+        order or what they cost is given.
+
         Parameters
         ----------
         X
@@ -156,22 +162,41 @@ class Ensemble:
         BadInput
             If an argument is outside its range, or rows are too few or all alike.
         """
+        # Who only evaluates compiles no kernels of the fitting.
+        from ..qwyc.fit import fit_schedule
+        from ..qwyc.fit_multiclass import fit_margin_schedule
+
         X = take_rows(X)
-        scores = self.base_scores(X)
+        whole = feature_costs is not None or not options.keys().isdisjoint(OF_TERMS)
+        source = self._fit_scores(X, whole=whole or not self.terms.light)
+        X = source.draw(X, options.get("seed", 0))
         own: dict[str, Any] = {"confidence": confidence, "groups": groups}
         own["decisions"] = self._decide(X)
         if calibration is not None:
-            own["calibration"] = self.base_scores(calibration)
-            own["calibration_decisions"] = self._decide(calibration)
+            calibration = take_rows(calibration)
+            fresh = source.fresh(calibration, self._decide(calibration))
+            own["calibration"] = fresh
         if feature_costs is not None:
             own |= {"feature_costs": feature_costs, "uses": self.uses(X.shape[1])}
+        if source.blocks is not None:
+            own["costs"] = source.blocks.sizes
+        scores = source.of(X)
+        schedule: Schedule | MarginSchedule
         if self.binary:
-            return self.early_exit(
-                fit_schedule(scores, self.threshold, alpha, **own, **options)
-            )
-        return self.early_exit(
-            fit_margin_schedule(scores, alpha, bias=self.bias, **own, **options)
-        )
+            schedule = fit_schedule(scores, self.threshold, alpha, **own, **options)
+        else:
+            own["bias"] = self.bias
+            schedule = fit_margin_schedule(scores, alpha, **own, **options)
+        if source.blocks is not None:
+            schedule = source.blocks.spread_out(schedule)
+        return self.early_exit(schedule)
+
+    def _fit_scores(self, X: Rows, whole: bool) -> FitScores:
+        """Find how to make base scores to fit on: of blocks, unless `whole`."""
+        K = 1 if self.binary else len(self.classes)
+        # A round's trees are added up when there are scores of all of them.
+        source = FitScores(self.base_scores, 8 * self.size * K * K)
+        return source if whole else source.in_blocks(X)
 
     def _decide(self, X: Rows) -> NDArray[Any]:
         """(N,) what the ensemble decides, as the fitting takes it."""
@@ -224,6 +249,11 @@ class ClassSums:
     def size(self) -> int:
         """T, the number of base models."""
         return self.terms.size // self.group
+
+    @property
+    def light(self) -> bool:
+        """Whether to look at a sum takes longer than to add a base model's scores."""
+        return self.terms.light
 
     def base_bias(self) -> Floats:
         """(K,) sums before the first base model."""

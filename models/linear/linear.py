@@ -10,10 +10,11 @@ from polydom.features.errors import BadInput
 
 from ..scoring.model import Floats, Rows
 from ..scoring.preparation import Preparation, load_preparation
-from ..scoring.scorer import SumOfTerms
+from ..scoring.scorer import PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import Stops
 from ..scoring.stored_arrays import Stored
 from .kernels.sums import linear
+from .packed import pack_linear
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +49,11 @@ class Linear(SumOfTerms):
     def size(self) -> int:
         """Terms of each sum, one per input."""
         return len(self.columns)
+
+    @property
+    def light(self) -> bool:
+        """Yes: a term is one product."""
+        return True
 
     def raw(self, X: Rows) -> Floats:
         """Raw scores (N, R) of the full rows X (N, width)."""
@@ -85,8 +91,10 @@ class Linear(SumOfTerms):
         used[np.arange(self.size), self.columns] = True
         return used
 
-    def pack(self, order: NDArray[Any], stops: Stops) -> None:
-        """Give no kernel: to look at a sum takes as long as to add a term."""
+    def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
+        """Pack terms for kernels that stop, where there are any."""
+        own = self.preparation, self.weights, self.intercepts
+        return pack_linear(*own, order, stops)
 
     def reach(self) -> float:
         """Give what no raw score of a finite float32 row exceeds."""

@@ -3,7 +3,8 @@
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sized
-from dataclasses import Field, replace
+from dataclasses import Field, dataclass, replace
+from itertools import chain
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -36,6 +37,25 @@ class Calibrated(Protocol):
 AnySchedule = TypeVar("AnySchedule", bound=Calibrated)
 
 
+@dataclass(frozen=True, slots=True)
+class FreshRows:
+    """Calibration rows with their decisions, in parts: some at a time are held.
+
+    Attributes
+    ----------
+    count
+        M, of all rows.
+    read
+        Yields (scores, decisions) of one part after the other.
+    """
+
+    count: int
+    read: Callable[[], Iterator[tuple[Any, ...]]]
+
+    def __len__(self) -> int:
+        return self.count
+
+
 class Fitter(Protocol):
     """Finds thresholds along one order."""
 
@@ -51,7 +71,7 @@ def fit_to_rate(
     schedule: Callable[[Floats, Floats], AnySchedule],
     alpha: float,
     confidence: float | None,
-    rows: tuple[Any, ...],
+    rows: tuple[Any, ...] | FreshRows,
     groups: Groups | None,
 ) -> AnySchedule:
     """Fit a schedule to `alpha`: without a confidence on the fitter's own rows.
@@ -67,7 +87,7 @@ def fit_to_rate(
 
 def calibrate(
     ladder: Iterable[AnySchedule],
-    rows: tuple[Any, ...],
+    rows: tuple[Any, ...] | FreshRows,
     alpha: float,
     confidence: float,
     groups: Groups | None = None,
@@ -82,19 +102,37 @@ def calibrate(
     would be read off the rows that did the choosing. Where even the first fails,
     nothing stops early.
     """
-    count = len(rows[0])
+    count = len(rows) if isinstance(rows, FreshRows) else len(rows[0])
+    parts = rows.read() if isinstance(rows, FreshRows) else iter([rows])
     most = most_changed(count, alpha, confidence, groups)
-    chosen = None
-    for schedule in ladder:
-        changed = schedule.changed(*rows)
+    rungs = iter(ladder)
+    careful = next(rungs)
+    counted: Iterable[tuple[AnySchedule, int]]
+    counted = ((schedule, 0) for schedule in chain([careful], rungs))
+    for part in parts:
+        counted = keep_within(counted, part, most)
+    if kept := list(counted):
+        schedule, changed = kept[-1]
+        return replace(schedule, promise=Promise(alpha, confidence, count, changed))
+    nothing = Promise(0.0, confidence, count, 0)
+    return replace(careful.without_stops(), promise=nothing)
+
+
+def keep_within(
+    counted: Iterable[tuple[AnySchedule, int]], part: tuple[Any, ...], most: float
+) -> list[tuple[AnySchedule, int]]:
+    """Count the changed rows of one more part, up to the first schedule with too many.
+
+    `counted` are the schedules of a ladder, each with what it has changed before; of
+    those that come after one with more than `most` none is asked.
+    """
+    kept = []
+    for schedule, before in counted:
+        changed = before + schedule.changed(*part)
         if changed > most:
             break
-        promise = Promise(alpha, confidence, count, changed)
-        chosen = replace(schedule, promise=promise)
-    if chosen is not None:
-        return chosen
-    nothing = Promise(0.0, confidence, count, 0)
-    return replace(schedule.without_stops(), promise=nothing)
+        kept.append((schedule, changed))
+    return kept
 
 
 def widened(lower: Floats, upper: Floats, spread: Floats) -> Iterator[Thresholds]:
@@ -251,7 +289,8 @@ def check_rate(
             f"{confidence:g} needs at least {fewest_rows(alpha, confidence)} that are "
             "independent"
         )
-    if (decisions is None) != (calibration_decisions is None):
+    known = calibration_decisions is not None or isinstance(calibration, FreshRows)
+    if known != (decisions is not None):
         raise BadInput(
             "decisions and calibration_decisions are needed together: a promise is "
             "about the ensemble's own"

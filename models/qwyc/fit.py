@@ -10,7 +10,7 @@ from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
 from .algorithms import ThresholdFitter, fit_jointly
-from .confidence_bound import Fitter, check_rate, fit_to_rate
+from .confidence_bound import Fitter, FreshRows, check_rate, fit_to_rate
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import OrderName, make_order, order_by_impurity
@@ -38,7 +38,7 @@ def fit_schedule(
     decisions: Flags | None = None,
     sides: Sides = "both",
     confidence: float | None = None,
-    calibration: Floats | None = None,
+    calibration: Floats | FreshRows | None = None,
     calibration_decisions: Flags | None = None,
     groups: Rows | None = None,
     seed: int = 0,
@@ -87,6 +87,7 @@ def fit_schedule(
     calibration, calibration_decisions
         (M, T) scores of rows used for nothing else: not for training the ensemble,
         not in `scores`. (M,) as `decisions`, of these rows: needed where those are.
+        Both together, some rows at a time, as `FreshRows`.
     groups
         (M,) numbers or names of the groups that calibration rows belong to, where rows
         of one group, such as one patient's, are no independent draws (`most_changed`).
@@ -108,8 +109,10 @@ def fit_schedule(
     check_rate(alpha, confidence, calibration, groups, *own)
     positive = check_decisions(scores, threshold, decisions)
     prices = ModelCosts.check(models, costs, feature_costs, uses)
-    fresh: tuple[Any, ...] = ()
-    if calibration is not None:
+    fresh: tuple[Any, ...] | FreshRows = ()
+    if isinstance(calibration, FreshRows):
+        fresh = calibration
+    elif calibration is not None:
         others = check_scores(calibration, models)
         fresh = others, full_decisions(others, threshold, calibration_decisions)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadInput
 
 from ..scoring.whole_sums import whole_sums
-from .confidence_bound import check_rate, fit_to_rate
+from .confidence_bound import FreshRows, check_rate, fit_to_rate
 from .costs import ModelCosts
 from .optimal_stopping import Stopping
 from .ordering import check_permutation, order_by_margin_impurity
@@ -32,7 +32,7 @@ def fit_margin_schedule(
     order: Sequence[int] | Rows | None = None,
     decisions: Rows | None = None,
     confidence: float | None = None,
-    calibration: Floats | None = None,
+    calibration: Floats | FreshRows | None = None,
     calibration_decisions: Rows | None = None,
     groups: Rows | None = None,
 ) -> MarginSchedule:
@@ -73,8 +73,10 @@ def fit_margin_schedule(
     chosen = check_choices(scores, start, decisions)
     own = decisions, calibration_decisions
     check_rate(alpha, confidence, calibration, groups, *own)
-    fresh: tuple[Any, ...] = ()
-    if calibration is not None:
+    fresh: tuple[Any, ...] | FreshRows = ()
+    if isinstance(calibration, FreshRows):
+        fresh = calibration
+    elif calibration is not None:
         others = check_scores(calibration, models, classes)
         fresh = others, check_choices(others, start, calibration_decisions)
 

@@ -97,6 +97,10 @@ class BaseModels(Protocol):
     def size(self) -> int:
         """T, the number of base models."""
 
+    @property
+    def light(self) -> bool:
+        """Whether to look at a sum takes longer than to add a base model's score."""
+
     def base_scores(self, X: Rows) -> Floats:
         """Give what each base model adds to the raw scores: (N, T, R)."""
 
@@ -120,6 +124,11 @@ class SumOfTerms(Scorer, BaseModels):
     """A scorer that is a sum of trees, lattices or linear terms."""
 
     __slots__ = ()
+
+    @property
+    def light(self) -> bool:
+        """Whether to look at a sum takes longer than to add a base model's score."""
+        return False
 
     @abstractmethod
     def margin(self) -> BaseModels:

@@ -67,7 +67,7 @@ def make_index(classes: int = 2) -> Index:
     rows, fresh = draw_rows(600, 0), draw_rows(4000, 1)
     codes = label_rows(rows, classes)
     models: list[Any] = [Prior.fit(codes)]
-    followers: list[Any] = [None]
+    evaluators: list[Any] = [None]
     for width in (3, 6):
         if classes == 2:
             fitted = RandomForestClassifier(40, max_depth=5, random_state=0)
@@ -76,7 +76,7 @@ def make_index(classes: int = 2) -> Index:
         ensemble = compile(fitted.fit(rows[:, :width], codes))
         exits = ensemble.fit_early_exit(fresh[:, :width], alpha=ALPHA)
         models.append(ensemble.classifier)
-        followers.append(exits)
+        evaluators.append(exits)
     costs = CostTable(
         feature_coefficients=np.full((2, 1), 1e-5),
         step_coefficients=np.empty((0, 1)),
@@ -100,7 +100,7 @@ def make_index(classes: int = 2) -> Index:
             "samples": [record_of(row) for row in rows[:3]],
             "exits": {"alpha": ALPHA, "fitted": 4000, "calibrated": 0, "plans": []},
         },
-        early_exits=tuple(followers),
+        early_exits=tuple(evaluators),
         whole_s=np.array([MODEL_S, WHOLE_S, WHOLE_S]),
         mean_s=np.array([MODEL_S, MEAN_S, MEAN_S]),
         ends=((1.0,), (0.0, 1.0), (0.0, 0.0, 1.0)),

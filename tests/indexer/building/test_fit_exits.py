@@ -71,7 +71,7 @@ def fitted(package: Package, fitter: PlanExitFitter) -> PlanExits:
         package.fallbacks,
         np.full(len(ACCURACIES), 0.01),
         PRICES.__getitem__,
-        lambda row, goal, follower: pytest.fail("there is no schedule to time"),
+        lambda row, goal, evaluator: pytest.fail("there is no schedule to time"),
         lambda done, left=None: None,
     )
 

@@ -50,15 +50,15 @@ def test_early_answers_are_the_schedules_own(classes: int) -> None:
     index = make_index(classes)
     package = index.package
     assert package is not None
-    follower = package.early_exits[2]
-    assert follower is not None
-    codes, used = follower.choices(ROWS)
+    evaluator = package.early_exits[2]
+    assert evaluator is not None
+    codes, used = evaluator.choices(ROWS)
     found = answers(planner_of(index))
-    labels = [package.labels[follower.classifier.classes[code]] for code in codes]
+    labels = [package.labels[evaluator.classifier.classes[code]] for code in codes]
     assert [one.label for one in found] == labels
     assert [one.base_models_used for one in found] == used.tolist()
-    assert {one.base_models for one in found} == {follower.size}
-    early = used < follower.size
+    assert {one.base_models for one in found} == {evaluator.size}
+    early = used < evaluator.size
     assert 0 < early.mean() < 1
     whole = package.models[2].predict_scores(ROWS)
     for one, stopped, own in zip(found, early, whole, strict=True):

@@ -1,0 +1,149 @@
+"""Base scores of rows to fit on, within bounds of memory, and blocks of light terms."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..qwyc.confidence_bound import FreshRows
+from ..qwyc.schedule import MarginSchedule, Schedule
+from ..scoring.model import Floats, Rows
+
+MOST_BYTES = 2**29  # of the base scores that a schedule is fitted on
+PART_BYTES = 2**25  # of base scores on the way, of a part of the rows
+MOST_BLOCKS = 64  # looks at a sum of light terms
+SAMPLE = 1024  # rows that tell terms apart by how much they move sums
+
+AnySchedule = TypeVar("AnySchedule", bound=Schedule | MarginSchedule)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blocks:
+    """T light base models, in B blocks that a schedule takes for one each.
+
+    Attributes
+    ----------
+    order : (T,) int64
+        Base models, block after block; within a block as they stand.
+    sizes : (B,) int64
+        Base models of each.
+    """
+
+    order: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """(B,) where each block begins."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    def sums(self, scores: Floats) -> Floats:
+        """Add the scores (N, T) or (N, T, K) of each block up: (N, B) or (N, B, K)."""
+        sums: Floats = np.add.reduceat(scores[:, self.order], self.starts, axis=1)
+        return sums
+
+    def spread_out(self, schedule: AnySchedule) -> AnySchedule:
+        """Turn a schedule of blocks into one of base models, which stops at their ends.
+
+        Parameters
+        ----------
+        schedule
+            Fitted on `sums`.
+        """
+        sizes, blocks = (
+            self.sizes[schedule.order],
+            np.split(self.order, self.starts[1:]),
+        )
+        last = np.cumsum(sizes) - 1
+        parts: dict[str, Any] = {
+            "order": np.concatenate([blocks[b] for b in schedule.order])
+        }
+        for name, never in schedule.never.items():
+            parts[name] = np.full(len(self.order), never)
+            parts[name][last] = getattr(schedule, name)
+        return replace(schedule, **parts)
+
+
+def make_blocks(spread: Floats) -> Blocks:
+    """Put base models into blocks, those that move sums most into the first.
+
+    About as many blocks as each has base models, at most `MOST_BLOCKS`; `spread` (T,)
+    is how much each moves sums.
+    """
+    count = min(MOST_BLOCKS, int(np.ceil(np.sqrt(len(spread)))))
+    widest = np.argsort(-spread, kind="stable")
+    parts = [np.sort(part) for part in np.array_split(widest, count)]
+    return Blocks(np.concatenate(parts), np.array([len(part) for part in parts]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FitScores:
+    """Base scores of rows, made some rows at a time.
+
+    Attributes
+    ----------
+    base_scores
+        Of rows (N, width): (N, T) for two classes, (N, T, K) for more.
+    row_bytes
+        What `base_scores` takes for each row, at most.
+    blocks
+        Of base models that are looked at together; None where each is by itself.
+    """
+
+    base_scores: Callable[[Rows], Floats]
+    row_bytes: int
+    blocks: Blocks | None = None
+
+    def in_blocks(self, X: Rows) -> "FitScores":
+        """Put base models into blocks by how much they move sums over rows X."""
+        rows = X[:: max(1, len(X) // SAMPLE)]
+        total = square = np.zeros(())
+        with np.errstate(invalid="ignore", over="ignore"):  # fitting refuses such rows
+            for part in self.parts(rows):
+                scores = self.base_scores(part)
+                if scores.ndim == 3:  # what all classes get moves none of their margins
+                    scores = scores - scores.mean(axis=2, keepdims=True)
+                total = total + scores.sum(axis=0)
+                square = square + np.square(scores).sum(axis=0)
+            spread = square - np.square(total) / max(1, len(rows))
+        return replace(self, blocks=make_blocks(spread.reshape(len(spread), -1).sum(1)))
+
+    def parts(self, X: Rows) -> Iterator[Rows]:
+        """Parts of rows whose base scores take `PART_BYTES`, or a row each."""
+        step = max(1, PART_BYTES // self.row_bytes)
+        return (X[first : first + step] for first in range(0, len(X), step))
+
+    def scores(self, X: Rows) -> Floats:
+        """Scores (N, T or B[, K]) of a part of the rows."""
+        scores = self.base_scores(X)
+        return scores if self.blocks is None else self.blocks.sums(scores)
+
+    def of(self, X: Rows) -> Floats:
+        """Scores of all rows X."""
+        out = np.empty((len(X), *self.scores(X[:1]).shape[1:]))
+        first = 0
+        for part in self.parts(X):
+            out[first : first + len(part)] = self.scores(part)
+            first += len(part)
+        return out
+
+    def draw(self, X: Rows, seed: int) -> Rows:
+        """Draw as many rows as have scores of `MOST_BYTES`, in their order."""
+        most = MOST_BYTES // max(1, self.scores(X[:1]).nbytes)
+        if len(X) <= most:
+            return X
+        drawn = np.random.default_rng(seed).choice(len(X), most, replace=False)
+        return X[np.sort(drawn)]
+
+    def fresh(self, X: Rows, decisions: NDArray[Any]) -> FreshRows:
+        """Scores of calibration rows X, with their decisions (N,)."""
+
+        def read() -> Iterator[tuple[Floats, NDArray[Any]]]:
+            first = 0
+            for part in self.parts(X):
+                yield self.scores(part), decisions[first : first + len(part)]
+                first += len(part)
+
+        return FreshRows(len(X), read)

@@ -1,0 +1,177 @@
+"""Compiled evaluation of single rows by linear terms that may stop early.
+
+Terms lie in blocks, and blocks in groups of sixteen: those that are missing in the last
+group of a block weigh nothing. Sums are looked at where a block ends. What they start
+from, and what each term adds whatever its input, is in them from the table.
+
+Whole sums in this order round otherwise than those in the inputs' own. Where one is
+nearer to a tie than both can round, it is made NaN, which leaves the row undecided; so
+is a sum that is no finite number. `packed.py` makes what lies at the addresses.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import carray, float64, int64, types, uint64, void
+from numpy.typing import NDArray
+
+from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
+from ...scoring.kernels.native import ROW, ROWS, on_stack, pointer, table_at
+from ...scoring.kernels.stopping_rule import beyond_margin, margin_of, outside, side
+from ...scoring.model import Floats
+from ...scoring.stopping_rule import BEST, UNDECIDED
+from .vector_steps import LANES, add_products, add_up, collect, largest, shape
+from .vector_steps import ROW as VECTOR
+
+# What the address of packed terms is that of: G groups of B blocks, R raw scores.
+TABLE = np.dtype(
+    [
+        ("columns", "<u8"),  # (G, LANES) int32
+        ("shapes", "<u8"),  # (G, 5, LANES) float64, see `vector_steps.shape`
+        ("weights", "<u8"),  # (G, R, LANES) float64
+        ("ends", "<u8"),  # (B,) int64, groups up to the end of each block
+        ("used", "<u8"),  # (B,) int64, base models up to there
+        ("constants", "<u8"),  # (B, R) float64, what is added there to the sums
+        ("lower", "<u8"),  # (B,) float64
+        ("upper", "<u8"),  # (B,) float64, or margins
+        ("threshold", "<f8"),
+        ("rounding", "<f8"),  # of the largest sum, for inputs up to 1 ...
+        ("constant_rounding", "<f8"),  # ... and for inputs of 0
+        ("blocks", "<i8"),  # B
+        ("outputs", "<i8"),  # R
+        ("shaped", "<i8"),  # are there shapes?
+    ]
+)
+
+
+@njit(inline="always")
+def room(table: Any) -> int:
+    """Reserve what a row is evaluated on: values, magnitudes, and R sums, at 0."""
+    vectors = 2 + table.outputs
+    made = carray(on_stack(vectors * VECTOR // 4), (vectors * VECTOR // 4,), np.int32)
+    made[:] = 0
+    address: int = uint64(made.ctypes.data)
+    return address
+
+
+@njit(void(uint64, uint64, int64, int64, uint64), **OPTIONS)
+def add_groups(row: int, address: int, first: int, end: int, work: int) -> None:
+    """Add the terms of some groups, for the row at an address, to the sums."""
+    table = table_at(address, TABLE)
+    R, vector = uint64(table.outputs), uint64(VECTOR)
+    peaks, sums = work + vector, work + uint64(2) * vector
+    for k in range(first, end):
+        g = uint64(k)
+        collect(row, table.columns + uint64(4 * LANES) * g, work, peaks)
+        if table.shaped:
+            shape(work, table.shapes + uint64(5) * vector * g)
+        weights = table.weights + vector * R * g
+        for j in range(table.outputs):
+            r = vector * uint64(j)
+            add_products(work, weights + r, sums + r)
+
+
+@njit(float64(uint64, uint64), **OPTIONS)
+def rounding_of(address: int, work: int) -> float:
+    """By how much sums in another order may differ, for the inputs that were read."""
+    table = table_at(address, TABLE)
+    bits = carray(on_stack(2), (1,), np.int32)
+    bits[0] = largest(work + uint64(VECTOR))
+    peak = float64(bits.view(np.float32)[0])
+    return float(table.rounding * peak + table.constant_rounding)
+
+
+@njit(int64(ROW, uint64, float64[::1]), **OPTIONS)
+def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
+    """Code of one row, for one raw score, as soon as a limit says so.
+
+    The sum so far goes to `out[0]`.
+    """
+    table = table_at(address, TABLE)
+    B, work, at = table.blocks, room(table), uint64(row.ctypes.data)
+    ends = carray(pointer(table.ends), (B,), np.int64)
+    used = carray(pointer(table.used), (B,), np.int64)
+    constants = carray(pointer(table.constants), (B,), np.float64)
+    lower = carray(pointer(table.lower), (B,), np.float64)
+    upper = carray(pointer(table.upper), (B,), np.float64)
+    first, total = 0, 0.0
+    for b in range(B):
+        add_groups(at, address, first, ends[b], work)
+        first = ends[b]
+        total = add_up(work + uint64(2 * VECTOR)) + constants[b]
+        if outside(total, lower[b], upper[b]):
+            if not math.isfinite(total):
+                break
+            out[0] = total
+            return int(4 * used[b]) + int(total > upper[b])
+    if not abs(total - table.threshold) > rounding_of(address, work):
+        total = math.nan
+    out[0] = total if math.isfinite(total) else math.nan
+    return int(4 * used[B - 1] + UNDECIDED)
+
+
+@njit(int64(ROW, uint64), **ONE_ROW)
+def decide(row: NDArray[np.float32], address: int) -> int:
+    """Answer of one row: that of `early`, or on which side the whole sum is."""
+    total = carray(on_stack(2), (1,), np.float64)
+    answer = early(row, address, total) & 3
+    if answer != UNDECIDED:
+        return int(answer)
+    return int(side(total[0], table_at(address, TABLE).threshold))
+
+
+@njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
+def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
+    """Code and sum of one row: those of `early`, or on which side the whole sum is."""
+    total = carray(on_stack(2), (1,), np.float64)
+    code = early(row, address, total)
+    if code & 3 == UNDECIDED:
+        code += side(total[0], table_at(address, TABLE).threshold) - UNDECIDED
+    return int(code), float(total[0])
+
+
+@njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)
+def early_by_margin(row: NDArray[np.float32], address: int, totals: Floats) -> int:
+    """Add terms to `totals` (R,) until the best leads by more than its margin: code."""
+    table = table_at(address, TABLE)
+    B, R, work, at = table.blocks, table.outputs, room(table), uint64(row.ctypes.data)
+    ends = carray(pointer(table.ends), (B,), np.int64)
+    used = carray(pointer(table.used), (B,), np.int64)
+    constants = carray(pointer(table.constants), (B, R), np.float64)
+    margins = carray(pointer(table.upper), (B,), np.float64)
+    first = 0
+    for b in range(B):
+        add_groups(at, address, first, ends[b], work)
+        first = ends[b]
+        finite = True
+        for r in range(R):
+            sums = work + uint64(VECTOR) * uint64(2 + r)
+            totals[r] = add_up(sums) + constants[b, r]
+            finite &= math.isfinite(totals[r])
+        if not finite:
+            totals[:] = math.nan
+            break
+        if beyond_margin(totals, margins[b]):
+            return int(4 * used[b] + BEST)
+    if not margin_of(totals) > 2.0 * rounding_of(address, work):
+        totals[:] = math.nan
+    return int(4 * used[B - 1] + UNDECIDED)
+
+
+# For many rows: totals (N, R) are written; codes are (N,).
+MANY = void(ROWS, uint64, float64[:, ::1], int64[::1])
+
+
+@njit(MANY, **OPTIONS)
+def early_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+    """Sum and code of `early` for each row."""
+    for i in range(X.shape[0]):
+        codes[i] = early(X[i], address, totals[i])
+
+
+@njit(MANY, **OPTIONS)
+def early_by_margin_many(X: Any, address: int, totals: Any, codes: Any) -> None:
+    """Totals and code of `early_by_margin` for each row."""
+    for i in range(X.shape[0]):
+        codes[i] = early_by_margin(X[i], address, totals[i])

@@ -1,0 +1,173 @@
+"""Linear terms packed for single rows: sixteen side by side, in blocks."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..scoring.address_table import lay_table
+from ..scoring.kernels.cached_njit import COMPILED
+from ..scoring.kernels.native import entry
+from ..scoring.kernels.preparation import (
+    AFFINE,
+    CENTER,
+    FILL,
+    GAIN,
+    HIGH,
+    LOW,
+    OFFSET,
+    SCALE,
+)
+from ..scoring.model import Floats
+from ..scoring.preparation import Preparation
+from ..scoring.scorer import PackedTerms
+from ..scoring.stopping_rule import Stops
+from .kernels.early_sums import (
+    TABLE,
+    decide,
+    early_by_margin,
+    early_by_margin_many,
+    early_many,
+    early_one,
+)
+from .kernels.vector_steps import LANES
+
+MOST_OUTPUTS = 1000  # sums lie on the stack
+EPSILON = float(np.finfo(np.float64).eps)
+
+
+class Shapes(NamedTuple):
+    """What affine operations make of each column's value, in one step: (d,) each.
+
+    A value x becomes `gain` * x + `offset`, held between `low` and `high`; a missing
+    one `filling`, which is NaN where it stays missing.
+    """
+
+    gain: Floats
+    offset: Floats
+    low: Floats
+    high: Floats
+    filling: Floats
+
+    @property
+    def bare(self) -> bool:
+        """Whether there is nothing but gain and offset."""
+        ends = np.isinf(self.low) & np.isinf(self.high)
+        return bool(ends.all() and np.isnan(self.filling).all())
+
+
+def join_operations(preparation: Preparation) -> tuple[Shapes, Floats] | None:
+    """Join all operations of a preparation; None if one is not affine.
+
+    Beside them are the largest magnitudes (d,) that a missing value, or 0, has on its
+    way: rounding is a share of these.
+    """
+    if (preparation.operations != AFFINE).any():
+        return None
+    d = len(preparation.columns)
+    gain, offset, passed = np.ones(d), np.zeros(d), np.zeros(d)
+    ends = np.array([np.full(d, -np.inf), np.full(d, np.inf)])
+    filling = np.full(d, np.nan)
+    for row in preparation.table:
+        slope = row[GAIN] / row[SCALE]
+        shift = row[OFFSET] - row[CENTER] * slope
+        filling = np.where(np.isnan(filling), row[FILL], filling)
+        passed = np.fmax(passed, np.abs(filling)) * np.abs(slope)
+        passed += np.abs(row[CENTER] * slope) + np.abs(row[OFFSET])
+        gain, offset, filling = gain * slope, offset * slope + shift, filling * slope
+        filling += shift
+        free = np.isinf(ends) & (slope == 0)
+        moved = np.multiply(ends, slope, out=ends.copy(), where=~free) + shift
+        low, high = np.sort(moved, axis=0)
+        parts = low, high, filling
+        low, high, filling = (np.clip(part, row[LOW], row[HIGH]) for part in parts)
+        ends = np.array([low, high])
+    low, high = ends
+    return Shapes(gain, offset, low, high, filling), passed
+
+
+def pack_linear(
+    preparation: Preparation,
+    weights: Floats,
+    intercepts: Floats,
+    order: NDArray[Any],
+    stops: Stops,
+) -> PackedTerms | None:
+    """Pack terms in the given order, or None where only NumPy adds them.
+
+    Those are whole sums, inputs that are compared or divided by their norm, numbers
+    near the largest, very many raw scores, and Python without compiled kernels.
+    `weights` are (d, R), `intercepts` (R,).
+    """
+    (d, R) = weights.shape
+    if not COMPILED or stops.rule == "never" or not d or R > MOST_OUTPUTS:
+        return None
+    with np.errstate(all="ignore"):
+        joined = join_operations(preparation)
+        if joined is None:
+            return None
+        shapes, passed = joined
+        bare, start = shapes.bare, stops.start(intercepts)
+        slopes = np.abs(weights * shapes.gain[:, None]).sum(axis=0)
+        offsets = np.abs(weights * passed[:, None]).sum(axis=0) + np.abs(intercepts)
+        folded = weights * shapes.gain[:, None] if bare else weights
+        constant = weights * shapes.offset[:, None] if bare else np.zeros((d, R))
+        if not np.isfinite([slopes, offsets]).all():
+            return None
+    laid, spare, ends, looks = lay_blocks(order, stops)
+    arrays: dict[str, NDArray[Any]] = {
+        "columns": preparation.columns[laid],
+        "shapes": np.stack(shapes)[:, laid].transpose(1, 0, 2),
+        "weights": np.where(spare[:, None], 0.0, folded[laid].transpose(0, 2, 1)),
+        "ends": ends,
+        "used": looks,
+        "constants": start + constant[order].cumsum(axis=0)[looks - 1],
+        **{name: limit[looks - 1] for name, limit in stops.by_tree(d).items()},
+    }
+    # Far more than sums in both orders, and operations on each input, can round.
+    share = 4 * EPSILON * (d + 8 * (1 + len(preparation.operations)))
+    table = lay_table(
+        TABLE,
+        arrays,
+        threshold=stops.threshold,
+        rounding=share * float(slopes.max()),
+        constant_rounding=share * float(offsets.max()),
+        blocks=len(ends),
+        outputs=R,
+        shaped=not bare,
+    )
+    return PackedTerms(table, preparation.width, start, *KERNELS[stops.rule])
+
+
+def lay_blocks(
+    order: NDArray[Any], stops: Stops
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64], NDArray[np.int64]]:
+    """Lay terms in groups of `LANES` that end where a sum is looked at.
+
+    Returns
+    -------
+    Terms of each group, and which are there only to fill it up, (G, LANES); groups,
+    and terms, up to the end of each block, (B,).
+    """
+    limits = stops.by_tree(len(order))
+    looked = limits["upper"] < np.inf
+    if "lower" in limits:
+        looked |= limits["lower"] > -np.inf
+    looked[-1] = True
+    looks = np.flatnonzero(looked) + 1
+    sizes = np.diff(looks, prepend=0)
+    groups = -(-sizes // LANES)
+    ends = groups.cumsum()
+    block = np.repeat(np.arange(len(looks)), groups)
+    first = LANES * (np.arange(ends[-1]) - np.repeat(ends - groups, groups))
+    within = first[:, None] + np.arange(LANES)
+    spare = within >= sizes[block, None]
+    place = (looks - sizes)[block, None] + within
+    laid = order[np.minimum(place, looks[block, None] - 1)]
+    return laid, spare, ends, looks
+
+
+KERNELS = {
+    "limits": (entry(decide), early_many, entry(early_one)),
+    "margins": (entry(early_by_margin), early_by_margin_many, None),
+}

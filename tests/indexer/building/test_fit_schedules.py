@@ -1,0 +1,130 @@
+"""Schedules of an index's models: built, kept, promised and answered by."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from polydom.indexer import Index, build
+from polydom.indexer.building.cache import Cache
+from polydom.indexer.building.fit_exits import AnswerTimes
+from polydom.indexer.building.fit_schedules import ScheduleFitter, can_stop
+from polydom.indexer.building.project import ExitGoal
+from polydom.indexer.commands.report import build_lines, facts_of
+from polydom.models import compile
+from polydom.models.early_exit.early_exits import EarlyExit
+from polydom.models.scoring.prior import Prior
+from tests.support.stopping_records import draw_rows, label_rows
+
+PROJECT = """\
+workers = 1
+[data]
+table = "rows.jsonl"
+[features]
+columns = [{ name = "all", columns = ["a", "b", "c", "d", "e", "f"] }]
+[learner]
+name = "forest"
+n_estimators = 300
+[costs]
+items = 8
+repeats = 2
+[exits]
+alpha = 0.05
+confidence = 0.9
+"""
+NAMES = "abcdef"
+
+
+def forest(seed: int = 0) -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    rows = draw_rows(300, 0)
+    fitted = RandomForestClassifier(30, random_state=seed).fit(
+        rows, label_rows(rows, 2)
+    )
+    return compile(fitted).classifier
+
+
+def fitter_of(folder: Path, count: int = 500) -> ScheduleFitter:
+    rows = draw_rows(2 * count, 1)
+    groups = np.arange(count)
+    return ScheduleFitter(rows[:count], rows[count:], groups, Cache(folder), "key")
+
+
+def test_a_schedule_is_fitted_once_and_found_again(tmp_path: Path) -> None:
+    fitter, goal = fitter_of(tmp_path), ExitGoal(0.05, 0.9)
+    model = forest()
+    first = fitter.fit(model, 1, goal)
+    assert isinstance(first, EarlyExit)
+    assert first.schedule.promise is not None
+    assert first.schedule.promise.bound in (0.0, 0.05)
+    again = fitter.fit(model, 1, goal)
+    assert again is not None
+    for name, array in first.arrays().items():
+        assert np.array_equal(again.arrays()[name], array)
+    other = fitter.fit(model, 1, goal.half)
+    assert other is not None
+    assert other.schedule.promise is not None
+    assert other.schedule.promise.confidence == 0.95
+
+
+def test_what_cannot_stop_gets_no_schedule(tmp_path: Path) -> None:
+    fitter, goal = fitter_of(tmp_path), ExitGoal(0.05, 0.9)
+    prior = Prior.fit(np.array([0, 1, 1]))
+    assert not can_stop(prior)
+    assert fitter.fit(prior, 0, goal) is None
+    alike = ScheduleFitter(
+        np.full((40, 6), 9, np.float32), None, None, Cache(tmp_path), "alike"
+    )
+    for _ in range(2):  # the second time from the cache
+        assert alike.fit(forest(), 1, ExitGoal(0.05)) is None
+
+
+def test_halves_of_a_goal_keep_to_it() -> None:
+    assert ExitGoal(0.04, 0.9).half == ExitGoal(0.02, 0.95)
+    assert ExitGoal(0.04).half == ExitGoal(0.02)
+    assert AnswerTimes(3.0, 1.0, 2.0).mean_s == 1.0
+
+
+def write(folder: Path, count: int) -> Path:
+    folder.mkdir(exist_ok=True)
+    rows = draw_rows(count, 5)
+    with (folder / "rows.csv").open("w") as file:
+        file.write(",".join([*NAMES, "label"]) + "\n")
+        for row, code in zip(rows, label_rows(rows, 2), strict=True):
+            file.write(",".join([*map(repr, map(float, row)), str(code)]) + "\n")
+    (folder / "PROJECT.toml").write_text(PROJECT.replace("rows.jsonl", "rows.csv"))
+    return folder / "PROJECT.toml"
+
+
+@pytest.mark.jit
+def test_a_build_fits_schedules_and_says_what_they_are_worth(tmp_path: Path) -> None:
+    project = write(tmp_path, 1600)
+    index = build(project, output=tmp_path / "my.pdx")
+    package = index.package
+    assert package is not None
+    (stops,) = [one for one in package.early_exits if one is not None]
+    promise = stops.schedule.promise
+    assert promise is not None
+    assert (promise.rows, promise.confidence) == (200, 0.9)
+    row = package.early_exits.index(stops)
+    assert package.mean_s[row] < package.whole_s[row]
+    facts = facts_of(index)
+    built = facts["build"]
+    (plan,) = [one for one in built["exits"]["plans"] if "schedule" in one]
+    assert plan["row"] == row
+    assert plan["changed"] <= 0.05
+    assert 0 < plan["schedule"]["mean"] <= plan["schedule"]["p99"] <= 1
+    assert any("1 models stop early" in line for line in build_lines(facts, built))
+    again = build(project)
+    again.save(tmp_path / "again.pdx")
+    assert (tmp_path / "again.pdx").read_bytes() == (tmp_path / "my.pdx").read_bytes()
+    off = project.read_text().replace("workers = 1", 'workers = 1\nexits = "off"')
+    project.write_text(off[: off.index("[exits]")])
+    whole = build(project).package
+    assert whole is not None
+    assert whole.early_exits == ()
+    assert json.dumps(facts)  # plain data
+    assert Index.load(tmp_path / "my.pdx").package is not None
