@@ -320,7 +320,7 @@ def at_equal_change(rows: Sequence[Row]) -> list[Row]:
     """Shares of the whole plan's cost where rules change as many decisions.
 
     Between two points of a rule, and from the whole plan on, a straight line is drawn;
-    None beyond its last.
+    beyond its last, a rule takes as much as there.
     """
     curves: dict[tuple[str, ...], list[tuple[float, float]]] = {}
     for row in rows:
@@ -334,8 +334,6 @@ def at_equal_change(rows: Sequence[Row]) -> list[Row]:
         least = np.minimum.accumulate(share)
         shares = {
             f"at {change:.1%}": float(np.interp(change, changed, least))
-            if change <= changed[-1]
-            else None
             for change in CHANGES
         }
         found.append({"set": name, "learner": learner, "rule": rule, **shares})
