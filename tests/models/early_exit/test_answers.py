@@ -85,6 +85,7 @@ def fitted() -> dict[tuple[str, int], Ensemble]:
 
 
 ENSEMBLES = fitted()
+BOUNDED = [(name, classes) for name, classes in ENSEMBLES if name not in LINEAR]
 ROWS = {classes: bundled(name)[0] for classes, name in DATA.items()}
 
 
@@ -150,12 +151,11 @@ def test_answers_are_those_of_a_walk_and_bounds_hold_what_scores_become(
             assert low <= whole[i, k] <= high
 
 
-@pytest.mark.parametrize(("name", "classes"), ENSEMBLES)
+@pytest.mark.parametrize(("name", "classes"), BOUNDED)
 def test_bounds_hold_for_every_row(name: str, classes: int) -> None:
     """Exactly, to the last bit of the scores that the classifier gives."""
     ensemble, X = ENSEMBLES[name, classes], ROWS[classes]
-    if name in LINEAR:
-        return
+    X = X[: few(len(X))]
     whole, T, found = ensemble.predict_scores(X), ensemble.size, 0
     for stop in {1, T // 2, T - 1}:
         order = np.random.default_rng(stop).permutation(T)
@@ -306,6 +306,7 @@ def test_rows_that_are_none_are_refused() -> None:
             exits.answer("row")  # type: ignore[arg-type]
 
 
+@pytest.mark.jit  # interpreted kernels hold Python's lock
 @pytest.mark.parametrize("name", ["forest", "lightgbm", "lattices"])
 @pytest.mark.parametrize("classes", [2, 3])
 def test_threads_share_an_evaluator(name: str, classes: int) -> None:
