@@ -119,7 +119,7 @@ def pack_linear(
     laid, spare, ends, looks = lay_blocks(order, stops)
     arrays: dict[str, NDArray[Any]] = {
         "columns": preparation.columns[laid],
-        "shapes": np.stack(shapes)[:, laid].transpose(1, 0, 2),
+        "shapes": np.empty(0) if bare else np.stack(shapes)[:, laid].transpose(1, 0, 2),
         "weights": np.where(spare[:, None], 0.0, folded[laid].transpose(0, 2, 1)),
         "ends": ends,
         "used": looks,

@@ -39,6 +39,7 @@ from polydom.models.scoring.kernels.link import (
     SOFTMAX,
 )
 from polydom.models.scoring.kernels.score_bounds import bound_scores, choose_whole
+from polydom.models.trees import self_test
 from tests.support.agreement import bundled
 from tests.support.examples import few
 from tests.support.oracles.early_exit import score_ends, walk_early, walk_margins
@@ -316,3 +317,20 @@ def test_threads_share_an_evaluator(name: str, classes: int) -> None:
     with ThreadPoolExecutor(4) as threads:
         ask = list(threads.map(lambda _: [exits.answer(r) for r in rows], range(8)))
     assert ask == [expected] * 8
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("name", ["forest", "lightgbm", "histogram"])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_portable_kernels_give_the_same_answers(
+    name: str, classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensemble, rows = ENSEMBLES[name, classes], ROWS[classes].astype(np.float32)
+    for width in (0.1, 9.0):
+        exits = drawn_exit(ensemble, rows, 0, width)
+        expected = [exits.answer(row) for row in rows]
+        with monkeypatch.context() as patched:
+            patched.setattr(self_test.TRUST, "held", False)
+            portable: Any = drawn_exit(ensemble, rows, 0, width)
+        assert not portable.packed.vector
+        assert [portable.answer(row) for row in rows] == expected
