@@ -97,46 +97,61 @@ def _logistic(margin: float) -> float:
     return power / (1.0 + power)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DifferenceBounds:
-    """Bounds of two class scores, from the running sum after each base model.
+def bound_by_difference(
+    classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
+) -> Callable[[int, float], Bounds] | None:
+    """Find how two classes' scores are bounded, where that can be said.
 
-    Attributes
-    ----------
-    least, most
-        T numbers: from a running sum to the least and the most that the difference of
-        the raw scores comes to.
-    scores
-        Class scores by that difference, of which they are monotone functions.
-    rounding
-        As `rounding_of` gives it.
+    Returns
+    -------
+    A function of how many base models were used, at least 1, and of their sum.
     """
+    scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
+    if scores is None or sums is None:
+        return None
+    least, most = ((ends[:, 0] + terms.base_bias()[0]).tolist() for ends in sums)
+    wide, floor, ceiling = rounding_of(classifier).tolist()
+    if classifier.head.link in (LOGISTIC, SOFTMAX):
+        return _bound_logistic(least, most, classifier.head.gain, wide)
 
-    least: Scores
-    most: Scores
-    scores: Callable[[float], Scores]
-    rounding: Scores
-
-    def of(self, used: int, total: float) -> Bounds:
-        """Bounds of each class after `used` >= 1 base models."""
-        wide, floor, ceiling = self.rounding
-        high, low = self.scores(total + self.least[used - 1])
-        other, top = self.scores(total + self.most[used - 1])
+    # Class scores ascend, and descend, with the difference.
+    def bounds(used: int, total: float) -> Bounds:
+        high, low = scores(total + least[used - 1])
+        other, top = scores(total + most[used - 1])
         return [
             (max(other - wide, floor), min(high + wide, ceiling)),
             (max(low - wide, floor), min(top + wide, ceiling)),
         ]
 
+    return bounds
 
-def bound_by_difference(
-    classifier: Classifier, terms: BaseModels, order: NDArray[np.int64]
-) -> DifferenceBounds | None:
-    """Bound what two classes' scores can come to, where that can be said."""
-    scores, sums = scores_by_difference(classifier), bound_sums(terms, order)
-    if scores is None or sums is None:
-        return None
-    least, most = ((ends[:, 0] + terms.base_bias()[0]).tolist() for ends in sums)
-    return DifferenceBounds(least, most, scores, rounding_of(classifier).tolist())
+
+def _bound_logistic(
+    least: Scores, most: Scores, gain: float, wide: float
+) -> Callable[[int, float], Bounds]:
+    """Bound shares of two classes, which are logistic functions of their difference.
+
+    Here calls would cost as much as most rows' trees.
+    """
+
+    def bounds(used: int, total: float) -> Bounds:
+        margin = gain * (total + least[used - 1])
+        if margin >= 0.0:
+            low = 1.0 / (1.0 + exp(-margin)) - wide
+        else:
+            power = exp(margin)
+            low = power / (1.0 + power) - wide
+        margin = gain * (total + most[used - 1])
+        if margin >= 0.0:
+            high = 1.0 / (1.0 + exp(-margin)) + wide
+        else:
+            power = exp(margin)
+            high = power / (1.0 + power) + wide
+        low = low if low > 0.0 else 0.0
+        high = high if high < 1.0 else 1.0
+        return [(1.0 - high, 1.0 - low), (low, high)]
+
+    return bounds
 
 
 @dataclass(frozen=True, slots=True, eq=False)

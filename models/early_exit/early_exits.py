@@ -21,7 +21,6 @@ from ..trees.row_by_number import bind_rows
 from .class_scores import (
     Bounds,
     ClassBounds,
-    DifferenceBounds,
     Scores,
     bound_by_class,
     bound_by_difference,
@@ -148,7 +147,7 @@ class EarlyExit(_Evaluator):
     bias: float = field(init=False)
     count: int = field(init=False)
     scores: Callable[[float], Scores] | None = field(init=False)
-    bounds: DifferenceBounds | None = field(init=False)
+    bounds: Callable[[int, float], Bounds] | None = field(init=False)
 
     def __post_init__(self) -> None:
         _Evaluator.__post_init__(self)
@@ -209,7 +208,7 @@ class EarlyExit(_Evaluator):
             code, total = self._follow_one(row)
         used = code >> 2
         if used < self.count:
-            bounds = None if self.bounds is None else self.bounds.of(used, total)
+            bounds = None if self.bounds is None else self.bounds(used, total)
             return make_answer((code & 3, used, None, bounds))
         answer = code & 3
         if answer == UNDECIDED:

@@ -69,7 +69,7 @@ class Linear(SumOfTerms):
             return self
         weights = np.ascontiguousarray(self.weights[:, 1:] - self.weights[:, :1])
         intercepts = self.intercepts[1:] - self.intercepts[:1]
-        return Linear(self.preparation, weights, intercepts)
+        return LinearDifference(self.preparation, weights, intercepts, self)
 
     def base_scores(self, X: Rows) -> Floats:
         """Give what each input adds to the raw scores: (N, d, R)."""
@@ -93,8 +93,8 @@ class Linear(SumOfTerms):
 
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
         """Pack terms for kernels that stop, where there are any."""
-        own = self.preparation, self.weights, self.intercepts
-        return pack_linear(*own, order, stops)
+        sizes = np.abs(self.weights), np.abs(self.intercepts)
+        return pack_linear(self, order, stops, *sizes)
 
     def reach(self) -> float:
         """Give what no raw score of a finite float32 row exceeds."""
@@ -130,3 +130,25 @@ class Linear(SumOfTerms):
             raise stored.fail("it has no output")
         shape = (len(preparation.columns), len(intercepts))
         return cls(preparation, stored.finite("weights", shape), intercepts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearDifference(Linear):
+    """The difference of two linear sums, which may be far smaller than they are.
+
+    Attributes
+    ----------
+    sums
+        Both, as the model adds them.
+    """
+
+    sums: Linear
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Linear.margin, (self.sums,)
+
+    def pack(self, order: NDArray[Any], stops: Stops) -> PackedTerms | None:
+        """Pack terms for kernels that stop, where there are any."""
+        weights, intercepts = self.sums.weights, self.sums.intercepts
+        sizes = np.abs(weights).sum(axis=1, keepdims=True), np.abs(intercepts).sum()
+        return pack_linear(self, order, stops, *sizes)

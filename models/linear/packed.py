@@ -87,19 +87,21 @@ def join_operations(preparation: Preparation) -> tuple[Shapes, Floats] | None:
 
 
 def pack_linear(
-    preparation: Preparation,
-    weights: Floats,
-    intercepts: Floats,
+    linear: Any,
     order: NDArray[Any],
     stops: Stops,
+    sizes: Floats,
+    starts: Floats,
 ) -> PackedTerms | None:
-    """Pack terms in the given order, or None where only NumPy adds them.
+    """Pack a `Linear`'s terms in this order, or None where only NumPy adds them.
 
     Those are whole sums, inputs that are compared or divided by their norm, numbers
-    near the largest, very many raw scores, and Python without compiled kernels.
-    `weights` are (d, R), `intercepts` (R,).
+    near the largest, very many raw scores, and Python without compiled kernels. What
+    the model itself adds up is as large as `sizes` (d, R) and `starts`, of weights
+    and intercepts: rounding is a share of these.
     """
-    (d, R) = weights.shape
+    preparation, weights = linear.preparation, linear.weights
+    d, R = weights.shape
     if not COMPILED or stops.rule == "never" or not d or R > MOST_OUTPUTS:
         return None
     with np.errstate(all="ignore"):
@@ -107,9 +109,9 @@ def pack_linear(
         if joined is None:
             return None
         shapes, passed = joined
-        bare, start = shapes.bare, stops.start(intercepts)
-        slopes = np.abs(weights * shapes.gain[:, None]).sum(axis=0)
-        offsets = np.abs(weights * passed[:, None]).sum(axis=0) + np.abs(intercepts)
+        bare, start = shapes.bare, stops.start(linear.intercepts)
+        slopes = np.abs(sizes * shapes.gain[:, None]).sum(axis=0)
+        offsets = np.abs(sizes * passed[:, None]).sum(axis=0) + starts
         folded = weights * shapes.gain[:, None] if bare else weights
         constant = weights * shapes.offset[:, None] if bare else np.zeros((d, R))
         if not np.isfinite([slopes, offsets]).all():
@@ -117,7 +119,7 @@ def pack_linear(
     laid, spare, ends, looks = lay_blocks(order, stops)
     arrays: dict[str, NDArray[Any]] = {
         "columns": preparation.columns[laid],
-        "shapes": np.stack(shapes)[:, laid].transpose(1, 0, 2),
+        "shapes": np.empty(0) if bare else np.stack(shapes)[:, laid].transpose(1, 0, 2),
         "weights": np.where(spare[:, None], 0.0, folded[laid].transpose(0, 2, 1)),
         "ends": ends,
         "used": looks,

@@ -89,7 +89,8 @@ def answers(model: Any) -> bytes:
 def exit_answers(exits: Any, rows: Any) -> list[Any]:
     chosen, used = exits.choices(rows)
     single = [exits.choose(row) for row in rows[:60]]
-    return [chosen.tolist(), used.tolist(), single]
+    whole = [exits.answer(row) for row in rows[:60]]
+    return [chosen.tolist(), used.tolist(), single, whole]
 
 
 @pytest.mark.parametrize("way", COPIES)

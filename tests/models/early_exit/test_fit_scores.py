@@ -89,6 +89,7 @@ def test_terms_that_move_sums_most_are_in_the_first_blocks() -> None:
     assert [len(make_blocks(np.ones(n)).sizes) for n in (1, 2, 16, 17)] == [1, 2, 4, 5]
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize("classes", [2, 3])
 def test_linear_terms_are_looked_at_in_blocks(classes: int) -> None:
     ensemble, X = LINEAR[classes]
@@ -107,6 +108,7 @@ def raw(ensemble: Ensemble, X: Any) -> Any:
     return ensemble.classifier.scorer.raw(X)
 
 
+@pytest.mark.jit
 @pytest.mark.parametrize("classes", [2, 3])
 def test_an_order_or_costs_of_terms_are_those_of_each(classes: int) -> None:
     ensemble, X = LINEAR[classes]
@@ -139,6 +141,7 @@ def test_parts_of_rows_give_what_all_at_once_do(
     ensemble: Any = compile(learner.fit(X, y))
     if light:
         ensemble, X = LINEAR[classes]
+        X = X[:150]
     own = ensemble.fit_early_exit, {"alpha": 0.1, "confidence": 0.9, "calibration": X}
     whole = own[0](X, **own[1]).schedule
     monkeypatch.setattr(fit_scores, "PART_BYTES", 50_000)
@@ -164,6 +167,7 @@ def test_too_many_rows_are_drawn_from_evenly(monkeypatch: pytest.MonkeyPatch) ->
     assert source.of(X[:0]).shape == (0, 5)
 
 
+@pytest.mark.jit
 def test_memory_of_fitting_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = make_classification(12_000, 8, random_state=0)
     X = X.astype(np.float32)
@@ -209,6 +213,7 @@ def test_rows_in_parts_choose_the_rung_that_they_choose_at_once(
 
 def test_a_gap_among_the_rows_is_named() -> None:
     ensemble, X = LINEAR[2]
+    X = X[:150]
     rows = X.copy()
     rows[3, 7] = np.nan
     with pytest.raises(BadRow, match="row 3 has nan in column 7"):

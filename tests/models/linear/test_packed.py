@@ -1,5 +1,6 @@
 """Linear terms that stop early, compiled: against NumPy's, and one by one."""
 
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,9 @@ from polydom.features.errors import BadRow
 from polydom.models import MarginSchedule, Schedule, compile
 from polydom.models.early_exit.ensemble import Ensemble, as_ensemble
 from polydom.models.linear.linear import Linear
-from polydom.models.linear.packed import join_operations, lay_blocks, pack_linear
+from polydom.models.linear.packed import join_operations, lay_blocks
 from polydom.models.scoring.classifier import Classifier, Head
+from polydom.models.scoring.kernels.cached_njit import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
 from polydom.models.scoring.preparation import Preparation, plain
 from polydom.models.scoring.stopping_rule import Limits, Margins, Never
@@ -193,19 +195,18 @@ def test_blocks_end_where_sums_are_looked_at(looked: list[bool], low: bool) -> N
 
 def test_what_has_no_kernel_gives_none() -> None:
     order, limits = np.arange(2), Limits(np.zeros(2), np.zeros(2))
-    weights, intercepts = np.ones((2, 1)), np.zeros(1)
-    inputs = plain(np.arange(2))
-    assert pack_linear(inputs, weights, intercepts, order, Never()) is None
-    binary = inputs.then_binarise(0.5)
-    assert pack_linear(binary, weights, intercepts, order, limits) is None
+    inputs, weights = plain(np.arange(2)), np.ones((2, 1))
     huge = Preparation(
         inputs.columns,
         np.zeros(1, np.int64),
-        np.tile([[np.nan], [0.0], [1e-300], [1.0], [0.0], [-np.inf], [np.inf]], 2)[
-            None
-        ],
+        np.array([[np.nan, 0.0, 1e-300, 1.0, 0.0, -np.inf, np.inf]] * 2).T[None],
     )
-    assert pack_linear(huge, 1e300 * weights, intercepts, order, limits) is None
+    for preparation, scale in ((inputs.then_binarise(0.5), 1.0), (huge, 1e300)):
+        made = Linear(preparation, scale * weights, np.zeros(1))
+        assert made.pack(order, limits) is None
+    made = Linear(inputs, weights, np.zeros(1))
+    assert (made.pack(order, limits) is None) == (not COMPILED)
+    assert made.pack(order, Never()) is None
 
 
 @pytest.mark.parametrize("learner", [LogisticRegression(), BernoulliNB(binarize=0.2)])
@@ -243,5 +244,28 @@ def test_sums_that_rounding_might_turn_are_left_to_the_classifier() -> None:
     expected = [ensemble.classifier.choose(row) for row in X]
     assert 0 < np.mean(expected) < 1
     assert [exits.choose(row) for row in X] == expected
+    assert [exits.answer(row).code for row in X] == expected
+    np.testing.assert_array_equal(exits.choices(X)[0], expected)
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize("copied", [False, True])
+def test_two_large_sums_with_a_small_difference_are_rounded_as_they_are(
+    copied: bool,
+) -> None:
+    draw = np.random.default_rng(0)
+    both = 1e9 * draw.normal(size=(200, 1)) + draw.normal(size=(200, 2))
+    scorer = Linear(plain(np.arange(200)), both, np.zeros(2))
+    ensemble = as_ensemble(Classifier(scorer, Head(np.arange(2), SOFTMAX, LARGEST, 2)))
+    X = draw.normal(size=(400, 200)).astype(np.float32)
+    apart = ensemble.base_scores(X).sum(axis=1)
+    # Bring each sum as near to the threshold as float32 can.
+    X[:, 0] -= (apart / (both[0, 1] - both[0, 0])).astype(np.float32)
+    exits = ensemble.early_exit(drawn_schedule(ensemble, draw, 1.0, 0.0))
+    if copied:
+        exits = pickle.loads(pickle.dumps(exits))
+    assert exits.packed is not None
+    expected = [ensemble.classifier.choose(row) for row in X]
+    assert 0.2 < np.mean(expected) < 0.8
     assert [exits.answer(row).code for row in X] == expected
     np.testing.assert_array_equal(exits.choices(X)[0], expected)
