@@ -20,7 +20,7 @@ from ..data.tables import SETS, Codes
 from ..models.boosting import BINARY, SAME, boost
 from . import multiclass_exits
 from .binary_exits import COPIES
-from .equal_change import by_method, cheapest, equal_change
+from .equal_change import by_method
 from .increment_spreads import (
     SCALES,
     SPREADS,
@@ -36,8 +36,8 @@ from .residual_certificates import (
     certified_by_pairs,
     leaves_of,
 )
+from .rival_curves import show_curves, show_frontier
 from .schedule_rungs import rungs
-from .vote_exits import LIMITS, cell, low, show_frontier
 
 Floats = NDArray[np.float64]
 CERTIFICATES = {"LazyGBM": certified, "pairs of classes": certified_by_pairs}
@@ -143,14 +143,7 @@ def show(name: str, result: dict[str, Any]) -> None:
         )
     if "points" not in result:
         return
-    heads = "".join(f"{limit:>16.1%}" for limit in LIMITS)
-    print(f"{'trees, accuracy at test change <=':36}{heads}  polydom / it")
-    found = by_method(result["points"])
-    for method, points in found.items():
-        cells = "".join(cell(cheapest(points, limit)) for limit in LIMITS)
-        ratio = equal_change(low(found["polydom"]), low(points))
-        told = "" if ratio is None else "{:.3f} ({:.2%} to {:.2%})".format(*ratio)
-        print(f"{method:36}{cells}  {told}")
-    for method in found:
-        if method != "polydom":
-            show_frontier(method, found[method])
+    show_curves(result["points"], result["accuracy"])
+    for method, points in by_method(result["points"]).items():
+        if method.startswith("P2-STOP"):
+            show_frontier(method, points)

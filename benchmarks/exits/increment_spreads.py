@@ -18,7 +18,7 @@ Codes = NDArray[np.int64]
 Scale = Literal["first window", "margin"]
 
 WINDOWS = (8, 16, 32)
-SPREADS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the scale
+SPREADS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)  # of the scale
 SCALES: tuple[Scale, ...] = ("first window", "margin")
 TINY = 1e-12
 BLOCK = 250  # rows at a time: windows take w times the memory

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data.tables import SETS
+from ..report import print_table
 from . import boosted_exits, multiclass_exits, step_exits, vote_exits
 from .forest_votes import MANY, TWO
 
@@ -44,6 +45,10 @@ def measure(folder: Path, names: Iterable[str] | None, quiet: bool) -> dict[str,
     for name in (name for name in LARGE_SETS if name in kept):
         result = vote_exits.measure(*LARGE_SETS[name][name](folder), 1, LARGE)
         note("large forests", name, result, vote_exits)
+    found["settings"] = settings(found["large forests"])
+    if not quiet:
+        print("\nlarge forests: trees saved, and the change of accuracy, by setting")
+        print_table(found["settings"])
     for name in (name for name in SETS if name in kept):
         note("boosted", name, boosted_exits.measure_two(name, folder), boosted_exits)
     for name in (name for name in multiclass_exits.SETS if name in kept):
@@ -53,3 +58,20 @@ def measure(folder: Path, names: Iterable[str] | None, quiet: bool) -> dict[str,
         result = step_exits.measure_shapes(name, folder)
         note("steps", name, result, step_exits)
     return found
+
+
+def settings(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """Each rival setting's savings on every set, their mean, and accuracies gained."""
+    table: dict[tuple[str, Any], dict[str, Any]] = {}
+    for name, result in results.items():
+        for point in result["points"]:
+            if point["method"].startswith("polydom"):
+                continue
+            key = point["method"], point["knob"]
+            row = table.setdefault(key, {"method": key[0], "setting": str(key[1])})
+            row[name] = 1 - point["mean"] / result["trees"]
+            row[f"{name}, right"] = point["accuracy"] - result["accuracy"]
+    for row in table.values():
+        row["mean"] = sum(row[name] for name in results) / len(results)
+        row["worst"] = min(row[f"{name}, right"] for name in results)
+    return list(table.values())
