@@ -69,7 +69,7 @@ class Votes:
 
 
 def most_common_or_not(folder: Path) -> Labelled:
-    """Covertype's first 20,000 rows, of which a part of class 2 or not."""
+    """Covertype's first 20,000 rows: class 2, the most common of all, or not."""
     X, codes = read_covtype(folder)
     return X.astype(np.float32), (codes == np.bincount(codes).argmax()).astype(np.int64)
 

@@ -25,7 +25,10 @@ Order = NDArray[np.int64] | None
 def rungs(
     scores: Floats, order: Order = None, threshold: float = 0.0
 ) -> Iterator[tuple[int, Any]]:
-    """(number, schedule) for scores (N, T) or (N, T, K), along our order or a given."""
+    """(number, schedule) for scores (N, T) or (N, T, K), along our order or a given.
+
+    More than two classes have no `threshold`.
+    """
     if scores.ndim == 2:
         made: Iterator[Any] = limits(scores, order, threshold)
     else:

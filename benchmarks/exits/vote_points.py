@@ -55,6 +55,7 @@ ALPHAS = tuple(
     digit * 10.0**power for power in (-4, -3, -2, -1) for digit in (1, 2, 3, 5, 7)
 )[:-2]
 NOTIONS: tuple[Notion, ...] = ("minimean", "minimixed", "minimax")
+AHEAD = 1.0  # least sum of votes of -1 and 1 that is no tie, which answers "no"
 KNOWN = 1e-3  # the rate of the authors' figures with data
 
 
@@ -97,7 +98,7 @@ def ours(votes: Votes) -> Points:
     if len(own) > VOTERS:  # too many scores
         del rows[f"polydom, {COPIES} copies"]
     for method, (codes, order) in rows.items():
-        for rung, schedule in rungs(one_hot(codes, K), order):
+        for rung, schedule in rungs(one_hot(codes, K), order, AHEAD):
             yield told(votes, method, rung, *schedule.evaluate(fresh))
 
 
@@ -161,7 +162,7 @@ def along_our_order(votes: Votes) -> Points:
 
     Which breaks what they promise: votes are no longer exchangeable.
     """
-    _, schedule = next(rungs(one_hot(votes.fit, 2)))
+    _, schedule = next(rungs(one_hot(votes.fit, 2), threshold=AHEAD))
     for alpha in ALPHAS:
         test = optimal_test("minimean", alpha, counts(votes.fit), deterministic=True)
         answers, used = walk(test.stops, votes.test[:, schedule.order])
@@ -242,7 +243,7 @@ def declared(votes: Votes) -> Points:
     for alpha in LIMITS:
         for method, (rows, how) in fits.items():
             with suppress(BadInput):  # too few rows for so small a rate
-                schedule = fit_schedule(rows, 0.0, alpha, threads=1, **how)
+                schedule = fit_schedule(rows, AHEAD, alpha, threads=1, **how)
                 yield told(votes, method, alpha, *schedule.evaluate(fresh))
         test = optimal_test("minimean", alpha, counts(votes.fit))
         yield averaged(votes, "minimean Cal", alpha, test)
