@@ -16,6 +16,7 @@ from .forest_votes import MANY, TWO
 
 MANY_FORESTS = 3
 LARGE = 500  # trees of the forests that P2-STOP was reported on
+LOSS = 0.006  # of accuracy, beyond which a setting is not shown: P2-STOP's was 0.0053
 LARGE_SETS = {"adult": TWO, "higgs": TWO, "covtype20k": MANY, "mnist": MANY}
 
 
@@ -48,7 +49,7 @@ def measure(folder: Path, names: Iterable[str] | None, quiet: bool) -> dict[str,
     found["settings"] = settings(found["large forests"])
     if not quiet:
         print("\nlarge forests: trees saved, and the change of accuracy, by setting")
-        print_table(found["settings"])
+        print_table([row for row in found["settings"] if row["worst"] >= -LOSS])
     for name in (name for name in SETS if name in kept):
         note("boosted", name, boosted_exits.measure_two(name, folder), boosted_exits)
     for name in (name for name in multiclass_exits.SETS if name in kept):
@@ -68,10 +69,16 @@ def settings(results: dict[str, Any]) -> list[dict[str, Any]]:
             if point["method"].startswith("polydom"):
                 continue
             key = point["method"], point["knob"]
-            row = table.setdefault(key, {"method": key[0], "setting": str(key[1])})
+            row = table.setdefault(key, {"method": key[0], "setting": told(key[1])})
             row[name] = 1 - point["mean"] / result["trees"]
             row[f"{name}, right"] = point["accuracy"] - result["accuracy"]
     for row in table.values():
         row["mean"] = sum(row[name] for name in results) / len(results)
         row["worst"] = min(row[f"{name}, right"] for name in results)
     return list(table.values())
+
+
+def told(knob: Any) -> str:
+    """Write a setting of one number or of two."""
+    numbers = knob if isinstance(knob, tuple) else (knob,)
+    return ", ".join(f"{number:g}" for number in numbers)
