@@ -14,6 +14,7 @@ in its module how it is measured:
     rounds  more classes, against LightGBM's early stop (multiclass_exits.py)
     bounds  exits that change nothing, proved by bounds (exact_exits.py)
     fit     seconds and memory of `fit_schedule` (fitting_time.py)
+    rivals  what was published since 2024, re-implemented (rivals.py)
 """
 
 import json
@@ -22,12 +23,12 @@ from typing import Any
 
 from .. import report
 from ..data.tables import SETS
-from . import binary_exits, multiclass_exits
+from . import binary_exits, multiclass_exits, rivals
 from .exact_exits import exact
 from .fitting_time import fits
 from .plot_qwyc import draw_all
 
-PARTS = ("trees", "rounds", "bounds", "fit")
+PARTS = ("trees", "rounds", "bounds", "fit", "rivals")
 
 
 def main() -> None:
@@ -65,6 +66,8 @@ def main() -> None:
         found["bounds"] = exact(args.data)
     if "fit" in args.parts:
         found["fit"] = fits(args.data)
+    if "rivals" in args.parts:
+        found["rivals"] = rivals.measure(args.data, args.sets, args.json)
     if args.json:
         report.tell(found, True)
     else:
