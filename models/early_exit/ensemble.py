@@ -16,7 +16,7 @@ from ..scoring.rows import take_rows
 from ..scoring.scorer import BaseModels, PackedTerms, SumOfTerms
 from ..scoring.stopping_rule import NEAR, Margins, Stops
 from .early_exits import EarlyExit, MarginExit, make_evaluator
-from .fit_scores import FitScores
+from .fit_scores import FitScores, shuffle_scores
 
 # Options of the fitting that are about base models one by one.
 OF_TERMS = ("order", "costs", "feature_costs", "uses")
@@ -45,6 +45,12 @@ class Ensemble:
     def size(self) -> int:
         """T, the number of base models."""
         return self.terms.size
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether base models are draws of one kind, as the trees of a forest are."""
+        scorer = self.classifier.scorer
+        return isinstance(scorer, SumOfTerms) and scorer.gives_shares()
 
     @property
     def binary(self) -> bool:
@@ -133,6 +139,9 @@ class Ensemble:
         all. Give rows that it was not trained on, of which it is too sure; where there
         are none, see `swap_columns`.
 
+        Trees of a forest keep their order, as none is better than another: what is
+        fitted are rows with their trees in many orders.
+
         Of rows whose base scores would take more than `fit_scores.MOST_BYTES` as many
         as do not are drawn. Linear terms are looked at in blocks of many, unless their
         order or what they cost is given.
@@ -162,10 +171,6 @@ class Ensemble:
         BadInput
             If an argument is outside its range, or rows are too few or all alike.
         """
-        # Who only evaluates compiles no kernels of the fitting.
-        from ..qwyc.fit import fit_schedule
-        from ..qwyc.fit_multiclass import fit_margin_schedule
-
         X = take_rows(X)
         whole = feature_costs is not None or not options.keys().isdisjoint(OF_TERMS)
         source = self._fit_scores(X, whole=whole or not self.terms.light)
@@ -180,16 +185,45 @@ class Ensemble:
             own |= {"feature_costs": feature_costs, "uses": self.uses(X.shape[1])}
         if source.blocks is not None:
             own["costs"] = source.blocks.sizes
+        own |= options
         scores = source.of(X)
-        schedule: Schedule | MarginSchedule
-        if self.binary:
-            schedule = fit_schedule(scores, self.threshold, alpha, **own, **options)
+        if self.exchangeable and not whole and "method" not in options:
+            schedule = self._fit_shuffled(scores, alpha, own)
         else:
-            own["bias"] = self.bias
-            schedule = fit_margin_schedule(scores, alpha, **own, **options)
+            schedule = self._fit(scores, alpha, own)
         if source.blocks is not None:
             schedule = source.blocks.spread_out(schedule)
         return self.early_exit(schedule)
+
+    def _fit(
+        self, scores: Floats, alpha: float, options: dict[str, Any]
+    ) -> Schedule | MarginSchedule:
+        # Who only evaluates compiles no kernels of the fitting.
+        from ..qwyc.fit import fit_schedule
+        from ..qwyc.fit_multiclass import fit_margin_schedule
+
+        if self.binary:
+            return fit_schedule(scores, self.threshold, alpha, **options)
+        return fit_margin_schedule(scores, alpha, bias=self.bias, **options)
+
+    def _fit_shuffled(
+        self, scores: Floats, alpha: float, options: dict[str, Any]
+    ) -> Schedule | MarginSchedule:
+        """Fit to rows in many orders of their base models, for the given order.
+
+        Of the rows as given, more may change than of all orders together; then fewer
+        are let change of these.
+        """
+        decisions = options["decisions"]
+        many, of_many = shuffle_scores(scores, decisions, options.get("seed", 0))
+        kept = {**options, "order": np.arange(self.size), "decisions": of_many}
+        schedule, share = self._fit(many, alpha, kept), alpha
+        while schedule.promise is None and schedule.changed(
+            scores, decisions
+        ) > alpha * len(scores):
+            share = share / 2 if share * len(many) >= 1 else 0.0
+            schedule = self._fit(many, share, kept)
+        return schedule
 
     def _fit_scores(self, X: Rows, whole: bool) -> FitScores:
         """Find how to make base scores to fit on: of blocks, unless `whole`."""

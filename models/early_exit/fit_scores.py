@@ -16,6 +16,9 @@ PART_BYTES = 2**25  # of base scores on the way, of a part of the rows
 MOST_BLOCKS = 64  # looks at a sum of light terms
 SAMPLE = 1024  # rows that tell terms apart by how much they move sums
 
+SHUFFLED = 8  # orders in which a row's exchangeable scores are seen, ...
+MOST_SHUFFLED = 2**15  # ... of so many rows in all
+
 AnySchedule = TypeVar("AnySchedule", bound=Schedule | MarginSchedule)
 
 
@@ -147,3 +150,24 @@ class FitScores:
                 first += len(part)
 
         return FreshRows(len(X), read)
+
+
+def shuffle_scores(
+    scores: Floats, decisions: NDArray[Any], seed: int
+) -> tuple[Floats, NDArray[Any]]:
+    """Repeat rows (N, T[, K]) with their base models in other orders, drawn for each.
+
+    Where base models are exchangeable, as a forest's trees are, a row stands for all
+    orders of its scores, and what is fitted to some thousand rows in one order each
+    depends on that order more than it knows (Kalman and Moscovich, Optimal Sequential
+    Testing, 2026, look at the number of votes alone). As many copies are made as
+    `SHUFFLED`, `MOST_SHUFFLED` and `MOST_BYTES` allow; the first is the given order.
+    """
+    room = min(MOST_SHUFFLED // len(scores), MOST_BYTES // scores.nbytes)
+    copies = max(1, min(SHUFFLED, room))
+    draw, parts = np.random.default_rng(seed), [scores]
+    for _ in range(copies - 1):
+        order = draw.random(scores.shape[:2]).argsort(axis=1)
+        order = order.reshape(*order.shape, *[1] * (scores.ndim - 2))
+        parts.append(np.take_along_axis(scores, order, axis=1))
+    return np.concatenate(parts), np.tile(decisions, copies)

@@ -29,6 +29,7 @@ from polydom.models import (
     fit_margin_schedule,
     fit_schedule,
 )
+from polydom.models.early_exit.fit_scores import shuffle_scores
 from polydom.models.scoring.prior import Prior
 from tests.support.agreement import bundled
 
@@ -172,11 +173,20 @@ def test_fitting_in_one_call_is_the_long_way_to_the_bit(
     long["decisions"] = decided
     if confidence is not None:
         long["calibration_decisions"] = decided
-    fitted: Schedule | MarginSchedule
-    if classes == 2:
-        fitted = fit_schedule(scores, ensemble.threshold, 0.1, **long)
-    else:
-        fitted = fit_margin_schedule(scores, 0.1, bias=ensemble.bias, **long)
+    given, share = scores, 0.1
+    if not costly:  # trees of a forest keep their order, and are seen in others
+        scores, long["decisions"] = shuffle_scores(scores, decided, 0)
+        long["order"] = np.arange(ensemble.size)
+
+    def fit() -> Schedule | MarginSchedule:
+        if classes == 2:
+            return fit_schedule(scores, ensemble.threshold, share, **long)
+        return fit_margin_schedule(scores, share, bias=ensemble.bias, **long)
+
+    fitted = fit()
+    while confidence is None and fitted.changed(given, decided) > 0.1 * len(X):
+        share /= 2
+        fitted = fit()
     exits = ensemble.fit_early_exit(X, alpha=0.1, **short)
     for made, part in zip(
         exits.schedule.__reduce__()[1], fitted.__reduce__()[1], strict=True

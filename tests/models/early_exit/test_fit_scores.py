@@ -24,7 +24,12 @@ from polydom.models import (
     fit_schedule,
 )
 from polydom.models.early_exit import fit_scores
-from polydom.models.early_exit.fit_scores import Blocks, FitScores, make_blocks
+from polydom.models.early_exit.fit_scores import (
+    Blocks,
+    FitScores,
+    make_blocks,
+    shuffle_scores,
+)
 from polydom.models.qwyc.confidence_bound import FreshRows, calibrate
 from tests.support.agreement import bundled
 
@@ -220,3 +225,53 @@ def test_a_gap_among_the_rows_is_named() -> None:
         ensemble.fit_early_exit(rows, alpha=0.1)
     with pytest.raises(BadRow, match="row 3 has nan in column 7"):
         ensemble.fit_early_exit(X, alpha=0.1, confidence=0.9, calibration=rows)
+
+
+@pytest.mark.parametrize("shape", [(5, 4), (5, 4, 3), (1, 1), (7, 1, 2)])
+def test_shuffled_rows_are_the_same_base_models_in_other_orders(
+    shape: tuple[int, ...],
+) -> None:
+    scores = np.random.default_rng(1).normal(size=shape)
+    decisions = np.arange(len(scores))
+    many, again = shuffle_scores(scores, decisions, 3)
+    assert len(many) == len(again) == fit_scores.SHUFFLED * len(scores)
+    assert np.array_equal(many[: len(scores)], scores)
+    for row, number in zip(many, again, strict=True):
+        # all classes of a base model move together
+        assert sorted(map(np.ndarray.tolist, row.reshape(shape[1], -1))) == sorted(
+            map(np.ndarray.tolist, scores[number].reshape(shape[1], -1))
+        )
+    others = np.concatenate([scores] * (fit_scores.SHUFFLED - 1))
+    assert (many[len(scores) :] != others).any() == (shape[1] > 1)
+
+
+def test_copies_are_as_many_as_there_is_room_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scores = np.zeros((10, 4))
+    for most, copies in ((35, 3), (9, 1), (10**6, 8)):
+        monkeypatch.setattr(fit_scores, "MOST_SHUFFLED", most)
+        assert len(shuffle_scores(scores, np.zeros(10), 0)[0]) == 10 * copies
+    monkeypatch.setattr(fit_scores, "MOST_BYTES", 2 * scores.nbytes)
+    assert len(shuffle_scores(scores, np.zeros(10), 0)[0]) == 20
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_the_trees_of_a_forest_keep_their_order(classes: int) -> None:
+    X, y = make_classification(
+        600, n_informative=6, n_classes=classes, n_clusters_per_class=1, random_state=0
+    )
+    X = X.astype(np.float32)
+    fitted = RandomForestClassifier(20, max_depth=5, random_state=0)
+    forest = compile(fitted.fit(X[:200], y[:200]))
+    assert forest.exchangeable
+    exits = forest.fit_early_exit(X[200:], alpha=0.05)
+    assert exits.schedule.order.tolist() == [*range(20)]
+    chosen, used = exits.choices(X[200:])
+    whole = forest.classifier.head.choose(forest.classifier.scorer.raw(X[200:]))
+    assert used.mean() < 20
+    assert np.mean(chosen != whole) <= 0.05
+    given = forest.fit_early_exit(X[200:], alpha=0.05, order=[*range(19, -1, -1)])
+    assert given.schedule.order.tolist() == [*range(19, -1, -1)]
+    boosting = GradientBoostingClassifier(n_estimators=5).fit(X[:200], y[:200])
+    assert not compile(boosting).exchangeable
