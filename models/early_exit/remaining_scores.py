@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadInput
 
-from ..qwyc.schedule import Schedule
-from .class_scores import sums_after
+from ..qwyc.schedule import MarginSchedule, Schedule
+from ..scoring.kernels.link import LARGEST_SCORE, SOFTMAX
+from .class_scores import bound_sums, sums_after
 from .ensemble import Ensemble
 
 Floats = NDArray[np.float64]
@@ -95,18 +96,47 @@ def bound_remaining(least: Floats, most: Floats) -> RemainingBounds:
     return RemainingBounds(order, after[0] - rounding, after[1] + rounding)
 
 
-def exact_schedule(ensemble: Ensemble) -> Schedule:
-    """Stop once no remaining base model can carry the sum over the threshold.
+def exact_schedule(ensemble: Ensemble) -> Schedule | MarginSchedule:
+    """Stop once no remaining base model can change which class is chosen.
 
-    No examples are needed, and on no row, fresh or not, the answer changes; but it
-    takes many more base models than `fit_schedule` at a few changes in a thousand.
+    For two classes that is when none can carry the sum over the threshold; for more,
+    when none can raise any class by as much over the leading one as that leads. No
+    examples are needed, and on no row, fresh or not, the answer changes; but it takes
+    many more base models than `fit_schedule` at a few changes in a thousand.
 
     Raises
     ------
     BadInput
-        If the ensemble has more than two classes, or is linear: its terms then have no
-        bounds.
+        If the ensemble is linear: its terms have no bounds; or if it chooses among more
+        than two classes by probabilities of each against the rest, which tie at 1.
     """
+    if not ensemble.binary:
+        return _exact_margins(ensemble)
     remaining = bound_remaining(*ensemble.bounds())
     lower, upper = remaining.limits(ensemble.threshold)
     return Schedule(remaining.order, lower, upper, ensemble.threshold)
+
+
+def _exact_margins(ensemble: Ensemble) -> MarginSchedule:
+    head = ensemble.classifier.head
+    if head.rule == LARGEST_SCORE and head.link != SOFTMAX:
+        raise BadInput(
+            "classes that are chosen by probabilities of each against the rest may tie "
+            "where their sums do not: nothing proves which is chosen"
+        )
+    least, most = ensemble.terms.bounds()
+    order = np.argsort(-_widest(least, most), kind="stable")
+    bounds = bound_sums(ensemble.terms, order)
+    assert bounds is not None  # as there are those of each
+    margin = _widest(*bounds)
+    margin[-1] = np.inf
+    return MarginSchedule(order, margin, ensemble.bias)
+
+
+def _widest(least: Floats, most: Floats) -> Floats:
+    """By how much (T,) one of K classes can gain on another, of bounds (T, K)."""
+    gains = most[:, :, None] - least[:, None, :]
+    classes = np.arange(least.shape[1])
+    gains[:, classes, classes] = -np.inf
+    widest: Floats = gains.max(axis=(1, 2))
+    return widest
