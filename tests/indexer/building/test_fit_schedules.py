@@ -53,6 +53,7 @@ def fitter_of(folder: Path, count: int = 500) -> ScheduleFitter:
     return ScheduleFitter(rows[:count], rows[count:], groups, Cache(folder), "key")
 
 
+@pytest.mark.jit  # nothing stops early where kernels are interpreted
 def test_a_schedule_is_fitted_once_and_found_again(tmp_path: Path) -> None:
     fitter, goal = fitter_of(tmp_path), ExitGoal(0.05, 0.9)
     model = forest()

@@ -1,6 +1,7 @@
 """Measuring an index anew: `polydom measure`, in process and by its effects."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,13 +21,11 @@ from tests.support.progresses import Stages
 
 pytestmark = pytest.mark.jit
 
-WITH_EXITS = projects.TEXTS + "[exits]\nalpha = 0.1\n"
-
 
 @pytest.fixture(scope="module")
 def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project, and its index with costs a thousand times too high: a bad day's."""
-    folder = projects.texts(tmp_path_factory.mktemp("spoiled"), project=WITH_EXITS)
+    folder = projects.texts(tmp_path_factory.mktemp("spoiled"))
     index = build(folder / "PROJECT.toml", cache=folder / "cache")
     package = index.package
     assert package is not None
@@ -36,7 +35,8 @@ def spoiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
         feature_coefficients=1000 * costs.feature_coefficients,
         step_coefficients=1000 * costs.step_coefficients,
     )
-    margins = tuple((0.9, *row[1:]) if len(row) > 1 else row for row in package.margins)
+    margins = tuple((0.9, *[math.inf] * (len(row) - 1)) for row in package.fallbacks)
+    margins = tuple(row if len(row) > 1 else (math.inf,) for row in margins)
     meta = package.meta | {
         "measured": {"busy": True, "lost": 0.3, "others": 1.5, "processors": 2}
     }

@@ -86,11 +86,12 @@ def test_who_asks_for_scores_gets_whole_models(classes: int) -> None:
         assert one.scores is not None
         assert [*one.scores.values()] == scores.tolist()
         assert (one.reason, one.base_models) == (None, None)
-        assert one.predicted == pytest.approx(2e-5 + 2e-5 + WHOLE_S)
+        assert one.predicted / one.drift == pytest.approx(2e-5 + 2e-5 + WHOLE_S)
     early = answers(planner_of(index))
     changed = [a.label != b.label for a, b in zip(early, found, strict=True)]
     assert np.mean(changed) <= 3 * ALPHA
-    assert early[0].predicted == pytest.approx(2e-5 + 2e-5 + MODEL_S)
+    first = early[0]
+    assert first.predicted / first.drift == pytest.approx(2e-5 + 2e-5 + MODEL_S)
 
 
 def test_a_budget_that_covers_no_whole_model_buys_one_that_stops() -> None:
