@@ -102,7 +102,8 @@ def stopping_for(rows: Scores, threshold: float) -> tuple[NDArray[np.int64], Sto
     positive = check_decisions(rows, threshold, None)
     costs = ModelCosts.check(rows.shape[1], None)
     order = order_by_impurity(rows, positive, costs=costs, threads=2)
-    return order, Stopping(ScoreSums(rows, order, positive), costs=costs.along(order))
+    sums = ScoreSums(rows, order, positive, threshold)
+    return order, Stopping(sums, costs=costs.along(order))
 
 
 def theirs(

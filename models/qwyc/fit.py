@@ -126,7 +126,7 @@ def fit_schedule(
     else:
         kept = make_order(order, scores, target, seed=seed)
 
-    sums = ScoreSums(scores, kept, positive)
+    sums = ScoreSums(scores, kept, positive, float(threshold))
     fitter: Fitter = ThresholdFitter(sums, both=both)
     if method == "polydom":
         fitter = Stopping(sums, costs=prices.along(kept), both=both)
