@@ -90,8 +90,8 @@ class Stopping:
     ) -> NDArray[np.uint8]:
         """Levels (n,) of a list's entries, of which those from a to b are followed.
 
-        Where the last number does not tell the ending, or nothing is followed, a row
-        speaks for itself.
+        Those beyond stop rightly; so do all at a price that no wrong stop is worth. A
+        row speaks for itself, too, where its last number does not tell its ending.
         """
         levels = np.where(positive, np.uint8(255), np.uint8(0))
         if self.sums.border is not None and a < b:

@@ -71,11 +71,10 @@ def fill_levels(
     end: int,
     levels: NDArray[np.uint8],
 ) -> None:
-    """Fill the `levels` (n,) of ascending running sums, 1 to 254.
+    """Fill `levels` (n,) of ascending running sums from `first` to before `end`.
 
-    A level is 128 + 8 times the log odds of ending at `border` or above, rounded. The
-    odds are found at `GRID` sums, evenly spaced from entry `first` to the one before
-    `end`, and lie on lines between them; beyond, they are the outermost.
+    A level is 128 + 8 times the log odds of ending at `border` or above, rounded, 1 to
+    254. The odds are found at `GRID` evenly spaced sums and lie on lines between them.
     """
     low = values[first]
     width = (values[end - 1] - low) / (GRID - 1)
@@ -83,9 +82,8 @@ def fill_levels(
     for k in range(GRID):
         odds = log_odds(values, final, border, low + width * k)
         found[k] = min(max(MIDDLE + STEPS * odds, 1.0), 254.0)
-    for j in range(values.shape[0]):
+    for j in range(first, end):
         place = (values[j] - low) / width if width > 0.0 else 0.0
-        place = min(max(place, 0.0), GRID - 1.0)
         k = min(int(place), GRID - 2)
         share = place - k
         level = found[k] + (found[k + 1] - found[k]) * share
