@@ -5,8 +5,9 @@ also copies with a column or so swapped between rows (`swap_columns`, no labels)
 Report: the test rows, by the whole curve of each method, in two ways alike for all of
 them: for each limit the cheapest point whose *test* change is within it, and the mean
 ratio of trees over all shares of test change that both curves reach. What there is to
-choose in `polydom` was chosen on a fifth of Adult's training rows, held out of the
-model; learning rates of smaller ensembles on a fifth of each set's training rows.
+choose in `polydom` was chosen on a fifth of the training rows of the four sets, held
+out of the model; learning rates of smaller ensembles on a fifth of each set's training
+rows.
 
 To tell what the copies are worth, "polydom, no copies" and "qwyc*, copies" are each
 fitted on the other's rows.

@@ -140,7 +140,8 @@ class Stopping:
 
     def prices(self, count: int) -> Floats:
         """Prices (count,), from where no wrong stop pays down to one base model's."""
-        most = 2 * self.rows * self.costs.sum() / OWN
+        own = 1.0 if self.sums.border is None else OWN
+        most = 2 * self.rows * self.costs.sum() / own
         return np.geomspace(most, self.costs.min(), count)
 
     def cheapest(self, allowed: int) -> Rows:
