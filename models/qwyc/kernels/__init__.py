@@ -1,1 +1,1 @@
-"""Compiled: the next base model, chances and cuts of sorted rows, following a schedule."""
+"""Compiled: the next base model, chances and cuts of sums, following a schedule."""
