@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLOATS
 
-NEIGHBOURS = 1000  # rows around a sum that tell what is still to come there
-ASKED = 200  # of the neighbours, evenly spread
+PARTS = 20  # one in so many rows, those around a sum, tell what is still to come there
+FEWEST, MOST = 20, 300  # of them, where there are as many
 GRID = 32  # sums of a position at which neighbours are asked; lines lie between
 BLUR = 0.4  # standard deviations of what is to come that each neighbour's is blurred by
 STEPS = 8  # levels to a unit of log odds
@@ -30,18 +30,18 @@ def log_odds(
     """Log odds that a row whose running sum is `at` ends at `border` or above.
 
     `values` (n,) are running sums, ascending, and `final` (n,) where their rows ended.
-    What it still gains is drawn from the gains of the `NEIGHBOURS` nearest by rank,
-    blurred by a normal distribution. Infinite where all gained the same.
+    What it still gains is drawn from the gains of the rows nearest by rank, blurred by
+    a normal distribution. Infinite where all gained the same.
     """
     n = values.shape[0]
-    place = np.searchsorted(values, at) - NEIGHBOURS // 2
-    first = max(0, min(place, n - NEIGHBOURS))
-    end = min(n, first + NEIGHBOURS)
-    step = max(1, (end - first) // ASKED)
+    near = min(n, max(FEWEST, min(MOST, n // PARTS)))
+    place = np.searchsorted(values, at) - near // 2
+    first = max(0, min(place, n - near))
+    end = first + near
     count = 0
     mean = 0.0
     square = 0.0
-    for i in range(first, end, step):
+    for i in range(first, end):
         gain = final[i] - values[i]
         count += 1
         more = gain - mean
@@ -50,7 +50,7 @@ def log_odds(
     blur = BLUR * math.sqrt(2.0 * square / count)
     above = 0.0
     below = 0.0
-    for i in range(first, end, step):
+    for i in range(first, end):
         beyond = at + (final[i] - values[i]) - border
         tail = math.erfc(abs(beyond) / blur) if blur > 0.0 else 0.0
         above += 2.0 - tail if beyond >= 0.0 else tail

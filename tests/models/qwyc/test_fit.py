@@ -13,7 +13,7 @@ from polydom.models.early_exit.feature_stages import cut_stages
 from polydom.models.qwyc.costs import ModelCosts
 from polydom.models.qwyc.cuts import list_entries
 from polydom.models.qwyc.fit import fit_schedule
-from polydom.models.qwyc.kernels.chances import ASKED, GRID, NEIGHBOURS, fill_levels
+from polydom.models.qwyc.kernels.chances import GRID, fill_levels
 from polydom.models.qwyc.kernels.cuts import cheapest_cuts
 from polydom.models.qwyc.kernels.next_model import BINS, measure_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
@@ -175,13 +175,13 @@ def test_fresh_rows_change_as_fitted_ones_and_take_fewer_base_models() -> None:
     scores, fresh = np.split(noisy_votes(12_000, 40), [4000])
     full = fresh.sum(axis=1) >= 0
     changed, mean = {}, {}
-    fitted: dict[Any, float] = {"polydom": 0.02, "qwyc": 0.005, "fixed": 0.005}
+    fitted: dict[Any, float] = {"polydom": 0.015, "qwyc": 0.005, "fixed": 0.005}
     for method, alpha in fitted.items():
         order: Any = "natural" if method == "fixed" else None
         schedule = fit_schedule(scores, 0.0, alpha, method=method, order=order)
         decisions, used = schedule.evaluate(fresh)
         changed[method], mean[method] = np.mean(decisions != full), used.mean()
-    assert changed["polydom"] < 1.5 * 0.02
+    assert changed["polydom"] < 2 * 0.015
     assert changed["qwyc"] > 4 * 0.005
     assert changed["polydom"] < 1.05 * changed["qwyc"]
     assert mean["polydom"] < min(mean["qwyc"], mean["fixed"])
@@ -268,10 +268,12 @@ def test_no_other_cuts_cost_less_than_the_cheapest(
 
 
 @pytest.mark.jit
-@pytest.mark.parametrize("rows", [1, 2, 60, 500, 3000])
-def test_levels_are_what_the_neighbours_say(rows: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "near"), [(1, 1), (2, 2), (60, 20), (500, 25), (3000, 150), (7000, 300)]
+)
+def test_levels_are_what_the_neighbours_say(rows: int, near: int) -> None:
     draws = np.random.default_rng(rows)
-    values = np.sort(draws.normal(size=rows)).round(1)
+    values = np.sort(draws.normal(size=rows)).round(1 if rows < 100 else 9)
     final = values + draws.normal(size=rows) * 0.3 * (1 + values**2)
     first, end = rows // 10, rows - rows // 20
     levels = np.full(rows, 255, np.uint8)
@@ -279,7 +281,7 @@ def test_levels_are_what_the_neighbours_say(rows: int) -> None:
     assert (levels[:first] == 255).all()
     assert (levels[end:] == 255).all()
     places = np.linspace(values[first], values[end - 1], GRID)
-    found = [level_of(values, final, 0.2, at, NEIGHBOURS, ASKED) for at in places]
+    found = [level_of(values, final, 0.2, at, near) for at in places]
     slow = np.interp(values, places, found)
     np.testing.assert_allclose(levels[first:end], slow[first:end], atol=0.51)
 

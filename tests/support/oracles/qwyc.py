@@ -155,21 +155,15 @@ def chance_of_so_few(sizes: Sequence[int], changed: int, alpha: float) -> float:
 
 
 def level_of(
-    values: Numbers,
-    final: Numbers,
-    border: float,
-    at: float,
-    neighbours: int,
-    asked: int,
+    values: Numbers, final: Numbers, border: float, at: float, near: int
 ) -> float:
     """128 and 8 times the log odds of ending at the border, by the nearest in rank.
 
     Each neighbour's gain is blurred by 0.4 standard deviations of theirs.
     """
-    below = sum(v < at for v in values)
-    first = max(0, min(below - neighbours // 2, len(values) - neighbours))
-    near = range(first, min(len(values), first + neighbours))
-    gains = [final[i] - values[i] for i in near[:: max(1, len(near) // asked)]]
+    lower = sum(v < at for v in values)
+    first = max(0, min(lower - near // 2, len(values) - near))
+    gains = [final[i] - values[i] for i in range(first, first + near)]
     spread = 0.4 * statistics.pstdev(gains)
     above = below = 0.0
     for gain in gains:
