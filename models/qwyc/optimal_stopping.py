@@ -7,8 +7,8 @@ wrong stop costs the same `price` at every position. The price is then the least
 keeps the changed decisions within what is allowed.
 
 How likely a stop is to be wrong is told by the rows nearby (`kernels/chances`). Counted
-by the rows' own endings, as QWYC does, thresholds that change one decision in a
-thousand of their own rows change five to ten of others.
+by the rows' own endings, as QWYC does, thresholds learn these rows by heart: where they
+change one decision in a thousand, they change ten of others.
 """
 
 import math
