@@ -24,6 +24,8 @@ class CheckpointMargins:
     checkpoint's margins: low is sure, wrongly where the last one answers otherwise.
     """
 
+    border: float | None = None
+
     def __init__(self, answers: Answers) -> None:
         self.answers = answers
         spread = answers.margins.std(axis=0)

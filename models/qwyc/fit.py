@@ -65,8 +65,10 @@ def fit_schedule(
         a base model reads. A feature is paid for where it is first read; see
         `cut_stages`. Without them the features are taken to be there.
     method
-        "polydom": order by impurity, thresholds by optimal stopping. "qwyc": QWYC*,
-        Algorithm 1. "fixed": Algorithm 2 on `order`.
+        "polydom": order by impurity, thresholds by optimal stopping, where rows nearby
+        tell how likely a stop is to be wrong. "qwyc": QWYC*, Algorithm 1. "fixed":
+        Algorithm 2 on `order`. The last two learn their rows by heart: on others they
+        change several times as many decisions.
     order
         Keep this order: "natural", "random", "individual-mse", "greedy-mse" or the
         T base models themselves. Required by "fixed"; "polydom" then fits only its
@@ -129,7 +131,7 @@ def fit_schedule(
     else:
         kept = make_order(order, scores, target, seed=seed)
 
-    sums = ScoreSums(scores, kept, positive)
+    sums = ScoreSums(scores, kept, positive, float(threshold))
     fitter: Fitter = ThresholdFitter(sums, both=both)
     if method == "polydom":
         fitter = Stopping(sums, costs=prices.along(kept), both=both)

@@ -5,6 +5,10 @@ one exit however many base models it saves. Here stopping a row is weighed again
 what going on would truly cost that row, backwards from the last base model, and a
 wrong stop costs the same `price` at every position. The price is then the least that
 keeps the changed decisions within what is allowed.
+
+How likely a stop is to be wrong is told by the rows nearby (`kernels/chances`). Counted
+by the rows' own endings, as QWYC does, thresholds learn these rows by heart: where they
+change one decision in a thousand, they change ten of others.
 """
 
 import math
@@ -16,7 +20,8 @@ from numpy.typing import NDArray
 from .algorithms import changes_allowed
 from .confidence_bound import RUNGS, Thresholds, widened
 from .cuts import list_entries, parted, thresholds_at
-from .kernels.cuts import follow_cuts, improve_cuts
+from .kernels.chances import fill_levels
+from .kernels.cuts import OWN, follow_cuts, improve_cuts
 from .running_sums import RunningSums, spread_of
 
 Floats = NDArray[np.float64]
@@ -32,9 +37,9 @@ class Stopping:
     """Where each row may stop along one order, kept sorted for many prices.
 
     A row is followed until it lies `SLACK` beyond every row that would stop wrongly
-    there; later positions no longer see it, so the memory is 5 bytes for each row and
-    position followed: at most five eighths of a score matrix. `costs` (T,) are those of
-    the positions; without `both` rows may only stop low.
+    there; later positions no longer see it, so the memory is 6 bytes for each row and
+    position followed: at most three quarters of a score matrix. `costs` (T,) are those
+    of the positions; without `both` rows may only stop low.
     """
 
     def __init__(self, sums: RunningSums, *, costs: Floats, both: bool = True) -> None:
@@ -60,7 +65,8 @@ class Stopping:
         0 and 2 alone.
         """
         last = len(self.costs)
-        lists, flags, self.widest = [], [], np.zeros((2, last), np.int64)
+        lists, flags, levels = [], [], []
+        self.widest = np.zeros((2, last), np.int64)
         walk = self.sums.walk()
         for r, (values, positive) in enumerate(walk):
             ascending = np.argsort(values, kind="stable")
@@ -68,14 +74,30 @@ class Stopping:
             positive = positive[ascending]
             lists.append(list_entries(rows, values))
             flags.append(positive)
+            a, b = 0, len(rows)
             if r < last - 1 and len(rows):
                 slack = SLACK * float(np.std(self.sums.final[rows] - values))
                 a, b = safe_cuts(values, positive, slack, self.both)
                 self.widest[:, r] = a, b
-                rows = rows[a:b]
-            walk.rows = rows
+            levels.append(self.likely(rows, values, positive, a, b))
+            walk.rows = rows[a:b]
         self.ids, self.positive = np.concatenate(lists), np.concatenate(flags)
+        self.levels = np.concatenate(levels)
         self.starts = np.cumsum([0, *map(len, lists)])
+
+    def likely(
+        self, rows: Rows, values: Floats, positive: Flags, a: int, b: int
+    ) -> NDArray[np.uint8]:
+        """Levels (n,) of a list's entries, of which those from a to b are followed.
+
+        Those beyond stop rightly; so do all at a price that no wrong stop is worth. A
+        row speaks for itself, too, where its last number does not tell its ending.
+        """
+        levels = np.where(positive, np.uint8(255), np.uint8(0))
+        if self.sums.border is not None and a < b:
+            final = self.sums.final[rows]
+            fill_levels(values, final, self.sums.border, a, b, levels)
+        return levels
 
     def within(self, alpha: float) -> Thresholds:
         """Cheapest thresholds that change at most a share `alpha` of the decisions."""
@@ -93,7 +115,7 @@ class Stopping:
         """Cuts (2, T) that cost least when a wrong stop costs `price`."""
         cuts = self.widest.copy()
         for _ in range(passes):
-            lists = self.ids, self.positive, self.starts, self.rows
+            lists = self.ids, self.positive, self.levels, self.starts, self.rows
             improve_cuts(*lists, self.costs, price, self.both, self.widest, cuts)
         return cuts
 
@@ -118,7 +140,8 @@ class Stopping:
 
     def prices(self, count: int) -> Floats:
         """Prices (count,), from where no wrong stop pays down to one base model's."""
-        most = 2 * self.rows * self.costs.sum()
+        own = 1.0 if self.sums.border is None else OWN
+        most = 2 * self.rows * self.costs.sum() / own
         return np.geomspace(most, self.costs.min(), count)
 
     def cheapest(self, allowed: int) -> Rows:

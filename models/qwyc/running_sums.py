@@ -43,6 +43,7 @@ class RunningSums(Protocol):
     """
 
     final: Floats  # (N,) numbers after the last position
+    border: float | None  # positive are those that end here or above; None: not so
 
     def walk(self) -> Walk:
         """Start all rows before the first position."""
@@ -51,11 +52,14 @@ class RunningSums(Protocol):
 class ScoreSums:
     """Two classes: the number is the running sum; a positive row must not stop low.
 
-    Scores are (N, T), `positive` (N,) the full decisions.
+    Scores are (N, T), `positive` (N,) the full decisions; `border` is the sum from
+    which on they are positive, ties apart.
     """
 
-    def __init__(self, scores: Floats, order: Rows, positive: Flags) -> None:
-        self.final = whole_sums(scores)
+    def __init__(
+        self, scores: Floats, order: Rows, positive: Flags, border: float | None = None
+    ) -> None:
+        self.final, self.border = whole_sums(scores), border
         self._scores, self._order, self._positive = scores, order, positive
 
     def walk(self) -> Walk:
@@ -76,6 +80,8 @@ class MarginSums:
     high. One threshold serves all classes, whichever leads. Scores are (N, T, K),
     `chosen` (N,) the full decisions; `bias` (K,) comes before the first base model.
     """
+
+    border: float | None = None
 
     def __init__(
         self, scores: Floats, order: Rows, chosen: Rows, *, bias: Floats

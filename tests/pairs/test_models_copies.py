@@ -30,6 +30,7 @@ from polydom.models.importers.classifiers import compile_model
 from polydom.models.lattices.estimator import LatticeEnsembleClassifier
 from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
+from polydom.models.qwyc.schedule import MarginSchedule, Schedule
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.trees.trees import Trees
 from tests.support.agreement import bundled
@@ -109,6 +110,7 @@ def test_copy_answers_to_the_bit_once_the_original_is_gone(name: str, way: str) 
 @pytest.mark.parametrize("name", ["forest", "histogram", "lattices", "linear"])
 def test_copy_of_an_early_exit_answers_to_the_bit(name: str, way: str) -> None:
     ensemble = compile(learned(name))
+    schedule: Schedule | MarginSchedule
     if name == "linear":
         scores = ensemble.base_scores(ROWS)
         schedule = fit_schedule(scores, ensemble.threshold, 0.01)

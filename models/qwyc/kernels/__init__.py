@@ -1,1 +1,1 @@
-"""Compiled: which base model comes next, cuts of sorted rows, following a schedule."""
+"""Compiled: the next base model, chances and cuts of sums, following a schedule."""

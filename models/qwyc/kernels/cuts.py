@@ -4,40 +4,45 @@ A list holds the rows at one position by ascending number (running sum, or minus
 margin of the leading class), int32 a row; an entry whose number equals the one before
 is stored as ~row, which is negative: no threshold parts the two. `positive` says of
 each entry which stop is the wrong one, the low one if it is positive, else the high
-one. A cut (a, b) stops the entries before a low and those from b on high.
+one; `levels` how likely that is among rows with about this number (`fill_levels`). A
+cut (a, b) stops the entries before a low and those from b on high.
 """
 
 import math
 
 import numpy as np
-from numba import boolean, float64, int32, int64, types, void
+from numba import boolean, float64, int32, int64, types, uint8, void
 from numba.core.types import Array
 from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import OPTIONS, njit
 from ...scoring.kernels.native import FLAGS, FLOATS, INTS
+from .chances import MIDDLE, STEPS
 
+OWN = 0.1  # weight of a row's own ending, the rest is its neighbours'
 IDS = Array(int32, 1, "C", readonly=True)
 CUTS = Array(int64, 2, "C", readonly=True)
+LEVELS = Array(uint8, 1, "C", readonly=True)
 
 
-@njit(types.UniTuple(int64, 2)(IDS, FLAGS, FLOATS, float64, boolean), **OPTIONS)
+@njit(types.UniTuple(int64, 2)(IDS, FLOATS, FLOATS, float64, boolean), **OPTIONS)
 def cheapest_cuts(
     ids: NDArray[np.int32],
-    positive: NDArray[np.bool_],
+    chances: NDArray[np.float64],
     onward: NDArray[np.float64],
     price: float,
     both: bool,
 ) -> tuple[int, int]:
     """Cuts (a, b) of one list that cost least.
 
-    A wrong stop costs `price`, going on costs `onward` (n,) >= 0 by entry; entries of
+    A wrong stop costs `price`; a low one is wrong with the chance in `chances` (n,), a
+    high one with the rest of it. Going on costs `onward` (n,) >= 0 by entry; entries of
     rows that do not come this far have NaN there and do not count. Without `both`
     nothing stops high: b is n.
 
-        ids       4      0      ~2     1      3
-        positive  False  False  True   True   True
-        onward    2      2      2      2      NaN
+        ids      4      0      ~2     1      3
+        chances  0      0      1      1      1
+        onward   2      2      2      2      NaN
 
     At a price of 10 the cuts are (1, 3). Row 4 stops low, which saves 2. Row 0 would
     save 2 more, but row 2 would stop with it, wrongly. Row 1 stops high.
@@ -49,7 +54,7 @@ def cheapest_cuts(
     best = 0.0
     for j in range(n):
         if onward[j] >= 0.0:
-            value += (price if positive[j] else 0.0) - onward[j]
+            value += price * chances[j] - onward[j]
         if value < best and (j + 1 == n or ids[j + 1] >= 0):
             best = value
             a = j + 1
@@ -59,7 +64,7 @@ def cheapest_cuts(
     best = 0.0
     for j in range(n - 1, -1, -1):
         if onward[j] >= 0.0:
-            value += (0.0 if positive[j] else price) - onward[j]
+            value += price * (1.0 - chances[j]) - onward[j]
         if value < best and ids[j] >= 0:
             best = value
             b = j
@@ -71,9 +76,19 @@ def cheapest_cuts(
                 best = value
                 a = j
             if j < n and onward[j] >= 0.0:
-                value += price if positive[j] else -price
+                value += price * (2.0 * chances[j] - 1.0)
         b = a
     return a, b
+
+
+@njit(float64[::1](), **OPTIONS)
+def level_chances() -> NDArray[np.float64]:
+    """Chance of a positive ending at each level, (256,); 0 and 255 are certain."""
+    chances = np.zeros(256, np.float64)
+    for level in range(1, 255):
+        chances[level] = 1.0 / (1.0 + math.exp((MIDDLE - level) / STEPS))
+    chances[255] = 1.0
+    return chances
 
 
 @njit(void(IDS, FLAGS, INTS, CUTS, int32[::1], boolean[::1]), **OPTIONS)
@@ -107,12 +122,24 @@ def follow_cuts(
 
 
 @njit(
-    void(IDS, FLAGS, INTS, int64, FLOATS, float64, boolean, CUTS, int64[:, ::1]),
+    void(
+        IDS,
+        FLAGS,
+        LEVELS,
+        INTS,
+        int64,
+        FLOATS,
+        float64,
+        boolean,
+        CUTS,
+        int64[:, ::1],
+    ),
     **OPTIONS,
 )
 def improve_cuts(
     ids: NDArray[np.int32],
     positive: NDArray[np.bool_],
+    levels: NDArray[np.uint8],
     starts: NDArray[np.int64],
     rows: int,
     costs: NDArray[np.float64],
@@ -125,31 +152,39 @@ def improve_cuts(
 
     Lists are as in `follow_cuts`, of `rows` rows. `cuts` (2, T) stay within `widest`
     (2, T): entries outside these are in no later list. The whole cost (`costs` (T,) by
-    position, `price` per wrong stop) never rises: the cuts at r are the best for the
-    rows that reach r, given what going on costs each under the cuts after r.
+    position, `price` times the chance that a stop is wrong) never rises: the cuts at r
+    are the best for the rows that reach r, given what going on costs each under the
+    cuts after r. A stop's chance is `OWN` of what its own row says and the rest what
+    its level does; with levels of 0 and 255 alone, which say the same, it is exact.
     """
     last = starts.shape[0] - 2
+    of_level = level_chances()
     stop = np.empty(rows, np.int32)
     wrong = np.empty(rows, np.bool_)
     follow_cuts(ids, positive, starts, cuts, stop, wrong)
     onward = np.zeros(rows, np.float64)
     entries = np.empty(rows, np.float64)
+    chances = np.empty(rows, np.float64)
     for r in range(last - 1, -1, -1):
         here = ids[starts[r] : starts[r + 1]]
         flags = positive[starts[r] : starts[r + 1]]
+        near = levels[starts[r] : starts[r + 1]]
+        for j in range(here.shape[0]):
+            own = 1.0 if flags[j] else 0.0
+            chances[j] = own + (1.0 - OWN) * (of_level[near[j]] - own)
         first, end = widest[0, r], widest[1, r]
         for j in range(first, end):  # those with a place at r + 1
             row = here[j] if here[j] >= 0 else ~here[j]
             onward[row] += costs[r + 1]
             entries[j] = onward[row] if stop[row] >= r else math.nan
         a, b = cheapest_cuts(
-            here[first:end], flags[first:end], entries[first:end], price, both
+            here[first:end], chances[first:end], entries[first:end], price, both
         )
         cuts[0, r] = first + a
         cuts[1, r] = first + b
         for j in range(cuts[0, r]):
             row = here[j] if here[j] >= 0 else ~here[j]
-            onward[row] = price if flags[j] else 0.0
+            onward[row] = price * chances[j]
         for j in range(cuts[1, r], here.shape[0]):
             row = here[j] if here[j] >= 0 else ~here[j]
-            onward[row] = 0.0 if flags[j] else price
+            onward[row] = price * (1.0 - chances[j])

@@ -13,6 +13,7 @@ from polydom.models.early_exit.feature_stages import cut_stages
 from polydom.models.qwyc.costs import ModelCosts
 from polydom.models.qwyc.cuts import list_entries
 from polydom.models.qwyc.fit import fit_schedule
+from polydom.models.qwyc.kernels.chances import GRID, fill_levels
 from polydom.models.qwyc.kernels.cuts import cheapest_cuts
 from polydom.models.qwyc.kernels.next_model import BINS, measure_impurity
 from polydom.models.qwyc.optimal_stopping import Stopping
@@ -20,7 +21,12 @@ from polydom.models.qwyc.running_sums import ScoreSums
 from polydom.models.qwyc.schedule import Schedule
 from polydom.models.qwyc.undecided import Undecided
 from tests.support.oracles.early_exit import walk_early
-from tests.support.oracles.qwyc import cheapest_stop, impurity_after, quit_when_you_can
+from tests.support.oracles.qwyc import (
+    cheapest_stop,
+    impurity_after,
+    level_of,
+    quit_when_you_can,
+)
 from tests.support.votes import SCORES, drawn_scores, noisy_votes
 
 Floats = NDArray[np.float64]
@@ -164,21 +170,21 @@ def test_a_schedule_changes_at_most_alpha_of_the_rows_it_was_fitted_on(
 
 
 @pytest.mark.jit
-def test_polydom_takes_fewer_base_models_than_either_algorithm_of_qwyc() -> None:
-    scores = noisy_votes(4000, 40)
-    means = {
-        method: fit_schedule(
-            scores,
-            0.0,
-            0.01,
-            method=method,
-            order="natural" if method == "fixed" else None,
-        )
-        .evaluate(scores)[1]
-        .mean()
-        for method in ("polydom", "qwyc", "fixed")
-    }
-    assert means["polydom"] < 0.95 * min(means["qwyc"], means["fixed"])
+def test_fresh_rows_change_as_fitted_ones_and_take_fewer_base_models() -> None:
+    """QWYC learns the fitted rows by heart: five times as many fresh ones change."""
+    scores, fresh = np.split(noisy_votes(12_000, 40), [4000])
+    full = fresh.sum(axis=1) >= 0
+    changed, mean = {}, {}
+    fitted: dict[Any, float] = {"polydom": 0.015, "qwyc": 0.005, "fixed": 0.005}
+    for method, alpha in fitted.items():
+        order: Any = "natural" if method == "fixed" else None
+        schedule = fit_schedule(scores, 0.0, alpha, method=method, order=order)
+        decisions, used = schedule.evaluate(fresh)
+        changed[method], mean[method] = np.mean(decisions != full), used.mean()
+    assert changed["polydom"] < 2 * 0.015
+    assert changed["qwyc"] > 4 * 0.005
+    assert changed["polydom"] < 1.05 * changed["qwyc"]
+    assert mean["polydom"] < min(mean["qwyc"], mean["fixed"])
 
 
 def test_threads_do_not_change_the_schedule() -> None:
@@ -228,9 +234,79 @@ def test_cheapest_cuts_of_the_five_rows_in_their_docstring() -> None:
     rows, values = np.array([4, 0, 2, 1, 3]), np.array([-2.0, -1.0, -1.0, 0.5, 3.0])
     ids = list_entries(rows, values)
     assert ids.tolist() == [4, 0, ~2, 1, 3]
-    positive = np.array([False, False, True, True, True])
+    chances = np.array([0.0, 0.0, 1.0, 1.0, 1.0])
     onward = np.array([2.0, 2.0, 2.0, 2.0, np.nan])
-    assert cheapest_cuts(ids, positive, onward, 10.0, True) == (1, 3)
+    assert cheapest_cuts(ids, chances, onward, 10.0, True) == (1, 3)
+
+
+@given(
+    st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 0.9, 1.0]), min_size=1, max_size=8),
+    st.data(),
+    st.booleans(),
+)
+def test_no_other_cuts_cost_less_than_the_cheapest(
+    chances: list[float], data: st.DataObject, both: bool
+) -> None:
+    size = len(chances)
+    dear = data.draw(st.sampled_from([0.5, 1.0, 3.0]))
+    going = st.sampled_from([dear, np.nan])
+    onward = data.draw(st.lists(going, min_size=size, max_size=size))
+    tied = data.draw(st.lists(st.booleans(), min_size=size, max_size=size))
+    ids = np.array([~i if i and tied[i] else i for i in range(size)], np.int32)
+
+    def cost(a: int, b: int) -> float:
+        here = [i for i in range(size) if onward[i] > 0]
+        low = sum(4 * chances[i] for i in here if i < a)
+        high = sum(4 * (1 - chances[i]) for i in here if i >= b)
+        return low + high + sum(onward[i] for i in here if a <= i < b)
+
+    ends = [c for c in range(size + 1) if c in {0, size} or ids[c] >= 0]
+    a, b = cheapest_cuts(ids, np.array(chances), np.array(onward), 4.0, both)
+    assert {a, b} <= set(ends)
+    allowed = [(c, d) for c in ends for d in ends if c <= d and (both or d == size)]
+    assert cost(a, b) == pytest.approx(min(cost(c, d) for c, d in allowed))
+
+
+@pytest.mark.jit
+@pytest.mark.parametrize(
+    ("rows", "near"), [(1, 1), (2, 2), (60, 20), (500, 25), (3000, 150), (7000, 300)]
+)
+def test_levels_are_what_the_neighbours_say(rows: int, near: int) -> None:
+    draws = np.random.default_rng(rows)
+    values = np.sort(draws.normal(size=rows)).round(1 if rows < 100 else 9)
+    final = values + draws.normal(size=rows) * 0.3 * (1 + values**2)
+    first, end = rows // 10, rows - rows // 20
+    levels = np.full(rows, 255, np.uint8)
+    fill_levels(values, final, 0.2, first, end, levels)
+    assert (levels[:first] == 255).all()
+    assert (levels[end:] == 255).all()
+    places = np.linspace(values[first], values[end - 1], GRID)
+    found = [level_of(values, final, 0.2, at, near) for at in places]
+    slow = np.interp(values, places, found)
+    np.testing.assert_allclose(levels[first:end], slow[first:end], atol=0.51)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_highest_price_lets_no_row_stop_wrongly(seed: int) -> None:
+    """Even where neighbours say that what is right is likely to be wrong."""
+    draws = np.random.default_rng(seed)
+    scores = draws.normal(size=(300, 15)) * draws.pareto(1.5, size=15)
+    sums = ScoreSums(scores, np.arange(15), scores.sum(axis=1) >= 0, 0.0)
+    stopping = Stopping(sums, costs=np.ones(15))
+    highest = float(stopping.prices(1)[0])
+    assert stopping.outcome(stopping.cuts(highest))[1] == 0
+    assert stopping.outcome(stopping.cheapest(0))[1] == 0
+
+
+def test_a_level_holds_beyond_the_rows_that_agree() -> None:
+    """No row is seen to end above, but its neighbours' gains would have carried it."""
+    values = np.linspace(-3.0, -1.0, 100)
+    final = values + np.tile([-0.9, 0.9], 50)
+    assert (final < 0).all()
+    levels = np.empty(100, np.uint8)
+    fill_levels(values, final, 0.0, 0, 100, levels)
+    assert (np.diff(levels.astype(int)) >= 0).all()
+    assert levels[0] < 60 < 100 < levels[-1] < 128
 
 
 def test_stopping_costs_no_more_with_each_pass() -> None:
