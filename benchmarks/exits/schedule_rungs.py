@@ -42,7 +42,7 @@ def limits(scores: Floats, order: Order, threshold: float) -> Iterator[Schedule]
     positive = check_decisions(scores, threshold, None)
     if order is None:
         order = order_by_impurity(scores, positive, costs=costs)
-    sums = ScoreSums(scores, order, positive)
+    sums = ScoreSums(scores, order, positive, threshold)
     for lower, upper in Stopping(sums, costs=costs.along(order)).ladder():
         yield Schedule(order, lower, upper, threshold)
 

@@ -17,6 +17,8 @@ from benchmarks.exits.increment_spreads import (
 )
 from tests.support.oracles.exit_rules import models_until_calm
 
+pytestmark = pytest.mark.jit  # rivals: what they have of kernels is tested by ours
+
 VOTES = st.lists(st.integers(0, 2), min_size=9, max_size=9)
 
 

@@ -20,6 +20,8 @@ from polydom.models.qwyc.schedule import Schedule
 from tests.support.oracles.exit_rules import stages_until_certain
 from tests.support.votes import drawn_class_scores, drawn_scores
 
+pytestmark = pytest.mark.jit  # rivals: what they have of kernels is tested by ours
+
 Floats = NDArray[np.float64]
 
 

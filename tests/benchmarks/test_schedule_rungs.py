@@ -8,6 +8,8 @@ from polydom.models.qwyc.fit import fit_schedule
 from polydom.models.qwyc.fit_multiclass import fit_margin_schedule
 from tests.support.votes import noisy_rounds, noisy_votes
 
+pytestmark = pytest.mark.jit  # rivals: what they have of kernels is tested by ours
+
 
 @pytest.mark.parametrize("alpha", [0.02, 0.1])
 def test_a_calibrated_schedule_is_one_of_the_rungs(alpha: float) -> None:

@@ -16,6 +16,8 @@ from benchmarks.exits.sequential_tests import (
 from benchmarks.exits.vote_stability import beta_binomial, schwing
 from tests.support.oracles.vote_tests import lp_optimum, outcome_by_arrangements
 
+pytestmark = pytest.mark.jit  # rivals: what they have of kernels is tested by ours
+
 # What the authors stored (N = 101, "Flat"): minimean's and minimixed's mean trees over
 # n, minimax's most over n, and all three's trees for n = N. Of several optima at 1e-4
 # minimean's trees for n = N are not the same.

@@ -17,6 +17,8 @@ from benchmarks.exits.staged_sets import Part, Problem
 from polydom.models.selection.learners import make_learner
 from tests.support.agreement import bundled
 
+pytestmark = pytest.mark.jit  # rivals: what they have of kernels is tested by ours
+
 LEARNERS = {
     "logistic": make_learner("logistic", 0),
     "lda": make_learner("lda", 0),

@@ -25,6 +25,8 @@ from tests.support.oracles.step_orders import (
     shares_by_walking,
 )
 
+pytestmark = pytest.mark.jit  # rivals: what they have of kernels is tested by ours
+
 Drawn = tuple[Any, NDArray[np.float32], NDArray[np.int64]]
 
 

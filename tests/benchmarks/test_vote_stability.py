@@ -13,6 +13,8 @@ from benchmarks.exits.vote_stability import (
 )
 from tests.support.oracles.vote_tests import chance_leader_stays, chance_over_half
 
+pytestmark = pytest.mark.jit  # rivals: what they have of kernels is tested by ours
+
 voters = pytest.mark.parametrize("count", [1, 2, 5, 8])
 
 

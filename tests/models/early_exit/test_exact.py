@@ -52,7 +52,7 @@ def test_rows_at_the_threshold_keep_their_decision() -> None:
     np.testing.assert_array_equal(exits.predict(rows), fitted.predict(rows))
 
 
-@pytest.mark.parametrize("name", ["iris", "wine", "digits"])
+@pytest.mark.parametrize("name", ["iris", "wine"])
 @pytest.mark.parametrize(
     "estimator",
     [
