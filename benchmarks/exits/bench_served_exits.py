@@ -8,9 +8,9 @@ python -m benchmarks.exits.bench_served_exits --json                   one JSON 
 Every index is built of the same items twice, with early exits and with `exits = "off"`,
 and asked about items that no build has seen.
 
-    ensembles  each item once through the engine, whole and as schedules say: accuracy,
-               mean and 99 % microseconds, base models, changed answers; what exits add
-               to a build and its file
+    ensembles  each item once through the engine, by whole plans and with exits of all
+               kinds: accuracy, mean and 99 % microseconds, base models, changed answers;
+               what exits add to a build and its file
     budgets    through the engine and over HTTP, by the caller's clock, at several
                budgets: accuracy, mean and 99 % microseconds, share in time
     path       what following a schedule costs where none of its exits is taken
@@ -245,32 +245,43 @@ def summary(
     }
 
 
+def whole_plans(index: Index) -> Index:
+    """The same models and plans, none of which answers early."""
+    package = index.package
+    assert package is not None
+    bare = replace(package, margins=(), early_exits=(), ends=(), typical=np.empty(0))
+    bare = replace(bare, whole_s=np.empty(0), mean_s=np.empty(0))
+    return replace(index, package=bare)
+
+
 def ensembles(built: Built) -> Iterator[dict[str, Any]]:
-    """The dearest plan of every item: off, exact, and early; asked in turn."""
-    planners = planner_of(built.whole), planner_of(built.early)
-    ways = {
-        "whole": (planners[0], False),
-        "exact": (planners[1], True),
-        "early": (planners[1], False),
+    """The dearest plan of every item, whole and early, and of an index without exits.
+
+    "whole" and "early" are of one index, so of the same models.
+    """
+    planners = {
+        "built without": planner_of(built.whole),
+        "whole": planner_of(whole_plans(built.early)),
+        "early": planner_of(built.early),
     }
-    answers = {}
     with threadpool_limits(1):
-        for planner, exact in ways.values():
-            answer_all(planner, built.items[:50], None, exact=exact)
-        for name, (planner, exact) in ways.items():
-            answers[name] = answer_all(planner, built.items, None, exact=exact)
-    own = [one.label for one in answers["exact"][0]]
+        for planner in planners.values():
+            answer_all(planner, built.items[:50], None)
+        answers = {
+            name: answer_all(planner, built.items, None)
+            for name, planner in planners.items()
+        }
+    own = [one.label for one in answers["whole"][0]]
     for name, (outcomes, seconds) in answers.items():
         labels = [one.label for one in outcomes]
+        changed = [a != b for a, b in zip(labels, own, strict=True)]
         yield {
             "case": built.facts["case"],
             "answers": name,
             **summary(outcomes, built.labels, seconds),
-            "early": float(np.mean([one.scores is None for one in outcomes])),
+            "stopped": float(np.mean([one.scores is None for one in outcomes])),
             "sure": float(np.mean([one.reason == "sure" for one in outcomes])),
-            "changed": float(
-                np.mean([a != b for a, b in zip(labels, own, strict=True)])
-            ),
+            "changed": None if name == "built without" else float(np.mean(changed)),
             "promised": built.case.alpha if name == "early" else None,
         }
 

@@ -221,8 +221,8 @@ class Execution(ABC):
     def _is_drawn(self, plan: Plan) -> bool:
         """Let the audit draw an answer of a plan that could come early."""
         planner = self._planner
-        could = plan.exits or planner.early_exits[plan.row] is not None
-        return could and self._audits and planner.audit.due()
+        stops = planner.early_exits[plan.row] is not None and not self._request.exact
+        return (plan.exits or stops) and self._audits and planner.audit.due()
 
     def _check_exit(self, plan: Plan, done: int, extraction: Extraction) -> bool | None:
         """Compute the rest of a plan that was sure, and say whether its answer changes.

@@ -155,6 +155,12 @@ def test_early_answers_are_audited(share: float) -> None:
     assert audit.passed == len(ROWS) - audit.exits
 
 
+def test_answers_that_could_not_be_early_are_not_drawn() -> None:
+    planner = planner_of(make_index(), audit=1.0)
+    for one in answers(planner, exact=True):
+        assert (one.audit, one.passed) == (None, False)
+
+
 def test_a_checkpoint_that_is_sure_answers_by_a_whole_model() -> None:
     index = make_index()
     package = index.package
