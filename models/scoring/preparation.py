@@ -165,6 +165,12 @@ class Preparation:
             np.concatenate([self.table, row[None]]),
         )
 
+    def side_by_side(self, inputs: NDArray[Any]) -> "Preparation":
+        """Give what prepares values (m,) of these inputs, each a column of its own."""
+        table = np.ascontiguousarray(self.table[:, :, inputs])
+        columns = np.arange(len(inputs), dtype=np.int32)
+        return Preparation(columns, self.operations, table)
+
     def _keep(self, kept: NDArray[np.bool_]) -> "Preparation":
         return Preparation(
             self.columns[kept],

@@ -1,9 +1,8 @@
 """What rows and thresholds are compared by: whole numbers in the order of float32.
 
-A float32's bits, read as int32, ascend with it from 0 on; with all but the sign turned
-over where it is negative they do below 0 too. So one comparison of whole numbers tells
-where a row goes. A missing value becomes the lowest or the highest key, whichever sends
-it where the node wants it.
+So one comparison of whole numbers tells where a row goes. A missing value becomes a key
+that sends it where the node wants it: the lowest, the highest, or one between, if that
+does for all nodes of a column.
 """
 
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ..scoring.float_order import turned
 from ..scoring.model import Floats
 from .nodes import MISSING_LEFT, NAN_IS_ZERO, ZERO_IS_MISSING, TreeArrays
 
@@ -58,21 +58,42 @@ class Slots:
 def find_slots(trees: TreeArrays) -> Slots:
     """Find the slots of trees without category splits."""
     nodes, inner = trees.nodes, trees.inner
-    pairs = nodes["column"][inner].astype(np.int64) << 3 | (nodes["flags"][inner] & 7)
-    kinds, which = np.unique(pairs, return_inverse=True)
-    flags = kinds & 7
-    away = np.where(flags & MISSING_LEFT, LOWEST, HIGHEST)
+    column, flags = nodes["column"][inner].astype(np.int64), nodes["flags"][inner]
+    keys = keys_of(nodes["threshold"][inner])
     zero_is_away = (flags & ZERO_IS_MISSING) != 0
     nan_is_value = ((flags & NAN_IS_ZERO) != 0) & ~zero_is_away
-    of = np.full(len(nodes), -1, np.int64)
-    of[inner] = which.reshape(-1)
+    right = np.where(nan_is_value, keys < 0, (flags & MISSING_LEFT) == 0)
+    lacking = np.where(right, HIGHEST, LOWEST)
+    other = ~zero_is_away
+    lacking[other] = _missing_keys(column[other], keys[other], right[other])
+    kinds = (2 * column + zero_is_away) << 32 | (lacking - LOWEST)
+    kinds, which = np.unique(kinds, return_inverse=True)
+    group, lacking = kinds >> 32, (kinds & 0xFFFFFFFF) + LOWEST
+    of, laid = np.full(len(nodes), -1), np.full(len(nodes), HIGHEST, np.int32)
+    of[inner], laid[inner] = which.reshape(-1), keys
     return Slots(
-        (kinds >> 3).astype(np.int32),
-        np.where(nan_is_value, 0, away).astype(np.int32),
-        np.where(zero_is_away, away, NO_ZERO).astype(np.int32),
+        (group >> 1).astype(np.int32),
+        lacking.astype(np.int32),
+        np.where(group & 1, lacking, NO_ZERO).astype(np.int32),
         of,
-        np.where(inner, keys_of(nodes["threshold"]), HIGHEST).astype(np.int32),
+        laid,
     )
+
+
+def _missing_keys(
+    column: NDArray[np.int64], keys: NDArray[np.int32], right: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Find a key of a missing value for each node: one for its column, where one does.
+
+    That is where each node that it passes on the right has a lower key than all that
+    it passes on the left, as behind a filling.
+    """
+    highest = np.full(column.max(initial=-1) + 1, LOWEST)
+    lowest = np.full(len(highest), HIGHEST)
+    np.maximum.at(highest, column[right], keys[right])
+    np.minimum.at(lowest, column[~right], keys[~right])
+    apart = np.where(right, HIGHEST, LOWEST)
+    return np.where((highest < lowest)[column], lowest[column], apart)
 
 
 def find_cuts(
@@ -104,9 +125,3 @@ def keys_of(thresholds: Floats) -> NDArray[np.int32]:
     # Adding 0 makes -0 to 0, which -0 must not exceed.
     bits = (np.where(near > thresholds, below, near) + np.float32(0)).view(np.int32)
     return turned(bits)
-
-
-def turned(bits: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Bits of float32 to keys, and keys to bits."""
-    made: NDArray[np.int32] = bits ^ ((bits >> 31) & np.int32(HIGHEST))
-    return made

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from polydom.features.errors import BadModel
 
+from ..scoring.float_order import turned
 from ..scoring.model import Floats
 from ..scoring.stopping_rule import Codes, Stops
 from .kernels.avx512 import VECTORS
 from .kernels.walk import find_leaves
-from .keys import TINY, Slots, turned
+from .keys import TINY, Slots
 from .nodes import TreeArrays
 from .packed import PackedTrees
 

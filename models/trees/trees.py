@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from polydom.features.errors import BadModel
 
 from ..scoring.model import Floats, Rows
-from ..scoring.preparation import Preparation, as_rows, load_preparation
+from ..scoring.preparation import Preparation, as_rows, load_preparation, plain
 from ..scoring.scorer import SumOfTerms
 from ..scoring.stopping_rule import Stops
 from ..scoring.stored_arrays import Stored
 from .choose_kernel import pack
+from .full_rows import nodes_of_full_rows
 from .kernels.walk import add_trees, find_leaves
 from .nodes import (
     NODE,
@@ -146,9 +147,9 @@ class Trees(TreeArrays, SumOfTerms):
     def pack(self, order: NDArray[Any], stops: Stops) -> PackedTrees | None:
         """Pack trees for kernels that stop, where their order may not matter.
 
-        That is where rows are not prepared, and leaves are not so large that adding
-        trees in another order rounds by more than what is near to a tie. There the
-        library's own order decides.
+        That is where leaves are not so large that adding trees in another order rounds
+        by more than what is near to a tie. There the library's own order decides.
+        Kernels read full rows: see `nodes_of_full_rows` for those that are prepared.
         """
         leaf = ~self.inner
         values = np.abs(self.leaves).max(axis=1)[self.nodes["child"][leaf]]
@@ -156,9 +157,16 @@ class Trees(TreeArrays, SumOfTerms):
         sizes[leaf] = values
         largest = np.maximum.reduceat(sizes, self.roots[:-1]).sum()
         rounding = 2 * self.size * EPSILON * (largest + np.abs(self.bias).max())
-        if self.prepared or rounding > stops.near:
+        if rounding > stops.near:
             return None
-        return pack(self, order, stops)
+        if not self.prepared:
+            return pack(self, order, stops)
+        nodes = nodes_of_full_rows(self, self.preparation, self.single)
+        if nodes is None:
+            return None
+        own = plain(self.columns)
+        trees = replace(self, nodes=nodes, preparation=own, packed=None)
+        return pack(trees, order, stops)
 
     def bounds(self) -> tuple[Floats, Floats]:
         """Smallest and largest leaf (T, R); 0 where a tree adds to another score."""

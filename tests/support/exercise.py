@@ -178,8 +178,11 @@ def _stop_early(model: Classifier, X: NDArray[np.float32], draw: Draw) -> None:
         lattices = pack_lattices(scorer, order, stops)
         if lattices is not None:
             lattices.follow(X)
-    elif not scorer.prepared:
-        packed = pack(scorer, order, stops)
+    else:
+        if scorer.prepared:
+            packed = scorer.pack(order, stops)
+        else:
+            packed = pack(scorer, order, stops)
         if packed is not None:
             packed.follow(X)
         if packed is not None and R == 1:

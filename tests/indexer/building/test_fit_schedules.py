@@ -71,6 +71,24 @@ def test_a_schedule_is_fitted_once_and_found_again(tmp_path: Path) -> None:
     assert other.schedule.promise.confidence == 0.95
 
 
+@pytest.mark.jit
+def test_boosting_behind_a_filling_stops_early_in_an_index(tmp_path: Path) -> None:
+    project = write(tmp_path, 1600, gaps=0.1)
+    boosting = PROJECT.replace('"forest"', '"boosting"').replace("300", "60")
+    project.write_text(boosting.replace("rows.jsonl", "rows.csv"))
+    build(project, output=tmp_path / "my.pdx")
+    package = Index.load(tmp_path / "my.pdx").package
+    assert package is not None
+    (stops,) = [one for one in package.early_exits if one is not None]
+    assert stops.packed is not None
+    rows = draw_rows(400, 3)
+    rows[np.random.default_rng(3).random(rows.shape) < 0.2] = np.nan
+    chosen, used = stops.choices(rows)
+    assert used.mean() < stops.size
+    np.testing.assert_array_equal(stops.choices(rows.astype(float)), (chosen, used))
+    assert np.mean(stops.predict(rows) != stops.classifier.predict(rows)) < 0.1
+
+
 def test_what_cannot_stop_gets_no_schedule(tmp_path: Path) -> None:
     fitter, goal = fitter_of(tmp_path), ExitGoal(0.05, 0.9)
     prior = Prior.fit(np.array([0, 1, 1]))
@@ -89,13 +107,17 @@ def test_halves_of_a_goal_keep_to_it() -> None:
     assert AnswerTimes(3.0, 1.0, 2.0).mean_s == 1.0
 
 
-def write(folder: Path, count: int) -> Path:
+def write(folder: Path, count: int, gaps: float = 0.0) -> Path:
     folder.mkdir(exist_ok=True)
     rows = draw_rows(count, 5)
+    away = np.random.default_rng(6).random(rows.shape) < gaps
     with (folder / "rows.csv").open("w") as file:
         file.write(",".join([*NAMES, "label"]) + "\n")
-        for row, code in zip(rows, label_rows(rows, 2), strict=True):
-            file.write(",".join([*map(repr, map(float, row)), str(code)]) + "\n")
+        for row, gap, code in zip(rows, away, label_rows(rows, 2), strict=True):
+            cells = [
+                "" if no else repr(float(x)) for x, no in zip(row, gap, strict=True)
+            ]
+            file.write(",".join([*cells, str(code)]) + "\n")
     (folder / "PROJECT.toml").write_text(PROJECT.replace("rows.jsonl", "rows.csv"))
     return folder / "PROJECT.toml"
 
