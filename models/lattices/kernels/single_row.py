@@ -28,7 +28,7 @@ from ...scoring.kernels.native import (
     pointer,
     table_at,
 )
-from ...scoring.kernels.stopping_rule import margin_of, outside, side
+from ...scoring.kernels.stopping_rule import follow_limits, margin_of, outside
 from ...scoring.model import Floats, Rows
 from ...scoring.stopping_rule import BEST, UNDECIDED, Codes
 from .simd_steps import (
@@ -286,21 +286,14 @@ def early(row: Rows, address: int, out: Floats) -> int:
 @njit(int64(ROW, uint64), **OPTIONS)
 def decide(row: Rows, address: int) -> int:
     """Answer of one row: that of `early`, or on which side the whole sum is."""
-    total = carray(on_stack(2), (1,), np.float64)
-    answer = early(row, address, total) & 3
-    if answer != UNDECIDED:
-        return int(answer)
-    return int(side(total[0], table_at(address, TABLE).threshold))
+    return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **OPTIONS)
 def early_one(row: Rows, address: int) -> tuple[int, float]:
     """Code and sum of one row: those of `early`, or on which side the whole sum is."""
-    total = carray(on_stack(2), (1,), np.float64)
-    code = early(row, address, total)
-    if code & 3 == UNDECIDED:
-        code += side(total[0], table_at(address, TABLE).threshold) - UNDECIDED
-    return int(code), float(total[0])
+    code, total = follow_limits(early, TABLE, row, address)
+    return int(code), float(total)
 
 
 @njit(int64(ROW, uint64, float64[::1]), **OPTIONS)

@@ -1,10 +1,14 @@
 """The rules of `stopping_rule.py`, compiled: what kernels ask after each base model."""
 
+from typing import Any
+
 import numpy as np
+from numba import carray
 
 from ..model import Floats
 from ..stopping_rule import NEAR, UNDECIDED
 from .cached_njit import njit
+from .native import on_stack, table_at
 
 
 @njit(inline="always")
@@ -21,6 +25,20 @@ def side(total: float, threshold: float) -> int:
     if abs(above) > NEAR * max(1.0, abs(threshold)):
         return int(above > 0.0)
     return int(UNDECIDED)
+
+
+@njit(inline="always")
+def follow_limits(early: Any, kind: Any, row: Any, address: int) -> tuple[int, float]:
+    """Code and sum of one row: those of `early`, or on which side the whole sum is.
+
+    `early` is a kernel of a row, of the address of a table of some kind, which has a
+    threshold, and of where it writes the sum; it gives the code.
+    """
+    total = carray(on_stack(2), (1,), np.float64)
+    code = early(row, address, total)
+    if code & 3 == UNDECIDED:
+        code += side(total[0], table_at(address, kind).threshold) - UNDECIDED
+    return int(code), float(total[0])
 
 
 @njit(inline="always")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import ROW, ROWS, on_stack, pointer, table_at
-from ...scoring.kernels.stopping_rule import beyond_margin, outside, side
+from ...scoring.kernels.stopping_rule import beyond_margin, follow_limits, outside
 from ...scoring.model import Floats
 from ...scoring.stopping_rule import BEST, UNDECIDED
 from ..keys import HIGHEST, INFINITE, NO_ZERO, TINY
@@ -196,21 +196,14 @@ def early(row: NDArray[np.float32], address: int, out: Floats) -> int:
 @njit(int64(ROW, uint64), **ONE_ROW)
 def decide(row: NDArray[np.float32], address: int) -> int:
     """Answer of one row: that of `early`, or on which side the whole sum is."""
-    total = carray(on_stack(2), (1,), np.float64)
-    answer = early(row, address, total) & 3
-    if answer != UNDECIDED:
-        return int(answer)
-    return int(side(total[0], table_at(address, TABLE).threshold))
+    return int(follow_limits(early, TABLE, row, address)[0] & 3)
 
 
 @njit(types.Tuple((int64, float64))(ROW, uint64), **ONE_ROW)
 def early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
     """Code and sum of one row: those of `early`, or on which side the whole sum is."""
-    total = carray(on_stack(2), (1,), np.float64)
-    code = early(row, address, total)
-    if code & 3 == UNDECIDED:
-        code += side(total[0], table_at(address, TABLE).threshold) - UNDECIDED
-    return int(code), float(total[0])
+    code, total = follow_limits(early, TABLE, row, address)
+    return int(code), float(total)
 
 
 @njit(int64(ROW, uint64, float64[::1]), **ONE_ROW)

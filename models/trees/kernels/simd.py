@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ...scoring.kernels.cached_njit import ONE_ROW, OPTIONS, njit
 from ...scoring.kernels.native import ROW, pointer, table_at
-from ...scoring.kernels.stopping_rule import beyond_margin, outside, side
+from ...scoring.kernels.stopping_rule import beyond_margin, follow_limits, outside
 from ...scoring.model import Floats
 from ...scoring.stopping_rule import BEST, UNDECIDED
 from .avx512 import (
@@ -221,11 +221,7 @@ def simd_early(row: int, address: int, out: Any) -> int:
 @kernel(int64(uint64, uint64))
 def simd_side(row: int, address: int) -> int:
     """Answer of the row at an address: `decide`."""
-    total = carray(pointer(room(1)), (1,), np.float64)
-    answer = simd_early(row, address, total) & 3
-    if answer != UNDECIDED:
-        return int(answer)
-    return int(side(total[0], table_at(address, TABLE).threshold))
+    return int(follow_limits(simd_early, TABLE, row, address)[0] & 3)
 
 
 @kernel(int64(ROW, uint64), ONE_ROW)
@@ -237,11 +233,8 @@ def simd_decide(row: NDArray[np.float32], address: int) -> int:
 @kernel(types.Tuple((int64, float64))(ROW, uint64), ONE_ROW)
 def simd_early_one(row: NDArray[np.float32], address: int) -> tuple[int, float]:
     """Code and sum of one row: `early_one`."""
-    total = carray(pointer(room(1)), (1,), np.float64)
-    code = simd_early(row.ctypes.data, address, total)
-    if code & 3 == UNDECIDED:
-        code += side(total[0], table_at(address, TABLE).threshold) - UNDECIDED
-    return int(code), float(total[0])
+    code, total = follow_limits(simd_early, TABLE, row.ctypes.data, address)
+    return int(code), float(total)
 
 
 @kernel(int64(ROW, uint64, float64[::1]), ONE_ROW)
