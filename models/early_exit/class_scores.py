@@ -71,14 +71,9 @@ def scores_by_difference(classifier: Classifier) -> Callable[[float], Scores] | 
     if head.inputs == 1 and head.link != LOGISTIC:
         return head.scores_by
     if head.link == LOGISTIC and head.inputs == 1:
-        # As `_logistic`, here where a call would cost as much as some trees.
+
         def scores(apart: float) -> Scores:
-            margin = gain * apart
-            if margin >= 0.0:
-                share = 1.0 / (1.0 + exp(-margin))
-            else:
-                power = exp(margin)
-                share = power / (1.0 + power)
+            share = _logistic(gain * apart)
             return [1.0 - share, share]
 
         return scores
@@ -129,24 +124,11 @@ def bound_by_difference(
 def _bound_logistic(
     least: Scores, most: Scores, gain: float, wide: float
 ) -> Callable[[int, float], Bounds]:
-    """Bound shares of two classes, which are logistic functions of their difference.
-
-    Here calls would cost as much as most rows' trees.
-    """
+    """Bound shares of two classes, which are logistic functions of their difference."""
 
     def bounds(used: int, total: float) -> Bounds:
-        margin = gain * (total + least[used - 1])
-        if margin >= 0.0:
-            low = 1.0 / (1.0 + exp(-margin)) - wide
-        else:
-            power = exp(margin)
-            low = power / (1.0 + power) - wide
-        margin = gain * (total + most[used - 1])
-        if margin >= 0.0:
-            high = 1.0 / (1.0 + exp(-margin)) + wide
-        else:
-            power = exp(margin)
-            high = power / (1.0 + power) + wide
+        low = _logistic(gain * (total + least[used - 1])) - wide
+        high = _logistic(gain * (total + most[used - 1])) + wide
         low = low if low > 0.0 else 0.0
         high = high if high < 1.0 else 1.0
         return [(1.0 - high, 1.0 - low), (low, high)]
