@@ -76,6 +76,10 @@ class BadRow(BadInput):
         super().__init__(message)
 
 
+class AllAlike(BadInput):
+    """All rows to fit on are decided alike, so there is nothing to decide."""
+
+
 class BadModel(PolydomError):
     """An estimator has no compiled form, or stored arrays are no model."""
 

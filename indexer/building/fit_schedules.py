@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import AllAlike
 from polydom.models.early_exit.early_exits import EarlyExit, MarginExit
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.early_exit.stored_schedule import load_early_exit
@@ -77,7 +77,7 @@ class ScheduleFitter:
             fitted = as_ensemble(model).fit_early_exit(
                 self.values, alpha=goal.alpha, **options
             )
-        except BadInput:  # all rows are decided alike
+        except AllAlike:
             return None
         return fitted if fitted.packed is not None else None
 

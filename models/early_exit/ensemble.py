@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from polydom.features.errors import BadInput
+from polydom.features.errors import AllAlike, BadInput
 
 from ..qwyc.schedule import MarginSchedule, Schedule
 from ..scoring.classifier import Classifier
@@ -168,15 +168,21 @@ class Ensemble:
 
         Raises
         ------
+        AllAlike
+            If there are two classes, and all rows to fit on are decided alike.
         BadInput
-            If an argument is outside its range, or rows are too few or all alike.
+            If an argument is outside its range, or rows are too few.
         """
         X = take_rows(X)
         whole = feature_costs is not None or not options.keys().isdisjoint(OF_TERMS)
         source = self._fit_scores(X, whole=whole or not self.terms.light)
         X = source.draw(X, options.get("seed", 0))
         own: dict[str, Any] = {"confidence": confidence, "groups": groups}
-        own["decisions"] = self._decide(X)
+        decisions = own["decisions"] = self._decide(X)
+        if self.binary and len(X) and (decisions == decisions[0]).all():
+            raise AllAlike(
+                f"all {len(X)} decisions are alike; both kinds are needed to fit on"
+            )
         if calibration is not None:
             calibration = take_rows(calibration)
             fresh = source.fresh(calibration, self._decide(calibration))

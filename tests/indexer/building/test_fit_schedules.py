@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from polydom.features.errors import BadInput
 from polydom.indexer import Index, build
 from polydom.indexer.building.cache import Cache
 from polydom.indexer.building.fit_exits import AnswerTimes
@@ -99,6 +100,13 @@ def test_what_cannot_stop_gets_no_schedule(tmp_path: Path) -> None:
     )
     for _ in range(2):  # the second time from the cache
         assert alike.fit(forest(), 1, ExitGoal(0.05)) is None
+
+
+def test_what_a_fit_refuses_otherwise_is_seen(tmp_path: Path) -> None:
+    rows = draw_rows(40, 1)
+    uncalibrated = ScheduleFitter(rows, None, None, Cache(tmp_path), "key")
+    with pytest.raises(BadInput, match=r"confidence 0\.9 needs calibration rows"):
+        uncalibrated.fit(forest(), 1, ExitGoal(0.05, 0.9))
 
 
 def test_halves_of_a_goal_keep_to_it() -> None:

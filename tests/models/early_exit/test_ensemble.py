@@ -20,7 +20,7 @@ from sklearn.ensemble import (
 from sklearn.linear_model import RidgeClassifier
 from threadpoolctl import threadpool_limits
 
-from polydom.features.errors import BadInput, BadModel
+from polydom.features.errors import AllAlike, BadInput, BadModel
 from polydom.models import Ensemble, Schedule, compile, fit_schedule
 from polydom.models.early_exit.ensemble import as_ensemble
 from polydom.models.scoring.classifier import Classifier, Head
@@ -106,6 +106,13 @@ def test_base_scores_of_three_classes_have_three_columns() -> None:
     np.testing.assert_allclose(sums, ensemble.decision_function(X))
     with pytest.raises(BadInput, match="for two classes has one threshold"):
         ensemble.threshold  # noqa: B018
+
+
+def test_rows_that_are_all_decided_alike_are_refused() -> None:
+    _, ensemble = ENSEMBLES["forest"]
+    alike = X_TWO[ensemble.predict(X_TWO) == 1]
+    with pytest.raises(AllAlike, match=f"all {len(alike)} decisions are alike"):
+        ensemble.fit_early_exit(alike, alpha=0.01)
 
 
 @pytest.mark.parametrize("name", ENSEMBLES)

@@ -116,8 +116,8 @@ def test_groups_that_cannot_be_used_are_named(groups: Any, reason: str | None) -
 def test_groups_need_a_confidence_and_a_confidence_needs_rows() -> None:
     with pytest.raises(BadInput, match="groups are given without a confidence"):
         EarlyExitClassifier(FOREST).fit(HELD, groups=np.arange(len(HELD)))
-    with pytest.raises(BadInput, match="there are 2 to calibrate on"):
-        EarlyExitClassifier(FOREST, confidence=0.9).fit(HELD[:3])
+    with pytest.raises(BadInput, match="there are 20 to calibrate on"):
+        EarlyExitClassifier(FOREST, confidence=0.9).fit(HELD[:40])
 
 
 def test_groups_may_be_texts() -> None:
