@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from polydom.features.costs.polynomials import cost_at
 from polydom.features.errors import BadInput, printable
@@ -24,12 +25,15 @@ NAMED = 8  # learners that a plot of a race names; the others are grey
 def facts_of(index: Index) -> dict[str, Any]:
     """Describe an index as plain data, the same facts that `show` prints."""
     low, high = index.sizes
+    means = index.coefficients
+    if index.package is not None:
+        means = mean_costs(index.package, means)
     facts: dict[str, Any] = {
         "version": index.version,
         "sizes": [low, high],
         "candidates": len(index.accuracies),
         **index.lookup.facts(),
-        "skylines": [skyline_facts(index, n) for n in _sizes(low, high)],
+        "skylines": [skyline_facts(index, means, n) for n in _sizes(low, high)],
     }
     if index.package is not None:
         package = index.package
@@ -50,14 +54,13 @@ def unit_of(index: Index) -> tuple[float, str]:
     return (1e6, "us") if unit == "s" else (1.0, unit)
 
 
-def skyline_facts(index: Index, size: Size) -> dict[str, Any]:
-    """List what is worth buying at one size, by ascending cost."""
+def skyline_facts(
+    index: Index, means: NDArray[np.float64], size: Size
+) -> dict[str, Any]:
+    """List what is worth buying at one size, by ascending cost; `means` on average."""
     rows = index.skyline(size).tolist()
     package = index.package
     factor, unit = unit_of(index)
-    means = index.coefficients
-    if package is not None:
-        means = mean_costs(package, means)
     return {
         "size": size,
         "unit": unit,

@@ -205,8 +205,11 @@ def test_inspect_shows_an_index_that_says_little_of_its_build(
 
 def test_skyline_facts_give_costs_in_the_indexs_own_unit() -> None:
     index = served.make_index(unit="usd")
-    assert skyline_facts(index, 100)["unit"] == "usd"
-    assert skyline_facts(index, 100)["skyline"][0]["cost"] == pytest.approx(0.0002)
+    facts = skyline_facts(index, 0.5 * index.coefficients, 100)
+    assert facts["unit"] == "usd"
+    first = facts["skyline"][0]
+    assert first["cost"] == pytest.approx(0.0002)
+    assert first["mean_cost"] == pytest.approx(0.0001)
 
 
 # prints as Python does, past Python, and as compiled code does: into a buffer of C's
