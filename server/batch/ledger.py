@@ -16,7 +16,7 @@ from ..engine.outcome import Outcome
 from ..engine.planner import Planner
 from ..engine.request import Caller, Request
 from ..schema.batch import Totals
-from .knapsack import Menu, Menus, Solution, solve
+from .knapsack import Menu, Menus, solve
 from .stream_budget import StreamBudget
 
 # Items that are planned together.
@@ -191,7 +191,10 @@ class Ledger:
         cost = found.cost
         if not self._time_counts:
             # time evens out; what is planned of money must be there if all is spent
-            cost = self._most_cost(items, menus, found)
+            cost = sum(
+                self._most_cost(int(menu.rows[place]), item)
+                for item, menu, place in zip(items, menus, found.places, strict=True)
+            )
             if cost > (most := self._left_beside_others(left, menus)):
                 menus = [self._most_menus.of(item.size) for item in items]
                 found = solve(menus, most)
@@ -210,14 +213,9 @@ class Ledger:
         cheapest = sum(float(menu.costs[0]) for menu in menus) / max(len(menus), 1)
         return left - self._stream_budget.to_come() * cheapest
 
-    def _most_cost(
-        self, items: Sequence[Item], menus: Sequence[Menu], found: Solution
-    ) -> float:
-        """Cost of plans together, should none of them answer early."""
-        return sum(
-            cost_at(self._most_costs[menu.rows[place]].tolist(), item.size)
-            for item, menu, place in zip(items, menus, found.places, strict=True)
-        )
+    def _most_cost(self, row: int, item: Item) -> float:
+        """Cost of a plan that does not answer early; of whole models for scores."""
+        return cost_at(self._most_costs[row].tolist(), item.size)
 
     def answers(
         self, items: Iterable[Numbered], caller: Caller | None = None
@@ -244,9 +242,9 @@ class Ledger:
         self._spent += result.charged
         self._hoped += result.accuracy
 
-    def waste(self, cost: float) -> None:
-        """Book what was planned for an item that failed: some of it may be spent."""
-        self._spent += cost
+    def waste(self, assignment: Assignment) -> None:
+        """Book all that the plan of an item that failed may have cost."""
+        self._spent += self._most_cost(assignment.row, assignment.item)
 
     def improve(self, before: Outcome, after: Outcome) -> None:
         """Book a second, better answer to an item."""
@@ -328,8 +326,7 @@ class Chunk:
                 assignment, outcome = next(planned)
                 self.enter(outcome, assignment)
                 if isinstance(outcome, PolydomError):
-                    row = assignment.row
-                    ledger.waste(ledger.planner.index.cost_s(row, item.size))
+                    ledger.waste(assignment)
                     yield Failed(number, outcome)
                 else:
                     yield Answered(number, item, outcome)

@@ -119,11 +119,11 @@ class TopK:
                 cost = float(menu.costs[-1])
                 if cost > ledger.left_for_plans(1):
                     return
+                again = Assignment(item, row, exact=True)
                 try:
-                    again = Assignment(item, row, exact=True)
                     better = carry_out(ledger.planner, again, caller)
                 except (BadFeature, BadItem):  # it has an answer
-                    ledger.waste(cost)
+                    ledger.waste(again)
                 else:
                     ledger.improve(outcome, better)
                     candidate = Answered(number, item, better)

@@ -10,6 +10,7 @@ from polydom.features.items import Item, record_item, text_item
 from polydom.server.batch.ledger import (
     Answered,
     Assignment,
+    Failed,
     Ledger,
     PlanTiming,
     carry_out,
@@ -207,6 +208,21 @@ def test_ledger_keeps_errors_in_their_places() -> None:
     failed = ledger.planner.index.cost_s(3, 2)
     assert totals.spent == pytest.approx(2 * 9.2e-3 + failed)
     assert list(ledger.answers([])) == []
+
+
+@pytest.mark.parametrize(("exact", "paid"), [(False, 1.4e-4), (True, 1.9e-4)])
+def test_what_fails_is_paid_for_as_it_was_asked(exact: bool, paid: float) -> None:
+    index = stopping_records.make_index()
+    package = index.package
+    assert package is not None
+    own = replace(index, package=replace(package, meta={**package.meta, "unit": "usd"}))
+    planner = Planner(own, package.extractor(), now=Clock())
+    ledger = Ledger(planner, 1.0, count=1, exact=exact)
+    (row,) = stopping_records.draw_rows(1, 2)
+    item = record_item({**stopping_records.record_of(row), "f": "no number"})
+    (result,) = ledger.answers([(0, item)])
+    assert isinstance(result, Failed)
+    assert ledger.totals().spent == pytest.approx(paid)
 
 
 def test_ledger_of_nothing_expects_nothing() -> None:
