@@ -1,15 +1,18 @@
 """Linear terms packed for single rows: sixteen side by side, in blocks."""
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..scoring.address_table import lay_table
+from ..scoring.cuts import ascends, find_last
 from ..scoring.kernels.cached_njit import COMPILED
 from ..scoring.kernels.native import entry
 from ..scoring.kernels.preparation import (
     AFFINE,
+    BINARISE,
     CENTER,
     FILL,
     GAIN,
@@ -56,12 +59,24 @@ class Shapes(NamedTuple):
         return bool(ends.all() and np.isnan(self.filling).all())
 
 
-def join_operations(preparation: Preparation) -> tuple[Shapes, Floats] | None:
+class Magnitudes(NamedTuple):
+    """Magnitudes (d,) of which the rounding of inputs is a share.
+
+    `passed` is the largest that a missing value, or 0, has on its way; a value has up
+    to `slope` more for each 1.
+    """
+
+    slope: Floats
+    passed: Floats
+
+
+def join_operations(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
     """Join all operations of a preparation; None if one is not affine.
 
-    Beside them are the largest magnitudes (d,) that a missing value, or 0, has on its
-    way: rounding is a share of these.
+    But the last may compare with thresholds.
     """
+    if preparation.operations[-1:].tolist() == [BINARISE]:
+        return _join_flags(preparation)
     if (preparation.operations != AFFINE).any():
         return None
     d = len(preparation.columns)
@@ -83,7 +98,28 @@ def join_operations(preparation: Preparation) -> tuple[Shapes, Floats] | None:
         low, high, filling = (np.clip(part, row[LOW], row[HIGH]) for part in parts)
         ends = np.array([low, high])
     low, high = ends
-    return Shapes(gain, offset, low, high, filling), passed
+    return Shapes(gain, offset, low, high, filling), Magnitudes(np.abs(gain), passed)
+
+
+def _join_flags(preparation: Preparation) -> tuple[Shapes, Magnitudes] | None:
+    """Join operations that make 0 of values up to some `last` one, and 1 beyond.
+
+    That is exact: float32 are whole multiples of 2^-149, so the next one is at least 1
+    further after a gain of 2^149, for which float64 has room.
+    """
+    d, limits = len(preparation.columns), preparation.table[-1, CENTER]
+    flags = replace(preparation, columns=np.arange(d, dtype=np.int32))
+    steps = flags.operations[:-1], flags.table[:-1]
+    before = Preparation(flags.columns, *steps)
+    if not ascends(before):
+        return None
+    last = find_last(lambda values: before.apply(values[None])[0], limits)
+    some, never = np.isfinite(last), last == np.inf
+    gain = np.where(some, 2.0**149, 0.0)
+    offset = -gain * np.where(some, last, 0.0)
+    low, high = np.where(some | never, 0.0, 1.0), np.where(never, 0.0, 1.0)
+    filling = flags.apply(np.full((1, d), np.nan))[0]
+    return Shapes(gain, offset, low, high, filling), Magnitudes(np.zeros(d), np.ones(d))
 
 
 def pack_linear(
@@ -95,10 +131,10 @@ def pack_linear(
 ) -> PackedTerms | None:
     """Pack a `Linear`'s terms in this order, or None where only NumPy adds them.
 
-    Those are whole sums, inputs that are compared or divided by their norm, numbers
-    near the largest, very many raw scores, and Python without compiled kernels. What
-    the model itself adds up is as large as `sizes` (d, R) and `starts`, of weights
-    and intercepts: rounding is a share of these.
+    Those are whole sums, inputs that are divided by their norm, numbers near the
+    largest, very many raw scores, and Python without compiled kernels. What the model
+    itself adds up is as large as `sizes` (d, R) and `starts`, of weights and
+    intercepts: rounding is a share of these.
     """
     preparation, weights = linear.preparation, linear.weights
     d, R = weights.shape
@@ -108,9 +144,9 @@ def pack_linear(
         joined = join_operations(preparation)
         if joined is None:
             return None
-        shapes, passed = joined
+        shapes, (slope, passed) = joined
         bare, start = shapes.bare, stops.start(linear.intercepts)
-        slopes = np.abs(sizes * shapes.gain[:, None]).sum(axis=0)
+        slopes = np.abs(sizes * slope[:, None]).sum(axis=0)
         offsets = np.abs(sizes * passed[:, None]).sum(axis=0) + starts
         folded = weights * shapes.gain[:, None] if bare else weights
         constant = weights * shapes.offset[:, None] if bare else np.zeros((d, R))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import BernoulliNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import Normalizer
+from sklearn.preprocessing import Normalizer, StandardScaler
 
 from polydom.features.errors import BadRow
 from polydom.models import MarginSchedule, Schedule, compile
@@ -22,7 +22,8 @@ from polydom.models.linear.packed import join_operations, lay_blocks
 from polydom.models.scoring.classifier import Classifier, Head
 from polydom.models.scoring.kernels.cached_njit import COMPILED
 from polydom.models.scoring.kernels.link import LARGEST, LOGISTIC, POSITIVE, SOFTMAX
-from polydom.models.scoring.preparation import Preparation, plain
+from polydom.models.scoring.kernels.preparation import BINARISE, CENTER
+from polydom.models.scoring.preparation import UNCHANGED, Preparation, plain
 from polydom.models.scoring.stopping_rule import Limits, Margins, Never
 from tests.support.agreement import bundled
 from tests.support.examples import few
@@ -46,7 +47,11 @@ def drawn_preparation(draw: np.random.Generator, d: int) -> Preparation:
         row[5:, free] = np.array([[-np.inf], [np.inf]])
         row[0, draw.random(d) < draw.choice([0.0, 1.0])] = np.nan
     columns = draw.permutation(d + 3)[:d].astype(np.int32)
-    return Preparation(columns, np.zeros(steps, np.int64), table)
+    made = Preparation(columns, np.zeros(steps, np.int64), table)
+    if draw.random() < 0.3:
+        table[:, 2:4] = np.abs(table[:, 2:4]) + 0.1
+        made = made.then_binarise(float(draw.choice([0.0, 0.3, -9.0, 9.0])))
+    return made
 
 
 def drawn_linear(draw: np.random.Generator, d: int, R: int, prepared: bool) -> Ensemble:
@@ -159,17 +164,49 @@ def test_joined_operations_give_what_they_do_one_by_one(seed: int, d: int) -> No
     X[draw.random(X.shape) < 0.2] = np.nan
     joined = join_operations(made)
     assert joined is not None
-    shapes, passed = joined
+    shapes, (slope, passed) = joined
     x = X[:, made.columns].astype(np.float64)
     held = np.clip(x * shapes.gain + shapes.offset, shapes.low, shapes.high)
     found = np.where(np.isnan(x), shapes.filling, held)
     np.testing.assert_allclose(found, made.apply(X), rtol=1e-12, atol=1e-12)
     assert (passed >= 0).all()
+    assert (slope >= 0).all()
     assert shapes.bare == (
         np.isinf(shapes.low).all()
         and np.isinf(shapes.high).all()
         and np.isnan(shapes.filling).all()
     )
+
+
+@settings(max_examples=few(60), deadline=None)
+@given(seed=st.integers(0, 9999), count=st.integers(0, 2))
+def test_flags_are_those_of_every_value_beside_a_threshold(
+    seed: int, count: int
+) -> None:
+    draw = np.random.default_rng(seed)
+    at = draw.choice(np.array([0.0, -0.0, 1e-45, -1e-45, 3e38, 0.1, -7.3]), 40)
+    table = np.tile(UNCHANGED[None, :, None], (count, 1, 40))
+    table[:, 1], table[:, 2] = draw.normal(size=(count, 40)), 3.0
+    table[:, 0] = draw.choice([np.nan, 0.1], (count, 40))
+    before = Preparation(np.arange(40, dtype=np.int32), np.zeros(count, int), table)
+    limits = before.apply(at[None].astype(np.float32))[0]
+    flags = Preparation(
+        before.columns,
+        np.append(before.operations, BINARISE),
+        np.concatenate([table, np.tile(UNCHANGED[None, :, None], (1, 1, 40))]),
+    )
+    flags.table[-1, CENTER] = limits
+    joined = join_operations(flags)
+    assert joined is not None
+    shapes = joined[0]
+    x = at.astype(np.float32)
+    odd = draw.choice(np.array([np.nan, 3.4e38, -3.4e38], np.float32), 40)
+    for X in (x, np.nextafter(x, np.float32(9e37)), np.nextafter(x, -x - 1), odd):
+        held = np.clip(
+            X * shapes.gain + shapes.offset, shapes.low, shapes.high, dtype=np.float64
+        )
+        found = np.where(np.isnan(X), shapes.filling, held)
+        np.testing.assert_array_equal(found, flags.apply(X[None])[0])
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=80), st.booleans())
@@ -201,7 +238,8 @@ def test_what_has_no_kernel_gives_none() -> None:
         np.zeros(1, np.int64),
         np.array([[np.nan, 0.0, 1e-300, 1.0, 0.0, -np.inf, np.inf]] * 2).T[None],
     )
-    for preparation, scale in ((inputs.then_binarise(0.5), 1.0), (huge, 1e300)):
+    twice = inputs.then_binarise(0.5).then_fill(0.0)
+    for preparation, scale in ((twice, 1.0), (huge, 1e300)):
         made = Linear(preparation, scale * weights, np.zeros(1))
         assert made.pack(order, limits) is None
     made = Linear(inputs, weights, np.zeros(1))
@@ -209,21 +247,35 @@ def test_what_has_no_kernel_gives_none() -> None:
     assert made.pack(order, Never()) is None
 
 
-@pytest.mark.parametrize("learner", [LogisticRegression(), BernoulliNB(binarize=0.2)])
 @pytest.mark.parametrize("classes", [2, 3])
-def test_rows_that_are_compared_or_divided_by_a_norm_stop_early_too(
-    learner: Any, classes: int
-) -> None:
+def test_rows_that_are_divided_by_a_norm_stop_early_too(classes: int) -> None:
     X, y = bundled("wine")
     X = (X - X.min(axis=0)) / np.ptp(X, axis=0)
-    fitted = make_pipeline(Normalizer(), learner).fit(X, y if classes > 2 else y > 0)
-    ensemble = compile(fitted)
+    learner = make_pipeline(Normalizer(), LogisticRegression())
+    ensemble = compile(learner.fit(X, y if classes > 2 else y > 0))
     exits = ensemble.fit_early_exit(X, alpha=0.02)
     rows = X.astype(np.float32)
     assert exits.packed is None
     codes, _ = exits.choices(rows)
     assert [exits.answer(row).code for row in rows] == codes.tolist()
     assert np.mean(codes != ensemble.predict(rows)) <= 0.03
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_rows_that_are_compared_stop_early_in_one_call(classes: int) -> None:
+    X, y = bundled("wine")
+    X = X.astype(np.float32)
+    learner = make_pipeline(StandardScaler(), BernoulliNB(binarize=0.2))
+    ensemble = compile(learner.fit(X, y if classes > 2 else y > 0))
+    draw = np.random.default_rng(0)
+    exits = ensemble.early_exit(drawn_schedule(ensemble, draw, 1.0, 0.5))
+    assert (exits.packed is None) == (not COMPILED)
+    codes, used = exits.choices(X)
+    np.testing.assert_array_equal(exits.choices(X.astype(np.float64)), (codes, used))
+    assert [exits.answer(row)[:2] for row in X] == list(zip(codes, used, strict=True))
+    assert used.mean() < ensemble.size
+    fitted = ensemble.fit_early_exit(X, alpha=0.02)
+    assert np.mean(fitted.predict(X) != ensemble.predict(X)) <= 0.02
 
 
 @pytest.mark.jit
