@@ -272,6 +272,10 @@ def _add_imputer(made: Preparation, imputer: Any) -> Preparation:
             "add_indicator only"
         )
     fill = np.asarray(imputer.statistics_, np.float64)
+    if getattr(imputer, "_fill_dtype", None) == np.float32:
+        fill = fill.astype(np.float32).astype(
+            np.float64
+        )  # as it rounds what it fills in
     made = made._then(AFFINE, _affine(len(fill), {FILL: fill}))
     # The imputer drops columns without a single value to learn from.
     kept = np.ones(len(fill), bool) if imputer.keep_empty_features else ~np.isnan(fill)

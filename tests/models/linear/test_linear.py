@@ -28,7 +28,7 @@ from sklearn.svm import LinearSVC
 
 from polydom.features.errors import BadInput, BadModel
 from polydom.models.importers.classifiers import compile_model
-from polydom.models.scoring.preparation import Preparation
+from polydom.models.scoring.preparation import Preparation, compile_preparation
 from tests.support.agreement import BUNDLED, assert_agrees, bundled, edge_rows
 
 LEARNERS = {
@@ -92,6 +92,19 @@ def test_imputer_fills_gaps_and_drops_empty_columns_as_scikit_learn() -> None:
             LogisticRegression(),
         )
         assert_agrees(learner.fit(X, y), X)
+
+
+def test_an_imputer_fitted_on_float32_fills_float32_in() -> None:
+    X, y = bundled("iris")
+    X = X.astype(np.float32)
+    X[::3] = np.nan
+    imputer = SimpleImputer().fit(X)
+    assert (np.float32(imputer.statistics_) != imputer.statistics_).any()
+    made = compile_preparation([imputer], np.arange(4))
+    np.testing.assert_array_equal(made.apply(X), imputer.transform(X))
+    # a mean becomes 0, where flags and signs change
+    learner = make_pipeline(SimpleImputer(), StandardScaler(), BernoulliNB())
+    assert_agrees(learner.fit(X, y), X)
 
 
 def test_imputer_in_a_pipeline_costs_no_operation_of_its_own() -> None:
